@@ -1,0 +1,82 @@
+"""Every error that jupyter_dtf raises on purpose.
+
+::
+
+    DtfError
+     ├── InvalidInput (ValueError)     a value breaks a rule; says which field, the rule and the value   400
+     ├── NotFound (LookupError)        no cluster, run or template of that name                          404
+     ├── Conflict                      right in itself, but not in the present state                     409
+     │    └── IllegalTransition        a life cycle was asked to take a step it does not have
+     ├── Unavailable                   a part that is needed is not there                                503
+     │    ├── ClusterLost              the cluster does not answer any more
+     │    └── GangIncomplete           some tasks of a run cannot start, so none does
+     └── RunError
+          ├── RunFailed                user code or a process failed; carries the task's own traceback
+          └── RunStopped               somebody stopped the run before its end
+
+The HTTP status of each is given in one place, ``handlers/base.py``.
+"""
+
+from __future__ import annotations
+
+
+class DtfError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+
+class InvalidInput(DtfError, ValueError):
+    """A value breaks a rule. ``field`` is the dotted path of the value, or empty when the whole is meant."""
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class NotFound(DtfError, LookupError):
+    """There is no cluster, run or template of that name."""
+
+
+class Conflict(DtfError):
+    """The request is well-formed but contradicts the present state."""
+
+
+class IllegalTransition(Conflict):
+    """A life cycle was asked to take a step that it does not have."""
+
+
+class Unavailable(DtfError):
+    """A part that is needed (a cluster, a package, a device) is not there."""
+
+
+class ClusterLost(Unavailable):
+    """The cluster does not answer any more."""
+
+
+class GangIncomplete(Unavailable):
+    """Some tasks of a run cannot start, so none does. The message names them."""
+
+
+class RunError(DtfError):
+    """A run did not end well. ``run_id`` names it."""
+
+    def __init__(self, message: str, *, run_id: str = "") -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+
+class RunFailed(RunError):
+    """User code or a process failed.
+
+    ``task`` is the failing task (``worker:1``), ``traceback`` its formatted traceback, empty if the process died
+    without one.
+    """
+
+    def __init__(self, message: str, *, run_id: str = "", task: str = "", traceback: str = "") -> None:
+        super().__init__(message if not traceback else f"{message}\n\n{traceback.rstrip()}")
+        self.run_id = run_id
+        self.task = task
+        self.traceback = traceback
+
+
+class RunStopped(RunError):
+    """Somebody stopped the run before its end."""

@@ -1,0 +1,1 @@
+"""What crosses a boundary between processes: typed, validated structs that refuse unknown keys."""
