@@ -1,0 +1,177 @@
+"""``ctx``: all that a program knows of its place in the cluster, and its ways to speak to the viewers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from ...schema.cluster import ClusterSpec
+from ...schema.events import LEVELS, EpochEnded, Note, Progressed
+from ...schema.launch import TaskSpec
+from ...schema.run import Progress
+from .recorder import Recorder
+
+
+class Context:
+    """The place of this task in its run.
+
+    Ranks count the chief first, then the workers, then ``ps``, ``evaluator`` and any other job, each by index.
+    """
+
+    def __init__(self, spec: TaskSpec, recorder: Recorder) -> None:
+        self._spec = spec
+        self._recorder = recorder
+        self._stop = threading.Event()
+        self._server: Any = None
+
+    # -- where am I ---------------------------------------------------------------------------------------------
+
+    @property
+    def job_name(self) -> str:
+        """``worker``, ``chief``, ``ps``, ``evaluator`` or any other job of the cluster."""
+        return self._spec.job_name
+
+    @property
+    def task_index(self) -> int:
+        return self._spec.task_index
+
+    @property
+    def task(self) -> str:
+        """The short name, ``worker:1``."""
+        return self._spec.task
+
+    @property
+    def cluster_spec(self) -> ClusterSpec:
+        """The endpoints of this run's tasks; TF_CONFIG says the same."""
+        return ClusterSpec(self._spec.cluster_spec)
+
+    @property
+    def rank(self) -> int:
+        return self._spec.rank
+
+    @property
+    def size(self) -> int:
+        """How many tasks the run has."""
+        return self._spec.size
+
+    @property
+    def local_rank(self) -> int:
+        """The rank among the tasks of this machine."""
+        return self._spec.local_rank
+
+    @property
+    def local_size(self) -> int:
+        return self._spec.local_size
+
+    @property
+    def machines(self) -> list[str]:
+        """The machine of every rank."""
+        return list(self._spec.machines)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is the task that writes checkpoints and speaks for the others: rank 0."""
+        return self._spec.rank == 0
+
+    @property
+    def threads(self) -> int:
+        """How many threads TensorFlow's operations use in this task."""
+        return self._spec.threads
+
+    @property
+    def run_id(self) -> str:
+        return self._spec.run_id
+
+    @property
+    def run_dir(self) -> Path:
+        """A directory of this run that stays."""
+        return _made(Path(self._spec.run_dir))
+
+    @property
+    def checkpoint_dir(self) -> Path:
+        return _made(Path(self._spec.run_dir) / "checkpoints")
+
+    @property
+    def shared_dir(self) -> Path:
+        """A directory in memory that the tasks of one machine share while the run lasts."""
+        return _made(Path(self._spec.shared_dir))
+
+    # -- what shall I do ----------------------------------------------------------------------------------------
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether somebody has asked the run to stop. A program that looks at this ends in its own way."""
+        return self._stop.is_set()
+
+    @property
+    def stop_requested(self) -> threading.Event:
+        """The event behind ``should_stop``, to wait for."""
+        return self._stop
+
+    @property
+    def server(self) -> Any:
+        """This task's ``tf.distribute.Server``, started when first asked for. It listens on every interface."""
+        if self._server is None:
+            import tensorflow as tf
+
+            config = tf.compat.v1.ConfigProto(
+                intra_op_parallelism_threads=self.threads, inter_op_parallelism_threads=max(2, self.threads)
+            )
+            self._server = tf.distribute.Server(
+                self.cluster_spec.as_tf(), job_name=self.job_name, task_index=self.task_index, config=config
+            )
+        return self._server
+
+    def shard(self, dataset: Any) -> Any:
+        """Every ``size``-th element of a ``tf.data.Dataset``, beginning with this task's rank."""
+        return dataset.shard(self.size, self.rank)
+
+    # -- what have I to say -------------------------------------------------------------------------------------
+
+    def report(self, step: float | None = None, **metrics: float) -> None:
+        """Put one point of each metric on the plots. ``step`` None counts on from the last. Costs microseconds."""
+        self._recorder.report(step, metrics)
+
+    def log(self, text: str) -> None:
+        """Write a line to this task's output."""
+        print(text, flush=True)
+
+    def note(self, level: str, title: str, text: str = "") -> None:
+        """Tell the person something: ``level`` is info, warning or error. Shown among the run's events."""
+        if level not in LEVELS:
+            raise ValueError(f"A note's level is one of {', '.join(LEVELS)}. Received: {level!r}")
+        self._recorder.emit(Note(time=time.time(), level=level, title=title, text=text, task=self.task))
+
+    def progress(self, done: int, total: int = 0, unit: str = "step", epoch: int = 0, epochs: int = 0) -> None:
+        """Say how far the run is: ``done`` of ``total`` (0: unknown). Only the chief's word counts."""
+        if self.is_chief:
+            progress = Progress(done=done, total=total, unit=unit, epoch=epoch, epochs=epochs)
+            self._recorder.emit(Progressed(time=time.time(), progress=progress))
+
+    def epoch_ended(self, epoch: int, step: int, logs: dict[str, float]) -> None:
+        """Record an epoch's logs, averaged over the tasks; ``epoch`` counts from 0. Only the chief's word counts."""
+        if self.is_chief:
+            values = {name: float(value) for name, value in logs.items()}
+            self._recorder.emit(EpochEnded(time=time.time(), epoch=epoch, step=step, logs=values))
+
+
+def _made(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+_current: Context | None = None
+
+
+def current() -> Context:
+    """The context of this process's task. Raises RuntimeError outside a task."""
+    if _current is None:
+        raise RuntimeError("There is no run here: this is not a task of a jupyter_dtf cluster")
+    return _current
+
+
+def set_current(context: Context) -> None:
+    global _current
+    _current = context

@@ -1,0 +1,60 @@
+"""What a host is told of a task it shall start, and what a task leaves behind when it ends."""
+
+from __future__ import annotations
+
+from .base import Struct
+
+
+class TaskSpec(Struct):
+    """One task of one run, complete: nothing else is asked for after the fork."""
+
+    run_id: str
+    cluster: str
+    job_name: str
+    task_index: int
+    cluster_spec: dict[str, dict[int, str]]
+    """``{job: {task index: endpoint}}`` of the run's gang."""
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    machines: list[str]
+    """The machine of every rank; equal names share memory."""
+    threads: int
+    run_dir: str
+    stop_grace_s: float
+    sys_path: list[str] = []
+    cwd: str = ""
+    environment: dict[str, str] = {}
+    # Filled in by the host:
+    shared_dir: str = ""
+    task_dir: str = ""
+    payload: str = ""
+    """The path of the program's payload."""
+
+    @property
+    def task(self) -> str:
+        """The short name, ``worker:1``."""
+        return f"{self.job_name}:{self.task_index}"
+
+
+class Outcome(Struct):
+    """How a task's program ended. Absent when the process died without a word."""
+
+    ok: bool
+    message: str = ""
+    """The last line of the traceback."""
+    traceback: str = ""
+    error: str = ""
+    """The class of the exception, with its module."""
+    result: bytes = b""
+    """The pickled return value."""
+
+
+class TaskResult(Struct):
+    """The end of a task, as its host reports it. Exactly one of ``exit_code`` and ``signal`` says how the process went."""
+
+    task: str
+    exit_code: int | None = None
+    signal: str = ""
+    outcome: Outcome | None = None
