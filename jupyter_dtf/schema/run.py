@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+import msgspec
+
 from ..errors import IllegalTransition, InvalidInput
 from .base import Struct
 
@@ -106,7 +108,7 @@ class RunInfo(Struct):
     started: float | None = None
     ended: float | None = None
     tasks: list[TaskInfo] = []
-    progress: Progress = Progress()
+    progress: Progress = msgspec.field(default_factory=Progress)
     latest: dict[str, float] = {}
     """The newest value of each metric, averaged over the tasks that report it."""
     sparkline: list[float] = []
