@@ -47,7 +47,7 @@ class ClusterRequest(Struct):
     name: str = ""
     """Empty: a free name is chosen."""
     kind: str = "local"
-    jobs: dict[str, int] = {"worker": 2}
+    jobs: dict[str, int] = msgspec.field(default_factory=lambda: {"worker": 2})
     options: dict[str, Any] = {}
     keep: bool = False
     """Stay until stopped, with or without clients."""
