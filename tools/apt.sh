@@ -1,0 +1,20 @@
+#!/bin/sh
+# Install Debian packages where this machine has apt-get and we may use it; otherwise say what is missing.
+set -eu
+
+if [ "$(id -u)" = 0 ]; then
+    sudo=
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    sudo="sudo -n"
+else
+    sudo=no
+fi
+if [ "$sudo" = no ] || ! command -v apt-get >/dev/null; then
+    echo "This machine lacks $*, and installing system packages needs apt-get and root. Please install it." >&2
+    exit 1
+fi
+
+echo "Installing $* with apt-get"
+export DEBIAN_FRONTEND=noninteractive
+$sudo apt-get update -qq </dev/null
+$sudo apt-get install -y -qq --no-install-recommends "$@" </dev/null >/dev/null
