@@ -1,0 +1,99 @@
+"""What every test gets: directories of its own, and the check that no process of it is left.
+
+A test that shares a cluster with the others of its module (a fixture of module scope) is marked ``module_directories``: it
+sees the module's connection files and store, which are where that cluster has put them.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytest_plugins = ["pytest_jupyter.jupyter_server"]
+
+EXIT_TIMEOUT_S = 10.0
+# Python's own, which stay until the interpreter ends.
+HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+
+
+def _set_directories(patch: pytest.MonkeyPatch, root: Path) -> None:
+    patch.setenv("JUPYTER_CONFIG_DIR", str(root / "jupyter-config"))
+    patch.setenv("JUPYTER_DATA_DIR", str(root / "jupyter-data"))
+    patch.setenv("JUPYTER_RUNTIME_DIR", str(root / "jupyter-runtime"))
+    patch.setenv("JUPYTER_DTF_DATA_DIR", str(root / "dtf"))
+
+
+def _running(session_directory: str) -> dict[psutil.Process, int]:
+    """Processes that tests have started, with their parents' ids: this one's descendants, and those that left the tree but
+    carry the session's directory in their environment.
+    """
+    tree = {process.pid for process in psutil.Process().children(recursive=True)}
+    found = {}
+    for process in psutil.process_iter():
+        try:
+            ours = process.pid in tree or process.environ().get("JUPYTER_DTF_DATA_DIR", "").startswith(
+                session_directory
+            )
+            if not ours or process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            if not any(name in argument for argument in process.cmdline() for name in HELPERS):
+                found[process] = process.ppid()
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def _describe(process: psutil.Process) -> str:
+    try:
+        return f"{process.pid} ({process.status()}): {shlex.join(process.cmdline())}"
+    except psutil.NoSuchProcess:
+        return f"{process.pid}: has just ended"
+
+
+def _watch(session_directory: str) -> Iterator[None]:
+    """Fail when something started meanwhile is still there, other than by what was there before (a wider fixture's)."""
+    before = set(_running(session_directory))
+    yield
+    known = {process.pid for process in before}
+    left = []
+    after = _running(session_directory)
+    for process, parent in sorted(after.items(), key=lambda item: item[0].create_time()):  # parents come first
+        if process in before or parent in known:
+            known.add(process.pid)
+        else:
+            left.append(process)
+    _, alive = psutil.wait_procs(left, timeout=EXIT_TIMEOUT_S)
+    if alive:
+        lines = [_describe(process) for process in alive]
+        for process in alive:
+            process.kill()
+        psutil.wait_procs(alive, timeout=EXIT_TIMEOUT_S)
+        pytest.fail(f"Processes are left {EXIT_TIMEOUT_S:.0f} s after the test:\n" + "\n".join(lines), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def session_directory(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"{tmp_path_factory.getbasetemp()}{os.sep}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_process_left_by_module(session_directory: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Directories for the fixtures of a module, and nothing left of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        _set_directories(patch, tmp_path_factory.mktemp("module"))
+        yield from _watch(session_directory)
+
+
+@pytest.fixture(autouse=True)
+def no_process_left(
+    request: pytest.FixtureRequest, session_directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Directories of the test's own, and nothing left of what it starts."""
+    if request.node.get_closest_marker("module_directories") is None:
+        _set_directories(monkeypatch, tmp_path)
+    yield from _watch(session_directory)
