@@ -1,6 +1,7 @@
 """Open JupyterLab with the example notebook and the panel at its side: tools/lab.py DIRECTORY [ARGUMENT...].
 
-The arrangement is a JupyterLab workspace kept in DIRECTORY, apart from the person's own workspaces. ARGUMENTs go to ``jupyter lab``.
+The arrangement is a JupyterLab workspace kept in DIRECTORY, apart from the person's own workspaces. ARGUMENTs go to
+``jupyter lab``.
 """
 
 from __future__ import annotations

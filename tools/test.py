@@ -1,4 +1,4 @@
-"""Run the test suites one after another, all of them whatever fails, and end with a summary: tools/test.py [SUITE...]."""
+"""Run the test suites one after another, whatever fails, and end with a summary: tools/test.py [SUITE...]."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What every test gets: directories of its own, and the check that no process of it is left.
 
-A test that shares a cluster with the others of its module (a fixture of module scope) is marked ``module_directories``: it
-sees the module's connection files and store, which are where that cluster has put them.
+A test that shares a cluster with the others of its module (a fixture of module scope) is marked ``module_directories``:
+it sees the module's connection files and store, which are where that cluster has put them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ def _set_directories(patch: pytest.MonkeyPatch, root: Path) -> None:
 
 
 def _running(session_directory: str) -> dict[psutil.Process, int]:
-    """Processes that tests have started, with their parents' ids: this one's descendants, and those that left the tree but
-    carry the session's directory in their environment.
+    """Processes that tests have started, with their parents' ids.
+
+    They are this one's descendants, and those that left the tree but carry the session's directory in their environment.
     """
     tree = {process.pid for process in psutil.Process().children(recursive=True)}
     found = {}
