@@ -35,7 +35,7 @@ def bucket_exponent(count: int, width: int) -> int:
 
 def min_max(values: Floats, bucket: int) -> Ints:
     """Indices of the points kept of ``values``, whose length is a multiple of ``bucket``, ascending."""
-    if bucket <= 2:
+    if bucket <= 2 or not values.size:
         return np.arange(values.size)
     finite = np.isfinite(values)
     if not finite.all():
@@ -56,7 +56,9 @@ def decimate(values: Floats, width: int) -> Ints:
 
 def _join(full: Ints, tail: Ints) -> Ints:
     """Both, ascending; the newest point may be in both."""
-    return np.concatenate([full, tail[full.size > 0 and tail.size > 0 and full[-1] == tail[0] :]])
+    if full.size and tail.size and full[-1] == tail[0]:
+        tail = tail[1:]
+    return np.concatenate([full, tail])
 
 
 def _tail(values: Floats, start: int, bucket: int) -> Ints:
@@ -83,6 +85,7 @@ class SeriesCursor:
         self._task = task
         self._width = width
         self._x = x
+        self._series: Series | None = None
         self._size = 0
         self._bucket = 1
         self._full = 0  # points in full buckets that were sent
@@ -91,11 +94,11 @@ class SeriesCursor:
     def next(self, series: Series) -> SeriesFrame | None:
         """The frame that makes what was sent before into ``decimate(series)``; None when nothing is new."""
         values = series.value
-        if values.size == self._size:
+        if values.size == self._size and series is self._series:
             return None
         bucket = 1 << bucket_exponent(values.size, self._width)
-        if bucket != self._bucket:
-            self._bucket, self._full, self._sent = bucket, 0, 0
+        if bucket != self._bucket or series is not self._series:
+            self._series, self._bucket, self._full, self._sent = series, bucket, 0, 0
         start = self._sent
         full = values.size // bucket * bucket
         new = self._full + min_max(values[self._full : full], bucket)

@@ -83,7 +83,8 @@ class MeanSeries:
     """The mean of one metric over the tasks that report it, by step, every task weighted equally.
 
     A step is averaged once all tasks that still report have reached it, over those that reported it; its time is that
-    of the last of them. A step that is reported again later, below one already averaged, is left out.
+    of the last of them. A step that is reported again later, below one already averaged, is left out. When a task
+    reports for the first time, all begins anew in another ``series``, so that the first steps have it too.
     """
 
     def __init__(self) -> None:
@@ -93,13 +94,15 @@ class MeanSeries:
 
     def update(self, parts: Mapping[str, Series], waiting: set[str]) -> None:
         """Add what is complete. ``parts``: the metric's series by task; ``waiting``: the tasks that still report."""
+        if not parts.keys() <= self._taken.keys():
+            self.series, self._taken, self._until = Series(), dict.fromkeys(parts, 0), -np.inf
         reached = [part.step[-1] for task, part in parts.items() if task in waiting and len(part)]
         limit = min(reached) if reached else np.inf
         steps: list[Floats] = []
         times: list[Floats] = []
         values: list[Floats] = []
         for task, part in parts.items():
-            start = self._taken.get(task, 0)
+            start = self._taken[task]
             new = part.step[start:]
             count = int(np.searchsorted(np.maximum.accumulate(new), limit, side="right")) if new.size else 0
             self._taken[task] = start + count

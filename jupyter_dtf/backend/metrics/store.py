@@ -141,7 +141,7 @@ class Store:
         with self._transaction() as db:
             ids: list[str] = []
             if max_age_s is not None:
-                ids += _column(db, f"SELECT id FROM runs WHERE state IN ({marks}) AND created < ?",
+                ids += _column(db, f"SELECT id FROM runs WHERE state IN ({marks}) AND created < ? ORDER BY created",
                                (*final, time.time() - max_age_s))  # fmt: skip
             if max_runs is not None:
                 ids += _column(db, f"SELECT id FROM runs WHERE state IN ({marks}) ORDER BY created DESC, id LIMIT -1 "
