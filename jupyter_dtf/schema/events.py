@@ -111,6 +111,11 @@ def decode_event(data: bytes) -> AnyEvent:
     return _decoder.decode(data)
 
 
+def encode_points(points: list[Point]) -> bytes:
+    """The ``data`` of a ``Points`` event."""
+    return b"".join(map(_encoder.encode, points))
+
+
 def decode_points(points: Points) -> list[Point]:
     """The points of a ``Points`` event, oldest first."""
     header = b"\xdd" + points.count.to_bytes(4, "big")  # msgpack: array of count elements

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
+
 from .base import Struct
+
+_OUTCOME = "outcome.msgpack"
 
 
 class TaskSpec(Struct):
@@ -58,3 +64,18 @@ class TaskResult(Struct):
     exit_code: int | None = None
     signal: str = ""
     outcome: Outcome | None = None
+
+
+def leave_outcome(task_dir: Path, outcome: Outcome) -> None:
+    """Write a task's outcome into its directory: whole or not at all."""
+    aside = task_dir / f".{_OUTCOME}"
+    aside.write_bytes(msgspec.msgpack.encode(outcome))
+    aside.replace(task_dir / _OUTCOME)
+
+
+def read_outcome(task_dir: Path) -> Outcome | None:
+    """What the task left, or None if it died before it could."""
+    try:
+        return msgspec.msgpack.decode((task_dir / _OUTCOME).read_bytes(), type=Outcome)
+    except FileNotFoundError:
+        return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import select
-import struct
 import threading
 import time
 from collections import deque
@@ -19,10 +18,7 @@ from typing import Any
 import msgspec
 
 from ...schema.events import AnyEvent, Point, encode_event
-
-POINT = 0
-EVENT = 1
-HEADER = struct.Struct("<IB")  # length of the body, kind of frame
+from ...schema.frames import EVENT, HEADER, POINT
 
 
 class Recorder:

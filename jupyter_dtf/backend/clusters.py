@@ -1,0 +1,101 @@
+"""Starting a cluster process, and what a request would make. Imports neither Dask nor TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+import psutil
+
+from ..errors import DtfError, InvalidInput, Unavailable
+from ..schema.api import ClusterRequest, ClusterState, Preview, Problem
+from ..schema.base import encode_json
+from . import connections, factories
+from .connections import Connection
+from .plan import HostSlot, crowding, ordered_tasks, plan
+
+
+@dataclass
+class StartedCluster:
+    """A cluster process that was just started. ``ready_fd`` becomes readable when it runs, or has failed."""
+
+    connection: Connection
+    ready_fd: int
+
+
+def start(request: ClusterRequest) -> StartedCluster:
+    """Start a cluster process and return at once. Raises InvalidInput, NotFound, Conflict or Unavailable."""
+    kind = factories.find_kind(request.kind)
+    factories.check_options(kind, request.options)
+    me = psutil.Process()
+    connection = Connection(
+        name=request.name or connections.free_name(request.kind),
+        kind=request.kind,
+        state=ClusterState.STARTING,
+        pid=me.pid,  # until the cluster process writes its own
+        pid_created=me.create_time(),
+        created=time.time(),
+        jobs=dict(request.jobs),
+    )
+    connections.reserve(connection)
+    ready_read, ready_write = os.pipe()
+    try:
+        with open(os.open(connections.log_of(connection.name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "jupyter_dtf.backend.cluster_process", connection.name, str(ready_write)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=[ready_write],
+                start_new_session=True,
+            )
+    except OSError as error:
+        connections.forget(connection.name)
+        os.close(ready_read)
+        raise Unavailable(f"The cluster process could not be started: {error}") from None
+    finally:
+        os.close(ready_write)
+    assert process.stdin is not None
+    with process.stdin as stdin:
+        stdin.write(encode_json(request))
+    # It outlives us by design; while we live somebody must collect its exit status.
+    threading.Thread(target=process.wait, name=f"dtf-cluster-{connection.name}", daemon=True).start()
+    return StartedCluster(connection, ready_read)
+
+
+def preview(request: ClusterRequest) -> Preview:
+    """The ClusterSpec that a request would make, and what is wrong with it. Ports are chosen when a run starts: 0 here."""
+    spec: dict[str, list[str]] = {}
+    for job, _index in ordered_tasks(request.jobs):
+        spec.setdefault(job, []).append("localhost:0")
+    tf_config = {
+        f"{job}:{index}": json.dumps({"cluster": spec, "task": {"type": job, "index": index}})
+        for job, index in ordered_tasks(request.jobs)
+    }
+    return Preview(cluster_spec=spec, tf_config=tf_config, problems=_problems(request))
+
+
+def _problems(request: ClusterRequest) -> list[Problem]:
+    problems = []
+    if request.name and (known := connections.read_all().get(request.name)) and known.is_alive:
+        problems.append(Problem(field="name", message=f"There is a cluster of that name: {request.name}"))
+    try:
+        kind = factories.find_kind(request.kind)
+        options = factories.check_options(kind, request.options)
+    except InvalidInput as error:
+        return [*problems, Problem(field=error.field, message=str(error))]
+    except DtfError as error:
+        return [*problems, Problem(field="kind", message=str(error))]
+    if request.kind == "local":
+        count = options["hosts"]
+        cores = len(os.sched_getaffinity(0))
+        threads = options["threads_per_host"] or max(1, cores // count)
+        hosts = [HostSlot(str(number), str(number), "localhost", threads) for number in range(count)]
+        if crowded := crowding(plan(request.jobs, hosts)):
+            problems.append(Problem(field="jobs", message=crowded, level="warning"))
+    return problems

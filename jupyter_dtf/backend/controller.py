@@ -1,0 +1,481 @@
+"""The SchedulerPlugin: owns every run's life, keeps its log, and tells viewers. Modelled on Dask's own shuffle.
+
+Viewers attach with the operation ``dtf_attach``, which turns their connection into a stream of messages; all else is
+an ordinary request. Nothing depends on a viewer staying.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import pickle
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from distributed import Scheduler
+from distributed.batched import BatchedSend
+from distributed.comm import Comm, CommClosedError
+from distributed.core import Status
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from ..errors import DtfError, GangIncomplete, NotFound
+from ..schema.api import ClusterInfo, ClusterPatch, ClusterState, HostInfo
+from ..schema.base import to_plain
+from ..schema.cluster import check_jobs
+from ..schema.events import TaskChanged
+from ..schema.launch import TaskResult, TaskSpec
+from ..schema.run import RunInfo, RunRequest, RunState, TaskState
+from .host import Host
+from .plan import HostSlot, PlannedTask, crowding, plan
+from .runs import Run
+
+logger = logging.getLogger(__name__)
+
+KILL_GRACE_S = 3.0
+"""After SIGTERM, until SIGKILL."""
+FIRST_VIEWER_S = 60.0
+"""How long a cluster that nobody has looked at yet waits for its first viewer."""
+KEPT_RUNS = 50
+MAX_VIEWER_BACKLOG = 100_000
+"""Messages that a slow viewer may leave waiting before it is cut off; it resumes where it stopped."""
+
+
+class ControllerSettings(msgspec.Struct):
+    """What the cluster process tells the controller when it installs it."""
+
+    name: str
+    kind: str
+    token: str
+    """Names this cluster's files on the machines of its hosts."""
+    jobs: dict[str, int]
+    runs_dir: str
+    keep: bool
+    grace_s: float
+    created: float
+
+
+class _Viewer:
+    """One attached stream. ``role`` is ``viewer`` or ``archive``: the archive does not keep the cluster alive."""
+
+    def __init__(self, comm: Comm, role: str, loop: Any) -> None:
+        self.role = role
+        self.stream = BatchedSend(interval="5ms", loop=loop)
+        self.stream.start(comm)
+
+    def send(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(CommClosedError):  # noticed by the reader of its comm
+            self.stream.send(message)
+            if len(self.stream.buffer) > MAX_VIEWER_BACKLOG:
+                self.stream.abort()
+
+
+class Controller(SchedulerPlugin):  # type: ignore[misc]
+    """Launches runs as gangs, supervises them, and keeps what happened."""
+
+    name = "jupyter_dtf"
+
+    def __init__(self, settings: ControllerSettings) -> None:
+        self.settings = settings
+        self.jobs = settings.jobs
+        self.runs: dict[str, Run] = {}
+
+    # -- installing ---------------------------------------------------------------------------------------------
+
+    async def start(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.viewers: set[_Viewer] = set()
+        self.hosts: dict[str, HostInfo] = {}
+        self.closing = False
+        self._hosts_changed = asyncio.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idle: asyncio.TimerHandle | None = None
+        requests: dict[str, Callable[..., Any]] = {
+            "dtf_attach": self.attach,
+            "dtf_submit": self.submit,
+            "dtf_stop_run": self.stop_run,
+            "dtf_result": self.result,
+            "dtf_scale": self.scale,
+            "dtf_dashboard": self.dashboard,
+            "dtf_close": self.close_cluster,
+            "dtf_end_runs": self.end_runs,
+        }
+        scheduler.handlers.update({name: _answering(handler) for name, handler in requests.items()})
+        scheduler.stream_handlers.update(
+            {"dtf_event": self.on_event, "dtf_ended": self.on_ended, "dtf_host": self.on_host}
+        )
+        host = Host(self.settings.token, self.settings.name)
+        await scheduler.register_worker_plugin(None, pickle.dumps(host), Host.name, idempotent=False)
+        self._watch_idle(FIRST_VIEWER_S)
+
+    # -- viewers ------------------------------------------------------------------------------------------------
+
+    async def attach(self, comm: Comm, role: str, after: dict[str, int]) -> Status:
+        """Stream everything to a viewer: the cluster, every run, and the events that it has not seen.
+
+        ``after``: the last sequence number seen of each run; -1, or no entry, asks for all.
+        """
+        viewer = _Viewer(comm, role, self.scheduler.loop)
+        viewer.send({"op": "cluster", "info": to_plain(self.describe())})
+        for run in self.runs.values():
+            viewer.send({"op": "run", "info": to_plain(run.info)})
+            for seq in range(after.get(run.id, -1) + 1, len(run.log)):
+                viewer.send({"op": "event", "run": run.id, "seq": seq, "data": run.log[seq]})
+        viewer.send({"op": "attached"})
+        self.viewers.add(viewer)
+        self._watch_idle()
+        try:
+            while True:
+                await comm.read()
+        except (CommClosedError, OSError):
+            pass
+        finally:
+            self.viewers.discard(viewer)
+            viewer.stream.abort()
+            self._watch_idle()
+        return Status.dont_reply
+
+    def _publish(self, run: Run, seq: int, data: bytes) -> None:
+        message = {"op": "event", "run": run.id, "seq": seq, "data": data}
+        for viewer in list(self.viewers):
+            viewer.send(message)
+
+    def _announce_run(self, run: Run) -> None:
+        message = {"op": "run", "info": to_plain(run.info)}
+        for viewer in list(self.viewers):
+            viewer.send(message)
+
+    def _announce(self) -> None:
+        message = {"op": "cluster", "info": to_plain(self.describe())}
+        for viewer in list(self.viewers):
+            viewer.send(message)
+
+    def describe(self) -> ClusterInfo:
+        """The cluster as viewers see it."""
+        return ClusterInfo(
+            name=self.settings.name,
+            kind=self.settings.kind,
+            state=ClusterState.STOPPING if self.closing else ClusterState.RUNNING,
+            jobs=dict(self.jobs),
+            hosts=sorted(self.hosts.values(), key=lambda host: host.name),
+            created=self.settings.created,
+            active_runs=sum(run.is_active for run in self.runs.values()),
+            notes=self._notes(),
+        )
+
+    def _notes(self) -> list[str]:
+        if not self.hosts:
+            return []
+        crowded = crowding(plan(self.jobs, self._slots()))
+        return [crowded] if crowded else []
+
+    def _watch_idle(self, wait_s: float | None = None) -> None:
+        """(Re)start or cancel the countdown to the end of a cluster that nobody uses."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        watched = any(viewer.role == "viewer" for viewer in self.viewers)
+        busy = any(run.is_active for run in self.runs.values())
+        if not (self.settings.keep or watched or busy or self.closing):
+            wait_s = self.settings.grace_s if wait_s is None else max(wait_s, self.settings.grace_s)
+            self._idle = asyncio.get_running_loop().call_later(wait_s, self.close_cluster)
+
+    # -- the cluster --------------------------------------------------------------------------------------------
+
+    def on_host(self, worker: str, info: dict[str, Any]) -> None:
+        """A host tells of itself: on arriving, when TensorFlow is imported, and its load now and then."""
+        self.hosts[worker] = msgspec.convert(info, HostInfo)
+        self._announce()
+        self._in_background(self._wake())
+
+    async def _wake(self) -> None:
+        async with self._hosts_changed:
+            self._hosts_changed.notify_all()
+
+    def remove_worker(self, scheduler: Scheduler, worker: str, **kwargs: Any) -> None:
+        """Dask's word that a worker has gone: its tasks are gone too."""
+        host = self.hosts.pop(worker, None)
+        for run in self.runs.values():
+            for task in run.planned if run.is_active else []:
+                if task.host.address == worker:
+                    name = host.name if host else worker
+                    run.task_ended(TaskResult(task=task.task), lost=f"its host {name} went away")
+        if not self.closing:
+            self._announce()
+
+    def scale(self, jobs: dict[str, int]) -> dict[str, Any]:
+        """New counts of tasks, for the runs to come."""
+        ClusterPatch(jobs=jobs)
+        self.jobs = check_jobs(jobs)
+        self._announce()
+        return dict(to_plain(self.describe()))
+
+    def dashboard(self) -> str:
+        """The address of Dask's dashboard, which is started now if it was not: it costs a second that most never need."""
+        from distributed.dashboard.scheduler import connect
+
+        scheduler = self.scheduler
+        if "dashboard" not in scheduler.services:
+            connect(scheduler.http_application, scheduler.http_server, scheduler, prefix="")
+        port = scheduler.http_server.port
+        return f"http://{scheduler.listeners[0].contact_address.split('://')[1].rsplit(':', 1)[0]}:{port}/status"
+
+    def close_cluster(self) -> None:
+        """Ask the cluster process to end the cluster."""
+        self.closing = True
+        self._announce()
+        for viewer in list(self.viewers):
+            if viewer.role == "archive":
+                viewer.send({"op": "close"})
+
+    async def end_runs(self) -> None:
+        """Stop every run and wait for their ends to be in the log; for the cluster process, before it closes."""
+        self.closing = True
+        active = [run for run in self.runs.values() if run.is_active]
+        for run in active:
+            await self.stop_run(run.id, now=True)
+        for run in active:
+            await run.ended.wait()
+
+    # -- runs ---------------------------------------------------------------------------------------------------
+
+    def submit(self, request: bytes, payload: bytes) -> dict[str, Any]:
+        """Accept a run. Returns its RunInfo at once; the rest is told by events."""
+        wanted = msgspec.msgpack.decode(request, type=RunRequest)
+        jobs = check_jobs(wanted.jobs or self.jobs)
+        if self.closing:
+            raise GangIncomplete("The cluster is closing")
+        run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        info = RunInfo(
+            id=run_id,
+            name=wanted.name or wanted.kind,
+            cluster=self.settings.name,
+            kind=wanted.kind,
+            strategy=wanted.strategy,
+            jobs=jobs,
+            created=time.time(),
+            parameters=wanted.parameters,
+            run_dir=str(Path(self.settings.runs_dir) / run_id),
+        )
+        run = self.runs[run_id] = Run(info, wanted, self._publish, self._announce_run)
+        self._announce_run(run)
+        self._watch_idle()
+        self._in_background(self._drive(run, payload))
+        return dict(to_plain(info))
+
+    async def stop_run(self, run_id: str, now: bool = False) -> None:
+        """Ask a run's program to stop; after its grace, or at once with ``now``, end it."""
+        run = self._run(run_id)
+        again = run.info.state is RunState.STOPPING
+        if run.info.state is RunState.PENDING:
+            run.to(RunState.STOPPED, "stopped before it started")
+            await self._wake()
+        elif run.info.state in (RunState.LAUNCHING, RunState.RUNNING):
+            run.to(RunState.STOPPING)
+            await self._tell_hosts(run, "dtf_stop")
+        if run.is_active and (now or again):
+            await self._kill(run)
+        elif run.is_active:
+            self._in_background(self._kill_after(run, run.request.stop_grace_s))
+
+    def result(self, run_id: str, task: str) -> bytes:
+        """The pickled return value of a task that has succeeded."""
+        run = self._run(run_id)
+        if task not in run.results:
+            raise NotFound(f"Only a task that succeeded has a result. Received: {run_id} {task}")
+        return run.results[task]
+
+    def on_event(self, worker: str, run_id: str, data: bytes) -> None:
+        """An event from a task. Must not raise: it would end the worker's stream."""
+        run = self.runs.get(run_id)
+        if run is None or not run.is_active:
+            return
+        try:
+            run.record_encoded(data)
+        except msgspec.MsgspecError:
+            logger.exception("An event of run %s could not be read", run_id)
+
+    def on_ended(self, worker: str, run_id: str, result: bytes) -> None:
+        """A task's process is gone; its host has sent everything it said."""
+        run = self.runs.get(run_id)
+        if run is not None and run.is_active:
+            run.task_ended(msgspec.msgpack.decode(result, type=TaskResult))
+
+    async def _drive(self, run: Run, payload: bytes) -> None:
+        """The whole life of a run, in order."""
+        try:
+            await self._launch(run, payload)
+            del payload
+            if run.is_active:
+                await run.decided.wait()
+                await self._conclude(run)
+        except DtfError as error:
+            await self._abandon(run, str(error))
+        except Exception as error:
+            logger.exception("Run %s could not be driven", run.id)
+            await self._abandon(run, f"{type(error).__name__}: {error}")
+        finally:
+            await self._tell_hosts(run, "dtf_release")
+            self._announce()
+            self._forget_old()
+            self._watch_idle()
+
+    async def _launch(self, run: Run, payload: bytes) -> None:
+        if not self.hosts:
+            run.note("info", "Waiting for hosts", f"The cluster {self.settings.name} has no host yet")
+        async with self._hosts_changed:
+            await self._hosts_changed.wait_for(lambda: self.hosts or not run.is_active)
+        if not run.is_active:
+            return
+        planned = plan(run.info.jobs, self._slots(), run.request.threads_per_task)
+        if crowded := crowding(planned):
+            run.note("info", "More threads than cores", crowded)
+        run.place(planned)
+        run.to(RunState.LAUNCHING)
+        self._announce()
+        endpoints = await self._gather(run, "dtf_reserve", lambda mine: {"tasks": [task.task for task in mine]})
+        specs = _task_specs(run, self.settings.name, endpoints)
+        if run.info.state is not RunState.LAUNCHING or run.decided.is_set():  # stopped, or a host went away meanwhile
+            for task in run.planned:
+                run.task_ended(TaskResult(task=task.task), lost="it was not started")
+            return
+        pids = await self._gather(
+            run,
+            "dtf_launch",
+            lambda mine: {"specs": [msgspec.json.encode(specs[task.task]) for task in mine], "payload": payload},
+        )
+        for task, pid in pids.items():
+            if run.task_info(task).state is TaskState.PENDING:
+                run.record(TaskChanged(time=time.time(), task=task, state=TaskState.STARTING, pid=int(pid)))
+        if run.info.state is RunState.STOPPING:  # asked for while the tasks were being forked
+            await self._tell_hosts(run, "dtf_stop")
+
+    async def _gather(
+        self, run: Run, op: str, message: Callable[[list[PlannedTask]], dict[str, Any]]
+    ) -> dict[str, str]:
+        """Ask every host of the run the same; one merged answer by task. Raises GangIncomplete naming what failed."""
+        by_host: dict[HostSlot, list[PlannedTask]] = {}
+        for task in run.planned:
+            by_host.setdefault(task.host, []).append(task)
+        calls = [
+            getattr(self.scheduler.rpc(host.address), op)(run_id=run.id, **message(mine))
+            for host, mine in by_host.items()
+        ]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        merged: dict[str, str] = {}
+        missing = []
+        for (host, mine), answer in zip(by_host.items(), answers, strict=True):
+            if isinstance(answer, BaseException):
+                names = ", ".join(task.task for task in mine)
+                missing.append(f"{names} on host {host.name}: {answer}")
+            else:
+                merged.update(answer)
+        if missing:
+            raise GangIncomplete("All tasks of a run start or none does. Could not start " + "; ".join(missing))
+        return merged
+
+    async def _conclude(self, run: Run) -> None:
+        failure = run.first_failure
+        if failure is not None:
+            await self._kill(run)
+            await run.tasks_ended.wait()
+            if run.info.state is RunState.STOPPING:
+                run.to(RunState.STOPPED)
+            else:
+                run.to(RunState.FAILED, f"{failure.task} {_predicate(failure.message)}")
+        elif run.info.state is RunState.STOPPING:
+            run.to(RunState.STOPPED)
+        else:
+            run.to(RunState.SUCCEEDED)
+
+    async def _abandon(self, run: Run, why: str) -> None:
+        await self._kill(run)
+        if run.is_active:
+            run.to(RunState.FAILED, why)
+
+    async def _kill(self, run: Run) -> None:
+        await self._tell_hosts(run, "dtf_kill", grace_s=KILL_GRACE_S)
+
+    async def _kill_after(self, run: Run, wait_s: float) -> None:
+        try:
+            await asyncio.wait_for(run.ended.wait(), wait_s)
+        except asyncio.TimeoutError:
+            run.note("warning", "The program did not stop by itself", f"It is ended after {wait_s:g} s")
+            await self._kill(run)
+
+    async def _tell_hosts(self, run: Run, op: str, **message: Any) -> None:
+        """Ask every host of the run that is still there; a host that fails to answer is on its way out."""
+        addresses = {task.host.address for task in run.planned} & set(self.hosts)
+        calls = [getattr(self.scheduler.rpc(address), op)(run_id=run.id, **message) for address in addresses]
+        for answer in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(answer, Exception):
+                logger.warning("%s of run %s: %r", op, run.id, answer)
+
+    def _run(self, run_id: str) -> Run:
+        if run_id not in self.runs:
+            raise NotFound(f"The cluster {self.settings.name} has no run of that id. Received: {run_id!r}")
+        return self.runs[run_id]
+
+    def _slots(self) -> list[HostSlot]:
+        return [HostSlot(address, host.name, host.machine, host.threads) for address, host in self.hosts.items()]
+
+    def _forget_old(self) -> None:
+        finished = [run_id for run_id, run in self.runs.items() if not run.is_active]
+        for run_id in finished[:-KEPT_RUNS]:
+            del self.runs[run_id]
+
+    def _in_background(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, TaskSpec]:
+    jobs: dict[str, dict[int, str]] = {}
+    for task in run.planned:
+        jobs.setdefault(task.job, {})[task.index] = endpoints[task.task]
+    return {
+        task.task: TaskSpec(
+            run_id=run.id,
+            cluster=cluster,
+            job_name=task.job,
+            task_index=task.index,
+            cluster_spec=jobs,
+            rank=task.rank,
+            size=len(run.planned),
+            local_rank=task.local_rank,
+            local_size=task.local_size,
+            machines=[each.host.machine for each in run.planned],
+            threads=task.threads,
+            run_dir=run.info.run_dir,
+            stop_grace_s=run.request.stop_grace_s,
+            sys_path=run.request.sys_path,
+            cwd=run.request.cwd,
+            environment=run.request.environment,
+        )
+        for task in run.planned
+    }
+
+
+def _predicate(message: str) -> str:
+    return message if message.startswith("died") else f"failed: {message}"
+
+
+def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer our own errors as values: Dask would log each with a traceback, and viewers want the class and the text."""
+    if handler.__name__ == "attach":
+        return handler
+
+    async def answer(**message: Any) -> Any:
+        try:
+            result = handler(**message)
+            return {"ok": await result if asyncio.iscoroutine(result) else result}
+        except DtfError as error:
+            return {"error": type(error).__name__, "message": str(error)}
+
+    answer.__name__ = handler.__name__
+    return answer

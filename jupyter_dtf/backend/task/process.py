@@ -1,0 +1,98 @@
+"""The life of one task, from the fork to the exit: enter the place, run the program, leave the outcome."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from ...schema import payload
+from ...schema.cluster import ClusterSpec
+from ...schema.events import TaskChanged
+from ...schema.launch import Outcome, TaskSpec, leave_outcome
+from ...schema.run import TaskState
+from . import context
+from .recorder import Recorder
+
+
+def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
+    """Run the task's program in this process. Returns the exit status: 0 if it returned, 1 if it raised."""
+    _enter(spec)
+    recorder = Recorder(events_fd)
+    ctx = context.Context(spec, recorder)
+    context.set_current(ctx)
+    threading.Thread(target=_listen, args=(control_fd, ctx), name="dtf-control", daemon=True).start()
+    try:
+        function, args, kwargs = payload.load(spec.payload)
+        recorder.emit(TaskChanged(time=time.time(), task=spec.task, state=TaskState.RUNNING, pid=os.getpid()))
+        outcome = Outcome(ok=True, result=cloudpickle.dumps(function(*args, ctx, **kwargs), protocol=5))
+    except BaseException as error:
+        outcome = _failure(error)
+    leave_outcome(Path(spec.task_dir), outcome)
+    _finish(recorder)
+    return 0 if outcome.ok else 1
+
+
+def _enter(spec: TaskSpec) -> None:
+    """Make this process the task: environment, directory, module path, threads."""
+    os.environ.update(spec.environment)
+    cluster_spec = ClusterSpec(spec.cluster_spec)
+    os.environ["TF_CONFIG"] = cluster_spec.as_tf_config(spec.job_name, spec.task_index)
+    os.environ["TF_GRPC_REUSE_PORT"] = "1"  # the host keeps this task's port bound until TensorFlow listens on it
+    if spec.cwd and os.path.isdir(spec.cwd):
+        os.chdir(spec.cwd)
+    sys.path[:0] = [entry for entry in spec.sys_path if entry not in sys.path]
+    sys.argv = [""]
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(spec.threads)
+    # A program that waits for its peers inside an op (a collective, a Python function) holds one inter-op thread; with a
+    # second one the input pipeline goes on meanwhile.
+    tf.config.threading.set_inter_op_parallelism_threads(max(2, spec.threads))
+
+
+def _listen(control_fd: int, ctx: context.Context) -> None:
+    """Take the host's word: ``s`` asks the program to stop; the end of the pipe means that the host is gone."""
+    while data := os.read(control_fd, 64):
+        if b"s" in data:
+            ctx.stop_requested.set()
+    os.killpg(0, 9)
+
+
+def _failure(error: BaseException) -> Outcome:
+    if isinstance(error, SystemExit) and error.code in (None, 0):
+        return Outcome(ok=True, result=pickle.dumps(None))
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next  # the frames of this file say nothing about the program
+    lines = traceback.format_exception(type(error), error, trace)
+    kind = type(error)
+    return Outcome(
+        ok=False,
+        error=f"{kind.__module__}.{kind.__qualname__}",
+        message="".join(traceback.format_exception_only(kind, error)).strip(),
+        traceback="".join(lines),
+    )
+
+
+def _finish(recorder: Recorder) -> None:
+    """What an interpreter does at its end and a fork does not: wait for threads, run exit functions, flush."""
+    main: Any = threading.main_thread()
+    for thread in threading.enumerate():
+        if thread is not main and thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    recorder.close()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()

@@ -1,0 +1,207 @@
+"""The warm process: imports TensorFlow and Keras once per machine, starts nothing of them, and forks tasks.
+
+``python -m jupyter_dtf.backend.task.warm FD PATH``: FD is the listening Unix socket at PATH (SOCK_SEQPACKET: one message
+a packet), bound by whoever starts this process, so that hosts can connect before TensorFlow is there. They send JSON,
+with a task's four descriptors beside it:
+
+* ``{"op": "fork", "id", "spec"}`` + [stdout, stderr, events, control]; ``spec`` is the path of a TaskSpec as JSON.
+* ``{"op": "kill", "id", "signal"}``: to the task's whole process group.
+
+and are told ``{"op": "ready"}`` or ``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}``, and
+``{"op": "exited", "id", "status"}`` (as ``waitpid`` gives it). The tasks of a host that goes away are killed. The process
+ends when its standard input (the lifeline of whoever started it) is closed and no host is left.
+
+It must stay a process of one thread that has started nothing of TensorFlow's runtime, or its forks would inherit locks
+that nobody will ever release.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+from dataclasses import dataclass, field
+
+_PR_SET_PDEATHSIG = 1
+MAX_MESSAGE = 65_536
+
+
+def die_with_parent() -> None:
+    """Have the kernel send SIGKILL to this process when its parent ends (Linux)."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@dataclass
+class _Host:
+    """One connected host and the tasks that were forked for it, by their ids."""
+
+    socket: socket.socket
+    tasks: dict[str, int] = field(default_factory=dict)
+
+    def send(self, message: dict[str, object]) -> None:
+        # A host that is gone is noticed when its socket is read.
+        with contextlib.suppress(OSError):
+            self.socket.send(json.dumps(message).encode())
+
+
+class Warm:
+    """The loop of the warm process."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._hosts: list[_Host] = []
+        self._state: dict[str, object] = {}
+        self._lifeline = True
+        self._selector = selectors.DefaultSelector()
+
+    def import_tensorflow(self) -> None:
+        """The dear part. A failure is kept and told to every host."""
+        try:
+            import keras  # noqa: F401
+            import tensorflow  # noqa: F401
+
+            from . import process  # noqa: F401
+        except Exception as error:
+            self._state = {"op": "failed", "message": f"{type(error).__name__}: {error}"}
+        else:
+            self._state = {"op": "ready"}
+        gc.collect()
+        gc.freeze()  # what is here now is never collected: forks share its pages
+
+    def serve(self) -> None:
+        """Until the lifeline is closed and no host is left."""
+        self._child_read, child_write = os.pipe()
+        os.set_blocking(self._child_read, False)
+        os.set_blocking(child_write, False)
+        signal.set_wakeup_fd(child_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector.register(self._child_read, selectors.EVENT_READ, self._reap)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(0, selectors.EVENT_READ, self._on_lifeline)
+        while self._lifeline or self._hosts:
+            for key, _ in self._selector.select():
+                key.data(key.fileobj)
+
+    def _on_lifeline(self, _: object) -> None:
+        if not os.read(0, 1024):
+            self._lifeline = False
+            self._selector.unregister(0)
+
+    def _accept(self, _: object) -> None:
+        connection, _address = self._listener.accept()
+        host = _Host(connection)
+        self._hosts.append(host)
+        self._selector.register(connection, selectors.EVENT_READ, lambda _: self._on_message(host))
+        host.send(self._state)
+
+    def _on_message(self, host: _Host) -> None:
+        try:
+            data, fds, _flags, _address = socket.recv_fds(host.socket, MAX_MESSAGE, 8)
+        except ConnectionError:
+            data, fds = b"", []
+        if not data:
+            self._drop(host)
+            return
+        message = json.loads(data)
+        if message["op"] == "fork":
+            self._fork(host, message["id"], message["spec"], fds)
+        elif message["op"] == "kill" and (pid := host.tasks.get(message["id"])):
+            _kill_group(pid, message["signal"])
+
+    def _drop(self, host: _Host) -> None:
+        self._selector.unregister(host.socket)
+        host.socket.close()
+        self._hosts.remove(host)
+        for pid in host.tasks.values():
+            _kill_group(pid, signal.SIGKILL)
+
+    def _fork(self, host: _Host, task_id: str, spec: str, fds: list[int]) -> None:
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            status = 70
+            try:
+                status = self._be_task(parent, spec, fds)
+            finally:
+                os._exit(status)
+        for fd in fds:
+            os.close(fd)
+        with contextlib.suppress(OSError):  # done by both, so that a kill right after the fork finds the group
+            os.setpgid(pid, pid)
+        host.tasks[task_id] = pid
+        host.send({"op": "forked", "id": task_id, "pid": pid})
+
+    def _be_task(self, parent: int, spec_path: str, fds: list[int]) -> int:
+        with contextlib.suppress(OSError):
+            os.setpgid(0, 0)
+        die_with_parent()
+        if os.getppid() != parent:
+            return 70
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._selector.close()
+        self._listener.close()
+        for host in self._hosts:
+            host.socket.close()
+        stdout, stderr, events, control = fds
+        null = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((null, 0), (stdout, 1), (stderr, 2)):
+            os.dup2(source, target)
+            os.close(source)
+
+        import msgspec
+
+        from ...schema.launch import TaskSpec
+        from . import process
+
+        with open(spec_path, "rb") as file:
+            spec = msgspec.json.decode(file.read(), type=TaskSpec)
+        return process.run(spec, events, control)
+
+    def _reap(self, _: object) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._child_read, 1024):
+                pass
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None:
+                return
+            # What the task itself started ends with it: its group is killed while its pid cannot yet be another's.
+            _kill_group(ended.si_pid, signal.SIGKILL)
+            _, status = os.waitpid(ended.si_pid, 0)
+            for host in self._hosts:
+                for task_id, pid in list(host.tasks.items()):
+                    if pid == ended.si_pid:
+                        del host.tasks[task_id]
+                        host.send({"op": "exited", "id": task_id, "status": status})
+
+
+def _kill_group(pid: int, signal_number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal_number)
+
+
+def main(argv: list[str]) -> int:
+    """Serve hosts at the listening socket ``argv[0]``, bound to the path ``argv[1]``."""
+    listener = socket.socket(fileno=int(argv[0]))
+    warm = Warm(listener)
+    try:
+        warm.import_tensorflow()
+        warm.serve()
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(argv[1])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
