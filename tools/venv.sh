@@ -10,7 +10,7 @@ for python in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10 pyth
 done
 if [ -z "$python" ]; then
     echo "jupyter_dtf needs Python 3.10 or newer. Found: $(python3 --version 2>&1 || echo none)." \
-        "Set PYTHON to one, as in: make PYTHON=/path/to/python3.12 $(basename "$1")" >&2
+        "Set PYTHON to one, as in: make PYTHON=/path/to/python3.12 test" >&2
     exit 1
 fi
 
