@@ -41,19 +41,24 @@ class Series:
 
     @property
     def step(self) -> Floats:
-        return _read_only(self._columns[0, : self._size])
+        return self._column(0)
 
     @property
     def time(self) -> Floats:
-        return _read_only(self._columns[1, : self._size])
+        return self._column(1)
 
     @property
     def value(self) -> Floats:
-        return _read_only(self._columns[2, : self._size])
+        return self._column(2)
 
     @property
     def seq(self) -> Ints:
-        return _read_only(self._seq[: self._size])
+        size = self._size
+        return _read_only(self._seq[:size])
+
+    def _column(self, number: int) -> Floats:
+        size = self._size  # before the array, which another thread may just be replacing by a longer one
+        return _read_only(self._columns[number, :size])
 
     def extend(self, points: Columns) -> None:
         """Append points."""

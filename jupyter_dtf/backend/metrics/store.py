@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-from jupyter_core.paths import jupyter_data_dir
 
 from ...errors import NotFound, Unavailable
 from ...schema.events import RunChanged, encode_event
 from ...schema.run import RunInfo, RunState
+from .. import places
 
 SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x44544652  # "DTFR": tells our file from another program's
@@ -40,16 +40,6 @@ _log = logging.getLogger(__name__)
 _decode_info = msgspec.msgpack.Decoder(RunInfo).decode
 
 
-def data_dir() -> Path:
-    """Where the store and the runs' directories are: ``JUPYTER_DTF_DATA_DIR``, or a folder of Jupyter's data dir."""
-    return Path(os.environ.get("JUPYTER_DTF_DATA_DIR") or Path(jupyter_data_dir()) / "jupyter_dtf")
-
-
-def default_store_path() -> Path:
-    """``runs.sqlite`` in ``data_dir()``."""
-    return data_dir() / "runs.sqlite"
-
-
 class Store:
     """Runs and their events. ``moved_aside`` is where a damaged file went when this store was opened, if one did.
 
@@ -57,8 +47,8 @@ class Store:
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        """Open or make the file (mode 0600). Raises Unavailable if it cannot be, or if a newer version wrote it."""
-        self.path = Path(path) if path is not None else default_store_path()
+        """Open or make the file (mode 0600), by default ``places.store_path()``. Raises Unavailable if it cannot be, or if a newer version wrote it."""
+        self.path = Path(path) if path is not None else places.store_path()
         self.moved_aside: Path | None = None
         self._lock = threading.RLock()
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_dtf.backend.metrics.record import RunRecord
-from jupyter_dtf.backend.metrics.store import SCHEMA_VERSION, Store, default_store_path
+from jupyter_dtf.backend.metrics.store import SCHEMA_VERSION, Store
 from jupyter_dtf.errors import NotFound, Unavailable
 from jupyter_dtf.schema.run import RunState
 
@@ -103,12 +103,12 @@ def test_only_the_owner_may_read_the_file(store: Store) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
-def test_the_default_path_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_DTF_DATA_DIR", str(tmp_path / "here"))
-    assert default_store_path() == tmp_path / "here" / "runs.sqlite"
-    monkeypatch.delenv("JUPYTER_DTF_DATA_DIR")
-    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
-    assert default_store_path() == tmp_path / "jupyter" / "jupyter_dtf" / "runs.sqlite"
+    store = Store()
+    assert store.path == tmp_path / "here" / "runs.sqlite"
+    assert store.path.exists()
+    store.close()
 
 
 def _write_other_database(path: Path) -> None:
