@@ -94,12 +94,15 @@ class Controller(SchedulerPlugin):  # type: ignore[misc]
         self._hosts_changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle: asyncio.TimerHandle | None = None
+        self._spec: dict[str, dict[int, str]] = {}
+        self._spec_lock = asyncio.Lock()
         requests: dict[str, Callable[..., Any]] = {
             "dtf_attach": self.attach,
             "dtf_submit": self.submit,
             "dtf_stop_run": self.stop_run,
             "dtf_result": self.result,
             "dtf_scale": self.scale,
+            "dtf_spec": self.spec,
             "dtf_dashboard": self.dashboard,
             "dtf_close": self.close_cluster,
             "dtf_end_runs": self.end_runs,
@@ -211,8 +214,25 @@ class Controller(SchedulerPlugin):  # type: ignore[misc]
         """New counts of tasks, for the runs to come."""
         ClusterPatch(jobs=jobs)
         self.jobs = check_jobs(jobs)
+        self._spec = {}
         self._announce()
         return dict(to_plain(self.describe()))
+
+    async def spec(self) -> dict[str, dict[int, str]]:
+        """An endpoint for each task of the cluster's jobs, reserved on its hosts until the cluster is scaled."""
+        async with self._spec_lock:
+            if not self._spec:
+                await self._some_host()
+                planned = plan(self.jobs, self._slots())
+                endpoints = await self._gather(
+                    "cluster", planned, "dtf_reserve", lambda mine: {"tasks": [task.task for task in mine], "ready": False}
+                )
+                self._spec = _by_job(planned, endpoints)
+            return self._spec
+
+    async def _some_host(self) -> None:
+        async with self._hosts_changed:
+            await self._hosts_changed.wait_for(lambda: self.hosts)
 
     def dashboard(self) -> str:
         """The address of Dask's dashboard, which is started now if it was not: it costs a second that most never need."""
@@ -337,14 +357,17 @@ class Controller(SchedulerPlugin):  # type: ignore[misc]
         run.place(planned)
         run.to(RunState.LAUNCHING)
         self._announce()
-        endpoints = await self._gather(run, "dtf_reserve", lambda mine: {"tasks": [task.task for task in mine]})
+        endpoints = await self._gather(
+            run.id, planned, "dtf_reserve", lambda mine: {"tasks": [task.task for task in mine], "ready": True}
+        )
         specs = _task_specs(run, self.settings.name, endpoints)
         if run.info.state is not RunState.LAUNCHING or run.decided.is_set():  # stopped, or a host went away meanwhile
             for task in run.planned:
                 run.task_ended(TaskResult(task=task.task), lost="it was not started")
             return
         pids = await self._gather(
-            run,
+            run.id,
+            planned,
             "dtf_launch",
             lambda mine: {"specs": [msgspec.json.encode(specs[task.task]) for task in mine], "payload": payload},
         )
@@ -355,14 +378,14 @@ class Controller(SchedulerPlugin):  # type: ignore[misc]
             await self._tell_hosts(run, "dtf_stop")
 
     async def _gather(
-        self, run: Run, op: str, message: Callable[[list[PlannedTask]], dict[str, Any]]
+        self, run_id: str, planned: list[PlannedTask], op: str, message: Callable[[list[PlannedTask]], dict[str, Any]]
     ) -> dict[str, str]:
-        """Ask every host of the run the same; one merged answer by task. Raises GangIncomplete naming what failed."""
+        """Ask every host of a gang the same; one merged answer by task. Raises GangIncomplete naming what failed."""
         by_host: dict[HostSlot, list[PlannedTask]] = {}
-        for task in run.planned:
+        for task in planned:
             by_host.setdefault(task.host, []).append(task)
         calls = [
-            getattr(self.scheduler.rpc(host.address), op)(run_id=run.id, **message(mine))
+            getattr(self.scheduler.rpc(host.address), op)(run_id=run_id, **message(mine))
             for host, mine in by_host.items()
         ]
         answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -435,9 +458,7 @@ class Controller(SchedulerPlugin):  # type: ignore[misc]
 
 
 def _task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, TaskSpec]:
-    jobs: dict[str, dict[int, str]] = {}
-    for task in run.planned:
-        jobs.setdefault(task.job, {})[task.index] = endpoints[task.task]
+    jobs = _by_job(run.planned, endpoints)
     return {
         task.task: TaskSpec(
             run_id=run.id,
@@ -459,6 +480,13 @@ def _task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, 
         )
         for task in run.planned
     }
+
+
+def _by_job(planned: list[PlannedTask], endpoints: dict[str, str]) -> dict[str, dict[int, str]]:
+    jobs: dict[str, dict[int, str]] = {}
+    for task in planned:
+        jobs.setdefault(task.job, {})[task.index] = endpoints[task.task]
+    return jobs
 
 
 def _predicate(message: str) -> str:

@@ -320,6 +320,17 @@ class Fleet:
             member.info.state = ClusterState.STOPPING
             self._tell()
 
+    async def close_cluster(self, name: str) -> None:
+        """Close a cluster, in whatever state it is, and wait until nothing of it is left. Raises NotFound."""
+        if self._member(name).info.state is not ClusterState.STOPPING:
+            await self.stop_cluster(name)
+        await self.gone(name)
+
+    async def spec(self, name: str) -> dict[str, dict[int, str]]:
+        """The endpoints that are reserved for the cluster's tasks."""
+        answer = await self._link(name).request("spec")
+        return {job: {int(index): endpoint for index, endpoint in tasks.items()} for job, tasks in answer.items()}
+
     async def dashboard(self, name: str) -> str:
         """The address of Dask's dashboard."""
         return str(await self._link(name).request("dashboard"))

@@ -132,12 +132,13 @@ class Host(WorkerPlugin):  # type: ignore[misc]
 
     # -- what the controller asks -------------------------------------------------------------------------------
 
-    async def reserve(self, run_id: str, tasks: list[str]) -> dict[str, str]:
-        """Bind a port for each task and wait until tasks can be forked. Returns each task's endpoint.
+    async def reserve(self, run_id: str, tasks: list[str], ready: bool) -> dict[str, str]:
+        """Bind a port for each task; with ``ready``, wait until tasks can be forked. Returns each task's endpoint.
 
-        The ports stay bound, with SO_REUSEPORT, until the run is released: nobody else gets them before TensorFlow
-        binds them too.
+        The ports stay bound, with SO_REUSEPORT, until the run is released or reserves again: nobody else gets them
+        before TensorFlow binds them too.
         """
+        self._drop(run_id)
         run = self._runs[run_id] = _RunOnHost(self._directory / run_id)
         address = self._worker.address.split("://", 1)[1].rsplit(":", 1)[0]
         for task in tasks:
@@ -145,8 +146,9 @@ class Host(WorkerPlugin):  # type: ignore[misc]
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             holder.bind(("", 0))
             run.ports[task] = holder
-        await self._warm_ready.wait()
-        if self._warm is None or self._warm_failure:
+        if ready:
+            await self._warm_ready.wait()
+        if (ready and self._warm is None) or self._warm_failure:
             raise Unavailable(self._warm_failure or "The warm process of this machine is gone")
         return {task: f"{address}:{holder.getsockname()[1]}" for task, holder in run.ports.items()}
 

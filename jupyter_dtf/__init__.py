@@ -1,0 +1,108 @@
+"""Distributed TensorFlow and Keras from JupyterLab: clusters, training over processes, live plots.
+
+The public names are loaded when they are first asked for: importing this package imports neither TensorFlow nor Dask.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .errors import (
+        ClusterLost,
+        Conflict,
+        DtfError,
+        InvalidInput,
+        NotFound,
+        RunFailed,
+        RunStopped,
+        Unavailable,
+    )
+    from .notebook.cluster import Cluster, clusters, connect, run, runs
+    from .notebook.run import Run
+    from .notebook.task import is_chief, rank, report, size
+    from .schema.cluster import ClusterSpec
+    from .schema.strategy import AllReduce
+
+_HOMES = {
+    "Cluster": "notebook.cluster",
+    "clusters": "notebook.cluster",
+    "connect": "notebook.cluster",
+    "run": "notebook.cluster",
+    "runs": "notebook.cluster",
+    "Run": "notebook.run",
+    "is_chief": "notebook.task",
+    "rank": "notebook.task",
+    "report": "notebook.task",
+    "size": "notebook.task",
+    "ClusterSpec": "schema.cluster",
+    "AllReduce": "schema.strategy",
+    "ClusterLost": "errors",
+    "Conflict": "errors",
+    "DtfError": "errors",
+    "InvalidInput": "errors",
+    "NotFound": "errors",
+    "RunFailed": "errors",
+    "RunStopped": "errors",
+    "Unavailable": "errors",
+}
+
+__all__ = [
+    "AllReduce",
+    "Cluster",
+    "ClusterLost",
+    "ClusterSpec",
+    "Conflict",
+    "DtfError",
+    "InvalidInput",
+    "NotFound",
+    "Run",
+    "RunFailed",
+    "RunStopped",
+    "Unavailable",
+    "__version__",
+    "clusters",
+    "connect",
+    "is_chief",
+    "rank",
+    "report",
+    "run",
+    "runs",
+    "size",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "jupyter_dtf"}]
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": "jupyter_dtf"}]
+
+
+def _load_jupyter_server_extension(server_app: Any) -> None:
+    from .handlers import load
+
+    load(server_app)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext jupyter_dtf``: the magics ``%dtf`` and ``%%dtf``."""
+    from .notebook.magics import register
+
+    register(shell)

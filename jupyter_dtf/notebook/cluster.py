@@ -1,0 +1,278 @@
+"""``Cluster``: a cluster as a person holds it, started here or found by its name."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from ..backend import clusters as cluster_starts
+from ..errors import DtfError, InvalidInput, NotFound
+from ..schema import payload
+from ..schema.api import ClusterInfo, ClusterRequest, ClusterState
+from ..schema.base import convert
+from ..schema.cluster import ClusterSpec
+from ..schema.run import RunInfo, RunRequest
+from .fit_run import FitRun
+from .progress import show_until_end
+from .run import Run
+from .session import session
+
+
+class Cluster:
+    """Start a cluster of TensorFlow tasks, or hold one that there is (``dtf.connect``).
+
+    ``jobs`` maps job names to numbers of tasks. The constructor returns at once; the first run waits for what is not
+    there yet. The cluster ends with the ``with`` block, with ``close()``, with this process, or 30 seconds after its last
+    viewer has gone (``grace_s``), but never during a run; ``keep=True`` lets it stay until it is stopped. Other keyword arguments
+    are the options of the kind of cluster (``backend``), such as ``hosts=1`` and ``threads_per_host`` of ``local``.
+
+    Raises InvalidInput, Conflict (the name is taken), Unavailable (the kind lacks something here).
+    """
+
+    def __init__(
+        self,
+        jobs: Mapping[str, int] | None = None,
+        *,
+        name: str = "",
+        backend: str = "local",
+        keep: bool = False,
+        grace_s: float = 30.0,
+        **options: Any,
+    ) -> None:
+        raw = {
+            "jobs": dict(jobs) if jobs is not None else {"worker": 2},
+            "name": name,
+            "kind": backend,
+            "keep": keep,
+            "grace_s": grace_s,
+            "options": options,
+        }
+        request = convert(raw, ClusterRequest)
+        started = cluster_starts.start(request)
+        self._name = started.connection.name
+        self._owned = True
+        self._session = session()
+        self._session.post(lambda fleet: fleet.adopt(started))
+        if not keep:
+            atexit.register(self._close_at_exit)
+
+    @classmethod
+    def connect(cls, name: str) -> Cluster:
+        """Hold a cluster that is there, by its name. It stays when this process ends. Raises NotFound."""
+        self = cls.__new__(cls)
+        self._name = name
+        self._owned = False
+        self._session = session()
+        self._session.do(lambda fleet: fleet.cluster(name))
+        self._session.call(lambda fleet: fleet.ready(name))
+        return self
+
+    # -- what it is ---------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def info(self) -> ClusterInfo:
+        """State, jobs, hosts and their load. Raises NotFound when it is gone."""
+        return self._session.do(lambda fleet: fleet.cluster(self._name))
+
+    @property
+    def status(self) -> str:
+        """``starting``, ``running``, ``stopping``, ``stopped``, ``failed`` or ``lost``."""
+        try:
+            return self.info.state.value
+        except NotFound:
+            return ClusterState.STOPPED.value
+
+    @property
+    def jobs(self) -> dict[str, int]:
+        """Numbers of tasks per job."""
+        return dict(self.info.jobs)
+
+    @property
+    def spec(self) -> ClusterSpec:
+        """An endpoint for each task, reserved for as long as the cluster has these jobs.
+
+        A run has endpoints of its own (``ctx.cluster_spec``), so that runs never meet on a port.
+        """
+        self.wait_ready()
+        return ClusterSpec.parse(self._session.call(lambda fleet: fleet.spec(self._name)))
+
+    @property
+    def devices(self) -> list[str]:
+        """The device strings of all tasks, ``/job:worker/task:0/device:CPU:0`` first."""
+        return [f"/job:{job}/task:{index}/device:CPU:0" for job, count in self.jobs.items() for index in range(count)]
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of this cluster, newest first."""
+        created = self.info.created
+        known = self._session.hub.runs()
+        return [Run(info.id) for info in known if info.cluster == self._name and info.created >= created]
+
+    @property
+    def dashboard_url(self) -> str:
+        """Dask's own dashboard, which is started when first asked for."""
+        self.wait_ready()
+        return self._session.call(lambda fleet: fleet.dashboard(self._name))
+
+    def wait_ready(self, timeout_s: float | None = None) -> Cluster:
+        """Wait until the cluster answers. Raises Unavailable with the reason if it could not start, TimeoutError."""
+        self._session.call(lambda fleet: fleet.ready(self._name), timeout_s)
+        return self
+
+    # -- what to do with it -------------------------------------------------------------------------------------
+
+    def scale(self, jobs: Mapping[str, int]) -> Cluster:
+        """New numbers of tasks, for the runs to come. Raises InvalidInput."""
+        self.wait_ready()
+        self._session.call(lambda fleet: fleet.scale(self._name, jobs))
+        return self
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        """End the cluster and its runs, and wait until nothing of it is left. Does nothing to one that is gone."""
+        atexit.unregister(self._close_at_exit)
+        with contextlib.suppress(NotFound):
+            self._session.call(lambda fleet: fleet.close_cluster(self._name), timeout_s)
+
+    def _close_at_exit(self) -> None:
+        with contextlib.suppress(DtfError, TimeoutError):
+            self.close()
+
+    def run(
+        self,
+        main_fun: Callable[..., Any],
+        args: Any = None,
+        *,
+        name: str = "",
+        jobs: Mapping[str, int] | None = None,
+        threads_per_task: int = 0,
+        stop_grace_s: float = 10.0,
+        environment: Mapping[str, str] | None = None,
+        wait: bool = True,
+    ) -> Run:
+        """Run ``main_fun(args, ctx)`` on every task, each in a process of its own.
+
+        ``jobs`` restricts or changes which tasks take part; ``threads_per_task`` 0 divides a host's threads among its
+        tasks. Waits until the end unless ``wait=False``; ``run.result()`` is what the tasks returned.
+        Raises RunFailed with the traceback of the task that failed first, RunStopped.
+        """
+        if not callable(main_fun):
+            raise InvalidInput(f"main_fun is a function main_fun(args, ctx). Received: {main_fun!r:.200}")
+        request = self._request(
+            name=name or getattr(main_fun, "__name__", "program"),
+            jobs=dict(jobs or {}),
+            threads_per_task=threads_per_task,
+            stop_grace_s=stop_grace_s,
+            environment=dict(environment or {}),
+        )
+        run = Run(self._submit(request, (main_fun, (args,), {})).id)
+        if wait:
+            show_until_end(run)
+            run.raise_for_state()
+        return run
+
+    def fit(
+        self,
+        model: Any,
+        x: Any = None,
+        y: Any = None,
+        *,
+        strategy: Any = "allreduce",
+        name: str = "",
+        jobs: Mapping[str, int] | None = None,
+        threads_per_task: int = 0,
+        wait: bool = True,
+        **fit_args: Any,
+    ) -> FitRun:
+        """Train a model on every task: ``model.fit`` over the cluster, with the same arguments.
+
+        ``model`` is a compiled Keras model or a function that returns one. ``x`` and ``y`` are arrays (or lists or dicts
+        of them), or ``x`` is a function ``data_fn(ctx)`` that returns a ``tf.data.Dataset``. ``batch_size`` is global.
+        After the run ``model`` holds the trained weights; ``run.model`` is the trained model in every case, ``run.history``
+        what Keras's ``History`` would be. Waits until the end unless ``wait=False``.
+
+        Raises InvalidInput before anything starts, RunFailed with the failing task's traceback. A run that is stopped
+        keeps what it has learnt.
+        """
+        from . import fit as fit_client
+
+        job = fit_client.prepare(model, x, y, strategy=strategy, **fit_args)
+        request = self._request(
+            name=name or job.name,
+            kind="fit",
+            strategy=job.strategy,
+            jobs=dict(jobs or _training_jobs(self.jobs)),
+            threads_per_task=threads_per_task,
+            parameters=job.parameters,
+        )
+        run = FitRun(self._submit(request, job.program).id, job)
+        if wait:
+            show_until_end(run)
+            run.finish()
+        return run
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _request(self, **fields: Any) -> RunRequest:
+        here = os.getcwd()
+        return RunRequest(sys_path=[entry or here for entry in sys.path], cwd=here, **fields)
+
+    def _submit(self, request: RunRequest, program: tuple[Any, ...]) -> RunInfo:
+        data = payload.pack(program)
+        self.wait_ready()
+        return self._session.call(lambda fleet: fleet.submit(self._name, request, data))
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        try:
+            info = self.info
+        except NotFound:
+            return f"<Cluster {self._name}: stopped>"
+        jobs = ", ".join(f"{count} {job}" for job, count in info.jobs.items())
+        return f"<Cluster {info.name}: {info.state.value}, {info.kind}, {jobs}>"
+
+
+def _training_jobs(jobs: Mapping[str, int]) -> dict[str, int]:
+    """The tasks that train under all-reduce: the chief and the workers."""
+    training = {job: count for job, count in jobs.items() if job in ("chief", "worker")}
+    if not training:
+        raise InvalidInput(f"Training needs a job worker or chief. Received: {dict(jobs)!r}", field="jobs")
+    return training
+
+
+def connect(name: str) -> Cluster:
+    """Hold a cluster that was started in the panel, by the command line or elsewhere. Raises NotFound."""
+    return Cluster.connect(name)
+
+
+def clusters() -> list[Cluster]:
+    """All clusters of this user that answer, oldest first."""
+    infos = session().do(lambda fleet: fleet.clusters())
+    return [Cluster.connect(info.name) for info in infos if info.state is ClusterState.RUNNING]
+
+
+def run(run_id: str) -> Run:
+    """Hold a run, live or past, by its id. Raises NotFound."""
+    found = Run(run_id)
+    found.info  # noqa: B018 - raises NotFound
+    return found
+
+
+def runs() -> list[Run]:
+    """All runs, live and past, newest first."""
+    return [Run(info.id) for info in session().hub.runs()]

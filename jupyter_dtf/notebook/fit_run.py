@@ -1,0 +1,48 @@
+"""``FitRun``: a run of ``cluster.fit``, which ends by giving the trained weights back."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NotFound, RunStopped
+from .run import History, Run
+
+if TYPE_CHECKING:
+    from .fit import PreparedFit
+
+
+class FitRun(Run):
+    """A training run. ``model`` holds the trained weights once the run has ended."""
+
+    def __init__(self, run_id: str, job: PreparedFit) -> None:
+        super().__init__(run_id)
+        self._job = job
+        self._finished = False
+
+    def finish(self) -> FitRun:
+        """Wait, then put the trained weights into the model. A stopped run gives what it has learnt so far.
+
+        Raises as ``result``.
+        """
+        self.wait()
+        if not self._finished:
+            with contextlib.suppress(RunStopped):
+                self.raise_for_state()
+            with contextlib.suppress(NotFound):  # stopped before there was anything to give back
+                self._job.finish(self._result_of(self.info.tasks[0].task))
+            self._finished = True
+        return self
+
+    def result(self, timeout_s: float | None = None) -> History:
+        """Wait, then the history. Raises as ``Run.result``."""
+        self.wait(timeout_s)
+        self.raise_for_state()
+        self.finish()
+        return self.history
+
+    @property
+    def model(self) -> Any:
+        """The trained Keras model; waits for the end of the run."""
+        self.finish()
+        return self._job.model

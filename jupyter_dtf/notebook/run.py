@@ -1,0 +1,255 @@
+"""``Run``: one execution of a program on a cluster, as a person holds it."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ClusterLost, NotFound, RunFailed, RunStopped
+from ..schema.events import EpochEnded, Logged
+from ..schema.run import RunInfo, RunState, TaskState
+from .session import Session, session
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SECOND_INTERRUPT_S = 2.0
+
+
+class Results(list[Any]):
+    """What the tasks of a run returned, in order of rank. Also by name: ``results["worker:1"]``."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__(values.values())
+        self._names = list(values)
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(self._names.index(key) if isinstance(key, str) else key)
+
+    def items(self) -> list[tuple[str, Any]]:
+        """(task, value) pairs."""
+        return list(zip(self._names, self, strict=True))
+
+
+class History:
+    """What Keras's ``History`` would be: ``history`` maps a metric to its value at the end of each epoch."""
+
+    def __init__(self, history: dict[str, list[float]], epoch: list[int], params: dict[str, Any] | None = None) -> None:
+        self.history = history
+        self.epoch = epoch
+        self.params = params or {}
+
+    def __getitem__(self, metric: str) -> list[float]:
+        return self.history[metric]
+
+    def __repr__(self) -> str:
+        return f"<History of {len(self.epoch)} epochs: {', '.join(self.history)}>"
+
+
+class Run:
+    """A run, live or past. Nothing here holds the run up: it goes on when this object and its process are gone."""
+
+    def __init__(self, run_id: str, *, in_session: Session | None = None) -> None:
+        self.id = run_id
+        self._session = in_session or session()
+
+    # -- what it is ---------------------------------------------------------------------------------------------
+
+    @property
+    def info(self) -> RunInfo:
+        """All that is known of it but its events, output and points. Raises NotFound."""
+        return self._session.hub.info(self.id)
+
+    @property
+    def status(self) -> str:
+        """``pending``, ``launching``, ``running``, ``stopping``, ``succeeded``, ``failed``, ``stopped`` or ``lost``."""
+        return self.info.state.value
+
+    @property
+    def history(self) -> History:
+        """What Keras's ``History`` would be, of the epochs so far."""
+        history: dict[str, list[float]] = {}
+        epochs = []
+        for _seq, event in self._session.hub.events(self.id):
+            if isinstance(event, EpochEnded):
+                epochs.append(event.epoch)
+                for metric, value in event.logs.items():
+                    history.setdefault(metric, []).append(value)
+        return History(history, epochs, self.info.parameters)
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """Every point: columns ``task``, ``metric``, ``step``, ``time`` (seconds since the epoch), ``value``, ``seq``."""
+        import pandas as pd
+
+        record = self._session.hub.record(self.id)
+        parts = [
+            pd.DataFrame(
+                {
+                    "task": task,
+                    "metric": metric,
+                    "step": series.step,
+                    "time": series.time,
+                    "value": series.value,
+                    "seq": series.seq,
+                }
+            )
+            for (metric, task), series in list(record.series.items())
+        ]
+        if not parts:
+            return pd.DataFrame(columns=["task", "metric", "step", "time", "value", "seq"])
+        return pd.concat(parts, ignore_index=True)
+
+    def logs(self, job: str | None = None, task_index: int = 0) -> str:
+        """The output of one task, ``run.logs("worker", 1)``; without a job, of all tasks, each line with its task."""
+        lines = []
+        for _seq, event in self._session.hub.events(self.id):
+            if isinstance(event, Logged):
+                if job is None:
+                    lines += [f"{event.task} | {line}" for line in event.lines]
+                elif event.task == f"{job}:{task_index}":
+                    lines += event.lines
+        return "\n".join(lines)
+
+    @property
+    def checkpoints(self) -> list[Path]:
+        """The checkpoints there are, oldest first."""
+        directory = Path(self.info.run_dir) / "checkpoints"
+        found = directory.iterdir() if directory.is_dir() else ()
+        return sorted((path for path in found if not path.name.startswith(".")), key=lambda path: path.stat().st_mtime)
+
+    # -- what to do with it -------------------------------------------------------------------------------------
+
+    def wait(self, timeout_s: float | None = None) -> Run:
+        """Wait until the run has ended, however it ended. Raises TimeoutError."""
+        self._wait(timeout_s)
+        return self
+
+    def stop(self, *, now: bool = False) -> None:
+        """Ask the program to stop at its next step; a second call, or ``now``, ends it. Ended runs stay as they are."""
+        if not self.info.state.is_final:
+            self._session.call(lambda fleet: fleet.stop_run(self.id, now=now))
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """Wait, then what every task returned, by rank (``[0]``) or name (``["worker:1"]``).
+
+        Raises RunFailed with the failing task's own traceback, RunStopped, ClusterLost when the cluster went away, and
+        TimeoutError.
+        """
+        self.wait(timeout_s)
+        self.raise_for_state()
+        return self._results()
+
+    def raise_for_state(self) -> None:
+        """Raise what a run that did not succeed raises: RunFailed, RunStopped or ClusterLost."""
+        info = self.info
+        if info.state is RunState.FAILED:
+            failed = [task for task in info.tasks if task.state is TaskState.FAILED]
+            first = next((task for task in failed if info.message.startswith(task.task)), failed[0] if failed else None)
+            raise RunFailed(
+                f"The run {info.name} ({info.id}) failed: {info.message}",
+                run_id=info.id,
+                task=first.task if first else "",
+                traceback=first.traceback if first else "",
+            )
+        if info.state is RunState.STOPPED:
+            raise RunStopped(f"The run {info.name} ({info.id}) was stopped", run_id=info.id)
+        if info.state is RunState.LOST:
+            raise ClusterLost(f"The run {info.name} ({info.id}) is lost: {info.message}")
+
+    def _results(self) -> Results:
+        info = self.info
+        done = [task.task for task in info.tasks if task.state is TaskState.SUCCEEDED]
+        return Results({task: self._result_of(task) for task in done})
+
+    def _result_of(self, task: str) -> Any:
+        try:
+            data = self._session.call(lambda fleet: fleet.result(self.id, task))
+        except NotFound:
+            raise NotFound(f"Results are kept by their cluster. Received: {self.id}, whose cluster is gone") from None
+        return pickle.loads(data)
+
+    # -- waiting ------------------------------------------------------------------------------------------------
+
+    def _wait(self, timeout_s: float | None) -> None:
+        hub = self._session.hub
+        ended = threading.Event()
+
+        def on_change(run_id: str) -> None:
+            if run_id == self.id and hub.info(run_id).state.is_final:
+                ended.set()
+
+        unsubscribe = hub.subscribe(on_change)
+        try:
+            on_change(self.id)
+            if not ended.wait(timeout_s):
+                raise TimeoutError(f"The run {self.id} has not ended after {timeout_s} s. It is {self.status}")
+        finally:
+            unsubscribe()
+
+    def __repr__(self) -> str:
+        try:
+            info = self.info
+        except NotFound:
+            return f"<Run {self.id}: not known here>"
+        return f"<Run {describe(info)}>"
+
+
+def describe(info: RunInfo) -> str:
+    """One good line about a run."""
+    parts = [info.name, info.state.value]
+    progress = info.progress
+    if progress.epochs:
+        parts.append(f"epoch {progress.epoch}/{progress.epochs}")
+    if progress.total and not info.state.is_final:
+        parts.append(f"{100 * progress.done / progress.total:.0f} %")
+    parts += [f"{metric} {value:.4g}" for metric, value in headline(info.latest).items()]
+    if info.message:
+        parts.append(info.message)
+    return " · ".join(parts)
+
+
+_MACHINE_METRICS = ("cpu", "memory_bytes", "step_seconds", "examples_per_second", "learning_rate")
+
+
+def headline(latest: dict[str, float], most: int = 4) -> dict[str, float]:
+    """The metrics that a person looks at first: the model's own, the loss before all others."""
+    own = {name: value for name, value in latest.items() if name not in _MACHINE_METRICS}
+    order = sorted(own, key=lambda name: (name not in ("loss", "val_loss"), list(own).index(name)))
+    return {name: own[name] for name in order[:most]}
+
+
+class Waiting:
+    """Waits for a run in the foreground. The first interrupt detaches, a second one soon after stops the run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._interrupted_at = 0.0
+
+    def __call__(self) -> None:
+        try:
+            self._run.wait()
+        except KeyboardInterrupt:
+            self._detach()
+
+    def _detach(self) -> None:
+        run = self._run
+        print(
+            f"\nDetached: the run goes on. Come back with dtf.run({run.id!r}), stop it with dtf.run({run.id!r}).stop(); "
+            f"interrupt again within {_SECOND_INTERRUPT_S:g} s to stop it now."
+        )
+        deadline = time.monotonic() + _SECOND_INTERRUPT_S
+        try:
+            while (left := deadline - time.monotonic()) > 0 and not run.info.state.is_final:
+                try:
+                    run.wait(left)
+                except TimeoutError:
+                    break
+        except KeyboardInterrupt:
+            run.stop()
+            run.wait()
+            print("Stopped.")
+        raise KeyboardInterrupt
