@@ -57,7 +57,7 @@ $(DONE)/venv:
 
 $(DONE)/build-tools: $(DONE)/venv
 	@echo "Installing the build tools"
-	@$(BIN)/python -m pip install -q "hatchling>=1.27" "hatch-jupyter-builder>=0.9.1" "hatch-nodejs-version>=0.3.2" \
+	@$(BIN)/python -m pip install -qq "hatchling>=1.27" "hatch-jupyter-builder>=0.9.1" "hatch-nodejs-version>=0.3.2" \
 		"jupyter-builder>=1.2,<2" editables
 	@tools/node.sh $(BIN)
 	@touch $@
@@ -72,17 +72,14 @@ $(EXTENSION): $(DONE)/npm $(SOURCES)
 	@npm run --silent build:prod </dev/null
 	@touch $@
 
-# The extension is a link to its build, so that a later build needs no installation.
 $(DONE)/python: $(DONE)/build-tools pyproject.toml package.json | $(EXTENSION)
 	@echo "Installing jupyter_dtf with TensorFlow and the test tools (about 1 GB, minutes the first time)"
-	@SKIP_JUPYTER_BUILDER=1 $(BIN)/python -m pip install -q --no-build-isolation -e ".[cpu,test]"
-	@$(BIN)/jupyter-builder develop --overwrite . >/dev/null
+	@tools/install.sh $(VENV) cpu,test
 	@touch $@
 
 $(DONE)/lint: $(DONE)/python
 	@echo "Installing the linters"
-	@SKIP_JUPYTER_BUILDER=1 $(BIN)/python -m pip install -q --no-build-isolation -e ".[lint]"
-	@$(BIN)/jupyter-builder develop --overwrite . >/dev/null
+	@tools/install.sh $(VENV) lint
 	@touch $@
 
 $(DONE)/browser: | $(DONE)/npm

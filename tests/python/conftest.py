@@ -31,7 +31,7 @@ def _set_directories(patch: pytest.MonkeyPatch, root: Path) -> None:
 def _running(session_directory: str) -> dict[psutil.Process, int]:
     """Processes that tests have started, with their parents' ids.
 
-    They are this one's descendants, and those that left the tree but carry the session's directory in their environment.
+    They are descendants of this one, and those that left the tree but carry the session directory in their environment.
     """
     tree = {process.pid for process in psutil.Process().children(recursive=True)}
     found = {}
