@@ -91,14 +91,10 @@ def _jupyter_labextension_paths() -> list[dict[str, str]]:
     return [{"src": "labextension", "dest": "jupyter_dtf"}]
 
 
-def _jupyter_server_extension_points() -> list[dict[str, str]]:
-    return [{"module": "jupyter_dtf"}]
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    from .handlers.app import JupyterDTF
 
-
-def _load_jupyter_server_extension(server_app: Any) -> None:
-    from .handlers import load
-
-    load(server_app)
+    return [{"module": "jupyter_dtf", "app": JupyterDTF}]
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -169,6 +169,14 @@ class StatusInfo(Struct):
     dask: str = ""
     tensorflow: str = ""
     """The installed version, empty where there is none."""
+    notes: list[str] = []
+    """What a person should know of this server, such as a store of past runs that cannot be read."""
+
+
+class DashboardInfo(Struct):
+    """Where Dask's own dashboard of a cluster is."""
+
+    url: str
 
 
 class ErrorInfo(Struct):
@@ -228,10 +236,14 @@ class EventsMessage(Struct, tag_field="type", tag="events"):
 
 
 class SeriesFrame(Struct):
-    """One line of one plot, decimated: keep the first ``start`` points that you have, then append these."""
+    """One line of one plot, decimated: keep the first ``start`` points that you have, then append these.
+
+    null stands for a value that is not finite: a gap.
+    """
 
     metric: str
     task: str
+    """``worker:1``; empty for the mean over the tasks by step, which is there when more than one task reports."""
     start: int
     x: list[float | None]
     y: list[float | None]
@@ -261,4 +273,5 @@ def decode_client_message(data: bytes | str) -> ClientMessage:
     try:
         return _client_message.decode(data)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise InvalidInput(f"A socket message is a subscribe or unsubscribe: {error}. Received: {data!r:.200}") from None
+        message = f"A socket message is a subscribe or unsubscribe: {error}. Received: {data!r:.200}"
+        raise InvalidInput(message) from None

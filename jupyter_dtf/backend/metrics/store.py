@@ -47,7 +47,10 @@ class Store:
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        """Open or make the file (mode 0600), by default ``places.store_path()``. Raises Unavailable if it cannot be, or if a newer version wrote it."""
+        """Open or make the file (mode 0600), by default ``places.store_path()``.
+
+        Raises Unavailable if it cannot be opened, or if a newer version wrote it.
+        """
         self.path = Path(path) if path is not None else places.store_path()
         self.moved_aside: Path | None = None
         self._lock = threading.RLock()
@@ -63,8 +66,9 @@ class Store:
                     _log.warning("%s is damaged (%s); it was moved to %s", self.path, error, self.moved_aside)
                     self._db = _open(self.path)
         except (OSError, sqlite3.Error) as error:
-            raise Unavailable(f"The store of runs must be a file that can be read and written: {error}. Received: "
-                              f"{self.path}") from error  # fmt: skip
+            raise Unavailable(
+                f"The store of runs must be a file that can be read and written: {error}. Received: {self.path}"
+            ) from error
 
     def close(self) -> None:
         """Close the file. Closing twice is harmless."""
@@ -126,16 +130,15 @@ class Store:
 
     def prune(self, *, max_age_s: float | None = None, max_runs: int | None = None) -> list[str]:
         """Delete ended runs created longer ago than ``max_age_s``, and the oldest beyond ``max_runs``; their ids."""
-        final = [state.value for state in RunState if state.is_final]
-        marks = ", ".join("?" * len(final))
+        final = tuple(state.value for state in RunState if state.is_final)
+        ended = f"SELECT id FROM runs WHERE state IN ({', '.join('?' * len(final))})"
         with self._transaction() as db:
             ids: list[str] = []
             if max_age_s is not None:
-                ids += _column(db, f"SELECT id FROM runs WHERE state IN ({marks}) AND created < ? ORDER BY created",
-                               (*final, time.time() - max_age_s))  # fmt: skip
+                oldest = time.time() - max_age_s
+                ids += _column(db, f"{ended} AND created < ? ORDER BY created", (*final, oldest))
             if max_runs is not None:
-                ids += _column(db, f"SELECT id FROM runs WHERE state IN ({marks}) ORDER BY created DESC, id LIMIT -1 "
-                               "OFFSET ?", (*final, max(max_runs, 0)))  # fmt: skip
+                ids += _column(db, f"{ended} ORDER BY created DESC, id LIMIT -1 OFFSET ?", (*final, max(max_runs, 0)))
             ids = list(dict.fromkeys(ids))
             db.executemany("DELETE FROM runs WHERE id = ?", [(i,) for i in ids])
             db.executemany("DELETE FROM events WHERE run_id = ?", [(i,) for i in ids])

@@ -1,0 +1,57 @@
+"""The server extension and its settings (``c.JupyterDTF.…`` in ``jupyter_server_config.py``)."""
+
+from __future__ import annotations
+
+import os
+
+from jupyter_server.extension.application import ExtensionApp
+from traitlets import Dict, Float, Int, List, Unicode
+
+from .base import SETTING
+from .routes import patterns
+from .services import Services
+
+
+class JupyterDTF(ExtensionApp):
+    """Distributed TensorFlow from JupyterLab."""
+
+    name = "jupyter_dtf"
+    load_other_extensions = True
+
+    allowed_kinds = List(
+        Unicode(),
+        default_value=None,
+        allow_none=True,
+        help="The kinds of cluster that may be started, such as ['local']. None: all that are installed.",
+    ).tag(config=True)
+    kind_defaults = Dict(
+        value_trait=Dict(),
+        key_trait=Unicode(),
+        help="Options that a kind of cluster has unless a request says otherwise: {'local': {'threads_per_host': 2}}.",
+    ).tag(config=True)
+    data_dir = Unicode(
+        help="The folder of the store of runs, of their directories and of templates, for this server and all that it "
+        "starts. Empty: JUPYTER_DTF_DATA_DIR, or jupyter_dtf in Jupyter's data directory.",
+    ).tag(config=True)
+    keep_runs = Int(0, min=0, help="Forget the oldest ended runs beyond this many, at start. 0: keep all.").tag(
+        config=True
+    )
+    keep_days = Float(
+        0.0, min=0.0, help="Forget ended runs that were started longer ago than this, at start. 0: keep all."
+    ).tag(config=True)
+
+    def initialize_settings(self) -> None:
+        if self.data_dir:
+            os.environ["JUPYTER_DTF_DATA_DIR"] = os.path.abspath(self.data_dir)  # cluster processes and kernels see it
+        self.settings[SETTING] = Services(
+            allowed_kinds=self.allowed_kinds,
+            kind_defaults=self.kind_defaults,
+            keep_runs=self.keep_runs,
+            keep_days=self.keep_days,
+        )
+
+    def initialize_handlers(self) -> None:
+        self.handlers.extend(patterns())
+
+    async def stop_extension(self) -> None:
+        await self.settings[SETTING].stop()
