@@ -1,8 +1,8 @@
 """The cluster process: holds Dask's ``Cluster`` object and the archive, until the cluster is closed.
 
-``python -m jupyter_dtf.backend.cluster_process NAME READY_FD`` with a ClusterRequest as JSON on standard input. One byte
-is written to READY_FD when the connection file says ``running`` or ``failed``. Nothing keeps this process alive but the
-cluster's own life: it survives whoever started it.
+``python -m jupyter_dtf.backend.cluster_process NAME READY_FD`` with a ClusterRequest as JSON on standard input. One
+byte is written to READY_FD when the connection file says ``running`` or ``failed``. Nothing keeps this process alive
+but the cluster's own life: it survives whoever started it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from ..schema.api import ClusterRequest, ClusterState
 from ..schema.base import convert, decode_json
 from ..schema.run import RunInfo
 from . import connections, factories, places
-from .connections import Connection
 from .warm_client import start_warm
 
 logger = logging.getLogger(__name__)

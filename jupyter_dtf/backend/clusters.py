@@ -45,7 +45,7 @@ def start(request: ClusterRequest) -> StartedCluster:
     connections.reserve(connection)
     ready_read, ready_write = os.pipe()
     try:
-        with open(os.open(connections.log_of(connection.name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as log:
+        with connections.open_private(connections.log_of(connection.name)) as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "jupyter_dtf.backend.cluster_process", connection.name, str(ready_write)],
                 stdin=subprocess.PIPE,

@@ -1,6 +1,7 @@
 """Connection files: how a cluster of this user is found and reached. Readable by their owner alone.
 
-A file is reserved by whoever starts a cluster (state ``starting``) and from then on written by the cluster process alone.
+A file is reserved by whoever starts a cluster (state ``starting``) and from then on written by the cluster process
+alone.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import psutil
@@ -76,23 +78,30 @@ def write(connection: Connection) -> None:
     """Replace the cluster's file, whole or not at all."""
     path = path_of(connection.name)
     aside = path.with_suffix(f".{os.getpid()}.new")
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    with open_private(aside) as file:
         file.write(msgspec.json.encode(connection))
     aside.replace(path)
 
 
+def open_private(path: Path, flags: int = os.O_TRUNC) -> BinaryIO:
+    """A file to write that its owner alone can read."""
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600), "wb")
+
+
 def reserve(connection: Connection) -> None:
-    """Make the file of a new cluster. Raises Conflict if there is a live cluster of that name; a dead one is replaced."""
+    """Make the file of a new cluster. A dead cluster's is replaced. Raises Conflict if a live one has the name."""
     path = path_of(connection.name)
     while True:
         try:
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with open_private(path, os.O_EXCL) as file:
                 file.write(msgspec.json.encode(connection))
             return
         except FileExistsError:
             with contextlib.suppress(NotFound):
                 if read(connection.name).is_alive:
-                    raise Conflict(f"A cluster's name is its own. Received: {connection.name!r}, which exists") from None
+                    raise Conflict(
+                        f"A cluster's name is its own. Received: {connection.name!r}, which exists"
+                    ) from None
             path.unlink(missing_ok=True)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from distributed import Scheduler
 from distributed.batched import BatchedSend
-from distributed.comm import Comm, CommClosedError
+from distributed.comm.core import Comm, CommClosedError
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
@@ -74,7 +74,7 @@ class _Viewer:
                 self.stream.abort()
 
 
-class Controller(SchedulerPlugin):  # type: ignore[misc]
+class Controller(SchedulerPlugin):
     """Launches runs as gangs, supervises them, and keeps what happened."""
 
     name = "jupyter_dtf"
@@ -96,6 +96,7 @@ class Controller(SchedulerPlugin):  # type: ignore[misc]
         self._idle: asyncio.TimerHandle | None = None
         self._spec: dict[str, dict[int, str]] = {}
         self._spec_lock = asyncio.Lock()
+        self._has_dashboard = False
         requests: dict[str, Callable[..., Any]] = {
             "dtf_attach": self.attach,
             "dtf_submit": self.submit,
@@ -225,7 +226,10 @@ class Controller(SchedulerPlugin):  # type: ignore[misc]
                 await self._some_host()
                 planned = plan(self.jobs, self._slots())
                 endpoints = await self._gather(
-                    "cluster", planned, "dtf_reserve", lambda mine: {"tasks": [task.task for task in mine], "ready": False}
+                    "cluster",
+                    planned,
+                    "dtf_reserve",
+                    lambda mine: {"tasks": [task.task for task in mine], "ready": False},
                 )
                 self._spec = _by_job(planned, endpoints)
             return self._spec
@@ -235,13 +239,14 @@ class Controller(SchedulerPlugin):  # type: ignore[misc]
             await self._hosts_changed.wait_for(lambda: self.hosts)
 
     def dashboard(self) -> str:
-        """The address of Dask's dashboard, which is started now if it was not: it costs a second that most never need."""
+        """The address of Dask's dashboard. It is started by the first call: a second that most clusters never need."""
         from distributed.dashboard.scheduler import connect
 
         scheduler = self.scheduler
-        if "dashboard" not in scheduler.services:
+        if not self._has_dashboard:
             connect(scheduler.http_application, scheduler.http_server, scheduler, prefix="")
-        port = scheduler.http_server.port
+            self._has_dashboard = True
+        port = scheduler.services["dashboard"].port
         return f"http://{scheduler.listeners[0].contact_address.split('://')[1].rsplit(':', 1)[0]}:{port}/status"
 
     def close_cluster(self) -> None:
@@ -371,10 +376,10 @@ class Controller(SchedulerPlugin):  # type: ignore[misc]
             "dtf_launch",
             lambda mine: {"specs": [msgspec.json.encode(specs[task.task]) for task in mine], "payload": payload},
         )
-        for task, pid in pids.items():
-            if run.task_info(task).state is TaskState.PENDING:
-                run.record(TaskChanged(time=time.time(), task=task, state=TaskState.STARTING, pid=int(pid)))
-        if run.info.state is RunState.STOPPING:  # asked for while the tasks were being forked
+        for name, pid in pids.items():
+            if run.task_info(name).state is TaskState.PENDING:
+                run.record(TaskChanged(time=time.time(), task=name, state=TaskState.STARTING, pid=int(pid)))
+        if run.is_stopping:  # asked for while the tasks were being forked
             await self._tell_hosts(run, "dtf_stop")
 
     async def _gather(
@@ -494,7 +499,7 @@ def _predicate(message: str) -> str:
 
 
 def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Answer our own errors as values: Dask would log each with a traceback, and viewers want the class and the text."""
+    """Answer our own errors as values: Dask would log each with a traceback, and a viewer wants class and text."""
     if handler.__name__ == "attach":
         return handler
 

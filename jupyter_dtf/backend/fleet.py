@@ -20,6 +20,7 @@ from ..schema.api import ClusterInfo, ClusterPatch, ClusterRequest, ClusterState
 from ..schema.base import convert
 from ..schema.run import RunInfo, RunRequest
 from . import clusters, connections, factories, places
+from .clusters import StartedCluster
 from .connections import Connection
 from .link import Link
 from .metrics.hub import Hub
@@ -76,7 +77,7 @@ class Fleet:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _watch(self, directory: str, watching: asyncio.Event) -> None:
-        # awatch makes its watcher before it first waits, so that this callback comes when nothing can be missed any more.
+        # awatch makes its watcher before it first waits: when this callback comes, nothing can be missed any more.
         asyncio.get_running_loop().call_soon(watching.set)
         async for _ in awatch(directory, stop_event=self._stopping, step=20, debounce=200, recursive=False):
             self.refresh()
@@ -167,16 +168,8 @@ class Fleet:
         for wait_s in (*_RETRY_S, *[_RETRY_S[-1]] * 1_000_000):
             if self._members.get(member.connection.name) is not member:
                 return
-            attached = asyncio.Event()
             try:
-                after = await asyncio.to_thread(self._known, member)
-                member.link = await Link.open(
-                    member.connection,
-                    lambda message: self._on_message(member, message, attached),
-                    lambda: self._on_link_lost(member),
-                    after=after,
-                )
-                await attached.wait()
+                await self._attach(member)
             except ClusterLost as error:
                 member.info.state = ClusterState.LOST
                 member.info.message = str(error)
@@ -186,6 +179,17 @@ class Fleet:
                 member.linking = None
                 self._tell()
                 return
+
+    async def _attach(self, member: _Member) -> None:
+        """Open the link; return when all that has happened so far has arrived."""
+        attached = asyncio.Event()
+        member.link = await Link.open(
+            member.connection,
+            lambda message: self._on_message(member, message, attached),
+            lambda: self._on_link_lost(member),
+            after=await asyncio.to_thread(self._known, member),
+        )
+        await attached.wait()
 
     def _known(self, member: _Member) -> dict[str, int]:
         name, created = member.connection.name, member.connection.created
@@ -266,7 +270,7 @@ class Fleet:
         """Start a cluster; returns at once, state ``starting``. Raises as ``clusters.start``."""
         return self.adopt(await asyncio.to_thread(clusters.start, request))
 
-    def adopt(self, started: clusters.StartedCluster) -> ClusterInfo:
+    def adopt(self, started: StartedCluster) -> ClusterInfo:
         """Take note of a cluster process that was started here."""
         name = started.connection.name
         member = self._members.get(name)

@@ -42,7 +42,7 @@ class _RunOnHost:
         self.ended: set[str] = set()
 
 
-class Host(WorkerPlugin):  # type: ignore[misc]
+class Host(WorkerPlugin):
     """Runs tasks of the cluster ``token`` on this Dask worker."""
 
     name = "jupyter_dtf"

@@ -178,4 +178,3 @@ def _pipe() -> tuple[int, int]:
     with contextlib.suppress(OSError):  # a busy user may be short of pipe memory; the default will do
         fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     return read, write
-

@@ -35,7 +35,12 @@ class Link:
     """An open connection. ``on_message`` gets each message of the stream, ``on_lost`` is called once if it breaks."""
 
     def __init__(
-        self, name: str, stream: Comm, rpc: Any, on_message: Callable[[dict[str, Any]], None], on_lost: Callable[[], None]
+        self,
+        name: str,
+        stream: Comm,
+        rpc: Any,
+        on_message: Callable[[dict[str, Any]], None],
+        on_lost: Callable[[], None],
     ) -> None:
         self.name = name
         self._stream = stream
@@ -66,7 +71,9 @@ class Link:
             stream = await connect(connection.address, timeout=CONNECT_TIMEOUT_S, **arguments)
             await stream.write({"op": "dtf_attach", "role": role, "after": dict(after or {}), "reply": False})
         except (OSError, asyncio.TimeoutError, ssl.SSLError) as error:
-            raise ClusterLost(f"The cluster {connection.name} does not answer at {connection.address}: {error}") from None
+            raise ClusterLost(
+                f"The cluster {connection.name} does not answer at {connection.address}: {error}"
+            ) from None
         requests = rpc(connection.address, connection_args=arguments, timeout=CONNECT_TIMEOUT_S)
         return cls(connection.name, stream, requests, on_message, on_lost)
 

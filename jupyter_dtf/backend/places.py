@@ -38,7 +38,7 @@ def connections_dir() -> Path:
 
 
 def machine_dir(token: str) -> Path:
-    """A cluster's files on this machine: the warm process's socket, task directories. Private; short enough for a socket."""
+    """A cluster's files on this machine: the warm process's socket, task directories. Short enough for a socket."""
     return private_dir(private_dir(Path(tempfile.gettempdir()) / f"jupyter_dtf-{os.getuid()}") / token)
 
 

@@ -63,9 +63,7 @@ def plan(jobs: Mapping[str, int], hosts: Sequence[HostSlot], threads_per_task: i
     planned = []
     for rank, ((job, index), host) in enumerate(zip(tasks, chosen, strict=True)):
         threads = threads_per_task or max(1, host.threads // on_host[host.address])
-        planned.append(
-            PlannedTask(job, index, rank, host, threads, seen[host.machine], on_machine[host.machine])
-        )
+        planned.append(PlannedTask(job, index, rank, host, threads, seen[host.machine], on_machine[host.machine]))
         seen[host.machine] += 1
     return planned
 

@@ -18,7 +18,8 @@ _LIGHT = (b"\xa4type\xa6points", b"\xa4type\xa3log")
 
 class Run:
     """A run's life. Every change goes through ``record``, which numbers it and hands it to
-    ``publish``; ``announce`` is called where the run took a step."""
+    ``publish``; ``announce`` is called where the run took a step.
+    """
 
     def __init__(
         self,
@@ -50,6 +51,10 @@ class Run:
     @property
     def is_active(self) -> bool:
         return not self.info.state.is_final
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.info.state is RunState.STOPPING
 
     # -- the log ------------------------------------------------------------------------------------------------
 
@@ -93,9 +98,7 @@ class Run:
         """Make known which tasks there are and where they will run."""
         self.planned = planned
         for task in planned:
-            self.record(
-                TaskChanged(time=time.time(), task=task.task, state=TaskState.PENDING, host=task.host.name)
-            )
+            self.record(TaskChanged(time=time.time(), task=task.task, state=TaskState.PENDING, host=task.host.name))
 
     def task_info(self, task: str) -> TaskInfo:
         return next(info for info in self.info.tasks if info.task == task)
@@ -113,7 +116,7 @@ class Run:
             state, message, traceback = TaskState.FAILED, outcome.message, outcome.traceback
             self.outcomes[result.task] = outcome
         else:
-            ended_by_us = self.first_failure is not None or self.info.state is RunState.STOPPING
+            ended_by_us = self.first_failure is not None or self.is_stopping
             state = TaskState.STOPPED if ended_by_us and not lost else TaskState.FAILED
             message, traceback = lost or _how_it_ended(result, ended_by_us), ""
         self._task_changed(

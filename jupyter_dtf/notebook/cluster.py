@@ -27,9 +27,10 @@ class Cluster:
     """Start a cluster of TensorFlow tasks, or hold one that there is (``dtf.connect``).
 
     ``jobs`` maps job names to numbers of tasks. The constructor returns at once; the first run waits for what is not
-    there yet. The cluster ends with the ``with`` block, with ``close()``, with this process, or 30 seconds after its last
-    viewer has gone (``grace_s``), but never during a run; ``keep=True`` lets it stay until it is stopped. Other keyword arguments
-    are the options of the kind of cluster (``backend``), such as ``hosts=1`` and ``threads_per_host`` of ``local``.
+    there yet. The cluster ends with the ``with`` block, with ``close()``, with this process, or 30 seconds after its
+    last viewer has gone (``grace_s``), but never during a run; ``keep=True`` lets it stay until it is stopped. Other
+    keyword arguments are the options of the kind of cluster (``backend``), such as ``hosts`` and ``threads_per_host``
+    of ``local``.
 
     Raises InvalidInput, Conflict (the name is taken), Unavailable (the kind lacks something here).
     """
@@ -194,10 +195,10 @@ class Cluster:
     ) -> FitRun:
         """Train a model on every task: ``model.fit`` over the cluster, with the same arguments.
 
-        ``model`` is a compiled Keras model or a function that returns one. ``x`` and ``y`` are arrays (or lists or dicts
-        of them), or ``x`` is a function ``data_fn(ctx)`` that returns a ``tf.data.Dataset``. ``batch_size`` is global.
-        After the run ``model`` holds the trained weights; ``run.model`` is the trained model in every case, ``run.history``
-        what Keras's ``History`` would be. Waits until the end unless ``wait=False``.
+        ``model`` is a compiled Keras model or a function that returns one. ``x`` and ``y`` are arrays (or lists or
+        dicts of them), or ``x`` is a function ``data_fn(ctx)`` that returns a ``tf.data.Dataset``. ``batch_size`` is global.
+        After the run ``model`` holds the trained weights; ``run.model`` is the trained model in every case,
+        ``run.history`` what Keras's ``History`` would be. Waits until the end unless ``wait=False``.
 
         Raises InvalidInput before anything starts, RunFailed with the failing task's traceback. A run that is stopped
         keeps what it has learnt.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -91,10 +92,8 @@ class Session:
         if _session is self:
             _session = None
         if self._thread.is_alive():
-            try:
+            with contextlib.suppress(Exception):  # it never started, or will not end: the thread is a daemon
                 self.call(lambda fleet: fleet.stop(), 5)
-            except Exception:  # it never started, or will not end: the thread is a daemon
-                pass
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(5)
 

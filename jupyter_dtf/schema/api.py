@@ -271,7 +271,8 @@ _client_message = msgspec.json.Decoder(ClientMessage)
 def decode_client_message(data: bytes | str) -> ClientMessage:
     """A browser's message. Raises InvalidInput."""
     try:
-        return _client_message.decode(data)
+        message: ClientMessage = _client_message.decode(data)
+        return message
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        message = f"A socket message is a subscribe or unsubscribe: {error}. Received: {data!r:.200}"
-        raise InvalidInput(message) from None
+        rule = "A socket message is a subscribe or unsubscribe"
+        raise InvalidInput(f"{rule}: {error}. Received: {data!r:.200}") from None

@@ -85,7 +85,7 @@ class ClusterSpec:
                 split_endpoint(endpoint, where)
                 if endpoint in seen:
                     raise InvalidInput(
-                        f"An endpoint belongs to one task. Received {endpoint!r} for {seen[endpoint]} and {name}:{index}",
+                        f"An endpoint is one task's. Received {endpoint!r} for {seen[endpoint]} and {name}:{index}",
                         field=where,
                     )
                 seen[endpoint] = f"{name}:{index}"

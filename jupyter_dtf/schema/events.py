@@ -108,7 +108,8 @@ def encode_event(event: AnyEvent) -> bytes:
 
 def decode_event(data: bytes) -> AnyEvent:
     """The event that ``encode_event`` made bytes of. Raises msgspec.ValidationError for anything else."""
-    return _decoder.decode(data)
+    event: AnyEvent = _decoder.decode(data)
+    return event
 
 
 def encode_points(points: list[Point]) -> bytes:

@@ -58,7 +58,7 @@ class Outcome(Struct):
 
 
 class TaskResult(Struct):
-    """The end of a task, as its host reports it. Exactly one of ``exit_code`` and ``signal`` says how the process went."""
+    """The end of a task, as its host reports it: ``exit_code`` or ``signal`` says how the process went."""
 
     task: str
     exit_code: int | None = None

@@ -143,4 +143,6 @@ class RunRequest(Struct):
                 f"threads_per_task is 0 (divide) or more. Received: {self.threads_per_task}", field="threads_per_task"
             )
         if self.stop_grace_s < 0:
-            raise InvalidInput(f"stop_grace_s is 0 or more seconds. Received: {self.stop_grace_s}", field="stop_grace_s")
+            raise InvalidInput(
+                f"stop_grace_s is 0 or more seconds. Received: {self.stop_grace_s}", field="stop_grace_s"
+            )

@@ -39,11 +39,14 @@ class PackedModel:
 def pack(model: Any) -> PackedModel:
     """Describe a compiled model. Raises InvalidInput if it cannot be rebuilt from its configuration."""
     import keras
+    from keras.src.saving.serialization_lib import ObjectSharingScope
 
     if not isinstance(model, keras.Model):
         raise InvalidInput(f"model is a compiled keras.Model or a function that returns one. Received: {model!r:.200}")
     if not model.compiled:
-        raise InvalidInput(f"The model is compiled: call model.compile(...) first. Received: {model.name!r}, not compiled")
+        raise InvalidInput(
+            f"The model is compiled: call model.compile(...) first. Received: {model.name!r}, not compiled"
+        )
     kind = type(model)
     if (
         kind.compile is not keras.Model.compile
@@ -55,7 +58,7 @@ def pack(model: Any) -> PackedModel:
         )
     custom = _CustomObjects(model)
     try:
-        with custom.recorded(), warnings.catch_warnings():
+        with custom.recorded(), ObjectSharingScope(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             config = keras.saving.serialize_keras_object(model)
         objects = custom.pickled()
@@ -77,10 +80,11 @@ def unpack(packed: PackedModel) -> Any:
     Raises InvalidInput if the configuration does not lead back to a model.
     """
     import keras
+    from keras.src.saving.serialization_lib import ObjectSharingScope
 
     try:
         custom_objects = cloudpickle.loads(packed.custom_objects)
-        with keras.saving.custom_object_scope(custom_objects):
+        with keras.saving.custom_object_scope(custom_objects), ObjectSharingScope():
             model = keras.saving.deserialize_keras_object(packed.config, safe_mode=False)
     except Exception as error:
         raise InvalidInput(f"The model could not be rebuilt from its configuration: {error}. {_OTHER_WAY}") from error

@@ -57,8 +57,8 @@ def _enter(spec: TaskSpec) -> None:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(spec.threads)
-    # A program that waits for its peers inside an op (a collective, a Python function) holds one inter-op thread; with a
-    # second one the input pipeline goes on meanwhile.
+    # A program that waits for its peers inside an op (a collective, a Python function) holds one inter-op thread; with
+    # a second one the input pipeline goes on meanwhile.
     tf.config.threading.set_inter_op_parallelism_threads(max(2, spec.threads))
 
 

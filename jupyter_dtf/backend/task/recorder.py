@@ -1,8 +1,8 @@
 """The task's end of the event pipe: what ``report`` costs, and why nothing reported is lost.
 
 A frame is written to a pipe as it is reported: one system call of about a microsecond, and from then on the kernel
-keeps it for the host whatever becomes of this process, SIGKILL included. When the pipe is full (the host is slow) frames wait
-in memory and a thread sends them on, so that the program never waits for its viewers.
+keeps it for the host whatever becomes of this process, SIGKILL included. When the pipe is full (the host is slow)
+frames wait in memory and a thread sends them on, so that the program never waits for its viewers.
 """
 
 from __future__ import annotations

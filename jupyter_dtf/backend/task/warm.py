@@ -1,15 +1,15 @@
 """The warm process: imports TensorFlow and Keras once per machine, starts nothing of them, and forks tasks.
 
-``python -m jupyter_dtf.backend.task.warm FD PATH``: FD is the listening Unix socket at PATH (SOCK_SEQPACKET: one message
-a packet), bound by whoever starts this process, so that hosts can connect before TensorFlow is there. They send JSON,
-with a task's four descriptors beside it:
+``python -m jupyter_dtf.backend.task.warm FD PATH``: FD is the listening Unix socket at PATH (SOCK_SEQPACKET: one
+message a packet), bound by whoever starts this process, so that hosts can connect before TensorFlow is there. They
+send JSON, with a task's four descriptors beside it:
 
 * ``{"op": "fork", "id", "spec"}`` + [stdout, stderr, events, control]; ``spec`` is the path of a TaskSpec as JSON.
 * ``{"op": "kill", "id", "signal"}``: to the task's whole process group.
 
 and are told ``{"op": "ready"}`` or ``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}``, and
-``{"op": "exited", "id", "status"}`` (as ``waitpid`` gives it). The tasks of a host that goes away are killed. The process
-ends when its standard input (the lifeline of whoever started it) is closed and no host is left.
+``{"op": "exited", "id", "status"}`` (as ``waitpid`` gives it). The tasks of a host that goes away are killed. The
+process ends when its standard input (the lifeline of whoever started it) is closed and no host is left.
 
 It must stay a process of one thread that has started nothing of TensorFlow's runtime, or its forks would inherit locks
 that nobody will ever release.
