@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,28 +12,39 @@ from ..errors import InvalidInput
 
 T = TypeVar("T")
 
+MAX_DEPTH = 32
+
 
 class Struct(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=False):
     """A value that crosses a boundary. Unknown keys are refused; fields are given by name."""
 
 
 _PATH = re.compile(r"^(?P<message>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
+_STEP = re.compile(r"\[\.\.\.\]|[^.\[\]]+")  # ``[...]``: some key of a dict, which msgspec does not name
+_GOT = re.compile(r"got `(\w+)`$")
+_UNKNOWN = re.compile(r"unknown field `(.+)`$", re.DOTALL)
+_JSON_NAMES = {str: "str", int: "int", float: "float", bool: "bool", list: "array", dict: "object", type(None): "null"}
 
 
 def _explain(error: msgspec.MsgspecError, what: Any) -> InvalidInput:
     match = _PATH.match(str(error))
     assert match is not None
-    path = (match["path"] or "").removeprefix("$").removeprefix(".")
+    got = _GOT.search(match["message"])
+    path: list[str] = []
     received = what
-    for key in re.findall(r"[^.\[\]]+", path):
+    for step in _STEP.findall((match["path"] or "").removeprefix("$")):
+        key = step
+        if step == "[...]" and isinstance(received, dict):
+            key = next((k for k, v in received.items() if got and _JSON_NAMES.get(type(v)) == got[1]), step)
+        path.append(key)
         if isinstance(received, dict) and key in received:
             received = received[key]
         elif isinstance(received, list) and key.isdigit() and int(key) < len(received):
             received = received[int(key)]
-        else:
-            break
-    where = f"{path}: " if path else ""
-    return InvalidInput(f"{where}{match['message']}. Received: {received!r:.200}", field=path)
+    where = f"{'.'.join(path)}: " if path else ""
+    if unknown := _UNKNOWN.search(match["message"]):
+        path.append(unknown[1])
+    return InvalidInput(f"{where}{match['message']}. Received: {received!r:.200}", field=".".join(path))
 
 
 def decode_json(data: bytes | str, type_: type[T]) -> T:
@@ -40,8 +52,23 @@ def decode_json(data: bytes | str, type_: type[T]) -> T:
     try:
         raw = msgspec.json.decode(data)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"The body must be JSON: {error}") from None
+        raise InvalidInput(f"The body must be JSON: {error}. Received: {data!r:.200}") from None
+    except RecursionError:
+        raise _too_deep(data) from None
+    _check_depth(raw, MAX_DEPTH, data)
     return convert(raw, type_)
+
+
+def _check_depth(raw: Any, left: int, data: bytes | str) -> None:
+    children: Iterable[Any] = raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ()
+    for child in children:
+        if left == 0:
+            raise _too_deep(data)
+        _check_depth(child, left - 1, data)
+
+
+def _too_deep(data: bytes | str) -> InvalidInput:
+    return InvalidInput(f"JSON is nested at most {MAX_DEPTH} levels deep. Received: {data!r:.200}")
 
 
 def convert(raw: Any, type_: type[T]) -> T:
