@@ -1,0 +1,219 @@
+"""The first and the last of a task's callbacks, between which the caller's run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle
+import keras
+import numpy as np
+
+from .agree import Weights
+from .gradients import GradientSync
+from .job import FitJob, PackedCallback
+from .reduce.base import Reducer
+from .steps import Metrics
+
+PROGRESS_PERIOD_S = 0.2
+
+
+class State:
+    """What the two callbacks of a task share."""
+
+    def __init__(self, weights: Weights, metrics: Metrics, sync: GradientSync, reducer: Reducer) -> None:
+        self.weights = weights
+        self.metrics = metrics
+        self.sync = sync
+        self.reducer = reducer
+        self.data_ended = False
+        self.checksum = 0
+
+
+class First(keras.callbacks.Callback):
+    """Runs before the caller's callbacks: from here on, what happens is this task's own affair."""
+
+    def __init__(self, state: State, has_callbacks: bool) -> None:
+        super().__init__()
+        self._state = state
+        self._compares = has_callbacks and state.reducer.size > 1 and state.reducer.rank == 0
+
+    def _begin(self, may_change_weights: bool = False) -> None:
+        self._state.metrics.alone = True
+        if may_change_weights and self._compares:
+            self._state.checksum = self._state.weights.checksum()
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._begin()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._state.data_ended = False
+        self._begin(may_change_weights=True)
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self._state.metrics.alone = True
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._state.metrics.alone = True
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        self._begin()
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._begin()
+
+    def on_test_end(self, logs: Any = None) -> None:
+        self._begin()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._begin(may_change_weights=True)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._begin(may_change_weights=True)
+
+
+class Last(keras.callbacks.Callback):
+    """Runs after the caller's callbacks: what they did on the chief takes effect on all tasks, and viewers are told."""
+
+    def __init__(self, state: State, job: FitJob, ctx: Any, steps: int | None) -> None:
+        super().__init__()
+        self._state = state
+        self._job = job
+        self._ctx = ctx
+        self._steps = steps
+        self._step = 0
+        self._epoch = 0
+        self._epoch_start = 0
+        self._last_s = 0.0
+        self._next_progress_s = 0.0
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._state.metrics.alone = False
+        if self._state.reducer.size > 1:
+            self._state.weights.from_chief()
+            if self._job.callbacks:  # BackupAndRestore sets the epoch to begin with
+                (epoch,) = self._state.reducer.broadcast([np.asarray(self.model._initial_epoch or 0)])
+                self.model._initial_epoch = int(epoch)
+        self._progress()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._state.metrics.alone = False
+        if self._job.callbacks:
+            self._agree()
+        self._epoch = epoch
+        self._epoch_start = self._step
+        self._last_s = time.perf_counter()
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self._state.metrics.alone = False
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        state = self._state
+        state.metrics.alone = False
+        agreement = state.sync.agreement
+        if agreement.examples:
+            state.metrics.last_examples = agreement.examples
+        first = self._step == 0
+        steps = self._epoch_start + batch + 1 - self._step
+        self._step += steps
+        now = time.perf_counter()
+        seconds, self._last_s = (now - self._last_s) / max(steps, 1), now
+        values = {name: value for name, value in (logs or {}).items() if isinstance(value, float)}
+        values["learning_rate"] = agreement.learning_rate
+        if not first:  # the first step is compiled
+            values["step_seconds"] = seconds
+            values["examples_per_second"] = agreement.examples / seconds
+        self._ctx.report(step=self._step, **values)
+        if now >= self._next_progress_s:
+            self._progress()
+        if self.model.stop_training or self._ctx.should_stop:
+            if state.reducer.size > 1:
+                state.sync.ask_to_stop()
+                self.model.stop_training = False  # until all tasks know it, after the next step
+            else:
+                self.model.stop_training = True
+        if agreement.stop:
+            self.model.stop_training = True
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        self._state.metrics.alone = False
+        self._state.metrics.validating = True
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._state.metrics.alone = False
+        if self._ctx.should_stop:
+            self.model.stop_evaluating = True
+
+    def on_test_end(self, logs: Any = None) -> None:
+        self._state.metrics.alone = False
+        self._state.metrics.validating = False
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._state.metrics.alone = False
+        self._agree()
+        if self._ctx.is_chief:
+            values = {name: value for name, value in (logs or {}).items() if isinstance(value, float)}
+            validation = {name: value for name, value in values.items() if name.startswith("val_")}
+            if validation:
+                self._ctx.report(step=self._step, **validation)
+            self._ctx.epoch_ended(epoch, self._step, values)
+            self._progress()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._state.metrics.alone = False
+        if self._job.callbacks:
+            self._agree()
+
+    def _agree(self) -> None:
+        """What callbacks changed on the chief, the others change too. A collective."""
+        state, model = self._state, self.model
+        stop = bool(model.stop_training or self._ctx.should_stop)
+        if state.reducer.size == 1:
+            model.stop_training = stop
+            return
+        rate = getattr(model.optimizer, "learning_rate", None)
+        settable = isinstance(rate, keras.Variable)
+        said = np.zeros(3)
+        said[0] = stop
+        if state.reducer.rank == 0:
+            said[1] = bool(self._job.callbacks) and state.checksum != state.weights.checksum()
+            said[2] = float(rate.numpy()) if settable else 0.0
+        heard = state.reducer.sum(said)
+        model.stop_training = bool(heard[0])
+        if settable and state.reducer.rank != 0:
+            rate.assign(heard[2])
+        if heard[1]:
+            state.weights.from_chief()
+
+    def _progress(self) -> None:
+        if self._ctx.is_chief:
+            epochs = self._job.epochs
+            total = self._steps * max(epochs - self._job.initial_epoch, 0) if self._steps else 0
+            self._ctx.progress(self._step, total, "step", self._epoch + 1, epochs)
+            self._next_progress_s = time.perf_counter() + PROGRESS_PERIOD_S
+
+
+def callbacks_here(packed: Sequence[PackedCallback], is_chief: bool) -> list[Any]:
+    """The caller's callbacks that run on this task."""
+    return [cloudpickle.loads(c.data) for c in packed if is_chief or c.everywhere]
+
+
+def attributes_of(callback: Any, ctx: Any) -> bytes:
+    """Cloudpickle of a callback's attributes; those that cannot travel are left out, with a note."""
+    attributes = {name: value for name, value in vars(callback).items() if name not in ("_model", "params")}
+    try:
+        return cloudpickle.dumps(attributes)
+    except Exception:
+        pass
+    kept, lost = {}, []
+    for name, value in attributes.items():
+        try:
+            cloudpickle.dumps(value)
+        except Exception:
+            lost.append(name)
+        else:
+            kept[name] = value
+    ctx.note("warning", f"{type(callback).__name__} does not come back whole", f"Cannot be pickled: {', '.join(lost)}")
+    return cloudpickle.dumps(kept)
+

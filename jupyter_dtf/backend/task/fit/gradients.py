@@ -1,0 +1,142 @@
+"""Optimizers that apply the mean gradient over all examples of all tasks.
+
+One sum per step and dtype carries everything that the tasks must agree on: each task's gradients times its number of
+examples, and in three more float32 lanes that number, whether to stop, and the chief's learning rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from .reduce.base import Reducer
+
+_LANES = 3  # examples, stop, learning rate
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What the last step's sum said."""
+
+    examples: float
+    """Of all tasks, in this step; 0 when every task's data have ended."""
+    stop: bool
+    learning_rate: float
+
+
+class GradientSync:
+    """Installs itself on a model's optimizers; afterwards each ``apply`` is a collective.
+
+    While a step is traced or run eagerly, ``examples`` is the number of this task's examples in it, a scalar tensor.
+    """
+
+    def __init__(self, reducer: Reducer, may_end: bool) -> None:
+        self._reducer = reducer
+        self.may_end = may_end
+        self._stop = tf.Variable(0.0, trainable=False, dtype=tf.float32)
+        self._stop_wanted = False
+        self._agreements: list[tf.Variable] = []
+        self.examples: tf.Tensor | None = None
+        self.calls: list[tuple[Any, list[Any], Any]] = []
+        """Of the step being traced: (optimizer, variables with a gradient or None for each, graph) of each apply."""
+
+    def install(self, optimizer: Any) -> None:
+        """Make the optimizer's ``apply`` a collective. The class stays: a saved model must not know of this."""
+        agreement = tf.Variable(tf.zeros(_LANES), trainable=False)
+        name = f"{len(self._agreements)}"
+        self._agreements.append(agreement)
+        apply = optimizer.apply
+
+        def collective_apply(grads: Any, trainable_variables: Any = None) -> None:
+            grads = list(grads)
+            variables = list(trainable_variables) if trainable_variables is not None else optimizer._trainable_variables
+            known = [None if g is None else v for g, v in zip(grads, variables)]
+            self.calls.append((optimizer, known, tf.compat.v1.get_default_graph()))
+            reduced = self._reduce(optimizer, grads, agreement, name)
+            if self.may_end:  # the step after the last has no example on any task: nothing may change
+                tf.cond(agreement[0] > 0, lambda: _nothing(apply(reduced, variables)), lambda: _nothing(None))
+            else:
+                apply(reduced, trainable_variables)
+
+        optimizer.apply = collective_apply
+
+    def ask_to_stop(self) -> None:
+        """All tasks will learn it in the next step."""
+        if not self._stop_wanted:
+            self._stop_wanted = True
+            self._stop.assign(1.0)
+
+    @property
+    def agreement(self) -> Agreement:
+        """What the tasks agreed on in the step that was last."""
+        rows = [a.numpy() for a in self._agreements]
+        return Agreement(float(rows[-1][0]), any(row[1] > 0 for row in rows), float(rows[0][2]))
+
+    def _reduce(self, optimizer: Any, grads: list[Any], agreement: tf.Variable, name: str) -> list[Any]:
+        assert self.examples is not None
+        examples = tf.cast(self.examples, tf.float32)
+        rate = optimizer.learning_rate  # a variable, or what a schedule says for this iteration
+        is_chief = self._reducer.rank == 0
+        chiefs_rate = tf.cast(tf.convert_to_tensor(rate), tf.float32) if is_chief else tf.constant(0.0)
+        lanes = tf.stack([examples, self._stop.read_value(), chiefs_rate])
+        if self._reducer.size == 1:
+            agreement.assign(lanes)
+            return grads
+        groups: dict[tf.DType, list[int]] = {tf.float32: []}
+        for index, grad in enumerate(grads):
+            if grad is not None:
+                grads[index] = grad = tf.convert_to_tensor(grad)
+                groups.setdefault(tf.float64 if grad.dtype == tf.float64 else tf.float32, []).append(index)
+        total = None
+        for dtype, indices in groups.items():
+            flat = [tf.reshape(tf.cast(grads[i], dtype), [-1]) for i in indices]
+            sent = tf.concat(flat, 0) * tf.cast(examples, dtype) if flat else tf.zeros([0], dtype)
+            if dtype == tf.float32:
+                sent = tf.concat([sent, lanes], 0)
+            received = self._reducer.sum_tensor(sent, f"gradients {name}")
+            if dtype == tf.float32:
+                received, lanes = received[:-_LANES], received[-_LANES:]
+                agreement.assign(lanes)
+                if isinstance(rate, keras.Variable):
+                    rate.assign(lanes[2])
+                total = tf.maximum(lanes[0], 1.0)
+            mean = received / tf.cast(total, dtype)
+            sizes = [int(np.prod(grads[i].shape)) for i in indices]
+            for i, part in zip(indices, tf.split(mean, sizes) if indices else []):
+                grads[i] = tf.cast(tf.reshape(part, grads[i].shape), grads[i].dtype)
+        return grads
+
+    def apply_nothing(self, calls: list[tuple[Any, list[Any], Any]]) -> None:
+        """Take part in a step without examples: the same applies, with gradients of zero."""
+        for optimizer, variables, _ in calls:
+            kept = [v for v in variables if v is not None]
+            optimizer.apply([tf.zeros(v.shape, v.dtype) for v in kept], kept)
+
+
+def _nothing(_: Any) -> tf.Tensor:
+    return tf.constant(0)
+
+
+def optimizers_of(model: Any) -> list[Any]:
+    """The outermost Keras optimizers among the attributes of a model, ``model.optimizer`` first."""
+    found: dict[int, Any] = {}
+    for value in [model.optimizer, *vars(model).values()]:
+        for leaf in _leaves(value):
+            found.setdefault(id(leaf), leaf)
+    inner = {id(o.inner_optimizer) for o in found.values() if hasattr(o, "inner_optimizer")}
+    return [o for key, o in found.items() if key not in inner]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, keras.optimizers.Optimizer):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    elif isinstance(value, dict):
+        yield from _leaves(list(value.values()))

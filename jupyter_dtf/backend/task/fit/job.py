@@ -1,0 +1,80 @@
+"""What a client asks the tasks to train, and what it gets back. Plain data; neither TensorFlow nor Keras is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....schema.strategy import AllReduce
+from ..keras_io import PackedModel
+
+
+@dataclass
+class Arrays:
+    """Examples held in memory: ``x``, ``y`` and ``sample_weight`` are arrays or dicts, lists, tuples of them."""
+
+    x: Any
+    y: Any = None
+    sample_weight: Any = None
+
+
+@dataclass
+class DataFunction:
+    """A function of ``ctx`` that returns this task's own ``tf.data.Dataset``, batched."""
+
+    function: Callable[[Any], Any]
+
+
+Data = Arrays | DataFunction
+
+
+@dataclass
+class PackedCallback:
+    """A Keras callback of the caller's."""
+
+    data: bytes
+    """Cloudpickle of it."""
+    everywhere: bool
+    """Whether it runs on every task rather than on the chief."""
+
+
+@dataclass
+class FitJob:
+    """One ``fit``. The same for every task; fields named as in ``keras.Model.fit`` mean the same."""
+
+    model: PackedModel | Callable[[], Any]
+    data: Data
+    validation_data: Data | None = None
+    batch_size: int | None = None
+    """Examples in a step of all tasks together; arrays only."""
+    validation_batch_size: int | None = None
+    epochs: int = 1
+    initial_epoch: int = 0
+    shuffle: bool = True
+    class_weight: dict[int, float] | None = None
+    steps_per_epoch: int | None = None
+    validation_steps: int | None = None
+    validation_freq: Any = 1
+    callbacks: list[PackedCallback] = field(default_factory=list)
+    strategy: AllReduce = field(default_factory=AllReduce)
+    seed: int = 0
+    """What the order of shuffled examples and the tasks' random numbers are drawn from."""
+    keras_config: dict[str, Any] = field(default_factory=dict)
+    """The client's Keras settings: ``floatx``, ``dtype_policy``, ``image_data_format``."""
+
+
+@dataclass
+class FitResult:
+    """What the chief hands back."""
+
+    weights: list[Any]
+    """Arrays in the order of ``model.weights``."""
+    optimizer: list[Any]
+    """Arrays in the order of ``model.optimizer.variables``; empty without an optimizer."""
+    batch: Any
+    """``(x, y, sample_weight)`` as (shape, dtype) leaves: enough to build a model that is not built yet."""
+    history: dict[str, list[float]]
+    epoch: list[int]
+    callbacks: list[bytes]
+    """For each callback of the caller a dict of its attributes, cloudpickled."""

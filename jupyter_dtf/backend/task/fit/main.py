@@ -1,0 +1,163 @@
+"""One task's part of a ``fit``: Keras's own ``model.fit``, on this task's examples, with the others' gradients."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import ExitStack
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ....errors import InvalidInput
+from .. import keras_io
+from .agree import Weights
+from .callbacks import First, Last, State, attributes_of, callbacks_here
+from .data import TaskData, training_data, validation_data
+from .gradients import GradientSync, optimizers_of
+from .job import DataFunction, FitJob, FitResult
+from .reduce import make_reducer
+from .reduce.base import Reducer
+from .steps import Metrics, TrainStep, hooked, seed_states, shared_variables
+
+
+def train(job: FitJob, ctx: Any) -> FitResult | None:
+    """Run ``job`` as task ``ctx.rank`` of ``ctx.size``. Returns the result on the chief, None elsewhere.
+
+    Raises InvalidInput for what cannot be trained this way, RuntimeError if another task has died, and whatever the
+    caller's code raises.
+    """
+    reducer = make_reducer(job.strategy, ctx)
+    failed = True
+    try:
+        result = _train(job, ctx, reducer)
+        failed = False
+        return result
+    finally:
+        reducer.close(failed)
+
+
+def _train(job: FitJob, ctx: Any, reducer: Reducer) -> FitResult | None:
+    _configure_keras(job.keras_config)
+    keras.utils.set_random_seed((job.seed + reducer.rank) % 2**32)
+    model = _model(job)
+    data = training_data(job, ctx, reducer)
+    spec = keras_io.batch_spec(data.dataset.element_spec)
+    keras_io.build(model, spec)
+    if isinstance(job.model, keras_io.PackedModel):
+        keras_io.restore(model, job.model)
+    _vary_random_numbers(model, reducer.rank)
+    validation = validation_data(job, ctx, reducer, whole_on_chief=False)
+
+    optimizers = optimizers_of(model)
+    sync = GradientSync(reducer, may_end=data.ends_by_agreement and data.may_be_empty)
+    for optimizer in optimizers:
+        sync.install(optimizer)
+    weights = Weights(shared_variables(model, optimizers), reducer, ctx)
+    epoch = _EpochEnd(model, weights, job)
+    metrics = Metrics(model, reducer, at_epoch_end=epoch)
+    state = State(weights, metrics, sync, reducer)
+    if reducer.size > 1 and model.jit_compile:
+        model.jit_compile = False
+        ctx.note("info", "XLA is not used", "jit_compile=True is set aside: the sum over the tasks is not an XLA operation")
+
+    own = callbacks_here(job.callbacks, ctx.is_chief)
+    history = next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
+    steps = job.steps_per_epoch or data.steps
+    last = Last(state, job, ctx, steps)
+    everyone = [First(state, bool(own)), *own, *([] if history in own else [history]), last]
+    callbacks = keras.callbacks.CallbackList(everyone, model=model, epochs=job.epochs, steps=steps, verbose=0)
+    with ExitStack() as stack:
+        stack.enter_context(
+            hooked(
+                model,
+                train_step=TrainStep(model, sync, data.may_be_empty and reducer.size > 1),
+                _get_metrics_result_or_logs=metrics,
+            )
+        )
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "Your input ran out of data")  # a share may be shorter than the others
+        if sync.may_end:
+            model.make_train_function(force=True)
+            model.train_function = _until_all_data_ended(model, state)
+        model.fit(
+            data.dataset,
+            epochs=job.epochs,
+            initial_epoch=job.initial_epoch,
+            verbose=0,
+            callbacks=callbacks,
+            shuffle=False,
+            class_weight=data.class_weight,
+            steps_per_epoch=job.steps_per_epoch,
+            validation_data=validation.dataset if validation else None,
+            validation_steps=job.validation_steps if isinstance(job.validation_data, DataFunction) else None,
+            validation_freq=job.validation_freq,
+        )
+    if not ctx.is_chief:
+        return None
+    if weights.checks:
+        ctx.note("info", "Equal weights", f"All {reducer.size} tasks held the same weights after each of {weights.checks} epochs")
+    return FitResult(
+        weights=model.get_weights(),
+        optimizer=[v.numpy() for v in model.optimizer.variables] if model.optimizer is not None else [],
+        batch=spec,
+        history=history.history,
+        epoch=history.epoch,
+        callbacks=[attributes_of(callback, ctx) for callback in own],
+    )
+
+
+def _configure_keras(config: dict[str, Any]) -> None:
+    if "floatx" in config:
+        keras.config.set_floatx(config["floatx"])
+    if "image_data_format" in config:
+        keras.config.set_image_data_format(config["image_data_format"])
+    if "dtype_policy" in config:
+        keras.config.set_dtype_policy(config["dtype_policy"])
+
+
+def _model(job: FitJob) -> Any:
+    if isinstance(job.model, keras_io.PackedModel):
+        return keras_io.unpack(job.model)
+    model = job.model()
+    if not isinstance(model, keras.Model) or not model.compiled:
+        raise InvalidInput(f"The function passed as model returns a compiled keras.Model. Received: {model!r:.200}")
+    return model
+
+
+def _vary_random_numbers(model: Any, rank: int) -> None:
+    """Dropout and the like draw other numbers on every task; the chief draws what one process would."""
+    for state in seed_states(model):
+        seed, counter = state.numpy()
+        state.assign([(int(seed) + rank * 0x9E3779B1) % 2**32, counter])
+
+
+class _EpochEnd:
+    """Between the last step of an epoch and its validation."""
+
+    def __init__(self, model: Any, weights: Weights, job: FitJob) -> None:
+        self._moving = list(model.non_trainable_weights)
+        self._weights = weights
+        self._epoch = job.initial_epoch
+
+    def __call__(self) -> None:
+        self._weights.average_moving(self._moving)
+        self._weights.check(self._epoch)
+        self._epoch += 1
+
+
+def _until_all_data_ended(model: Any, state: State) -> Any:
+    """Keras's train function, ending the epoch after the step in which no task had an example."""
+    run = model.train_function
+
+    def train_function(iterator: Any) -> Any:
+        if state.data_ended:
+            raise StopIteration
+        before = int(model.optimizer.iterations)
+        logs = run(iterator)
+        state.data_ended = state.sync.agreement.examples == 0
+        if state.data_ended and int(model.optimizer.iterations) == before:
+            raise StopIteration
+        return logs
+
+    return train_function

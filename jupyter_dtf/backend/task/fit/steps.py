@@ -1,0 +1,181 @@
+"""What a model does differently in a task: the training step, and the results of its metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras.src import tree
+from keras.src.utils.python_utils import pythonify_logs
+
+from ....errors import InvalidInput
+from .gradients import GradientSync
+from .reduce.base import Reducer
+
+
+class TrainStep:
+    """A model's ``train_step``, wrapped: counts the examples, and takes part in steps that have none here."""
+
+    def __init__(self, model: Any, sync: GradientSync, may_be_empty: bool) -> None:
+        self._model = model
+        self._sync = sync
+        self._may_be_empty = may_be_empty
+        self._step: Callable[[Any], Any] = model.train_step
+        self._outputs: Any = None
+        self._calls: list[Any] = []
+
+    def __call__(self, data: Any) -> Any:
+        sync = self._sync
+        sync.examples = batch_size(data)
+        sync.calls = []
+        if not self._may_be_empty:
+            outputs = self._step(data)
+            self._check_applied()
+            return outputs
+        if tf.executing_eagerly():
+            return self._full(data) if int(sync.examples) else self._empty()
+        return tf.cond(sync.examples > 0, lambda: self._full(data), self._empty)
+
+    def _full(self, data: Any) -> Any:
+        outputs = self._step(data)
+        self._check_applied()
+        graph = tf.compat.v1.get_default_graph()
+        if not tf.executing_eagerly() and any(call[2] is not graph for call in self._sync.calls):
+            raise InvalidInput(
+                "An optimizer is applied in train_step itself, not inside a loop or condition of it, when a task may "
+                "get a batch without examples. Choose a batch size that leaves every task at least one example in the "
+                "last batch, or drop the rest with dataset.batch(..., drop_remainder=True)"
+            )
+        self._calls = list(self._sync.calls)
+        self._outputs = outputs
+        return outputs
+
+    def _empty(self) -> Any:
+        """Nothing is computed and nothing counted; the others' gradients are applied."""
+        if self._outputs is None:
+            raise InvalidInput("With run_eagerly=True every task has an example in the first step")
+        self._sync.apply_nothing(self._calls)
+        known = self._model.get_metrics_result()
+
+        def result(path: tuple[Any, ...], like: Any) -> Any:
+            value: Any = known
+            for key in path:
+                value = value[key] if isinstance(value, dict) and key in value else None
+            return tf.zeros_like(like) if value is None else tf.cast(value, like.dtype)
+
+        outputs = tree.map_structure(tf.convert_to_tensor, self._outputs)
+        if tf.executing_eagerly():
+            return tree.map_structure_with_path(result, outputs)
+        specs = tree.map_structure(lambda t: _Like([n or 0 for n in t.shape], t.dtype), outputs)
+        return tree.map_structure_with_path(lambda path, s: result(path, tf.zeros(s.shape, s.dtype)), specs)
+
+    def _check_applied(self) -> None:
+        if not self._sync.calls:
+            raise InvalidInput(
+                "train_step updates the weights by optimizer.apply or optimizer.apply_gradients of an optimizer that "
+                "is an attribute of the model: that is where gradients are averaged over the tasks. Received a "
+                f"train_step of {type(self._model).__name__} that calls neither"
+            )
+
+
+class _Like:
+    def __init__(self, shape: list[int], dtype: tf.DType) -> None:
+        self.shape, self.dtype = shape, dtype
+
+
+def batch_size(data: Any) -> tf.Tensor:
+    """The number of examples in a batch: the first dimension of its first tensor. Shape (), int32."""
+    first = next(leaf for leaf in tf.nest.flatten(data) if leaf is not None)
+    if isinstance(first, tf.RaggedTensor):
+        return tf.cast(first.nrows(), tf.int32)
+    if isinstance(first, tf.SparseTensor):
+        return tf.cast(first.dense_shape[0], tf.int32)
+    return tf.shape(first)[0]
+
+
+class Metrics:
+    """Makes the results at the end of an epoch and of a validation those of all tasks."""
+
+    def __init__(self, model: Any, reducer: Reducer, at_epoch_end: Callable[[], None]) -> None:
+        self._model = model
+        self._reducer = reducer
+        self._at_epoch_end = at_epoch_end
+        self._original: Callable[[Any], Any] = model._get_metrics_result_or_logs
+        self.validating = False
+        self.alone = False
+        """Set while a callback runs that the other tasks know nothing of."""
+        self.last_examples = 0.0
+
+    def __call__(self, logs: Any) -> Any:
+        """Replaces ``model._get_metrics_result_or_logs``, which Keras calls once at each of those ends."""
+        if self.alone or self._reducer.size == 1:
+            return self._original(logs)
+        if not self.validating:
+            self._at_epoch_end()
+        self._sum()
+        result = self._model.get_metrics_result()
+        logs = pythonify_logs(logs)
+        same = not logs or set(logs) == set(pythonify_logs(result))
+        if all(self._reducer.all_gather(same)):
+            return result
+        # Logs of a train_step or test_step of the user's that are no metrics: those of the last step, as in Keras.
+        weight = self.last_examples if not self.validating else float(bool(logs))
+        return _weighted_mean(self._reducer.all_gather((weight, logs)))
+
+    def _sum(self) -> None:
+        variables = {id(v): v for metric in self._model.metrics for v in metric.variables}.values()
+        values = [np.asarray(v.numpy()) for v in variables]
+        flat = np.concatenate([np.zeros(0), *(a.ravel().astype(np.float64) for a in values)])
+        if self._reducer.rank:
+            flat *= np.concatenate(
+                [np.ones(0), *(np.full(a.size, v.aggregation in ("sum", "mean"), float) for v, a in zip(variables, values))]
+            )
+        flat = self._reducer.sum(flat)
+        start = 0
+        for variable, value in zip(variables, values):
+            total = flat[start : start + value.size].reshape(value.shape)
+            start += value.size
+            if variable.aggregation == "mean":
+                total = total / self._reducer.size
+            variable.assign(total.astype(value.dtype))
+
+
+def _weighted_mean(parts: list[tuple[float, dict[str, Any]]]) -> dict[str, float]:
+    result = {}
+    for name in sorted({name for _, logs in parts for name in logs}):
+        values = [(weight, logs[name]) for weight, logs in parts if weight and isinstance(logs.get(name), float)]
+        total = sum(weight for weight, _ in values)
+        result[name] = sum(weight * value for weight, value in values) / total if total else math.nan
+    return result
+
+
+@contextmanager
+def hooked(model: Any, **attributes: Any) -> Iterator[None]:
+    """Attributes of the instance that hide methods of its class, for as long as this lasts."""
+    for name, value in attributes.items():
+        object.__setattr__(model, name, value)
+    try:
+        yield
+    finally:
+        for name in attributes:
+            object.__delattr__(model, name)
+
+
+def seed_states(model: Any) -> list[Any]:
+    """The variables that hold the states of a model's random generators."""
+    return [v for v in model.variables if v.name == "seed_generator_state"]
+
+
+def shared_variables(model: Any, optimizers: list[Any]) -> list[Any]:
+    """The variables that are equal on all tasks: weights and optimizer variables. Each step carries the learning rate."""
+    found: dict[int, keras.Variable] = {}
+    for variable in [*model.weights, *(v for o in optimizers for v in o.variables)]:
+        found[id(variable)] = variable
+    for optimizer in optimizers:
+        found.pop(id(optimizer.learning_rate), None)
+    return list(found.values())

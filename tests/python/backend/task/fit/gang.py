@@ -1,0 +1,135 @@
+"""Real TensorFlow processes without a cluster: forks of one warm process, each with a context, one thread each."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import socket
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["numpy", "tensorflow", "keras"])
+
+TIMEOUT_S = 90
+
+
+@dataclass
+class FakeContext:
+    """What ``fit`` uses of a Context, keeping all that is said."""
+
+    rank: int
+    size: int
+    shared_dir: Path
+    run_dir: Path
+    machines: list[str]
+    should_stop: bool = False
+    points: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+    notes: list[tuple[str, str, str]] = field(default_factory=list)
+    epochs: list[tuple[int, int, dict[str, float]]] = field(default_factory=list)
+    progressed: list[tuple[int, int]] = field(default_factory=list)
+    stop_at_step: int = 0
+
+    @property
+    def is_chief(self) -> bool:
+        return self.rank == 0
+
+    def report(self, step: float | None = None, **metrics: float) -> None:
+        assert step is not None and all(isinstance(v, float) for v in metrics.values()), metrics
+        self.points.append((step, metrics))
+        if self.stop_at_step and step >= self.stop_at_step:
+            self.should_stop = True
+
+    def note(self, level: str, title: str, text: str = "") -> None:
+        self.notes.append((level, title, text))
+
+    def progress(self, done: int, total: int = 0, unit: str = "step", epoch: int = 0, epochs: int = 0) -> None:
+        self.progressed.append((done, total))
+
+    def epoch_ended(self, epoch: int, step: int, logs: dict[str, float]) -> None:
+        self.epochs.append((epoch, step, logs))
+
+    def shard(self, dataset: Any) -> Any:
+        return dataset.shard(self.size, self.rank)
+
+
+def run_gang(size: int, function: Callable[[Any], Any], machines: list[str] | None = None) -> list[Any]:
+    """``function(ctx)`` in ``size`` processes at once; their results by rank.
+
+    Raises what the first of them to fail raised. None of the processes is left.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="jupyter_dtf-test-", dir="/dev/shm"))
+    payload = cloudpickle.dumps(function)
+    reserved = [_reserve() for _ in range(size)]
+    endpoints = [f"127.0.0.1:{s.getsockname()[1]}" for s in reserved]
+    started = []
+    try:
+        for rank in range(size):
+            here, there = _processes.Pipe(duplex=False)
+            ctx = FakeContext(rank, size, directory, directory, machines or ["here"] * size)
+            process = _processes.Process(target=_task, args=(there, payload, ctx, endpoints), daemon=True)
+            process.start()
+            there.close()
+            started.append((process, here))
+        return _collect(started)
+    finally:
+        for process, _ in started:
+            process.kill()
+            process.join()
+        for reserved_socket in reserved:
+            reserved_socket.close()
+        shutil.rmtree(directory)
+
+
+def _collect(started: list[Any]) -> list[Any]:
+    results: dict[int, Any] = {}
+    while len(results) < len(started):
+        waiting = [conn for rank, (_, conn) in enumerate(started) if rank not in results]
+        ready = multiprocessing.connection.wait(waiting, timeout=TIMEOUT_S)
+        if not ready:
+            raise TimeoutError(f"No task has ended in {TIMEOUT_S} s; ended so far: {sorted(results)}")
+        for rank, (process, conn) in enumerate(started):
+            if conn in ready:
+                try:
+                    ok, value = cloudpickle.loads(conn.recv_bytes())
+                except EOFError:
+                    process.join()
+                    raise RuntimeError(f"rank {rank} died with exit code {process.exitcode}") from None
+                if not ok:
+                    error, text = value
+                    error.add_note(f"on rank {rank}:\n{text}")
+                    raise error
+                results[rank] = value
+    return [results[rank] for rank in range(len(started))]
+
+
+def _task(conn: Any, payload: bytes, ctx: FakeContext, endpoints: list[str]) -> None:
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": ctx.rank}})
+    os.environ["TF_GRPC_REUSE_PORT"] = "1"
+    try:
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+        answer = (True, cloudpickle.loads(payload)(ctx))
+    except BaseException as error:
+        answer = (False, (error, traceback.format_exc()))
+    conn.send_bytes(cloudpickle.dumps(answer))
+    conn.close()
+    os._exit(0)
+
+
+def _reserve() -> socket.socket:
+    """A port that stays ours until TensorFlow binds it too."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
