@@ -52,7 +52,9 @@ class ClusterProcess:
             loop.add_signal_handler(number, self._stop.set)
         # First of all, because it takes longest and shares nothing with Dask's start. For other machines than this one
         # the hosts start theirs.
-        warm = start_warm(self._directory) if self.request.kind == "local" else None
+        warm = (
+            start_warm(self._directory, places.shared_memory_dir(self._token)) if self.request.kind == "local" else None
+        )
         try:
             await self._serve()
         finally:

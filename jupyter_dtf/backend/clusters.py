@@ -69,7 +69,7 @@ def start(request: ClusterRequest) -> StartedCluster:
 
 
 def preview(request: ClusterRequest) -> Preview:
-    """The ClusterSpec that a request would make, and what is wrong with it. Ports are chosen when a run starts: 0 here."""
+    """The ClusterSpec that a request would make, and what is wrong with it. Ports are 0: a run chooses its own."""
     spec: dict[str, list[str]] = {}
     for job, _index in ordered_tasks(request.jobs):
         spec.setdefault(job, []).append("localhost:0")

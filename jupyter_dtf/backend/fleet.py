@@ -9,8 +9,9 @@ import logging
 import os
 import random
 import signal
+import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from watchfiles import awatch
@@ -26,6 +27,8 @@ from .link import Link
 from .metrics.hub import Hub
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
@@ -65,7 +68,7 @@ class Fleet:
         await watching.wait()
         self.refresh()
         await asyncio.gather(*(m.linking for m in self._members.values() if m.linking), return_exceptions=True)
-        await asyncio.to_thread(self._mark_orphans)
+        await _off_loop(self._mark_orphans)
 
     async def stop(self) -> None:
         """Leave every cluster as it is."""
@@ -144,7 +147,7 @@ class Fleet:
             logger.warning("The cluster %s died", name)
             connections.forget(name)
         why = f"The cluster {name} died" if died else f"The cluster {name} was closed"
-        self._in_background(asyncio.to_thread(self._mark_lost, name, member.connection.created, why))
+        self._in_background(_off_loop(lambda: self._mark_lost(name, member.connection.created, why)))
         self._tell()
 
     def _mark_lost(self, cluster: str, created: float, why: str) -> None:
@@ -187,7 +190,7 @@ class Fleet:
             member.connection,
             lambda message: self._on_message(member, message, attached),
             lambda: self._on_link_lost(member),
-            after=await asyncio.to_thread(self._known, member),
+            after=await _off_loop(lambda: self._known(member)),
         )
         await attached.wait()
 
@@ -376,6 +379,16 @@ class Fleet:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def _off_loop(work: Callable[[], T]) -> T:
+    """Run ``work`` in a thread; here, where the interpreter is ending and has closed its thread pool already."""
+    try:
+        return await asyncio.to_thread(work)
+    except RuntimeError:
+        if threading.main_thread().is_alive():
+            raise
+        return work()
 
 
 def _described(connection: Connection) -> ClusterInfo:

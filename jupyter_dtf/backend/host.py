@@ -56,6 +56,7 @@ class Host(WorkerPlugin):
     async def setup(self, worker: Worker) -> None:
         self._worker = worker
         self._directory = places.machine_dir(self._token)
+        self._shared = places.shared_memory_dir(self._token)
         self._runs: dict[str, _RunOnHost] = {}
         self._warm: WarmClient | None = None
         self._lifeline: Any = None
@@ -88,7 +89,7 @@ class Host(WorkerPlugin):
     async def _keep_warm(self) -> None:
         """Be connected to this machine's warm process; where there is none, start it."""
         try:
-            started = await asyncio.to_thread(start_warm, self._directory)
+            started = await asyncio.to_thread(start_warm, self._directory, self._shared)
             self._lifeline = started or self._lifeline
             self._warm = await WarmClient.connect(self._directory, self._on_warm, self._on_warm_lost)
         except OSError as error:
@@ -158,7 +159,7 @@ class Host(WorkerPlugin):
         run.directory.mkdir(mode=0o700)
         program = run.directory / "payload"
         await asyncio.to_thread(program.write_bytes, payload)
-        shared = places.shared_memory_dir(run_id)
+        shared = places.private_dir(self._shared / run_id)
         for data in specs:
             spec = msgspec.json.decode(data, type=TaskSpec)
             self._fork(run, spec, program, shared)
@@ -234,7 +235,7 @@ class Host(WorkerPlugin):
         for holder in run.ports.values():
             holder.close()
         shutil.rmtree(run.directory, ignore_errors=True)
-        shutil.rmtree(places.shared_memory_dir(run_id), ignore_errors=True)
+        shutil.rmtree(self._shared / run_id, ignore_errors=True)
 
     def _alive(self, run: _RunOnHost | None) -> list[HostTask]:
         return [task for task in run.tasks.values() if task.id not in run.ended] if run is not None else []

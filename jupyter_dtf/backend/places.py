@@ -42,11 +42,11 @@ def machine_dir(token: str) -> Path:
     return private_dir(private_dir(Path(tempfile.gettempdir()) / f"jupyter_dtf-{os.getuid()}") / token)
 
 
-def shared_memory_dir(run_id: str) -> Path:
-    """A run's directory in memory on this machine, where the system has one (Linux)."""
+def shared_memory_dir(token: str) -> Path:
+    """A cluster's directory in memory on this machine, where the system has one (Linux)."""
     memory = Path("/dev/shm")
     base = memory if memory.is_dir() else Path(tempfile.gettempdir())
-    return private_dir(private_dir(base / f"jupyter_dtf-{os.getuid()}") / run_id)
+    return private_dir(private_dir(base / f"jupyter_dtf-{os.getuid()}-shared") / token)
 
 
 def machine_name() -> str:

@@ -19,11 +19,12 @@ LOG = "warm.log"
 _MAX_MESSAGE = 65_536
 
 
-def start_warm(directory: Path) -> subprocess.Popen[bytes] | None:
+def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
     """Start the warm process that serves ``directory``, unless there is one.
 
     It lives as long as its standard input (the returned process's ``stdin``, its lifeline) is open or a host is
-    connected. Returns None where one was running already.
+    connected, and then removes ``directory`` and ``shared`` (the tasks' directory in memory): whatever has ended the
+    others, nothing stays. Returns None where one was running already.
     """
     path = directory / SOCKET
     with open(directory / "warm.lock", "w") as lock:
@@ -36,7 +37,14 @@ def start_warm(directory: Path) -> subprocess.Popen[bytes] | None:
             path.chmod(0o600)
             listener.listen(64)
             return subprocess.Popen(
-                [sys.executable, "-m", "jupyter_dtf.backend.task.warm", str(listener.fileno()), str(path)],
+                [
+                    sys.executable,
+                    "-m",
+                    "jupyter_dtf.backend.task.warm",
+                    str(listener.fileno()),
+                    str(directory),
+                    str(shared),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

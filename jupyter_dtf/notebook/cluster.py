@@ -196,8 +196,8 @@ class Cluster:
         """Train a model on every task: ``model.fit`` over the cluster, with the same arguments.
 
         ``model`` is a compiled Keras model or a function that returns one. ``x`` and ``y`` are arrays (or lists or
-        dicts of them), or ``x`` is a function ``data_fn(ctx)`` that returns a ``tf.data.Dataset``. ``batch_size`` is global.
-        After the run ``model`` holds the trained weights; ``run.model`` is the trained model in every case,
+        dicts of them), or ``x`` is a function ``data_fn(ctx)`` that returns a ``tf.data.Dataset``. ``batch_size`` is
+        global. After the run ``model`` holds the trained weights; ``run.model`` is the trained model in every case,
         ``run.history`` what Keras's ``History`` would be. Waits until the end unless ``wait=False``.
 
         Raises InvalidInput before anything starts, RunFailed with the failing task's traceback. A run that is stopped

@@ -1,15 +1,16 @@
 """The warm process: imports TensorFlow and Keras once per machine, starts nothing of them, and forks tasks.
 
-``python -m jupyter_dtf.backend.task.warm FD PATH``: FD is the listening Unix socket at PATH (SOCK_SEQPACKET: one
-message a packet), bound by whoever starts this process, so that hosts can connect before TensorFlow is there. They
-send JSON, with a task's four descriptors beside it:
+``python -m jupyter_dtf.backend.task.warm FD DIRECTORY...``: FD is a listening Unix socket (SOCK_SEQPACKET: one message
+a packet), bound by whoever starts this process, so that hosts can connect before TensorFlow is there. They send JSON,
+with a task's four descriptors beside it:
 
 * ``{"op": "fork", "id", "spec"}`` + [stdout, stderr, events, control]; ``spec`` is the path of a TaskSpec as JSON.
 * ``{"op": "kill", "id", "signal"}``: to the task's whole process group.
 
 and are told ``{"op": "ready"}`` or ``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}``, and
 ``{"op": "exited", "id", "status"}`` (as ``waitpid`` gives it). The tasks of a host that goes away are killed. The
-process ends when its standard input (the lifeline of whoever started it) is closed and no host is left.
+process ends when its standard input (the lifeline of whoever started it) is closed and no host is left, and so is the
+last of its cluster on this machine: it removes the DIRECTORYs.
 
 It must stay a process of one thread that has started nothing of TensorFlow's runtime, or its forks would inherit locks
 that nobody will ever release.
@@ -23,12 +24,14 @@ import gc
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import sys
 from dataclasses import dataclass, field
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 MAX_MESSAGE = 65_536
 
 
@@ -191,15 +194,17 @@ def _kill_group(pid: int, signal_number: int) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Serve hosts at the listening socket ``argv[0]``, bound to the path ``argv[1]``."""
+    """Serve hosts at the listening socket ``argv[0]``; remove the directories ``argv[1:]`` at the end."""
+    # What a task's own children leave behind comes to this process, which collects it.
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     listener = socket.socket(fileno=int(argv[0]))
     warm = Warm(listener)
     try:
         warm.import_tensorflow()
         warm.serve()
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(argv[1])
+        for directory in argv[1:]:
+            shutil.rmtree(directory, ignore_errors=True)
     return 0
 
 
