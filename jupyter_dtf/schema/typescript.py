@@ -1,0 +1,159 @@
+"""The browser's types, made from the structs: ``python -m jupyter_dtf.schema.typescript > src/api/schema.ts``.
+
+A field with a default is optional where the browser sends the struct, and always there where the server does. A number
+of a metric (``dict[str, float]``) is null when it is not finite. ``Points`` never reaches the browser, which gets
+decimated series instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from . import api, events, run
+
+HEADER = """\
+// Made from jupyter_dtf/schema by `python -m jupyter_dtf.schema.typescript`. Change the structs there, not this file.
+"""
+
+SENT_BY_THE_BROWSER = (api.ClusterRequest, api.ClusterPatch, api.Subscribe, api.Unsubscribe)
+
+ENUMS: tuple[type[enum.Enum], ...] = (run.RunState, run.TaskState, api.ClusterState)
+
+STRUCTS: tuple[type[msgspec.Struct], ...] = (
+    run.Progress,
+    run.TaskInfo,
+    run.RunInfo,
+    api.ClusterRequest,
+    api.ClusterPatch,
+    api.GpuInfo,
+    api.HostInfo,
+    api.ClusterInfo,
+    api.FieldInfo,
+    api.KindInfo,
+    api.Problem,
+    api.Preview,
+    api.Template,
+    api.StatusInfo,
+    api.DashboardInfo,
+    api.ErrorInfo,
+    events.RunChanged,
+    events.TaskChanged,
+    events.Logged,
+    events.Note,
+    events.Progressed,
+    events.EpochEnded,
+    api.Subscribe,
+    api.Unsubscribe,
+    api.ClustersMessage,
+    api.RunsMessage,
+    api.EventsMessage,
+    api.SeriesFrame,
+    api.SeriesMessage,
+    api.SocketError,
+)
+
+UNIONS: dict[str, Any] = {
+    "AnyEvent": events.AnyEvent,
+    "ClientMessage": api.ClientMessage,
+    "ServerMessage": api.ServerMessage,
+}
+
+_PLAIN: dict[Any, str] = {
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+    Any: "unknown",
+}
+
+
+def generate() -> str:
+    """The text of ``src/api/schema.ts``."""
+    parts = [HEADER]
+    parts += [f"{_comment(kind.__doc__)}export type {kind.__name__} = {_values(kind)};\n" for kind in ENUMS]
+    parts += [_interface(struct) for struct in STRUCTS]
+    parts += [f"export type {name} = {_union(members)};\n" for name, members in UNIONS.items()]
+    parts.append(
+        f"{_comment('An event with its number within its run, as the socket sends it.')}"
+        "export type NumberedEvent = AnyEvent & { seq: number };\n"
+    )
+    return "\n".join(parts)
+
+
+def _values(kind: type[enum.Enum]) -> str:
+    return " | ".join(f"'{member.value}'" for member in kind)
+
+
+def _union(members: Any) -> str:
+    return " | ".join(member.__name__ for member in get_args(members) if member in STRUCTS)
+
+
+def _interface(struct: type[msgspec.Struct]) -> str:
+    hints = get_type_hints(struct)
+    docs = dict(_field_docs(struct))
+    lines = [f"{_comment(struct.__doc__)}export interface {struct.__name__} {{"]
+    config = struct.__struct_config__
+    if config.tag is not None:
+        lines.append(f"  {config.tag_field}: '{config.tag}';")
+    for field in msgspec.structs.fields(struct):
+        optional = "" if field.required or struct not in SENT_BY_THE_BROWSER else "?"
+        type_ = "NumberedEvent[]" if (struct, field.name) == (api.EventsMessage, "events") else _type(hints[field.name])
+        comment = textwrap.indent(_comment(docs.get(field.name)), "  ")
+        lines.append(f"{comment}  {field.encode_name}{optional}: {type_};")
+    return "\n".join([*lines, "}", ""])
+
+
+def _type(hint: Any) -> str:
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is list:
+        inner = _type(arguments[0])
+        return f"({inner})[]" if " | " in inner else f"{inner}[]"
+    if origin is dict:
+        value = "number | null" if arguments[1] is float else _type(arguments[1])
+        return f"Record<string, {value}>"
+    if origin is Union or type(hint).__name__ == "UnionType":
+        return " | ".join(_type(argument) for argument in arguments)
+    if hint in ENUMS or hint in STRUCTS:
+        return str(hint.__name__)
+    raise TypeError(f"A field is of a type that has a form in TypeScript here. Received: {hint!r}")
+
+
+def _field_docs(struct: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
+    """(field, the string that follows it in the source) of the struct and its bases."""
+    for kind in struct.__mro__:
+        if not kind.__module__.startswith("jupyter_dtf."):
+            continue
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+        assert isinstance(definition, ast.ClassDef)
+        for field, after in zip(definition.body, definition.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                yield field.target.id, str(after.value.value)
+
+
+def _comment(doc: str | None) -> str:
+    if not doc:
+        return ""
+    lines = inspect.cleandoc(doc).replace("``", "`").splitlines()
+    if len(lines) == 1:
+        return f"/** {lines[0]} */\n"
+    return "\n".join(["/**", *(f" * {line}".rstrip() for line in lines), " */", ""])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(generate())
