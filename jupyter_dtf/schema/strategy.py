@@ -1,4 +1,4 @@
-"""Strategies: how the tasks of a run train one model together. Inert descriptions; ``backend/task/fit`` carries them out."""
+"""Strategies: how the tasks of a run train one model together. Inert; ``backend/task/fit`` carries them out."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def assign(variables: list[Any], values: list[Any], what: str) -> None:
         raise InvalidInput(
             f"The rebuilt model has the same {what} as the one passed: {shapes}. Received: {received}. {_OTHER_WAY}"
         )
-    for variable, value in zip(variables, values):
+    for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
 
 
@@ -186,7 +186,7 @@ class _CustomObjects:
             for module in {_local_module(obj) for obj in self._found.values()} - {None}:
                 cloudpickle.register_pickle_by_value(module)
                 stack.callback(cloudpickle.unregister_pickle_by_value, module)
-            return cloudpickle.dumps(self._found)
+            return bytes(cloudpickle.dumps(self._found))
 
     def _add(self, name: str, obj: Any) -> None:
         if not (getattr(obj, "__module__", "") or "").startswith(("keras.", "tensorflow.", "builtins")):

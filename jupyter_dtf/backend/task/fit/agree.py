@@ -27,14 +27,14 @@ class Weights:
         """A number that differs, almost surely, when any bit of a variable differs."""
         total = 0
         for variable in self._variables:
-            total = zlib.crc32(np.ascontiguousarray(variable.numpy()).reshape(-1).view(np.uint8), total)
+            total = zlib.crc32(np.ascontiguousarray(variable.numpy()).reshape(-1).view(np.uint8).data, total)
         return total
 
     def from_chief(self) -> None:
         """Every task takes the chief's values."""
         values = self._reducer.broadcast([v.numpy() for v in self._variables])
         if self._reducer.rank != 0:
-            for variable, value in zip(self._variables, values):
+            for variable, value in zip(self._variables, values, strict=True):
                 variable.assign(value)
 
     def average_moving(self, moving: list[Any]) -> None:
@@ -45,15 +45,15 @@ class Weights:
         own = [np.ascontiguousarray(v.numpy()) for v in moving]
         checksum = 0
         for value in own:
-            checksum = zlib.crc32(value.reshape(-1).view(np.uint8), checksum)
+            checksum = zlib.crc32(value.reshape(-1).view(np.uint8).data, checksum)
         if len(set(self._reducer.all_gather(checksum))) == 1:
             return  # frozen weights, mostly
         numbers = [value.ravel().astype(np.float64) for value in own]
         if self._reducer.rank != 0:
-            numbers = [n if _is_float(v) else n * 0 for n, v in zip(numbers, moving)]
+            numbers = [n if _is_float(v) else n * 0 for n, v in zip(numbers, moving, strict=True)]
         flat = self._reducer.sum(np.concatenate(numbers))
         start = 0
-        for variable, value in zip(moving, own):
+        for variable, value in zip(moving, own, strict=True):
             total = flat[start : start + value.size].reshape(value.shape)
             start += value.size
             variable.assign((total / self._reducer.size if _is_float(variable) else total).astype(value.dtype))
@@ -80,7 +80,7 @@ class Weights:
     def _distance_to_chief(self) -> tuple[float, str]:
         worst = (0.0, "")
         chiefs = self._reducer.broadcast([v.numpy() for v in self._variables])
-        for variable, theirs in zip(self._variables, chiefs):
+        for variable, theirs in zip(self._variables, chiefs, strict=True):
             mine, theirs = variable.numpy().astype(np.float64), theirs.astype(np.float64)
             if not mine.size:
                 continue
@@ -93,7 +93,6 @@ class Weights:
 
 def _order(distance: float) -> float:
     return np.inf if np.isnan(distance) else distance
-
 
 
 def _is_float(variable: Any) -> bool:

@@ -172,7 +172,7 @@ class Last(keras.callbacks.Callback):
         if state.reducer.size == 1:
             model.stop_training = stop
             return
-        rate = getattr(model.optimizer, "learning_rate", None)
+        rate: Any = getattr(model.optimizer, "learning_rate", None)
         settable = isinstance(rate, keras.Variable)
         said = np.zeros(3)
         said[0] = stop
@@ -203,8 +203,8 @@ def attributes_of(callback: Any, ctx: Any) -> bytes:
     """Cloudpickle of a callback's attributes; those that cannot travel are left out, with a note."""
     attributes = {name: value for name, value in vars(callback).items() if name not in ("_model", "params")}
     try:
-        return cloudpickle.dumps(attributes)
-    except Exception:
+        return bytes(cloudpickle.dumps(attributes))
+    except Exception:  # noqa: S110 - found out below, one by one
         pass
     kept, lost = {}, []
     for name, value in attributes.items():
@@ -215,5 +215,4 @@ def attributes_of(callback: Any, ctx: Any) -> bytes:
         else:
             kept[name] = value
     ctx.note("warning", f"{type(callback).__name__} does not come back whole", f"Cannot be pickled: {', '.join(lost)}")
-    return cloudpickle.dumps(kept)
-
+    return bytes(cloudpickle.dumps(kept))

@@ -7,7 +7,6 @@ Datasets: a step takes one batch of every task's own dataset; a task that has ru
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,13 +42,13 @@ def training_data(job: FitJob, ctx: Any, reducer: Reducer) -> TaskData:
     """This task's part of the training data. A collective. Raises InvalidInput for data that cannot be used."""
     if isinstance(job.data, Arrays):
         adapter = _adapter(job.data, job.batch_size, job.steps_per_epoch, job.class_weight)
-        return _shares_of_arrays(adapter, reducer, seed=job.seed if job.shuffle else None, epoch=job.initial_epoch)
+        seed = job.seed if job.shuffle else None
+        epoch = job.initial_epoch
+        return _shares_of_arrays(adapter, reducer.rank, reducer.size, seed=seed, epoch=epoch, keep_empty=True)
     dataset = _call(job.data, ctx, "data_fn")
     if reducer.size == 1:
         return TaskData(dataset, _length(dataset), may_be_empty=False, class_weight=job.class_weight)
     lengths = reducer.all_gather(_length(dataset))
-    if job.steps_per_epoch is not None and all(n is None or n < 0 for n in lengths):
-        pass  # each task's data may end early, or never
     if all(n == -1 for n in lengths):  # every one repeats for ever
         if job.steps_per_epoch is None:
             raise InvalidInput(
@@ -84,23 +83,12 @@ def validation_data(job: FitJob, ctx: Any, reducer: Reducer, whole_on_chief: boo
         dataset = _call(job.validation_data, ctx, "validation_data")
         return TaskData(dataset, _length(dataset), may_be_empty=False)
     adapter = _adapter(job.validation_data, job.validation_batch_size or job.batch_size, job.validation_steps, None)
-    if whole_on_chief:
-        data = _shares_of_arrays(adapter, None, seed=None, epoch=0)
-        if reducer.rank != 0:
-            data.dataset = data.dataset.take(0)
-    else:
-        data = _shares_of_arrays(adapter, reducer, seed=None, epoch=0)
+    rank, size = (0, 1) if whole_on_chief else (reducer.rank, reducer.size)
+    data = _shares_of_arrays(adapter, rank, size, seed=None, epoch=0, keep_empty=False)
+    if whole_on_chief and reducer.rank != 0:
+        data.dataset = data.dataset.take(0)
     if job.validation_steps is not None:
         data.dataset = data.dataset.take(job.validation_steps)
-    if data.may_be_empty:  # empty shares come last
-        rank, size, rest = reducer.rank, reducer.size, adapter.partial_batch_size or adapter.batch_size
-        full = adapter.num_batches - (1 if adapter.partial_batch_size else 0)
-        wanted = 0
-        if len(range(*_share(adapter.batch_size, rank, size))):
-            wanted = full
-        if adapter.partial_batch_size and len(range(*_share(rest, rank, size))):
-            wanted = adapter.num_batches
-        data.dataset = data.dataset.take(wanted)
     return data
 
 
@@ -119,14 +107,16 @@ def _adapter(arrays: Arrays, batch_size: int | None, steps: int | None, class_we
 
 
 def _shares_of_arrays(
-    adapter: ArrayDataAdapter, reducer: Reducer | None, seed: int | None, epoch: int
+    adapter: ArrayDataAdapter, rank: int, size: int, *, seed: int | None, epoch: int, keep_empty: bool
 ) -> TaskData:
-    """Batches of this task's shares. ``seed`` None keeps the order; ``epoch`` is the first one's number."""
-    rank, size = (reducer.rank, reducer.size) if reducer is not None else (0, 1)
+    """Batches of one task's shares. ``seed`` None keeps the order; ``epoch`` is the first one's number."""
     count, batch = adapter._num_samples, adapter.batch_size
     full, rest = divmod(count, batch)
     low, high = _share(batch, rank, size)
     rest_low, rest_high = _share(rest, rank, size)
+    has_rest = rest > 0 and (keep_empty or rest_high > rest_low)
+    has_full = keep_empty or high > low
+    steps = has_full * full + has_rest
     passes = tf.Variable(epoch, dtype=tf.int64, trainable=False)
 
     def indices(_: Any) -> tf.data.Dataset:
@@ -134,8 +124,8 @@ def _shares_of_arrays(
         if seed is not None:
             order = tf.random.experimental.stateless_shuffle(order, seed=[seed, passes.assign_add(1) - 1])
         rows = tf.reshape(order[: full * batch], [full, batch])[:, low:high]
-        batches = tf.data.Dataset.from_tensor_slices(rows)
-        if rest:
+        batches = tf.data.Dataset.from_tensor_slices(rows).take(has_full * full)
+        if has_rest:
             last = order[full * batch + rest_low : full * batch + rest_high]
             batches = batches.concatenate(tf.data.Dataset.from_tensors(last))
         return batches
@@ -147,14 +137,13 @@ def _shares_of_arrays(
         return tree.map_structure(lambda a: a if a is None else tf.gather(a, chosen), inputs)
 
     options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False  # rewriting the graph costs more than it saves
+    # Rewriting the graph of the pipeline costs more than it saves.
+    options.experimental_optimization.apply_default_optimizations = False
     options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     options.autotune.enabled = False
     dataset = tf.data.Dataset.range(1).flat_map(indices).map(gather, name="gather").prefetch(2)
-    steps = math.ceil(count / batch)
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(steps)).with_options(options)
-    smallest = min(rest or batch, batch)
-    return TaskData(dataset, steps, may_be_empty=smallest < size)
+    return TaskData(dataset, steps, may_be_empty=(rest or batch) < size)
 
 
 def _share(count: int, rank: int, size: int) -> tuple[int, int]:

@@ -55,7 +55,7 @@ class GradientSync:
         def collective_apply(grads: Any, trainable_variables: Any = None) -> None:
             grads = list(grads)
             variables = list(trainable_variables) if trainable_variables is not None else optimizer._trainable_variables
-            known = [None if g is None else v for g, v in zip(grads, variables)]
+            known = [None if g is None else v for g, v in zip(grads, variables, strict=True)]
             self.calls.append((optimizer, known, tf.compat.v1.get_default_graph()))
             reduced = self._reduce(optimizer, grads, agreement, name)
             if self.may_end:  # the step after the last has no example on any task: nothing may change
@@ -107,7 +107,7 @@ class GradientSync:
                 total = tf.maximum(lanes[0], 1.0)
             mean = received / tf.cast(total, dtype)
             sizes = [int(np.prod(grads[i].shape)) for i in indices]
-            for i, part in zip(indices, tf.split(mean, sizes) if indices else []):
+            for i, part in zip(indices, tf.split(mean, sizes) if indices else [], strict=True):
                 grads[i] = tf.cast(tf.reshape(part, grads[i].shape), grads[i].dtype)
         return grads
 

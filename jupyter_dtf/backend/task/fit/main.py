@@ -7,15 +7,15 @@ from contextlib import ExitStack
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from ....errors import InvalidInput
 from .. import keras_io
 from .agree import Weights
 from .callbacks import First, Last, State, attributes_of, callbacks_here
-from .data import TaskData, training_data, validation_data
+from .data import training_data, validation_data
 from .gradients import GradientSync, optimizers_of
 from .job import DataFunction, FitJob, FitResult
+from .limits import refuse_unsupported
 from .reduce import make_reducer
 from .reduce.base import Reducer
 from .steps import Metrics, TrainStep, hooked, seed_states, shared_variables
@@ -59,7 +59,9 @@ def _train(job: FitJob, ctx: Any, reducer: Reducer) -> FitResult | None:
     state = State(weights, metrics, sync, reducer)
     if reducer.size > 1 and model.jit_compile:
         model.jit_compile = False
-        ctx.note("info", "XLA is not used", "jit_compile=True is set aside: the sum over the tasks is not an XLA operation")
+        ctx.note(
+            "info", "XLA is not used", "jit_compile=True is set aside: the sum over the tasks is not an XLA operation"
+        )
 
     own = callbacks_here(job.callbacks, ctx.is_chief)
     history = next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
@@ -96,7 +98,11 @@ def _train(job: FitJob, ctx: Any, reducer: Reducer) -> FitResult | None:
     if not ctx.is_chief:
         return None
     if weights.checks:
-        ctx.note("info", "Equal weights", f"All {reducer.size} tasks held the same weights after each of {weights.checks} epochs")
+        ctx.note(
+            "info",
+            "Equal weights",
+            f"All {reducer.size} tasks held the same weights after each of {weights.checks} epochs",
+        )
     return FitResult(
         weights=model.get_weights(),
         optimizer=[v.numpy() for v in model.optimizer.variables] if model.optimizer is not None else [],
@@ -122,6 +128,7 @@ def _model(job: FitJob) -> Any:
     model = job.model()
     if not isinstance(model, keras.Model) or not model.compiled:
         raise InvalidInput(f"The function passed as model returns a compiled keras.Model. Received: {model!r:.200}")
+    refuse_unsupported(model)
     return model
 
 

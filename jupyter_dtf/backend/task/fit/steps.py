@@ -133,11 +133,17 @@ class Metrics:
         flat = np.concatenate([np.zeros(0), *(a.ravel().astype(np.float64) for a in values)])
         if self._reducer.rank:
             flat *= np.concatenate(
-                [np.ones(0), *(np.full(a.size, v.aggregation in ("sum", "mean"), float) for v, a in zip(variables, values))]
+                [
+                    np.ones(0),
+                    *(
+                        np.full(a.size, v.aggregation in ("sum", "mean"), float)
+                        for v, a in zip(variables, values, strict=True)
+                    ),
+                ]
             )
         flat = self._reducer.sum(flat)
         start = 0
-        for variable, value in zip(variables, values):
+        for variable, value in zip(variables, values, strict=True):
             total = flat[start : start + value.size].reshape(value.shape)
             start += value.size
             if variable.aggregation == "mean":
@@ -172,7 +178,7 @@ def seed_states(model: Any) -> list[Any]:
 
 
 def shared_variables(model: Any, optimizers: list[Any]) -> list[Any]:
-    """The variables that are equal on all tasks: weights and optimizer variables. Each step carries the learning rate."""
+    """The variables that are equal on all tasks; not the learning rate, which each step carries."""
     found: dict[int, keras.Variable] = {}
     for variable in [*model.weights, *(v for o in optimizers for v in o.variables)]:
         found[id(variable)] = variable

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 
@@ -23,7 +24,7 @@ class Reducer(ABC):
         self.size = size
 
     @abstractmethod
-    def sum(self, array: np.ndarray) -> np.ndarray:
+    def sum(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The sum over the tasks of a one-dimensional array; a new array of the same type."""
 
     @abstractmethod
@@ -38,17 +39,17 @@ class Reducer(ABC):
     def close(self, failed: bool = False) -> None:
         """Leave. ``failed`` tells the others not to wait for this task any more."""
 
-    def broadcast(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def broadcast(self, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         """Rank 0's arrays, on every task. Shapes and types are equal everywhere; any fixed-size type."""
         arrays = [np.asarray(a) for a in arrays]
         blob = np.zeros(sum(_padded(a.nbytes) for a in arrays), np.uint8)
         if self.rank == 0:
-            for start, array in zip(_starts(arrays), arrays):
+            for start, array in zip(_starts(arrays), arrays, strict=True):
                 blob[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         blob = self._sum_bytes(blob)  # the others add zeros
         return [
             blob[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-            for start, array in zip(_starts(arrays), arrays)
+            for start, array in zip(_starts(arrays), arrays, strict=True)
         ]
 
     def all_gather(self, value: Any) -> list[Any]:
@@ -63,16 +64,17 @@ class Reducer(ABC):
         blob = self._sum_bytes(blob)
         return [pickle.loads(blob[starts[r] : starts[r] + sizes[r]].tobytes()) for r in range(self.size)]
 
-    def _sum_bytes(self, blob: np.ndarray) -> np.ndarray:
+    def _sum_bytes(self, blob: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Bytes that are zero on all tasks but one; length a multiple of 8."""
-        return self.sum(blob.view(np.int64)).view(np.uint8)
+        total: npt.NDArray[Any] = self.sum(blob.view(np.int64)).view(np.uint8)
+        return total
 
 
 def _padded(nbytes: int) -> int:
     return -(-nbytes // 8) * 8
 
 
-def _starts(arrays: Sequence[np.ndarray]) -> list[int]:
+def _starts(arrays: Sequence[npt.NDArray[Any]]) -> list[int]:
     ends = np.cumsum([0] + [_padded(a.nbytes) for a in arrays])
     return [int(e) for e in ends[:-1]]
 
@@ -83,7 +85,7 @@ class Alone(Reducer):
     def __init__(self) -> None:
         super().__init__(rank=0, size=1)
 
-    def sum(self, array: np.ndarray) -> np.ndarray:
+    def sum(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return array.copy()
 
     def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:

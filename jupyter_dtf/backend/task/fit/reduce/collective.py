@@ -6,6 +6,7 @@ import zlib
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from .base import Reducer
@@ -28,7 +29,7 @@ class CollectiveReducer(Reducer):
         self._device = self._strategy.extended.worker_devices[0]
         self._functions: dict[tuple[Any, ...], Any] = {}
 
-    def sum(self, array: np.ndarray) -> np.ndarray:
+    def sum(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         key = (array.dtype.str, array.shape)
         function = self._functions.get(key)
         if function is None:
@@ -36,7 +37,7 @@ class CollectiveReducer(Reducer):
             name = f"outside of a step {key}"
             function = tf.function(lambda t: self.sum_tensor(t, name), input_signature=[spec], autograph=False)
             self._functions[key] = function
-        return function(tf.constant(array)).numpy()
+        return np.asarray(function(tf.constant(array)))
 
     def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
         key = zlib.crc32(f"{name} {tensor.dtype.name} {tensor.shape}".encode())

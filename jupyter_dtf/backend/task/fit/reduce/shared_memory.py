@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from .base import Reducer
@@ -57,13 +58,13 @@ class SharedMemoryReducer(Reducer):
         self._slots = np.zeros((size, 0), np.uint8)
         self._sums = np.zeros(0, np.uint8)
         self._small = np.zeros((2, size, 0), np.uint8)
-        self._buffers: list[np.ndarray] = []
+        self._buffers: list[npt.NDArray[Any]] = []
         self._words[rank * 16 + _PID] = os.getpid()
         small = _mapped(self._directory / "reduce-small", 2 * size * _SMALL_BYTES)
         self._small = np.frombuffer(small, np.uint8).reshape(2, size, _SMALL_BYTES)
         self._meet()
 
-    def sum(self, array: np.ndarray) -> np.ndarray:
+    def sum(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if array.nbytes <= _SMALL_BYTES:
             return self._sum_small(array)
         return self._sum_large(array)
@@ -77,14 +78,15 @@ class SharedMemoryReducer(Reducer):
         self._words[self.rank * 16 + _STATE] = _FAILED if failed else _LEFT
         self._wake()
 
-    def _sum_small(self, array: np.ndarray) -> np.ndarray:
+    def _sum_small(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # Two slots in turn: whoever writes into one again has met everyone after they had read it.
         slots = self._small[self._meetings % 2, :, : array.nbytes].view(array.dtype)
         slots[self.rank] = array
         self._meet()
-        return np.add.reduce(slots, axis=0, dtype=array.dtype)
+        total: npt.NDArray[Any] = np.add.reduce(slots, axis=0, dtype=array.dtype)
+        return total
 
-    def _sum_large(self, array: np.ndarray) -> np.ndarray:
+    def _sum_large(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         self._reserve(array.nbytes)
         item = array.dtype.itemsize
         bounds = _shares(array.size, self.size, _LINE // item)
@@ -106,8 +108,8 @@ class SharedMemoryReducer(Reducer):
             total[share] = sums[share]
         return total
 
-    def _buffer(self, array: np.ndarray) -> np.ndarray:
-        """Memory for a result. TensorFlow holds a reference for as long as it uses the last one: fresh pages are dear."""
+    def _buffer(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Memory for a result, an old one that TensorFlow no longer refers to if it can: fresh pages are dear."""
         for buffer in self._buffers:
             if buffer.size == array.size and buffer.dtype == array.dtype and _unused(buffer):
                 return buffer

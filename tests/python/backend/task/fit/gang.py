@@ -112,7 +112,9 @@ def _collect(started: list[Any]) -> list[Any]:
 
 
 def _task(conn: Any, payload: bytes, ctx: FakeContext, endpoints: list[str]) -> None:
-    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": ctx.rank}})
+    os.environ["TF_CONFIG"] = json.dumps(
+        {"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": ctx.rank}}
+    )
     os.environ["TF_GRPC_REUSE_PORT"] = "1"
     try:
         import tensorflow as tf

@@ -1,0 +1,344 @@
+"""The client half of ``fit``: its arguments checked and made to travel, its results put into the caller's model.
+
+What cannot work is refused here, before anything starts, where it can be known here.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from ..backend.task import fit as task_fit
+from ..backend.task import keras_io
+from ..backend.task.fit.job import Arrays, Data, DataFunction, FitJob, FitResult, PackedCallback
+from ..backend.task.fit.limits import refuse_unsupported
+from ..errors import InvalidInput
+from ..schema.strategy import parse_strategy
+
+
+class PreparedFit:
+    """A fit that is ready to be sent. ``program`` is called as ``function(*args, ctx)`` in every task."""
+
+    def __init__(self, source: Any, job: FitJob, callbacks: list[Any], parameters: dict[str, Any]) -> None:
+        self._source = source
+        self._callbacks = callbacks
+        self._result: FitResult | None = None
+        self._model: Any = source if isinstance(job.model, keras_io.PackedModel) else None
+        self.program: tuple[Any, tuple[Any, ...], dict[str, Any]] = (task_fit.run, (job,), {})
+        self.strategy = "allreduce"
+        self.name = str(getattr(source, "name", None) or getattr(source, "__name__", "fit"))
+        self.parameters = parameters
+
+    def finish(self, result: FitResult) -> None:
+        """Take the chief's result: the model passed gets the trained weights, the callbacks what they recorded."""
+        self._result = result
+        if self._model is not None:
+            _restore(self._model, result)
+        for callback, data in zip(self._callbacks, result.callbacks, strict=True):
+            vars(callback).update(pickle.loads(data))
+            if self._model is not None:
+                callback.set_model(self._model)
+
+    @property
+    def model(self) -> Any:
+        """The trained model: the one passed, or one that the function passed makes here. Call ``finish`` first."""
+        if self._model is None:
+            if self._result is None:
+                raise RuntimeError("The run has left no result, so there is no trained model")
+            model = self._source()
+            _restore(model, self._result)
+            self._model = model
+        return self._model
+
+
+def prepare(
+    model: Any,
+    x: Any = None,
+    y: Any = None,
+    *,
+    strategy: Any = "allreduce",
+    batch_size: int | None = None,
+    epochs: int = 1,
+    verbose: Any = "auto",
+    callbacks: Any = None,
+    validation_split: float = 0.0,
+    validation_data: Any = None,
+    shuffle: bool = True,
+    class_weight: dict[int, float] | None = None,
+    sample_weight: Any = None,
+    initial_epoch: int = 0,
+    steps_per_epoch: int | None = None,
+    validation_steps: int | None = None,
+    validation_batch_size: int | None = None,
+    validation_freq: Any = 1,
+) -> PreparedFit:
+    """Check the arguments, which are those of ``keras.Model.fit``, and make them ready to travel.
+
+    ``x`` may also be a function ``data_fn(ctx)`` that returns a batched ``tf.data.Dataset``, and so may
+    ``validation_data``. ``verbose`` is ignored: the client shows the progress. Raises InvalidInput.
+    """
+    del verbose
+    _check_count("epochs", epochs, 1)
+    _check_count("initial_epoch", initial_epoch, 0)
+    for name, count in (
+        ("batch_size", batch_size),
+        ("steps_per_epoch", steps_per_epoch),
+        ("validation_steps", validation_steps),
+        ("validation_batch_size", validation_batch_size),
+    ):
+        if count is not None:
+            _check_count(name, count, 1)
+    if not isinstance(shuffle, (bool, np.bool_)):
+        raise InvalidInput(f"shuffle is True or False. Received: {shuffle!r}", field="shuffle")
+    data = _data(x, y, sample_weight, "x")
+    if isinstance(data, DataFunction):
+        for name, value in (("y", y), ("sample_weight", sample_weight), ("batch_size", batch_size)):
+            if value is not None:
+                raise InvalidInput(f"{name} comes with the dataset when x is a function. Received both", field=name)
+    if class_weight is not None and sample_weight is not None:
+        raise InvalidInput("Either class_weight or sample_weight is given. Received: both", field="class_weight")
+    validation = _validation(validation_data)
+    if validation_split and validation is None:
+        data, validation = _split(data, validation_split)
+    own = _callback_list(callbacks)
+    job = FitJob(
+        model=_packed(model),
+        data=data,
+        validation_data=validation,
+        batch_size=batch_size,
+        validation_batch_size=validation_batch_size,
+        epochs=int(epochs),
+        initial_epoch=int(initial_epoch),
+        shuffle=bool(shuffle),
+        class_weight=None if class_weight is None else {int(k): float(v) for k, v in class_weight.items()},
+        steps_per_epoch=steps_per_epoch,
+        validation_steps=validation_steps,
+        validation_freq=validation_freq,
+        callbacks=[_packed_callback(callback) for callback in own],
+        strategy=parse_strategy(strategy),
+        seed=random.getrandbits(31),  # of the generator that keras.utils.set_random_seed seeds
+        keras_config=_keras_config(),
+    )
+    return PreparedFit(model, job, own, _parameters(model, job))
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InvalidInput(f"{name} is a whole number, {least} or more. Received: {value!r}", field=name)
+
+
+# -- the model -----------------------------------------------------------------------------------------------------
+
+
+def _packed(model: Any) -> keras_io.PackedModel | Callable[[], Any]:
+    if callable(model) and not hasattr(model, "compile_from_config"):
+        return model  # type: ignore[no-any-return]
+    packed = keras_io.pack(model)
+    refuse_unsupported(model)
+    return packed
+
+
+def _restore(model: Any, result: FitResult) -> None:
+    if not model.built:
+        keras_io.build(model, result.batch)
+    keras_io.assign(model.weights, result.weights, "weights")
+    if model.optimizer is not None:
+        if not model.optimizer.built:
+            model.optimizer.build(model.trainable_variables)
+        keras_io.assign(model.optimizer.variables, result.optimizer, "optimizer variables")
+    history = _keras().callbacks.History()
+    history.history, history.epoch = result.history, result.epoch
+    model.history = history
+
+
+def _keras() -> Any:
+    import keras
+
+    return keras
+
+
+def _keras_config() -> dict[str, Any]:
+    keras = sys.modules.get("keras")
+    if keras is None:
+        return {}
+    return {
+        "floatx": keras.config.floatx(),
+        "image_data_format": keras.config.image_data_format(),
+        "dtype_policy": keras.config.dtype_policy().name,
+    }
+
+
+def _parameters(model: Any, job: FitJob) -> dict[str, Any]:
+    """What the dashboard shows of the run's settings."""
+    shown: dict[str, Any] = {"epochs": job.epochs}
+    if isinstance(job.data, Arrays):
+        shown["batch_size"] = job.batch_size or 32
+        shown["examples"] = _length(job.data)
+    if isinstance(job.validation_data, Arrays):
+        shown["validation_examples"] = _length(job.validation_data)
+    if isinstance(job.model, keras_io.PackedModel):
+        optimizer = model.optimizer
+        shown["optimizer"] = type(getattr(optimizer, "inner_optimizer", optimizer)).__name__
+        if model.built:
+            shown["weights"] = int(model.count_params())
+    return shown
+
+
+# -- the data ------------------------------------------------------------------------------------------------------
+
+_DATA = "x is an array, a dict or list of arrays, or a function data_fn(ctx) that returns a tf.data.Dataset"
+
+
+def _data(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
+    if x is None:
+        raise InvalidInput(f"{_DATA}. Received: None", field=field)
+    kinds = {f"{base.__module__}.{base.__name__}" for base in type(x).__mro__}
+    if any(kind.startswith("tensorflow.") and kind.endswith((".DatasetV2", "Iterator")) for kind in kinds):
+        raise InvalidInput(
+            f"A tf.data.Dataset cannot leave its process: pass a function data_fn(ctx) that makes it. {_DATA}. "
+            f"Received: {x!r:.200}",
+            field=field,
+        )
+    if any("PyDataset" in kind or kind.endswith(".DataLoader") for kind in kinds) or hasattr(x, "__next__"):
+        raise InvalidInput(
+            f"Generators and PyDatasets are not divided among tasks: pass a function data_fn(ctx) that returns a "
+            f"tf.data.Dataset of this task's examples. Received: {x!r:.200}",
+            field=field,
+        )
+    if hasattr(x, "__dask_graph__"):
+        raise InvalidInput(f"{_DATA}; a Dask collection is computed first. Received: {x!r:.200}", field=field)
+    if callable(x) and not hasattr(x, "__array__"):
+        return DataFunction(x)
+    arrays = Arrays(_arrays(x, "x"), _arrays(y, "y"), _arrays(sample_weight, "sample_weight"))
+    _length(arrays)
+    return arrays
+
+
+def _validation(data: Any) -> Data | None:
+    if data is None:
+        return None
+    if isinstance(data, tuple):
+        if len(data) not in (2, 3):
+            raise InvalidInput(
+                f"validation_data is (x, y), (x, y, sample_weight) or a function of ctx. Received: {len(data)} values",
+                field="validation_data",
+            )
+        return _data(data[0], data[1], data[2] if len(data) == 3 else None, "validation_data")
+    if callable(data) and not hasattr(data, "__array__"):
+        return DataFunction(data)
+    return _data(data, None, None, "validation_data")
+
+
+def _arrays(value: Any, name: str) -> Any:
+    """The same structure with NumPy arrays at its leaves; pandas objects as Keras takes them."""
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {key: _arrays(item, name) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(_arrays(item, name) for item in value)
+    kind = type(value)
+    if kind.__module__.startswith("pandas."):
+        array = value.to_numpy()
+        array = array[:, None] if array.ndim == 1 else array  # a Series is a column, as in Keras
+    elif hasattr(value, "__array__") and not hasattr(value, "tocsr") and not hasattr(value, "row_splits"):
+        array = np.asarray(value)
+    else:
+        raise InvalidInput(
+            f"{name} is an array, or a dict or list of them (np.asarray makes one); ragged and sparse data come from a "
+            f"function data_fn(ctx). Received: {value!r:.200}",
+            field=name,
+        )
+    if array.ndim == 0:
+        raise InvalidInput(
+            f"The arrays of {name} have a first dimension, the examples. Received: {value!r}", field=name
+        )
+    keras = sys.modules.get("keras")
+    if array.dtype == np.float64 and (keras is None or keras.config.floatx() == "float32"):
+        array = array.astype(np.float32)  # as Keras does, and half as much to send
+    return np.ascontiguousarray(array)
+
+
+def _leaves(value: Any) -> list[np.ndarray[Any, Any]]:
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in _leaves(item)]
+    if isinstance(value, tuple):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [value]
+
+
+def _length(arrays: Arrays) -> int:
+    lengths = [len(a) for part in (arrays.x, arrays.y, arrays.sample_weight) for a in _leaves(part)]
+    if not lengths or len(set(lengths)) != 1 or not lengths[0]:
+        raise InvalidInput(
+            f"x, y and sample_weight hold equally many examples, at least one. Received: {lengths}", field="x"
+        )
+    return lengths[0]
+
+
+def _split(data: Data, fraction: float) -> tuple[Data, Data]:
+    """Training and validation data, the latter the last ``fraction`` of the examples."""
+    if isinstance(data, DataFunction):
+        raise InvalidInput(
+            f"validation_split divides arrays: with data_fn pass validation_data. Received: {fraction}",
+            field="validation_split",
+        )
+    count = _length(data)
+    cut = int(np.floor(count * (1 - fraction))) if 0 < fraction < 1 else 0
+    if not 0 < cut < count:
+        raise InvalidInput(
+            f"validation_split is between 0 and 1 and leaves examples on both sides. Received: {fraction} of {count}",
+            field="validation_split",
+        )
+
+    def part(value: Any, chosen: slice) -> Any:
+        if isinstance(value, dict):
+            return {key: part(item, chosen) for key, item in value.items()}
+        if isinstance(value, tuple):
+            return tuple(part(item, chosen) for item in value)
+        return None if value is None else value[chosen]
+
+    def parts(chosen: slice) -> Arrays:
+        return Arrays(part(data.x, chosen), part(data.y, chosen), part(data.sample_weight, chosen))
+
+    return parts(slice(0, cut)), parts(slice(cut, None))
+
+
+# -- callbacks -----------------------------------------------------------------------------------------------------
+
+
+def _callback_list(callbacks: Any) -> list[Any]:
+    if callbacks is None:
+        return []
+    found = getattr(callbacks, "callbacks", callbacks)
+    found = list(found) if isinstance(found, (list, tuple)) else [found]
+    for callback in found:
+        if not hasattr(callback, "set_model") or not hasattr(callback, "on_epoch_end"):
+            raise InvalidInput(
+                f"callbacks are keras.callbacks.Callback. Received: {callback!r:.200}", field="callbacks"
+            )
+    return [callback for callback in found if type(callback).__name__ != "ProgbarLogger"]  # the client shows progress
+
+
+def _packed_callback(callback: Any) -> PackedCallback:
+    try:
+        sent = copy.copy(callback)
+        vars(sent).pop("_model", None)  # from an earlier fit; the task has its own
+        sent._model = None
+        data = cloudpickle.dumps(sent)
+    except Exception as error:
+        raise InvalidInput(
+            f"A callback is pickled to run in a task: make what cannot be pickled in on_train_begin. Received: "
+            f"{type(callback).__name__}, {error}",
+            field="callbacks",
+        ) from error
+    return PackedCallback(data, everywhere=bool(getattr(callback, "run_on_all_tasks", False)))
