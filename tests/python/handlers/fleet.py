@@ -1,0 +1,100 @@
+"""A fleet in memory, for the tests of this folder: it knows what it was asked and starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from jupyter_dtf.backend.metrics.hub import Hub
+from jupyter_dtf.errors import ClusterLost, Conflict, NotFound
+from jupyter_dtf.schema.api import ClusterInfo, ClusterRequest, ClusterState, FieldInfo, KindInfo, Preview, Problem
+
+
+class MemoryFleet:
+    """What ``backend.fleet.Fleet`` is to the handlers."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.asked: list[tuple[object, ...]] = []
+        self.is_running = False
+        self.lost = False  # clusters do not answer
+        self._clusters: dict[str, ClusterInfo] = {}
+        self._subscribers: list[Callable[[], None]] = []
+
+    async def start(self) -> None:
+        self.is_running = True
+
+    async def stop(self) -> None:
+        self.is_running = False
+
+    def clusters(self) -> list[ClusterInfo]:
+        return list(self._clusters.values())
+
+    def cluster(self, name: str) -> ClusterInfo:
+        if name not in self._clusters:
+            raise NotFound(f"There is no cluster of that name. Received: {name!r}")
+        return self._clusters[name]
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    @property
+    def subscribers(self) -> int:
+        return len(self._subscribers)
+
+    def kinds(self) -> list[KindInfo]:
+        hosts = FieldInfo(name="hosts", title="Dask workers", type="integer", default=1, minimum=1)
+        return [
+            KindInfo(kind="local", title="This machine", available=True, fields=[hosts]),
+            KindInfo(kind="moon", title="The moon", available=False, lacks="a rocket"),
+        ]
+
+    def preview(self, request: ClusterRequest) -> Preview:
+        problems = [Problem(field="name", message="taken")] if request.name in self._clusters else []
+        return Preview(cluster_spec={job: ["localhost:0"] * n for job, n in request.jobs.items()}, tf_config={},
+                       problems=problems)  # fmt: skip
+
+    async def start_cluster(self, request: ClusterRequest) -> ClusterInfo:
+        name = request.name or "local-1"
+        if name in self._clusters:
+            raise Conflict(f"There is a cluster of that name. Received: {name!r}")
+        self.asked.append(("start", request))
+        self.set_cluster(ClusterInfo(name=name, kind=request.kind, state=ClusterState.STARTING, jobs=request.jobs))
+        return self._clusters[name]
+
+    async def scale(self, name: str, jobs: dict[str, int]) -> ClusterInfo:
+        self._reach(name)
+        self.set_cluster(msgspec.structs.replace(self._clusters[name], jobs=jobs))
+        return self._clusters[name]
+
+    async def stop_cluster(self, name: str) -> None:
+        self.cluster(name)
+        del self._clusters[name]
+        self._tell()
+
+    async def dashboard(self, name: str) -> str:
+        self._reach(name)
+        return "http://127.0.0.1:8787/status"
+
+    async def stop_run(self, run_id: str) -> None:
+        info = self.hub.info(run_id)
+        if info.state.is_final:
+            raise Conflict(f"A run is stopped while it is under way. Received: {run_id}, {info.state.value}")
+        self.asked.append(("stop_run", run_id))
+
+    # -- for tests -----------------------------------------------------------------------------------------------------
+
+    def set_cluster(self, info: ClusterInfo) -> None:
+        self._clusters[info.name] = info
+        self._tell()
+
+    def _reach(self, name: str) -> None:
+        self.cluster(name)
+        if self.lost:
+            raise ClusterLost(f"The cluster {name} does not answer")
+
+    def _tell(self) -> None:
+        for callback in self._subscribers:
+            callback()

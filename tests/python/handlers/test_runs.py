@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import csv
+import io
+import math
+from typing import Any
+
+import pytest
+
+from jupyter_dtf.backend.metrics.hub import Hub
+from jupyter_dtf.schema.events import encode_event
+from jupyter_dtf.schema.run import RunInfo, RunState
+
+from ..backend.metrics.run_events import T0, encoded, points, run_info, short_run
+from .conftest import Api
+from .fleet import MemoryFleet
+
+
+def feed(hub: Hub, run_id: str = "r1", end: RunState = RunState.SUCCEEDED, created: float = T0) -> RunInfo:
+    hub.add_run(run_info(run_id, created))
+    for seq, data in encoded(short_run(end)):
+        hub.apply(run_id, seq, data)
+    return hub.info(run_id)
+
+
+async def test_runs_are_listed_newest_first_and_looked_at(hub: Hub, api: Api) -> None:
+    assert await api("GET", "runs") == []
+    feed(hub, "old")
+    feed(hub, "new", created=T0 + 1)
+    assert [run["id"] for run in await api("GET", "runs")] == ["new", "old"]
+    run = await api("GET", "runs", "old")
+    assert (run["state"], run["latest"], run["sparkline"]) == ("succeeded", {"loss": 1.5}, [3, 2, 1])
+    assert [task["task"] for task in run["tasks"]] == ["worker:0", "worker:1"]
+
+
+async def test_a_run_under_way_is_stopped_and_an_ended_one_deleted(hub: Hub, fleet: MemoryFleet, api: Api) -> None:
+    feed(hub, "live", end=RunState.RUNNING)
+    feed(hub, "done")
+    await api("POST", "runs", "live", "stop", body={})
+    assert api.response.code == 202
+    assert fleet.asked == [("stop_run", "live")]
+    assert (await api.refused(409, "POST", "runs", "done", "stop"))["error"] == "Conflict"
+    assert (await api.refused(409, "DELETE", "runs", "live"))["error"] == "Conflict"
+    await api("DELETE", "runs", "done")
+    assert api.response.code == 204
+    assert [run["id"] for run in await api("GET", "runs")] == ["live"]
+
+
+async def test_events_are_given_after_a_number(hub: Hub, api: Api) -> None:
+    feed(hub)
+    message = await api("GET", "runs", "r1", "events")
+    assert (message["type"], message["run"], message["next_seq"]) == ("events", "r1", 11)
+    assert [event["seq"] for event in message["events"]] == [0, 1, 2, 3, 6, 7, 8, 9, 10]
+    types = ["run", "task", "task", "run", "log", "progress", "task", "task", "run"]
+    assert [event["type"] for event in message["events"]] == types
+    assert message["events"][4]["lines"] == ["hello"]
+    later = await api("GET", "runs", "r1", "events", after=7)
+    assert later["events"] == message["events"][6:]
+    assert (await api("GET", "runs", "r1", "events", after=10))["events"] == []
+
+
+@pytest.mark.parametrize("after", ["x", "1.5", "", "1e3"])
+async def test_after_is_a_whole_number(hub: Hub, api: Api, after: str) -> None:
+    feed(hub)
+    error = await api.refused(400, "GET", "runs", "r1", "events", after=after)
+    assert error["field"] == "after"
+    assert f"Received: {after!r}" in error["message"]
+
+
+async def test_every_point_can_be_downloaded(hub: Hub, api: Api) -> None:
+    feed(hub, end=RunState.RUNNING)
+    many = [{"a,b": float(i)} for i in range(12_000)]
+    many[5] = {"a,b": math.nan}
+    hub.apply("r1", 8, encode_event(points("worker:1", 3, many)))
+    text = await api("GET", "runs", "r1", "metrics.csv")
+    assert api.response.headers["Content-Type"] == "text/csv; charset=utf-8"
+    assert "r1.csv" in api.response.headers["Content-Disposition"]
+    header, *rows = csv.reader(io.StringIO(text))
+    assert header == ["metric", "task", "seq", "step", "time", "value"]
+    assert len(rows) == 6 + 12_000
+    assert rows[0] == ["loss", "worker:0", "0", "0.0", str(T0), "3.0"]
+    assert rows[-1] == ["a,b", "worker:1", "12002", "12002.0", str(T0 + 12_002), "11999.0"]
+    assert rows[6 + 5][-1] == "nan"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", ()),
+        ("DELETE", ()),
+        ("POST", ("stop",)),
+        ("GET", ("events",)),
+        ("GET", ("metrics.csv",)),
+    ],
+)
+async def test_an_unknown_run_is_not_found(fleet: MemoryFleet, api: Api, method: str, path: Any) -> None:
+    error = await api.refused(404, method, "runs", "nobody", *path)
+    assert error["error"] == "NotFound"
+    assert "'nobody'" in error["message"]
