@@ -1,0 +1,120 @@
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+
+import type {
+  ClusterInfo,
+  ClusterPatch,
+  ClusterRequest,
+  ErrorInfo,
+  KindInfo,
+  Preview,
+  RunInfo,
+  StatusInfo,
+  Template
+} from './schema';
+
+/** Where the server extension answers, below the Jupyter server's base URL. */
+export const API_PATH = 'jupyter-dtf/api';
+
+/** The server refused a request; `field` names the part of the body that is meant, if one is. */
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly kind: string = '',
+    readonly field: string = ''
+  ) {
+    super(message);
+    this.name = 'ApiError';
+  }
+}
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+/** The REST routes, one method each. Every method rejects with ApiError or ServerConnection.NetworkError. */
+export class RestApi {
+  constructor(readonly settings: ServerConnection.ISettings) {}
+
+  status(): Promise<StatusInfo> {
+    return this._request('GET', ['status']);
+  }
+
+  kinds(): Promise<KindInfo[]> {
+    return this._request('GET', ['kinds']);
+  }
+
+  clusters(): Promise<ClusterInfo[]> {
+    return this._request('GET', ['clusters']);
+  }
+
+  startCluster(request: ClusterRequest): Promise<ClusterInfo> {
+    return this._request('POST', ['clusters'], request);
+  }
+
+  previewCluster(request: ClusterRequest): Promise<Preview> {
+    return this._request('POST', ['clusters', 'preview'], request);
+  }
+
+  scaleCluster(name: string, patch: ClusterPatch): Promise<ClusterInfo> {
+    return this._request('PATCH', ['clusters', name], patch);
+  }
+
+  stopCluster(name: string): Promise<void> {
+    return this._request('DELETE', ['clusters', name]);
+  }
+
+  daskDashboard(name: string): Promise<{ url: string }> {
+    return this._request('POST', ['clusters', name, 'dashboard'], {});
+  }
+
+  templates(): Promise<Template[]> {
+    return this._request('GET', ['templates']);
+  }
+
+  keepTemplate(name: string, request: ClusterRequest): Promise<void> {
+    return this._request('PUT', ['templates', name], request);
+  }
+
+  forgetTemplate(name: string): Promise<void> {
+    return this._request('DELETE', ['templates', name]);
+  }
+
+  runs(): Promise<RunInfo[]> {
+    return this._request('GET', ['runs']);
+  }
+
+  stopRun(id: string): Promise<void> {
+    return this._request('POST', ['runs', id, 'stop'], {});
+  }
+
+  forgetRun(id: string): Promise<void> {
+    return this._request('DELETE', ['runs', id]);
+  }
+
+  private async _request<T>(method: Method, path: string[], body?: unknown): Promise<T> {
+    const url = URLExt.join(this.settings.baseUrl, API_PATH, ...path.map(encodeURIComponent));
+    const init: RequestInit = { method };
+    if (body !== undefined) {
+      init.body = JSON.stringify(body);
+      init.headers = { 'Content-Type': 'application/json' };
+    }
+    const response = await ServerConnection.makeRequest(url, init, this.settings);
+    const text = await response.text();
+    if (!response.ok) {
+      throw readError(response, text);
+    }
+    return (text === '' ? undefined : JSON.parse(text)) as T;
+  }
+}
+
+function readError(response: Response, text: string): ApiError {
+  try {
+    const info = JSON.parse(text) as Partial<ErrorInfo>;
+    if (typeof info.message === 'string' && info.message !== '') {
+      return new ApiError(info.message, response.status, info.error ?? '', info.field ?? '');
+    }
+  } catch {
+    // Not this extension's answer: a proxy's page, or the server's own.
+  }
+  return new ApiError(`${response.status} ${response.statusText}`.trim(), response.status);
+}

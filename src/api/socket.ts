@@ -1,0 +1,165 @@
+import { URLExt } from '@jupyterlab/coreutils';
+import type { ServerConnection } from '@jupyterlab/services';
+import type { IDisposable } from '@lumino/disposable';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { API_PATH } from './rest';
+import type { ClientMessage, ServerMessage } from './schema';
+
+/** The socket's one state. `waiting`: closed, and due to be opened again. */
+export type SocketState = 'idle' | 'connecting' | 'open' | 'waiting' | 'closed';
+
+/** What one run's events and series are asked for with. */
+export interface Subscription {
+  /** Events from this sequence number on. */
+  next: number;
+  /** Points per series are decimated to about this many pixels. */
+  width: number;
+  x: string;
+}
+
+const FIRST_DELAY_MS = 500;
+const LONGEST_DELAY_MS = 30_000;
+
+/** How long to wait before attempt number `attempt` (from 0): exponential, with jitter over its upper half. */
+export function backoff(attempt: number, random: () => number = Math.random): number {
+  const longest = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt);
+  return longest * (0.5 + 0.5 * random());
+}
+
+/**
+ * The one WebSocket to the server. It comes back by itself, and asks for each subscribed run from where it stopped, so
+ * that a lost connection leaves no gap and repeats nothing.
+ */
+export class EventSocket implements IDisposable {
+  constructor(private readonly _settings: ServerConnection.ISettings) {}
+
+  get state(): SocketState {
+    return this._state;
+  }
+
+  get stateChanged(): ISignal<this, SocketState> {
+    return this._stateChanged;
+  }
+
+  get message(): ISignal<this, ServerMessage> {
+    return this._message;
+  }
+
+  get isDisposed(): boolean {
+    return this._state === 'closed';
+  }
+
+  /** Open now, also when waiting for the next attempt. */
+  connect(): void {
+    if (this._state === 'idle' || this._state === 'waiting') {
+      this._open();
+    }
+  }
+
+  /** Ask for a run, or ask again with another width or x. Kept, and repeated after every reconnect. */
+  subscribe(run: string, subscription: Subscription): void {
+    this._subscriptions.set(run, { ...subscription });
+    this._ask(run);
+  }
+
+  unsubscribe(run: string): void {
+    if (this._subscriptions.delete(run)) {
+      this._send({ type: 'unsubscribe', run });
+    }
+  }
+
+  dispose(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    clearTimeout(this._timer);
+    this._drop();
+    this._subscriptions.clear();
+    this._setState('closed');
+    Signal.clearData(this);
+  }
+
+  private _open(): void {
+    clearTimeout(this._timer);
+    this._drop();
+    this._setState('connecting');
+    const { wsUrl, token, appendToken, WebSocket } = this._settings;
+    let url = URLExt.join(wsUrl, API_PATH, 'events');
+    if (appendToken && token !== '') {
+      url += `?token=${encodeURIComponent(token)}`;
+    }
+    const socket = new WebSocket(url);
+    this._socket = socket;
+    socket.onopen = () => {
+      this._setState('open');
+      for (const run of this._subscriptions.keys()) {
+        this._ask(run);
+      }
+    };
+    socket.onmessage = (event: MessageEvent<string>) => this._receive(event.data);
+    socket.onclose = () => this._lost();
+  }
+
+  private _receive(data: string): void {
+    const message = JSON.parse(data) as ServerMessage;
+    // A server that accepts and then drops at once is not back: only a message proves it.
+    this._attempt = 0;
+    if (message.type === 'events') {
+      const subscription = this._subscriptions.get(message.run);
+      if (!subscription) {
+        return;
+      }
+      subscription.next = Math.max(subscription.next, message.next_seq);
+    } else if (message.type === 'series' && !this._subscriptions.has(message.run)) {
+      return;
+    }
+    this._message.emit(message);
+  }
+
+  private _ask(run: string): void {
+    const subscription = this._subscriptions.get(run);
+    if (subscription) {
+      const { next, width, x } = subscription;
+      this._send({ type: 'subscribe', run, after: next - 1, width, x });
+    }
+  }
+
+  private _send(message: ClientMessage): void {
+    // While it is not open nothing is queued: opening asks for every subscription anew.
+    if (this._state === 'open') {
+      this._socket?.send(JSON.stringify(message));
+    }
+  }
+
+  private _lost(): void {
+    this._drop();
+    this._timer = setTimeout(() => this._open(), backoff(this._attempt));
+    this._attempt += 1;
+    this._setState('waiting');
+  }
+
+  private _drop(): void {
+    const socket = this._socket;
+    this._socket = null;
+    if (socket) {
+      socket.onopen = socket.onmessage = socket.onclose = null;
+      socket.close();
+    }
+  }
+
+  private _setState(state: SocketState): void {
+    if (state !== this._state) {
+      this._state = state;
+      this._stateChanged.emit(state);
+    }
+  }
+
+  private _state: SocketState = 'idle';
+  private _socket: WebSocket | null = null;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+  private _attempt = 0;
+  private readonly _subscriptions = new Map<string, Subscription>();
+  private readonly _stateChanged = new Signal<this, SocketState>(this);
+  private readonly _message = new Signal<this, ServerMessage>(this);
+}

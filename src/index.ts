@@ -1,0 +1,15 @@
+import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+
+import { clusters } from './plugins/clusters';
+import { core } from './plugins/core';
+import { notebook } from './plugins/notebook';
+import { outputs } from './plugins/outputs';
+import { panel } from './plugins/panel';
+import { runs } from './plugins/runs';
+import { settings } from './plugins/settings';
+
+export { IDtf } from './tokens';
+
+const plugins: JupyterFrontEndPlugin<unknown>[] = [core, settings, clusters, runs, panel, notebook, outputs];
+
+export default plugins;

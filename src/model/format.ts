@@ -1,0 +1,143 @@
+/** How numbers read: units are added here and nowhere else. Pure. */
+
+const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+
+/** `1.2 GiB`. */
+export function formatBytes(bytes: number): string {
+  if (!Number.isFinite(bytes)) {
+    return '–';
+  }
+  const power = Math.min(BYTE_UNITS.length - 1, Math.max(0, Math.floor(Math.log2(Math.abs(bytes) || 1) / 10)));
+  const value = bytes / 1024 ** power;
+  return `${power === 0 || Math.abs(value) >= 100 ? Math.round(value) : value.toFixed(1)} ${BYTE_UNITS[power]}`;
+}
+
+/** `1.2 / 4.0 GiB`: used and whole, in the unit of the whole. */
+export function formatBytesOf(used: number, whole: number): string {
+  const unit = formatBytes(whole).split(' ')[1] ?? 'B';
+  const scale = 1024 ** Math.max(0, BYTE_UNITS.indexOf(unit));
+  const digits = scale === 1 ? 0 : 1;
+  return `${(used / scale).toFixed(digits)} / ${(whole / scale).toFixed(digits)} ${unit}`;
+}
+
+/** `41 s`, `1m 12s`, `2h 05m`, `3d 04h`. */
+export function formatDuration(seconds: number): string {
+  if (!Number.isFinite(seconds)) {
+    return '–';
+  }
+  const whole = Math.max(0, Math.round(seconds));
+  const two = (value: number) => String(value).padStart(2, '0');
+  if (whole < 60) {
+    return `${whole} s`;
+  }
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) {
+    return `${minutes}m ${two(whole % 60)}s`;
+  }
+  const hours = Math.floor(minutes / 60);
+  return hours < 24 ? `${hours}h ${two(minutes % 60)}m` : `${Math.floor(hours / 24)}d ${two(hours % 24)}h`;
+}
+
+/** A number in four significant digits, short enough for an axis or a row: `0.0312`, `12.5k`, `3e-5`. */
+export function formatNumber(value: number): string {
+  if (!Number.isFinite(value)) {
+    return Number.isNaN(value) ? '–' : value > 0 ? '∞' : '−∞';
+  }
+  const size = Math.abs(value);
+  if (size === 0) {
+    return '0';
+  }
+  if (size < 1e-3) {
+    return value.toExponential(size.toPrecision(3) === size.toPrecision(1) ? 0 : 2).replace(/\.?0+e/, 'e');
+  }
+  for (const [limit, suffix] of [
+    [1e9, 'G'],
+    [1e6, 'M'],
+    [1e4, 'k']
+  ] as const) {
+    if (size >= limit) {
+      const scale = suffix === 'k' ? 1e3 : limit;
+      return `${trim((value / scale).toPrecision(3))}${suffix}`;
+    }
+  }
+  return trim(value.toPrecision(4));
+}
+
+function trim(digits: string): string {
+  if (digits.includes('e')) {
+    return String(Number(digits));
+  }
+  return digits.includes('.') ? digits.replace(/\.?0+$/, '') : digits;
+}
+
+/** `82 %`, of a fraction. */
+export function formatPercent(fraction: number): string {
+  return `${Math.round(100 * fraction)} %`;
+}
+
+/** What a metric is measured in. */
+export type Unit = 'number' | 'bytes' | 'seconds' | 'cores' | 'per_second';
+
+/** The unit of a metric, known by its name as the tasks report it. */
+export function unitOf(metric: string): Unit {
+  if (metric.endsWith('_bytes')) {
+    return 'bytes';
+  }
+  if (metric.endsWith('_seconds')) {
+    return 'seconds';
+  }
+  if (metric.endsWith('_per_second')) {
+    return 'per_second';
+  }
+  return metric === 'cpu' ? 'cores' : 'number';
+}
+
+/** `12.5k/s`, `3.2 ms`, `1.2 GiB`, `0.0312`: a metric's value with its unit. */
+export function formatValue(value: number, unit: Unit): string {
+  if (!Number.isFinite(value)) {
+    return formatNumber(value);
+  }
+  switch (unit) {
+    case 'bytes':
+      return formatBytes(value);
+    case 'seconds':
+      return formatSeconds(value);
+    case 'per_second':
+      return `${formatNumber(value)}/s`;
+    case 'cores':
+      return formatNumber(Number(value.toFixed(2)));
+    case 'number':
+      return formatNumber(value);
+  }
+}
+
+function formatSeconds(seconds: number): string {
+  const size = Math.abs(seconds);
+  if (size >= 120) {
+    return formatDuration(seconds);
+  }
+  if (size >= 1 || size === 0) {
+    return `${trim(seconds.toPrecision(3))} s`;
+  }
+  return size >= 1e-3 ? `${trim((1e3 * seconds).toPrecision(3))} ms` : `${trim((1e6 * seconds).toPrecision(3))} µs`;
+}
+
+/** A metric's name for people: `examples_per_second` is `examples/s`, `memory_bytes` is `memory`. */
+export function metricTitle(metric: string): string {
+  return metric
+    .replace(/_per_second$/, '/s')
+    .replace(/_(bytes|seconds)$/, '')
+    .replace(/_/g, ' ');
+}
+
+/** `2 worker, 1 ps`: the jobs of a cluster or run. */
+export function formatJobs(jobs: Record<string, number>): string {
+  return Object.entries(jobs)
+    .map(([job, count]) => `${count} ${job}`)
+    .join(', ');
+}
+
+/** The time of day, to the second. */
+export function formatClock(seconds: number): string {
+  return new Date(1000 * seconds).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+}

@@ -1,0 +1,43 @@
+import { ISignal, Signal } from '@lumino/signaling';
+
+import type { XAxis } from './run';
+
+/** What the person set once for all dashboards; see schema/settings.json. */
+export interface PreferenceValues {
+  xAxis: XAxis;
+  tasks: 'each' | 'mean';
+  smoothing: number;
+  logScale: boolean;
+  updatesPerSecond: number;
+  followOutput: boolean;
+  openOnStart: boolean;
+}
+
+export const DEFAULT_PREFERENCES: Readonly<PreferenceValues> = {
+  xAxis: 'step',
+  tasks: 'each',
+  smoothing: 0,
+  logScale: false,
+  updatesPerSecond: 8,
+  followOutput: true,
+  openOnStart: false
+};
+
+/** The preferences in force: the defaults until the settings have been read. */
+export class Preferences {
+  get values(): Readonly<PreferenceValues> {
+    return this._values;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  set(values: Partial<PreferenceValues>): void {
+    this._values = { ...DEFAULT_PREFERENCES, ...values };
+    this._changed.emit();
+  }
+
+  private _values: Readonly<PreferenceValues> = DEFAULT_PREFERENCES;
+  private readonly _changed = new Signal<this, void>(this);
+}

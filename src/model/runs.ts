@@ -1,0 +1,102 @@
+import { ISignal, Signal } from '@lumino/signaling';
+
+import type { RestApi } from '../api/rest';
+import type { RunInfo, ServerMessage } from '../api/schema';
+import type { EventSocket } from '../api/socket';
+import { RunModel } from './run';
+
+/** Every run that the server knows, live and past, newest first. */
+export class RunsModel {
+  constructor(
+    private readonly _api: RestApi,
+    private readonly _socket: EventSocket
+  ) {
+    _socket.message.connect((_, message) => this._apply(message));
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** A run appeared that was not there when the page was loaded. */
+  get started(): ISignal<this, RunInfo> {
+    return this._started;
+  }
+
+  /** Whether the list has come at least once. */
+  get isReady(): boolean {
+    return this._ready;
+  }
+
+  get runs(): readonly RunInfo[] {
+    return this._sorted;
+  }
+
+  get(id: string): RunInfo | undefined {
+    return this._runs.get(id);
+  }
+
+  /** The model of one run, shared by all its views; undefined when there is no such run. */
+  model(id: string): RunModel | undefined {
+    let model = this._models.get(id);
+    const info = this._runs.get(id);
+    if (!model && info) {
+      model = new RunModel(info, this._socket);
+      this._models.set(id, model);
+    }
+    return model;
+  }
+
+  stop(id: string): Promise<void> {
+    return this._api.stopRun(id);
+  }
+
+  forget(id: string): Promise<void> {
+    return this._api.forgetRun(id);
+  }
+
+  private _apply(message: ServerMessage): void {
+    switch (message.type) {
+      case 'runs':
+        this._applyRuns(message.runs, message.all, message.removed);
+        break;
+      case 'events':
+        this._models.get(message.run)?.applyEvents(message);
+        break;
+      case 'series':
+        this._models.get(message.run)?.applySeries(message);
+        break;
+      case 'error':
+        console.warn(`jupyter_dtf: ${message.message}`);
+        break;
+      case 'clusters':
+        break;
+    }
+  }
+
+  private _applyRuns(runs: RunInfo[], all: boolean, removed: string[]): void {
+    const fresh = this._ready ? runs.filter(info => !this._runs.has(info.id)) : [];
+    if (all) {
+      this._runs.clear();
+    }
+    removed.forEach(id => {
+      this._runs.delete(id);
+      this._models.delete(id);
+    });
+    for (const info of runs) {
+      this._runs.set(info.id, info);
+      this._models.get(info.id)?.setInfo(info);
+    }
+    this._sorted = [...this._runs.values()].sort((a, b) => b.created - a.created);
+    this._ready = this._ready || all;
+    this._changed.emit();
+    fresh.forEach(info => this._started.emit(info));
+  }
+
+  private _ready = false;
+  private _sorted: readonly RunInfo[] = [];
+  private readonly _runs = new Map<string, RunInfo>();
+  private readonly _models = new Map<string, RunModel>();
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _started = new Signal<this, RunInfo>(this);
+}

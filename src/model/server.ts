@@ -1,0 +1,80 @@
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { ApiError, RestApi } from '../api/rest';
+import type { StatusInfo } from '../api/schema';
+import type { EventSocket } from '../api/socket';
+
+/**
+ * How the browser stands with the server extension. `missing`: the Jupyter server does not know it; `stale`: it runs
+ * another version than the page; `refused`: it does not let this user in.
+ */
+export type ServerHealth = 'connecting' | 'ok' | 'offline' | 'missing' | 'stale' | 'refused';
+
+/** Whether the server extension is there, and is the one that this page was made for. */
+export class ServerModel {
+  constructor(
+    private readonly _api: RestApi,
+    private readonly _socket: EventSocket,
+    readonly version: string
+  ) {
+    _socket.stateChanged.connect((_, state) => {
+      if (state === 'open' || state === 'waiting') {
+        void this.check();
+      }
+    });
+  }
+
+  get health(): ServerHealth {
+    return this._health;
+  }
+
+  get status(): StatusInfo | null {
+    return this._status;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** Ask the server what it is. Called when the socket opens or is lost: a refused socket does not say why. */
+  async check(): Promise<void> {
+    this._set(await this._ask());
+  }
+
+  /** Try again now, without waiting for the socket's next attempt. */
+  retry(): void {
+    this._socket.connect();
+    void this.check();
+  }
+
+  private async _ask(): Promise<ServerHealth> {
+    try {
+      this._status = await this._api.status();
+    } catch (error) {
+      if (!(error instanceof ApiError)) {
+        return 'offline';
+      }
+      return error.status === 404 ? 'missing' : error.status === 401 || error.status === 403 ? 'refused' : 'offline';
+    }
+    if (release(this._status.version) !== release(this.version)) {
+      return 'stale';
+    }
+    return this._socket.state === 'open' ? 'ok' : this._health === 'connecting' ? 'connecting' : 'offline';
+  }
+
+  private _set(health: ServerHealth): void {
+    if (health !== this._health) {
+      this._health = health;
+      this._changed.emit();
+    }
+  }
+
+  private _health: ServerHealth = 'connecting';
+  private _status: StatusInfo | null = null;
+  private readonly _changed = new Signal<this, void>(this);
+}
+
+/** The numbers of a version: npm and Python write pre-releases differently (`0.1.0-alpha.1`, `0.1.0a1`). */
+function release(version: string): string {
+  return /^\d+\.\d+\.\d+/.exec(version)?.[0] ?? version;
+}

@@ -1,0 +1,63 @@
+import type { RunInfo, RunState, TaskInfo } from '../api/schema';
+
+const FINAL: ReadonlySet<RunState> = new Set<RunState>(['succeeded', 'failed', 'stopped', 'lost']);
+
+export function isFinal(state: RunState): boolean {
+  return FINAL.has(state);
+}
+
+/** A run that can be told to stop. */
+export function canStop(state: RunState): boolean {
+  return state === 'pending' || state === 'launching' || state === 'running';
+}
+
+/** The part of the run that is done, 0 to 1; null when the total is not known. */
+export function fractionDone(run: RunInfo): number | null {
+  if (run.state === 'succeeded') {
+    return 1;
+  }
+  const { done, total } = run.progress;
+  return total > 0 ? Math.min(1, done / total) : null;
+}
+
+/** Seconds left, by the pace so far; null while there is nothing to go by. `now` in seconds since the epoch. */
+export function secondsLeft(run: RunInfo, now: number): number | null {
+  const fraction = fractionDone(run);
+  if (run.state !== 'running' || run.started === null || fraction === null || fraction <= 0.01) {
+    return null;
+  }
+  return Math.max(0, ((now - run.started) * (1 - fraction)) / fraction);
+}
+
+/** Seconds that the run took, or has taken by `now`. */
+export function secondsTaken(run: RunInfo, now: number): number {
+  return Math.max(0, (run.ended ?? now) - (run.started ?? run.created));
+}
+
+/** How a task ended, when it did so badly: `SIGKILL`, `exit status 3`, or nothing. */
+export function exitText(task: Pick<TaskInfo, 'signal' | 'exit_code'>): string {
+  if (task.signal !== '') {
+    return task.signal;
+  }
+  return task.exit_code ? `exit status ${task.exit_code}` : '';
+}
+
+/** Why a run did not succeed, in words; empty while there is nothing to say. */
+export function reason(run: RunInfo): string {
+  if (run.message !== '') {
+    return run.message;
+  }
+  const failed = run.tasks.find(task => task.state === 'failed');
+  if (!failed) {
+    return '';
+  }
+  const how = failed.message !== '' ? failed.message : exitText(failed);
+  return how !== '' ? `${failed.task}: ${how}` : failed.task;
+}
+
+/** The metric that stands for the run in a row: its loss, or the first it has. NaN where it is not finite. */
+export function objective(run: RunInfo): [string, number] | null {
+  const entries = Object.entries(run.latest);
+  const found = entries.find(([name]) => name === 'loss') ?? entries[0];
+  return found ? [found[0], found[1] ?? NaN] : null;
+}

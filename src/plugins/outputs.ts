@@ -1,0 +1,55 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IThemeManager } from '@jupyterlab/apputils';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { Menu } from '@lumino/widgets';
+
+import { CommandIDs, IDtf } from '../tokens';
+import { CLUSTER_MIME, ClusterOutput, OutputOptions, RUN_MIME, RunOutput } from '../widgets/outputs';
+
+// Before every type that stands beside it in an output: they are for viewers without this extension.
+const RANK = 0;
+
+/** Live runs and clusters in the outputs of notebooks. */
+export const outputs: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter_dtf:outputs',
+  description: 'Shows runs and clusters in the outputs of notebooks.',
+  autoStart: true,
+  requires: [IDtf, IRenderMimeRegistry],
+  optional: [IThemeManager, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    dtf: IDtf,
+    rendermime: IRenderMimeRegistry,
+    themes: IThemeManager | null,
+    translator: ITranslator | null
+  ): void => {
+    const { commands } = app;
+    const run = (command: string, args: Record<string, string>) => void commands.execute(command, args);
+    const options: OutputOptions = {
+      dtf,
+      trans: (translator ?? nullTranslator).load('jupyter_dtf'),
+      themeChanged: themes?.themeChanged ?? null,
+      openRun: id => run(CommandIDs.openRun, { run: id }),
+      stop: id => run(CommandIDs.stopRun, { run: id }),
+      menu: (id, at) => {
+        const menu = new Menu({ commands });
+        for (const command of [CommandIDs.openRun, CommandIDs.copyRunId]) {
+          menu.addItem({ command, args: { run: id } });
+        }
+        const { left, bottom } = at.getBoundingClientRect();
+        menu.open(left, bottom);
+      },
+      scaleCluster: name => run(CommandIDs.scaleCluster, { name }),
+      stopCluster: name => run(CommandIDs.stopCluster, { name })
+    };
+    rendermime.addFactory(
+      { safe: true, mimeTypes: [RUN_MIME], defaultRank: RANK, createRenderer: () => new RunOutput(options) },
+      RANK
+    );
+    rendermime.addFactory(
+      { safe: true, mimeTypes: [CLUSTER_MIME], defaultRank: RANK, createRenderer: () => new ClusterOutput(options) },
+      RANK
+    );
+  }
+};

@@ -1,0 +1,157 @@
+import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import type { ICell } from '@jupyterlab/nbformat';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { MimeData } from '@lumino/coreutils';
+import { Drag } from '@lumino/dragdrop';
+import { ISignal, Signal } from '@lumino/signaling';
+import { Menu } from '@lumino/widgets';
+
+import { dtfIcon } from '../icons';
+import { connectCode } from '../model/code';
+import { CommandIDs, IDtf } from '../tokens';
+import { DtfPanel, IExample, PanelActions } from '../widgets/panel';
+import { attempt, describe } from './ask';
+
+const EXAMPLE = 'examples/digits.ipynb';
+const CELLS_MIME = 'application/vnd.jupyter.cells';
+
+/** The side panel. */
+export const panel: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter_dtf:panel',
+  description: 'The side panel with clusters and runs.',
+  autoStart: true,
+  requires: [IDtf],
+  optional: [ILayoutRestorer, ICommandPalette, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    dtf: IDtf,
+    restorer: ILayoutRestorer | null,
+    palette: ICommandPalette | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('jupyter_dtf');
+    const { commands, shell } = app;
+    const example = new Example(app);
+
+    const openMenu = (items: { command: string; args: Record<string, string> }[], at: HTMLElement) => {
+      const menu = new Menu({ commands });
+      items.forEach(item => menu.addItem(item));
+      const { left, bottom } = at.getBoundingClientRect();
+      menu.open(left, bottom);
+    };
+    const run = (command: string, args: Record<string, string> = {}) => void commands.execute(command, args);
+    const actions: PanelActions = {
+      newCluster: () => run(CommandIDs.newCluster),
+      refresh: () => {
+        run(CommandIDs.refresh);
+        void example.check();
+      },
+      startTwo: () => run(CommandIDs.startCluster),
+      openExample: () => run(CommandIDs.openExample),
+      connect: name => run(CommandIDs.connectNotebook, { name }),
+      scale: name => run(CommandIDs.scaleCluster, { name }),
+      stop: name => run(CommandIDs.stopCluster, { name }),
+      menu: (name, at) =>
+        openMenu(
+          [
+            CommandIDs.daskDashboard,
+            CommandIDs.copyClusterSpec,
+            CommandIDs.copyClusterName,
+            CommandIDs.keepTemplate
+          ].map(command => ({ command, args: { name } })),
+          at
+        ),
+      drag: (name, { clientX, clientY }) => dragCell(connectCode(name, true), name, clientX, clientY),
+      startTemplate: name => run(CommandIDs.startTemplate, { name }),
+      templateMenu: (name, at) =>
+        openMenu(
+          [CommandIDs.startTemplate, CommandIDs.forgetTemplate].map(command => ({ command, args: { name } })),
+          at
+        ),
+      openRun: id => run(CommandIDs.openRun, { run: id }),
+      stopRun: id => run(CommandIDs.stopRun, { run: id }),
+      runMenu: (id, at) =>
+        openMenu(
+          [CommandIDs.openRun, CommandIDs.stopRun, CommandIDs.copyRunId, CommandIDs.forgetRun].map(command => ({
+            command,
+            args: { run: id }
+          })),
+          at
+        )
+    };
+
+    const widget = new DtfPanel(dtf, actions, example, trans);
+    widget.id = 'jupyter-dtf-panel';
+    widget.title.icon = dtfIcon;
+    widget.title.caption = trans.__('Distributed TensorFlow');
+    widget.node.setAttribute('role', 'region');
+    widget.node.setAttribute('aria-label', trans.__('Distributed TensorFlow'));
+    shell.add(widget, 'left', { rank: 550 });
+    restorer?.add(widget, widget.id);
+
+    commands.addCommand(CommandIDs.showPanel, {
+      label: trans.__('Show Clusters and Runs'),
+      describedBy: describe({}),
+      execute: () => shell.activateById(widget.id)
+    });
+    commands.addCommand(CommandIDs.openExample, {
+      label: trans.__('Open the Example'),
+      caption: EXAMPLE,
+      describedBy: describe({}),
+      isVisible: () => example.isThere,
+      isEnabled: () => example.isThere,
+      execute: () => attempt(trans, () => commands.execute('docmanager:open', { path: EXAMPLE }))
+    });
+    for (const command of [CommandIDs.showPanel, CommandIDs.openExample]) {
+      palette?.addItem({ command, category: trans.__('Distributed TensorFlow') });
+    }
+    example.changed.connect(() => commands.notifyCommandChanged(CommandIDs.openExample));
+    void app.restored.then(() => example.check());
+  }
+};
+
+/** Drag a new code cell; a notebook takes it where it is dropped. */
+function dragCell(source: string, name: string, clientX: number, clientY: number): void {
+  const cell: ICell = { cell_type: 'code', source, metadata: {}, outputs: [], execution_count: null };
+  const mimeData = new MimeData();
+  mimeData.setData(CELLS_MIME, [cell]);
+  mimeData.setData('text/plain', source);
+  const image = document.createElement('div');
+  image.className = 'jp-dtf-drag';
+  image.textContent = `cluster = dtf.connect("${name}")`;
+  const drag = new Drag({ mimeData, dragImage: image, supportedActions: 'copy', proposedAction: 'copy' });
+  void drag.start(clientX, clientY).then(() => drag.dispose());
+}
+
+/** Whether the example notebook is there to be opened. */
+class Example implements IExample {
+  constructor(private readonly _app: JupyterFrontEnd) {}
+
+  get isThere(): boolean {
+    return this._isThere;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  async check(): Promise<void> {
+    const { contents } = this._app.serviceManager;
+    // Its folder is listed first: asking for a file that is not there is an error in the server's log.
+    const names = async (path: string) => {
+      const folder = await contents.get(path, { type: 'directory' });
+      return (folder.content as { name: string }[]).map(item => item.name);
+    };
+    const [folder, file] = EXAMPLE.split('/') as [string, string];
+    try {
+      this._isThere = (await names('')).includes(folder) && (await names(folder)).includes(file);
+    } catch {
+      this._isThere = false;
+    }
+    this._changed.emit();
+  }
+
+  private _isThere = false;
+  private readonly _changed = new Signal<this, void>(this);
+}

@@ -1,0 +1,93 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { ClusterInfo, RunInfo } from '../api/schema';
+import { formatDuration, formatJobs, formatPercent, formatValue, metricTitle, unitOf } from '../model/format';
+import { canStop, fractionDone, isFinal, objective, reason, secondsTaken } from '../model/state';
+import { SmallButton, StateMark } from './basics';
+import { Load } from './clusters';
+import { useNow } from './hooks';
+import { Sparkline } from './sparkline';
+import { stateText } from './words';
+
+/** A cluster as the last expression of a cell. */
+export function ClusterCard(props: {
+  cluster: ClusterInfo;
+  trans: TranslationBundle;
+  onScale: () => void;
+  onStop: () => void;
+}): React.ReactElement {
+  const { cluster, trans } = props;
+  return (
+    <div className="jp-dtf-card" role="group" aria-label={trans.__('Cluster %1', cluster.name)}>
+      <div className="jp-dtf-row-head">
+        <StateMark state={cluster.state} trans={trans} />
+        <strong className="jp-dtf-name">{cluster.name}</strong>
+        <span className="jp-dtf-faint">
+          {[cluster.kind, stateText(cluster.state, trans), formatJobs(cluster.jobs)].join(' · ')}
+        </span>
+      </div>
+      <Load cluster={cluster} trans={trans} />
+      {cluster.message !== '' && <div className="jp-dtf-note">{cluster.message}</div>}
+      <div className="jp-dtf-card-actions">
+        <SmallButton
+          label={trans.__('Scale %1', cluster.name)}
+          disabled={cluster.state !== 'running'}
+          onClick={props.onScale}
+        >
+          {trans.__('Scale')}
+        </SmallButton>
+        <SmallButton
+          label={trans.__('Stop %1', cluster.name)}
+          disabled={cluster.state === 'stopping'}
+          onClick={props.onStop}
+        >
+          {trans.__('Stop')}
+        </SmallButton>
+      </div>
+    </div>
+  );
+}
+
+/** A run as the last expression of a cell. */
+export function RunCard(props: {
+  run: RunInfo;
+  trans: TranslationBundle;
+  onOpen: () => void;
+  onStop: () => void;
+}): React.ReactElement {
+  const { run, trans } = props;
+  const now = useNow(!isFinal(run.state));
+  const value = objective(run);
+  const fraction = fractionDone(run);
+  const why = reason(run);
+  return (
+    <div className="jp-dtf-card" role="group" aria-label={trans.__('Run %1', run.name)}>
+      <div className="jp-dtf-row-head">
+        <StateMark state={run.state} trans={trans} />
+        <strong className="jp-dtf-name">{run.name}</strong>
+        <Sparkline values={run.sparkline} label={trans.__('Course of the loss')} />
+        <span className="jp-dtf-number">{fraction === null ? '' : formatPercent(fraction)}</span>
+        <span className="jp-dtf-number">
+          {value ? `${metricTitle(value[0])} ${formatValue(value[1], unitOf(value[0]))}` : ''}
+        </span>
+      </div>
+      <div className="jp-dtf-faint">
+        {[stateText(run.state, trans), run.cluster, formatJobs(run.jobs), formatDuration(secondsTaken(run, now))].join(
+          ' · '
+        )}
+      </div>
+      {why !== '' && <div className={isFinal(run.state) ? 'jp-dtf-problem' : 'jp-dtf-note'}>{why}</div>}
+      <div className="jp-dtf-card-actions">
+        <SmallButton label={trans.__('Open the dashboard of %1', run.name)} onClick={props.onOpen}>
+          {trans.__('Dashboard')}
+        </SmallButton>
+        {canStop(run.state) && (
+          <SmallButton label={trans.__('Stop %1', run.name)} onClick={props.onStop}>
+            {trans.__('Stop')}
+          </SmallButton>
+        )}
+      </div>
+    </div>
+  );
+}

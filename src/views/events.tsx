@@ -1,0 +1,84 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { formatClock } from '../model/format';
+import type { StoryEvent } from '../model/run';
+import { exitText } from '../model/state';
+import { StateMark } from './basics';
+import { stateText } from './words';
+
+const LEVEL_MARKS: Record<string, string> = { info: 'ℹ', warning: '⚠', error: '✗' };
+
+/** How many events ask for attention: warnings, errors and failures. */
+export function countTroubles(story: readonly StoryEvent[]): number {
+  return story.filter(event => (event.type === 'note' ? event.level !== 'info' : event.state === 'failed')).length;
+}
+
+/** What happened, oldest first: notes, steps of the run and of its tasks, failures with their traceback. */
+export function Events(props: { story: readonly StoryEvent[]; trans: TranslationBundle }): React.ReactElement {
+  const { story, trans } = props;
+  if (story.length === 0) {
+    return <p className="jp-dtf-faint jp-dtf-none">{trans.__('Nothing has happened yet.')}</p>;
+  }
+  return (
+    <ol className="jp-dtf-events">
+      {story.map(event => (
+        <li key={event.seq} data-level={event.type === 'note' ? event.level : event.state}>
+          <time className="jp-dtf-number jp-dtf-faint" dateTime={new Date(1000 * event.time).toISOString()}>
+            {formatClock(event.time)}
+          </time>
+          <Mark event={event} trans={trans} />
+          <span className="jp-dtf-event-who">{event.type === 'run' ? trans.__('run') : event.task}</span>
+          <Text event={event} trans={trans} />
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Mark({ event, trans }: { event: StoryEvent; trans: TranslationBundle }): React.ReactElement {
+  if (event.type !== 'note') {
+    return <StateMark state={event.state} trans={trans} />;
+  }
+  return (
+    <span className="jp-dtf-state" data-state={event.level} role="img" aria-label={event.level} title={event.level}>
+      {LEVEL_MARKS[event.level] ?? '·'}
+    </span>
+  );
+}
+
+function Text({ event, trans }: { event: StoryEvent; trans: TranslationBundle }): React.ReactElement {
+  if (event.type === 'note') {
+    return (
+      <div>
+        {event.title}
+        {event.text !== '' && <Long title={trans.__('Details')} text={event.text} />}
+      </div>
+    );
+  }
+  const parts = [stateText(event.state, trans)];
+  if (event.type === 'task') {
+    if (event.host !== '' && event.state === 'starting') {
+      parts.push(trans.__('on %1', event.host));
+    }
+    parts.push(exitText(event));
+  }
+  parts.push(event.message);
+  return (
+    <div>
+      {parts.filter(part => part !== '').join(' · ')}
+      {event.type === 'task' && event.traceback !== '' && (
+        <Long title={trans.__('Traceback')} text={event.traceback} open={event.state === 'failed'} />
+      )}
+    </div>
+  );
+}
+
+function Long(props: { title: string; text: string; open?: boolean }): React.ReactElement {
+  return (
+    <details open={props.open}>
+      <summary>{props.title}</summary>
+      <pre tabIndex={0}>{props.text}</pre>
+    </details>
+  );
+}

@@ -1,0 +1,78 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { ellipsesIcon, stopIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import type { RunInfo } from '../api/schema';
+import { formatDuration, formatJobs, formatPercent } from '../model/format';
+import { canStop, fractionDone, isFinal, reason, secondsLeft, secondsTaken } from '../model/state';
+import { Bar, IconButton, SmallButton, StateMark } from './basics';
+import { useNow } from './hooks';
+import { stateText } from './words';
+
+/** What a run is and how far it has come: the first line of its dashboard. */
+export function Header(props: {
+  run: RunInfo;
+  trans: TranslationBundle;
+  onStop: () => void;
+  onMenu: (at: HTMLElement) => void;
+}): React.ReactElement {
+  const { run, trans } = props;
+  const now = useNow(!isFinal(run.state));
+  const fraction = fractionDone(run);
+  const left = secondsLeft(run, now);
+  const { epoch, epochs, done, total, unit } = run.progress;
+  const state = stateText(run.state, trans);
+  const why = reason(run);
+  const parameters = Object.entries(run.parameters).map(([name, value]) => `${name} ${show(value)}`);
+  return (
+    <header className="jp-dtf-header">
+      <div className="jp-dtf-header-line">
+        <h2 className="jp-dtf-title">{run.name}</h2>
+        <span className="jp-dtf-header-state" role="status">
+          <StateMark state={run.state} trans={trans} />
+          <span aria-hidden="true">{state}</span>
+        </span>
+        <span className="jp-dtf-number jp-dtf-epoch">
+          {epochs > 0 ? trans.__('epoch %1/%2', epoch, epochs) : total > 0 ? `${unit} ${done}/${total}` : ''}
+        </span>
+        <Bar
+          fraction={fraction ?? (isFinal(run.state) ? 0 : null)}
+          label={fraction === null ? trans.__('Progress not known') : trans.__('%1 done', formatPercent(fraction))}
+        />
+        <span className="jp-dtf-number jp-dtf-percent">{fraction === null ? '' : formatPercent(fraction)}</span>
+        <span className="jp-dtf-number jp-dtf-left">
+          {left !== null
+            ? trans.__('%1 left', formatDuration(left))
+            : isFinal(run.state)
+              ? trans.__('took %1', formatDuration(secondsTaken(run, now)))
+              : formatDuration(secondsTaken(run, now))}
+        </span>
+        <span className="jp-dtf-spacer" />
+        {!isFinal(run.state) && (
+          <SmallButton label={trans.__('Stop %1', run.name)} disabled={!canStop(run.state)} onClick={props.onStop}>
+            <stopIcon.react tag="span" className="jp-dtf-icon" />
+            {trans.__('Stop')}
+          </SmallButton>
+        )}
+        <IconButton
+          icon={ellipsesIcon}
+          label={trans.__('More about %1', run.name)}
+          menu
+          onClick={event => props.onMenu(event.currentTarget)}
+        />
+      </div>
+      <div className="jp-dtf-header-detail">
+        <span className="jp-dtf-faint">
+          {[run.cluster, formatJobs(run.jobs), run.strategy, ...parameters].filter(part => part !== '').join(' · ')}
+        </span>
+      </div>
+      {why !== '' && (
+        <div className={run.state === 'failed' || run.state === 'lost' ? 'jp-dtf-problem' : 'jp-dtf-note'}>{why}</div>
+      )}
+    </header>
+  );
+}
+
+function show(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
