@@ -17,10 +17,11 @@ from ..schema.api import ClusterInfo, ClusterRequest, ClusterState
 from ..schema.base import convert
 from ..schema.cluster import ClusterSpec
 from ..schema.run import RunInfo, RunRequest
+from . import words
 from .fit_run import FitRun
-from .progress import show_until_end
 from .run import Run
 from .session import session
+from .waiting import show_until_end
 
 
 class Cluster:
@@ -216,7 +217,12 @@ class Cluster:
         )
         run = FitRun(self._submit(request, job.program).id, job)
         if wait:
-            show_until_end(run)
+            try:
+                show_until_end(run)
+            except KeyboardInterrupt:
+                if run.info.state.is_final:  # stopped, not left: the model keeps what it has learnt
+                    run.finish()
+                raise
             run.finish()
         return run
 
@@ -239,13 +245,17 @@ class Cluster:
     ) -> None:
         self.close()
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from .display import cluster_bundle
+
+        return cluster_bundle(self)
+
     def __repr__(self) -> str:
         try:
             info = self.info
         except NotFound:
             return f"<Cluster {self._name}: stopped>"
-        jobs = ", ".join(f"{count} {job}" for job, count in info.jobs.items())
-        return f"<Cluster {info.name}: {info.state.value}, {info.kind}, {jobs}>"
+        return f"<Cluster {info.name}: {info.state.value}, {info.kind}, {words.jobs(info.jobs)}>"
 
 
 def _training_jobs(jobs: Mapping[str, int]) -> dict[str, int]:

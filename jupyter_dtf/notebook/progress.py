@@ -1,52 +1,40 @@
-"""What a person sees while a run is waited for: the live dashboard in a notebook, a line with a bar in a terminal."""
+"""A run's progress in a terminal: one line that is rewritten, or a line for each epoch where there is no terminal."""
 
 from __future__ import annotations
 
-import sys
+import os
+import shutil
 import threading
 import time
 from typing import TextIO
 
 from ..schema.events import EpochEnded, Note
-from ..schema.run import RunInfo
-from .run import Run, Waiting, headline
+from ..schema.run import RunInfo, RunState
+from . import words
+from .run import Run, headline
 
-_BAR = 24
+_BARS = (24, 12, 6)
 _REFRESH_S = 0.1
-
-
-def show_until_end(run: Run) -> None:
-    """Show the run and wait until it has ended."""
-    if in_notebook():
-        run.show()
-        Waiting(run)()
-    else:
-        with TerminalProgress(run, sys.stderr):
-            Waiting(run)()
-
-
-def in_notebook() -> bool:
-    """Whether output goes to a notebook's cell."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
+_CLEAR = "\r\x1b[K"
 
 
 class TerminalProgress:
-    """Draws a run's progress: one line that is rewritten on a terminal, a line for each epoch elsewhere."""
+    """Draws while its ``with`` block runs. Notes of warnings and errors, and epochs, are lines of their own."""
 
     def __init__(self, run: Run, stream: TextIO) -> None:
-        self._run = run
+        self._run_id = run.id
+        self._hub = run._session.hub
         self._stream = stream
-        self._rewrite = stream.isatty()
+        self._rewrite = stream.isatty() and os.environ.get("TERM") != "dumb"
         self._changed = threading.Event()
         self._done = threading.Event()
+        self._writing = threading.Lock()
         self._next_event = 0
         self._thread = threading.Thread(target=self._draw, name="dtf-progress", daemon=True)
 
     def __enter__(self) -> TerminalProgress:
-        hub = self._run._session.hub
-        self._unsubscribe = hub.subscribe(lambda run_id: self._changed.set() if run_id == self._run.id else None)
+        self._unsubscribe = self._hub.subscribe(lambda run_id: self._changed.set() if run_id == self._run_id else None)
+        self._changed.set()
         self._thread.start()
         return self
 
@@ -55,6 +43,12 @@ class TerminalProgress:
         self._done.set()
         self._changed.set()
         self._thread.join()
+
+    def line(self, text: str) -> None:
+        """Write a line of its own, above the bar."""
+        with self._writing:
+            self._stream.write(f"{_CLEAR if self._rewrite else ''}{words.without_control(text)}\n")
+            self._stream.flush()
 
     def _draw(self) -> None:
         while not self._done.is_set():
@@ -65,22 +59,27 @@ class TerminalProgress:
         self._draw_once()
         if self._rewrite:
             self._stream.write("\n")
-
-    def _draw_once(self) -> None:
-        info = self._run.info
-        for seq, event in self._run._session.hub.events(self._run.id, self._next_event - 1):
-            self._next_event = seq + 1
-            if isinstance(event, Note) and event.level != "info":
-                self._line(f"{event.level}: {event.title}. {event.text}".rstrip())
-            elif isinstance(event, EpochEnded):
-                self._line(epoch_line(event, info))
-        if self._rewrite:
-            self._stream.write("\r\x1b[K" + progress_line(info))
             self._stream.flush()
 
-    def _line(self, text: str) -> None:
-        self._stream.write(("\r\x1b[K" if self._rewrite else "") + text + "\n")
-        self._stream.flush()
+    def _draw_once(self) -> None:
+        info = self._hub.info(self._run_id)
+        for seq, event in self._hub.events(self._run_id, self._next_event - 1):
+            self._next_event = seq + 1
+            if isinstance(event, Note) and event.level != "info":
+                self.line(note_line(event))
+            elif isinstance(event, EpochEnded):
+                self.line(epoch_line(event, info))
+        if self._rewrite:
+            width = shutil.get_terminal_size().columns
+            with self._writing:
+                self._stream.write(_CLEAR + progress_line(info, width - 1))  # a full line would wrap in some terminals
+                self._stream.flush()
+
+
+def note_line(note: Note) -> str:
+    """A warning or an error in one line."""
+    task = f" ({note.task})" if note.task else ""
+    return f"{note.level}{task}: {' '.join(filter(None, [note.title.rstrip('.') + '.', note.text]))}"
 
 
 def epoch_line(event: EpochEnded, info: RunInfo) -> str:
@@ -90,18 +89,34 @@ def epoch_line(event: EpochEnded, info: RunInfo) -> str:
     return f"Epoch {event.epoch + 1}{f'/{epochs}' if epochs else ''} - {values}"
 
 
-def progress_line(info: RunInfo) -> str:
-    """The state of a run as a bar with its newest metrics."""
+def progress_line(info: RunInfo, width: int, now: float | None = None) -> str:
+    """The state of a run in at most ``width`` characters: a bar, the epoch, the time left, the newest metrics.
+
+    What there is no room for is left out, the last metric first. ``now`` is in seconds since the epoch.
+    """
     progress = info.progress
-    parts = [f"{info.name} {info.state.value}"]
+    bars = [""]
     if progress.total:
         done = min(1.0, progress.done / progress.total)
-        filled = int(done * _BAR)
-        parts.append(f"{'━' * filled}{'╌' * (_BAR - filled)} {done:4.0%}")
+        bars = [f"{'━' * int(done * size)}{'╌' * (size - int(done * size))} {done:4.0%}" for size in _BARS]
+        bars.append(f"{done:4.0%}")
+    rest = []
     if progress.epochs:
-        parts.append(f"epoch {progress.epoch}/{progress.epochs}")
-    if info.started and not info.ended and progress.total and progress.done:
-        elapsed = time.time() - info.started
-        parts.append(f"{elapsed * (progress.total / progress.done - 1):.0f} s left")
-    parts += [f"{metric} {value:.4g}" for metric, value in headline(info.latest).items()]
-    return "  ".join(parts)
+        rest.append(f"epoch {progress.epoch}/{progress.epochs}")
+    if info.started and info.ended:
+        rest.append(words.duration(info.ended - info.started))
+    elif info.started and progress.total and progress.done:
+        elapsed = (time.time() if now is None else now) - info.started
+        rest.append(f"{words.duration(elapsed * max(0.0, progress.total / progress.done - 1))} left")
+    if info.message and info.state is not RunState.SUCCEEDED:
+        rest.append(words.without_control(info.message))
+    rest += [f"{metric} {words.number(value)}" for metric, value in headline(info.latest).items()]
+    head = f"{words.without_control(info.name)} {info.state.value}"
+    lines = ["  ".join(filter(None, [head, bar, *rest])) for bar in bars]
+    for line in lines:
+        if len(line) <= width:
+            return line
+    while rest and len(lines[-1]) > width:
+        rest.pop()
+        lines.append("  ".join(filter(None, [head, bars[-1], *rest])))
+    return lines[-1] if len(lines[-1]) <= width else lines[-1][: max(0, width - 1)] + "…"

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pickle
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterLost, NotFound, RunFailed, RunStopped
 from ..schema.events import EpochEnded, Logged
 from ..schema.run import RunInfo, RunState, TaskState
+from . import words
 from .session import Session, session
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_SECOND_INTERRUPT_S = 2.0
+    from .widgets import RunWidget
 
 
 class Results(list[Any]):
@@ -82,7 +82,7 @@ class Run:
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """Every point: columns ``task``, ``metric``, ``step``, ``time`` (seconds since the epoch), ``value``, ``seq``."""
+        """Every point: ``task``, ``metric``, ``step``, ``time`` (seconds since the epoch), ``value``, ``seq``."""
         import pandas as pd
 
         record = self._session.hub.record(self.id)
@@ -172,6 +172,25 @@ class Run:
             raise NotFound(f"Results are kept by their cluster. Received: {self.id}, whose cluster is gone") from None
         return pickle.loads(data)
 
+    # -- showing ------------------------------------------------------------------------------------------------
+
+    def show(self) -> None:
+        """Show the live dashboard in a notebook's output, with a still picture for viewers without the extension."""
+        from .display import Shown
+
+        Shown(self)
+
+    def widget(self) -> RunWidget:
+        """Bar, plots and a stop button as an ipywidget: live where the JupyterLab extension is not, as in VS Code."""
+        from .widgets import RunWidget
+
+        return RunWidget(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from .display import run_bundle
+
+        return run_bundle(self)
+
     # -- waiting ------------------------------------------------------------------------------------------------
 
     def _wait(self, timeout_s: float | None) -> None:
@@ -212,44 +231,9 @@ def describe(info: RunInfo) -> str:
     return " · ".join(parts)
 
 
-_MACHINE_METRICS = ("cpu", "memory_bytes", "step_seconds", "examples_per_second", "learning_rate")
-
-
 def headline(latest: dict[str, float], most: int = 4) -> dict[str, float]:
     """The metrics that a person looks at first: the model's own, the loss before all others."""
-    own = {name: value for name, value in latest.items() if name not in _MACHINE_METRICS}
+    other = (*words.MACHINE_METRICS, *words.SPEED_METRICS)
+    own = {name: value for name, value in latest.items() if name not in other}
     order = sorted(own, key=lambda name: (name not in ("loss", "val_loss"), list(own).index(name)))
     return {name: own[name] for name in order[:most]}
-
-
-class Waiting:
-    """Waits for a run in the foreground. The first interrupt detaches, a second one soon after stops the run."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._interrupted_at = 0.0
-
-    def __call__(self) -> None:
-        try:
-            self._run.wait()
-        except KeyboardInterrupt:
-            self._detach()
-
-    def _detach(self) -> None:
-        run = self._run
-        print(
-            f"\nDetached: the run goes on. Come back with dtf.run({run.id!r}), stop it with dtf.run({run.id!r}).stop(); "
-            f"interrupt again within {_SECOND_INTERRUPT_S:g} s to stop it now."
-        )
-        deadline = time.monotonic() + _SECOND_INTERRUPT_S
-        try:
-            while (left := deadline - time.monotonic()) > 0 and not run.info.state.is_final:
-                try:
-                    run.wait(left)
-                except TimeoutError:
-                    break
-        except KeyboardInterrupt:
-            run.stop()
-            run.wait()
-            print("Stopped.")
-        raise KeyboardInterrupt

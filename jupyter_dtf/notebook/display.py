@@ -1,0 +1,153 @@
+"""What a notebook shows of clusters and runs: mime bundles that the extension makes live, with a fallback in each."""
+
+from __future__ import annotations
+
+import html
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NotFound
+from ..schema.api import ClusterInfo, ClusterState
+from ..schema.run import RunInfo, RunState
+from . import words
+from .still import still
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .run import Run
+
+Bundle = dict[str, Any]
+
+RUN_MIME = "application/vnd.jupyter-dtf.run+json"
+"""``{"run": id}``: the live dashboard of a run."""
+RUN_CARD_MIME = "application/vnd.jupyter-dtf.run-card+json"
+"""``{"run": id}``: a small live card."""
+CLUSTER_MIME = "application/vnd.jupyter-dtf.cluster+json"
+"""``{"name": name}``: a small live card."""
+
+_COLOURS = {
+    "running": "var(--jp-success-color1, #388e3c)",
+    "succeeded": "var(--jp-success-color1, #388e3c)",
+    "failed": "var(--jp-error-color1, #d32f2f)",
+    "lost": "var(--jp-error-color1, #d32f2f)",
+}
+_GREY = "var(--jp-ui-font-color2, #757575)"
+
+
+# -- the dashboard in an output ------------------------------------------------------------------------------------
+
+
+class Shown:
+    """A run shown in a notebook's output. When the run ends, the still picture behind it becomes the final one."""
+
+    def __init__(self, run: Run) -> None:
+        from IPython.display import display
+
+        self._run = run
+        self._hub = run._session.hub
+        self._lock = threading.Lock()
+        self._final = False
+        with self._lock:
+            self._handle = display(show_bundle(run), raw=True, display_id=True)
+            self._unsubscribe = self._hub.subscribe(self._on_change)
+        self._on_change(run.id)
+
+    def _on_change(self, run_id: str) -> None:
+        if run_id == self._run.id and not self._final and self._hub.info(run_id).state.is_final:
+            threading.Thread(target=self.finish, name="dtf-still", daemon=True).start()
+
+    def finish(self) -> None:
+        """Draw the picture of a run that has ended, once; does nothing before."""
+        with self._lock:
+            if self._final or not self._run.info.state.is_final:
+                return
+            self._final = True
+            self._unsubscribe()
+            self._handle.update(show_bundle(self._run), raw=True)
+
+
+def show_bundle(run: Run) -> Bundle:
+    """The live dashboard of a run, with a still picture for viewers without the extension."""
+    return {
+        RUN_MIME: {"run": run.id},
+        "image/svg+xml": still(run.info, run._session.hub.lines(run.id)),
+        "text/plain": repr(run),
+    }
+
+
+# -- cards ---------------------------------------------------------------------------------------------------------
+
+
+def run_bundle(run: Run) -> Bundle:
+    """The card of a run: the last expression of a cell."""
+    try:
+        card = _run_card(run.info)
+    except NotFound:
+        return {"text/plain": repr(run)}
+    return {RUN_CARD_MIME: {"run": run.id}, "text/html": card, "text/plain": repr(run)}
+
+
+def cluster_bundle(cluster: Cluster) -> Bundle:
+    """The card of a cluster: the last expression of a cell."""
+    try:
+        info = cluster.info
+    except NotFound:
+        info = ClusterInfo(name=cluster.name, kind="", state=ClusterState.STOPPED)
+    return {CLUSTER_MIME: {"name": cluster.name}, "text/html": _cluster_card(info), "text/plain": repr(cluster)}
+
+
+def _run_card(info: RunInfo) -> str:
+    from .run import headline
+
+    rows = [f"{words.MARKS.get(info.state, '')} {info.state.value}", words.jobs(info.jobs)]
+    if info.progress.epochs:
+        rows.append(f"epoch {info.progress.epoch}/{info.progress.epochs}")
+    elif info.progress.total:
+        rows.append(f"{info.progress.done}/{info.progress.total} {info.progress.unit}s")
+    if info.started and info.ended:
+        rows.append(words.duration(info.ended - info.started))
+    metrics = "  ".join(f"{name} {words.metric_value(name, value)}" for name, value in headline(info.latest).items())
+    notes = [info.message] if info.message and info.state is not RunState.SUCCEEDED else []
+    return _card(info.name, info.state.value, " · ".join(filter(None, rows)), [metrics, *notes], info.sparkline)
+
+
+def _cluster_card(info: ClusterInfo) -> str:
+    rows = [info.state.value, info.kind, words.jobs(info.jobs)]
+    if threads := sum(host.threads for host in info.hosts):
+        rows.append(f"{threads} core{'s' * (threads > 1)}")
+    if memory := sum(host.memory_bytes for host in info.hosts):
+        rows.append(words.bytes_(memory))
+    if info.active_runs:
+        rows.append(f"{info.active_runs} run{'s' * (info.active_runs > 1)} under way")
+    return _card(info.name, info.state.value, " · ".join(filter(None, rows)), [info.message, *info.notes], [])
+
+
+def _card(title: str, state: str, line: str, more: list[str], values: list[float]) -> str:
+    """A card in plain HTML. What people wrote (names, messages) is text in it, never markup."""
+    extra = "".join(f'<div style="color: {_GREY}">{_text(text)}</div>' for text in more if text)
+    return (
+        '<div style="display: inline-block; padding: 6px 12px; border: 1px solid var(--jp-border-color2, #bdbdbd); '
+        'border-radius: 4px; line-height: 1.5">'
+        f'<span style="color: {_COLOURS.get(state, _GREY)}">●</span> <b>{_text(title)}</b> '
+        f'<span style="margin-left: 8px; color: {_GREY}">{_text(line)}</span>{sparkline(values)}{extra}</div>'
+    )
+
+
+def sparkline(values: list[float], width: int = 120, height: int = 18) -> str:
+    """A line through ``values`` as inline SVG, ``width`` x ``height`` pixels; nothing for fewer than two."""
+    if len(values) < 2:
+        return ""
+    low, high = min(values), max(values)
+    span = (high - low) or 1.0
+    points = " ".join(
+        f"{1 + index * (width - 2) / (len(values) - 1):.1f},{1 + (high - value) / span * (height - 2):.1f}"
+        for index, value in enumerate(values)
+    )
+    return (
+        f'<svg width="{width}" height="{height}" style="margin-left: 12px; vertical-align: middle" aria-hidden="true">'
+        f'<polyline points="{points}" fill="none" stroke="#0072b2" stroke-width="1.5"/></svg>'
+    )
+
+
+def _text(text: str) -> str:
+    return html.escape(words.without_control(text))

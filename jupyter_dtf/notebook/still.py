@@ -1,0 +1,168 @@
+"""A still picture of a run's metrics, as SVG: what a viewer without the extension sees of ``run.show()``. Pure."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from ..backend.metrics.decimate import decimate
+from ..backend.metrics.series import Floats, Series
+from ..schema.run import RunInfo
+from . import words
+
+# The dashboard's (src/plots/palette.ts): Okabe and Ito, told apart with every common kind of colour blindness.
+PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#f0e442")
+
+COLUMNS = 3
+_PLOT_WIDTH, _PLOT_HEIGHT = 300, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 26, 24
+_HEAD = 34
+_VALIDATION = "val_"
+
+Lines = Mapping[tuple[str, str], Series]
+
+
+def still(info: RunInfo, lines: Lines) -> str:
+    """An SVG document: a plot for each metric with a line for each task, validation dashed.
+
+    ``lines`` maps (metric, task) to its points, as ``Hub.lines`` gives them; means over tasks are left out.
+    """
+    tasks = [task.task for task in info.tasks]
+    colours = {task: PALETTE[number % len(PALETTE)] for number, task in enumerate(tasks)}
+    groups = _groups(lines)
+    columns = max(1, min(COLUMNS, len(groups)))
+    rows = math.ceil(len(groups) / columns)
+    width = max(2, columns) * _PLOT_WIDTH
+    height = _HEAD + (rows * _PLOT_HEIGHT if groups else 30)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'font-family="system-ui, sans-serif" font-size="11" role="img">',
+        f"<title>{_text(summary(info))}</title>",
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        f'<text x="10" y="21" font-size="13" fill="#212121">{_text(summary(info))}</text>',
+    ]
+    if not groups:
+        parts.append(f'<text x="10" y="{_HEAD + 14}" fill="#616161">No metrics yet</text>')
+    shown = {task for _, members in groups for (_, task) in members}
+    if len(shown) > 1:
+        parts += _legend([task for task in tasks if task in shown], colours, width)
+    for place, (metric, members) in enumerate(groups):
+        x, y = place % columns * _PLOT_WIDTH, _HEAD + place // columns * _PLOT_HEIGHT
+        parts.append(f'<g transform="translate({x} {y})">')
+        parts += _plot(metric, members, colours)
+        parts.append("</g>")
+    return "".join([*parts, "</svg>"])
+
+
+def summary(info: RunInfo) -> str:
+    """The picture's heading: name, state, epochs, how long."""
+    parts = [info.name, f"{words.MARKS.get(info.state, '●')} {info.state.value}"]
+    if info.progress.epochs:
+        parts.append(f"epoch {info.progress.epoch}/{info.progress.epochs}")
+    if info.started and info.ended:
+        parts.append(words.duration(info.ended - info.started))
+    return " · ".join(parts)
+
+
+def _groups(lines: Lines) -> list[tuple[str, dict[tuple[str, str], Series]]]:
+    """Plots in the dashboard's order: the loss first, what says how fast it goes last; validation with training."""
+    groups: dict[str, dict[tuple[str, str], Series]] = {}
+    for (metric, task), series in lines.items():
+        base = metric.removeprefix(_VALIDATION)
+        if task and len(series) and base not in words.MACHINE_METRICS:
+            groups.setdefault(base, {})[metric, task] = series
+
+    def rank(metric: str) -> int:
+        if metric in words.SPEED_METRICS:
+            return 2 + words.SPEED_METRICS.index(metric)
+        return 0 if metric == "loss" else 1
+
+    return [(metric, groups[metric]) for metric in sorted(groups, key=rank)]
+
+
+def _legend(tasks: list[str], colours: dict[str, str], width: int) -> Iterator[str]:
+    x = width - 10.0
+    for task in reversed(tasks[: len(PALETTE)]):
+        x -= 7 * len(task) + 22
+        yield f'<rect x="{x:.0f}" y="15" width="12" height="3" fill="{colours[task]}"/>'
+        yield f'<text x="{x + 16:.0f}" y="21" fill="#424242">{_text(task)}</text>'
+
+
+def _plot(metric: str, members: Mapping[tuple[str, str], Series], colours: Mapping[str, str]) -> Iterator[str]:
+    """One plot with its axes, its upper left corner at the origin."""
+    kept = {}
+    for key, series in members.items():
+        values = series.value
+        indices = decimate(values, _PLOT_WIDTH)
+        kept[key] = series.step[indices], values[indices]
+    x_low, x_high = _range([x for x, _ in kept.values()])
+    y_low, y_high = _range([y for _, y in kept.values()])
+    y_low, y_high = y_low - 0.04 * (y_high - y_low), y_high + 0.04 * (y_high - y_low)
+    x_ticks, y_ticks = ticks(x_low, x_high, 4), ticks(y_low, y_high, 4)
+    wide, high = _PLOT_WIDTH - _LEFT - _RIGHT, _PLOT_HEIGHT - _TOP - _BOTTOM
+
+    def at_x(x: Floats) -> Floats:
+        return _LEFT + (x - x_low) / (x_high - x_low) * wide
+
+    def at_y(y: Floats) -> Floats:
+        return _TOP + (y_high - y) / (y_high - y_low) * high
+
+    yield f'<text x="{_LEFT}" y="16" font-weight="600" fill="#212121">{_text(words.metric_title(metric))}</text>'
+    for value, y in zip(y_ticks, at_y(np.array(y_ticks)), strict=True):
+        yield f'<path d="M{_LEFT} {y:.1f}h{wide}" stroke="#e0e0e0"/>'
+        label = words.metric_value(metric, value)
+        yield f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end" fill="#616161" font-size="10">{label}</text>'
+    for value, x in zip(x_ticks, at_x(np.array(x_ticks)), strict=True):
+        yield (
+            f'<text x="{x:.1f}" y="{_PLOT_HEIGHT - 9}" text-anchor="middle" fill="#616161" font-size="10">'
+            f"{words.number(value)}</text>"
+        )
+    yield f'<path d="M{_LEFT} {_TOP}v{high}h{wide}" fill="none" stroke="#9e9e9e"/>'
+    for (name, task), (x, y) in kept.items():
+        dash = ' stroke-dasharray="5 3"' if name.startswith(_VALIDATION) and x.size > 1 else ""
+        yield (
+            f'<path d="{_path(at_x(x), at_y(y))}" fill="none" stroke="{colours.get(task, PALETTE[0])}" '
+            f'stroke-width="1.5" stroke-opacity="0.85" stroke-linecap="round" stroke-linejoin="round"{dash}/>'
+        )
+
+
+def _range(columns: list[Floats]) -> tuple[float, float]:
+    """The least and greatest finite value, a little apart where they are one."""
+    values = np.concatenate(columns)
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return 0.0, 1.0
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        margin = abs(low) * 0.1 or 0.5
+        return low - margin, high + margin
+    return low, high
+
+
+def ticks(low: float, high: float, about: int) -> list[float]:
+    """Round numbers (1, 2 or 5 times a power of ten apart) from ``low`` to ``high``, ``about`` many."""
+    rough = math.log10((high - low) / about)
+    steps = [factor * 10.0 ** (math.floor(rough) + more) for more in (0, 1) for factor in (1, 2, 5)]
+    step = min(steps, key=lambda step: abs(math.log10(step) - rough))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [index * step for index in range(first, last + 1)]
+
+
+def _path(x: Floats, y: Floats) -> str:
+    """An SVG path through the points, broken where a value is not finite. A lone point becomes a dot."""
+    commands = []
+    pen_down = False
+    for px, py in zip(x.tolist(), y.tolist(), strict=True):
+        if not (math.isfinite(px) and math.isfinite(py)):
+            pen_down = False
+            continue
+        commands.append(f"{'L' if pen_down else 'M'}{px:.1f} {py:.1f}" + ("" if pen_down else "h.1"))
+        pen_down = True
+    return "".join(commands)
+
+
+def _text(text: str) -> str:
+    return html.escape(words.without_control(text))

@@ -1,0 +1,84 @@
+"""Waiting for a run in the foreground, with something to see, and a way to leave it or to stop it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from .run import Run
+
+SECOND_INTERRUPT_S = 2.0
+
+
+class Detached(KeyboardInterrupt):
+    """The wait for a run was interrupted. The message says what became of the run."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of the frames that were waiting."""
+        return [f"KeyboardInterrupt: {self}"]
+
+
+def show_until_end(run: Run) -> None:
+    """Show the run and wait until it has ended, however it ended. Raises KeyboardInterrupt when it is interrupted."""
+    if in_notebook():
+        from .display import Shown
+
+        shown = Shown(run)
+        try:
+            wait_in_foreground(run, _say)
+        finally:
+            shown.finish()
+    else:
+        from .progress import TerminalProgress
+
+        with TerminalProgress(run, sys.stderr) as progress:
+            wait_in_foreground(run, progress.line)
+
+
+def in_notebook() -> bool:
+    """Whether output goes to a notebook's cell."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def wait_in_foreground(run: Run, say: Callable[[str], None]) -> None:
+    """Wait for the end. The first interrupt leaves the run to itself, a second one soon after stops it.
+
+    Raises KeyboardInterrupt after either.
+    """
+    try:
+        run.wait()
+    except KeyboardInterrupt:
+        pass
+    else:
+        return
+    say(f"Interrupted: again within {SECOND_INTERRUPT_S:g} s stops the run.")
+    deadline = time.monotonic() + SECOND_INTERRUPT_S
+    try:
+        run.wait(max(0.0, deadline - time.monotonic()))
+    except TimeoutError:
+        raise Detached(
+            f"detached; the run goes on while its cluster does. Come back with dtf.run({run.id!r}), "
+            f"stop it with dtf.run({run.id!r}).stop()"
+        ) from None
+    except KeyboardInterrupt:
+        say("Stopping the run.")
+        _stop(run)
+    raise Detached(f"the run {run.info.name} ({run.id}) is {run.status}") from None
+
+
+def _stop(run: Run) -> None:
+    """Stop the run and wait for its end; another interrupt ends it at once."""
+    try:
+        run.stop()
+        run.wait()
+    except KeyboardInterrupt:
+        run.stop(now=True)
+        run.wait()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
