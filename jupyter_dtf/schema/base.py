@@ -51,7 +51,7 @@ def decode_json(data: bytes | str, type_: type[T]) -> T:
     """Decode JSON text into a struct. Raises InvalidInput with the field, the rule and the value received."""
     try:
         raw = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"The body must be JSON: {error}. Received: {data!r:.200}") from None
     except RecursionError:
         raise _too_deep(data) from None
