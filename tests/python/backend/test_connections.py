@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+import psutil
+import pytest
+
+from jupyter_dtf.backend import connections
+from jupyter_dtf.backend.connections import Connection
+from jupyter_dtf.errors import Conflict, InvalidInput, NotFound
+from jupyter_dtf.schema.api import ClusterState
+
+
+def connection(name: str = "digits", pid: int | None = None) -> Connection:
+    process = psutil.Process(pid)
+    return Connection(
+        name=name,
+        kind="local",
+        state=ClusterState.RUNNING,
+        pid=process.pid,
+        pid_created=process.create_time(),
+        created=time.time(),
+        jobs={"worker": 2},
+        key="secret",
+    )
+
+
+def test_a_connection_file_comes_back_and_is_its_owners_alone() -> None:
+    mine = connection()
+    connections.reserve(mine)
+    assert connections.read("digits") == mine
+    assert connections.read_all() == {"digits": mine}
+    path = connections.path_of("digits")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    mine.address = "tls://127.0.0.1:1"
+    connections.write(mine)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert connections.read("digits").address == "tls://127.0.0.1:1"
+
+
+def test_a_live_cluster_keeps_its_name_and_a_dead_one_gives_it_up() -> None:
+    connections.reserve(connection())
+    with pytest.raises(Conflict, match="'digits', which exists"):
+        connections.reserve(connection())
+    dead = connections.read("digits")
+    dead.pid_created -= 100  # the same process id, but another process
+    connections.write(dead)
+    assert not connections.read("digits").is_alive
+    connections.reserve(connection())
+    assert connections.read("digits").is_alive
+
+
+def test_what_cannot_be_read_is_no_cluster() -> None:
+    connections.path_of("broken").write_text("{")
+    assert connections.read_all() == {}
+    with pytest.raises(NotFound, match="no cluster of that name"):
+        connections.read("broken")
+    with pytest.raises(InvalidInput, match="Received: '../x'"):
+        connections.path_of("../x")
+
+
+def test_a_free_name_is_free() -> None:
+    assert connections.free_name("local") == "local-1"
+    connections.reserve(connection("local-1"))
+    assert connections.free_name("local") == "local-2"
+    connections.forget("local-1")
+    assert connections.free_name("local") == "local-1"
+    assert not connections.path_of("local-1").exists()
+
+
+def test_a_process_that_was_killed_is_not_alive() -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # a zombie now
+    zombie = connection(pid=child)
+    assert not zombie.is_alive
+    os.waitpid(child, 0)
+    assert not zombie.is_alive

@@ -1,0 +1,325 @@
+"""Runs on a real cluster: how programs start, speak, end, fail and are stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import psutil
+import pytest
+
+import jupyter_dtf as dtf
+from jupyter_dtf.errors import InvalidInput, RunFailed
+from jupyter_dtf.schema.events import Logged, Note, TaskChanged
+from jupyter_dtf.schema.run import RunState, TaskState
+
+pytestmark = pytest.mark.module_directories
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+TIMEOUT_S = 30
+
+
+def events(run: dtf.Run) -> list[Any]:
+    return [event for _seq, event in run._session.hub.events(run.id)]
+
+
+def until_running(run: dtf.Run) -> dtf.Run:
+    """Wait for the program of every task to have said that it is there."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while {e.task for e in events(run) if isinstance(e, Logged)} != {"worker:0", "worker:1"}:
+        assert time.monotonic() < deadline, events(run)
+        assert not run.info.state.is_final, run
+        time.sleep(0.01)
+    return run
+
+
+def until_ended(pid: int) -> None:
+    """Wait for a process that is not this one's child, so that nothing tells of its end. A zombie has ended."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def waits(_args: object, ctx: Any) -> int:
+    ctx.log("here")
+    ctx.stop_requested.wait()
+    return int(ctx.rank)
+
+
+def test_each_task_knows_its_place(cluster: dtf.Cluster) -> None:
+    def place(args: object, ctx: Any) -> dict[str, Any]:
+        return {
+            "args": args,
+            "task": (ctx.job_name, ctx.task_index, ctx.rank, ctx.size, ctx.local_rank, ctx.local_size),
+            "chief": ctx.is_chief,
+            "threads": ctx.threads,
+            "config": json.loads(os.environ["TF_CONFIG"]),
+            "spec": ctx.cluster_spec.as_dict(),
+            "dtf": (dtf.rank(), dtf.size(), dtf.is_chief()),
+            "pid": os.getpid(),
+        }
+
+    zero, one = cluster.run(place, {"a": 1}).result()
+    assert zero["args"] == one["args"] == {"a": 1}
+    assert zero["task"] == ("worker", 0, 0, 2, 0, 2)
+    assert one["task"] == ("worker", 1, 1, 2, 1, 2)
+    assert (zero["chief"], one["chief"]) == (True, False)
+    assert zero["dtf"] == (0, 2, True)
+    assert zero["config"]["cluster"] == zero["spec"] == one["spec"]
+    assert one["config"]["task"] == {"type": "worker", "index": 1}
+    assert zero["pid"] != one["pid"]
+    assert zero["threads"] == max(1, len(os.sched_getaffinity(0)) // 2)
+
+
+def test_every_task_is_a_fresh_process(cluster: dtf.Cluster) -> None:
+    def leave_a_trace(_args: object, _ctx: Any) -> bool:
+        import keras
+
+        seen = hasattr(keras, "dtf_trace")
+        keras.dtf_trace = True
+        return seen
+
+    assert cluster.run(leave_a_trace).result() == [False, False]
+    assert cluster.run(leave_a_trace).result() == [False, False]
+
+
+def test_tensorflow_runs_in_the_tasks_on_their_reserved_ports(cluster: dtf.Cluster) -> None:
+    def all_gather(_args: object, ctx: Any) -> list[float]:
+        import tensorflow as tf
+
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        gathered = strategy.gather(tf.constant([float(ctx.rank)]), axis=0)
+        return [float(value) for value in gathered.numpy()]
+
+    assert cluster.run(all_gather).result() == [[0.0, 1.0], [0.0, 1.0]]
+
+
+def test_arrays_travel_and_results_come_back_by_rank_and_name(cluster: dtf.Cluster) -> None:
+    array = np.arange(100_000.0)
+
+    def total(args: Any, ctx: Any) -> float:
+        args[0] = ctx.rank  # a task may write into its copy
+        return float(args.sum())
+
+    results = cluster.run(total, array).result()
+    assert results["worker:1"] - results["worker:0"] == 1
+    assert array[0] == 0
+
+
+def test_output_is_carried_line_by_line(cluster: dtf.Cluster) -> None:
+    def talk(_args: object, ctx: Any) -> None:
+        print("first")
+        print("zwölf", end="")
+        print("to stderr", file=sys.stderr)
+        os.write(1, b" and more\nlast words")
+
+    run = cluster.run(talk)
+    assert run.logs("worker", 0).splitlines()[:1] == ["first"]
+    stdout = [e for e in events(run) if isinstance(e, Logged) and e.stream == "stdout" and e.task == "worker:1"]
+    lines = [line for e in stdout for line in e.lines]
+    assert "last words" in lines
+    assert [e.first for e in stdout] == [sum(len(e.lines) for e in stdout[:i]) for i in range(len(stdout))]
+    stderr = [line for e in events(run) if isinstance(e, Logged) and e.stream == "stderr" for line in e.lines]
+    assert stderr.count("to stderr") == 2
+
+
+def test_every_point_arrives_numbered_however_the_task_ends(cluster: dtf.Cluster) -> None:
+    def report(args: Any, ctx: Any) -> None:
+        for step in range(2000):
+            ctx.report(step=step, loss=1 / (step + 1), accuracy=step)
+        if args == "die" and ctx.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if args == "die":
+            ctx.stop_requested.wait()
+
+    for args in ("end", "die"):
+        run = cluster.run(report, args, wait=False).wait(TIMEOUT_S)
+        points = run.metrics.query("metric == 'loss' and task == 'worker:1'")
+        assert list(points["step"]) == list(range(2000))
+        assert points["seq"].is_monotonic_increasing
+        assert points["value"].iloc[-1] == 1 / 2000
+        assert run._session.hub.record(run.id).lost == {}
+
+
+def test_a_failure_raises_here_with_the_tasks_own_traceback(cluster: dtf.Cluster) -> None:
+    def fail(_args: object, ctx: Any) -> None:
+        if ctx.rank == 1:
+            raise ValueError("no such digit")
+        ctx.stop_requested.wait()
+
+    with pytest.raises(RunFailed, match="worker:1 failed: ValueError: no such digit") as caught:
+        cluster.run(fail)
+    assert caught.value.task == "worker:1"
+    assert 'raise ValueError("no such digit")' in caught.value.traceback
+    assert "process.py" not in caught.value.traceback
+    info = dtf.run(caught.value.run_id).info
+    assert [task.state for task in info.tasks] == [TaskState.STOPPED, TaskState.FAILED]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "worker:0 died (SIGSEGV)"),
+        (lambda: os._exit(9), "worker:0 died with exit status 9"),
+        (lambda: sys.exit(3), "worker:0 failed: SystemExit: 3"),
+    ],
+)
+def test_a_death_is_told_in_words(cluster: dtf.Cluster, how: Any, message: str) -> None:
+    def die(_args: object, ctx: Any) -> None:
+        print("last words", flush=True)
+        if ctx.rank == 0:
+            how()
+        ctx.stop_requested.wait()
+
+    run = cluster.run(die, wait=False).wait(TIMEOUT_S)
+    assert run.info.message == message
+    assert "last words" in run.logs("worker", 0)
+
+
+def test_what_cannot_be_unpickled_fails_with_the_reason(cluster: dtf.Cluster) -> None:
+    def explode() -> None:
+        raise RuntimeError("not here")
+
+    class Bomb:
+        def __reduce__(self) -> Any:
+            return explode, ()
+
+    with pytest.raises(RunFailed, match="RuntimeError: not here"):
+        cluster.run(lambda _args, _ctx: None, Bomb())
+
+
+def test_a_program_is_asked_to_stop_and_ends_in_its_own_way(cluster: dtf.Cluster) -> None:
+    run = until_running(cluster.run(waits, wait=False))
+    assert run.status == "running"
+    run.stop()
+    assert run.wait(TIMEOUT_S).status == "stopped"
+    assert {task.state for task in run.info.tasks} == {TaskState.SUCCEEDED}
+    with pytest.raises(dtf.RunStopped):
+        run.result()
+
+
+def test_a_program_that_does_not_stop_is_ended_after_its_grace(cluster: dtf.Cluster) -> None:
+    def deaf(_args: object, ctx: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ctx.log("here")
+        time.sleep(1000)
+
+    run = until_running(cluster.run(deaf, wait=False, stop_grace_s=0.2))
+    run.stop()
+    run.wait(TIMEOUT_S)
+    assert run.status == "stopped"
+    assert {task.signal for task in run.info.tasks} == {"SIGKILL"}
+    assert any(isinstance(e, Note) and e.title == "The program did not stop by itself" for e in events(run))
+
+
+def test_a_second_stop_does_not_wait_for_the_grace(cluster: dtf.Cluster) -> None:
+    def slow(_args: object, ctx: Any) -> None:
+        ctx.log("here")
+        time.sleep(1000)
+
+    run = until_running(cluster.run(slow, wait=False, stop_grace_s=1000))
+    run.stop()
+    run.stop()
+    assert run.wait(TIMEOUT_S).status == "stopped"
+
+
+def test_what_a_task_starts_ends_with_it(cluster: dtf.Cluster) -> None:
+    def start_child(_args: object, _ctx: Any) -> int:
+        return subprocess.Popen(["sleep", "1000"]).pid
+
+    for pid in cluster.run(start_child).result():
+        until_ended(pid)
+
+
+def test_runs_go_on_side_by_side_and_a_cluster_remembers_them(cluster: dtf.Cluster) -> None:
+    first = until_running(cluster.run(waits, name="first", wait=False))
+    second = until_running(cluster.run(waits, name="second", wait=False))
+    assert cluster.info.active_runs == 2
+    assert [run.info.name for run in cluster.runs][:2] == ["second", "first"]
+    for run in (first, second):
+        run.stop()
+        run.wait(TIMEOUT_S)
+    assert dtf.run(first.id).info.state is RunState.STOPPED
+
+
+def test_scaling_changes_the_runs_to_come_and_crowding_is_said(cluster: dtf.Cluster) -> None:
+    cores = len(os.sched_getaffinity(0))
+    before = cluster.spec
+    cluster.scale({"worker": cores + 1, "ps": 1})
+    try:
+        run = cluster.run(lambda _args, ctx: (ctx.task, ctx.threads))
+        assert len(run.result()) == cores + 2
+        assert run.result()["ps:0"] == ("ps:0", 1)
+        titles = [e.title for e in events(run) if isinstance(e, Note)]
+        assert titles == ["More threads than cores"]
+        assert f"{cores + 2} tasks" in cluster.info.notes[0]
+        assert set(cluster.spec.jobs) == {"worker", "ps"}
+        assert cluster.devices[-1] == "/job:ps/task:0/device:CPU:0"
+    finally:
+        cluster.scale({"worker": 2})
+    assert set(cluster.spec.jobs) == set(before.jobs)
+    with pytest.raises(InvalidInput, match="from 1 to 10000. Received: worker=0"):
+        cluster.scale({"worker": 0})
+
+
+def test_a_run_may_take_some_of_the_jobs_and_threads(cluster: dtf.Cluster) -> None:
+    run = cluster.run(lambda _args, ctx: (ctx.size, ctx.threads), jobs={"worker": 1}, threads_per_task=3)
+    assert run.result() == [(1, 3)]
+
+
+def test_the_warm_process_may_die(cluster: dtf.Cluster) -> None:
+    run = until_running(cluster.run(waits, wait=False))
+    pids = [e.pid for e in events(run) if isinstance(e, TaskChanged) and e.state is TaskState.RUNNING]
+    psutil.Process(pids[0]).parent().kill()  # type: ignore[union-attr]
+    run.wait(TIMEOUT_S)
+    assert run.info.message.endswith("died (SIGKILL)")
+    for pid in pids:
+        until_ended(pid)
+    assert cluster.run(lambda _args, ctx: ctx.rank).result() == [0, 1]
+
+
+def test_a_dask_worker_may_die(cluster: dtf.Cluster) -> None:
+    def host(_args: object, ctx: Any) -> None:
+        waits(None, ctx)
+
+    run = until_running(cluster.run(host, wait=False))
+    address = cluster.info.hosts[0].address
+    port = int(address.rsplit(":", 1)[1])
+    (worker,) = (
+        connection.pid
+        for connection in psutil.net_connections("tcp")
+        if connection.laddr.port == port and connection.status == psutil.CONN_LISTEN
+    )
+    os.kill(worker, signal.SIGKILL)
+    run.wait(TIMEOUT_S)
+    assert run.status == "failed"
+    assert "its host 0 went away" in run.info.message
+    assert cluster.run(lambda _args, ctx: ctx.rank).result() == [0, 1]
+
+
+def test_dasks_dashboard_is_there_when_asked_for(cluster: dtf.Cluster) -> None:
+    import urllib.request
+
+    with urllib.request.urlopen(cluster.dashboard_url, timeout=TIMEOUT_S) as answer:
+        assert answer.status == 200
+    assert cluster.dashboard_url.startswith("http://127.0.0.1:")
+
+
+def test_the_run_directory_is_the_runs_own(cluster: dtf.Cluster) -> None:
+    def leave(_args: object, ctx: Any) -> str:
+        if ctx.is_chief:
+            (ctx.checkpoint_dir / "one").write_text("1")
+        return str(ctx.run_dir)
+
+    run = cluster.run(leave)
+    assert run.result() == [run.info.run_dir] * 2
+    assert run.checkpoints == [Path(run.info.run_dir) / "checkpoints" / "one"]
