@@ -7,9 +7,11 @@ Datasets: a step takes one batch of every task's own dataset; a task that has ru
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from keras.src import tree
 from keras.src.trainers.data_adapters import array_slicing
@@ -17,7 +19,7 @@ from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from ....errors import InvalidInput
 from .job import Arrays, DataFunction, FitJob
-from .reduce.base import Reducer
+from .reduce.base import Alone, Reducer
 
 
 @dataclass
@@ -26,50 +28,46 @@ class TaskData:
 
     dataset: tf.data.Dataset
     steps: int | None
-    """Steps in one pass over the data, equal on all tasks; None if it shows only when the data end."""
-    may_be_empty: bool
+    """What Keras is told of the length of an epoch or validation; None: until the dataset ends."""
+    length: int | None
+    """The same for people, as far as it is known."""
+    may_be_empty: bool = False
     """Whether some task may get a batch of no examples."""
+    ends_by_agreement: bool = False
+    """Whether an epoch ends with the first step in which no task has an example."""
     class_weight: dict[int, float] | None = None
     """What is left for Keras to apply to the dataset's batches."""
-
-    @property
-    def ends_by_agreement(self) -> bool:
-        """Whether a pass ends with the first step in which no task has an example."""
-        return self.steps is None
 
 
 def training_data(job: FitJob, ctx: Any, reducer: Reducer) -> TaskData:
     """This task's part of the training data. A collective. Raises InvalidInput for data that cannot be used."""
     if isinstance(job.data, Arrays):
         adapter = _adapter(job.data, job.batch_size, job.steps_per_epoch, job.class_weight)
-        seed = job.seed if job.shuffle else None
-        epoch = job.initial_epoch
-        return _shares_of_arrays(adapter, reducer.rank, reducer.size, seed=seed, epoch=epoch, keep_empty=True)
+        dataset = _endless_shares(adapter, reducer, job.seed if job.shuffle else None, job.initial_epoch)
+        steps = min(job.steps_per_epoch or adapter.num_batches, adapter.num_batches)
+        smallest = adapter.partial_batch_size or adapter.batch_size
+        return TaskData(dataset, steps, steps, may_be_empty=smallest < reducer.size)
     dataset = _call(job.data, ctx, "data_fn")
-    if reducer.size == 1:
-        return TaskData(dataset, _length(dataset), may_be_empty=False, class_weight=job.class_weight)
     lengths = reducer.all_gather(_length(dataset))
-    if all(n == -1 for n in lengths):  # every one repeats for ever
-        if job.steps_per_epoch is None:
-            raise InvalidInput(
-                "steps_per_epoch says where an epoch of endless datasets ends. Received: steps_per_epoch=None, and "
-                "data_fn's dataset repeats for ever on every task",
-                field="steps_per_epoch",
-            )
-        return TaskData(dataset, None, may_be_empty=False, class_weight=job.class_weight)
-    known = all(n is not None and n >= 0 for n in lengths)
-    if known and len(set(lengths)) == 1:
-        return TaskData(dataset, lengths[0], may_be_empty=False, class_weight=job.class_weight)
-    if any(n == -1 for n in lengths) and job.steps_per_epoch is None:
+    if -1 in lengths and job.steps_per_epoch is None:
         raise InvalidInput(
-            f"data_fn's datasets are endless on all tasks or on none. Received lengths by rank (-1: endless): {lengths}"
+            "steps_per_epoch says where an epoch of endless datasets ends. Received: steps_per_epoch=None and, by rank "
+            f"(-1: endless), datasets of {lengths} batches",
+            field="steps_per_epoch",
         )
+    known = [n for n in lengths if n is not None and n >= 0]
+    length = job.steps_per_epoch or (max(known) if len(known) == len(lengths) else None)
+    data = TaskData(dataset, job.steps_per_epoch, length, class_weight=job.class_weight)
+    if len(set(lengths)) == 1 and (reducer.size == 1 or lengths[0] is not None):
+        return data
     nothing = tf.data.Dataset.from_tensors(_empty_batch(dataset.element_spec))
-    if known:
-        longest = max(lengths)
-        padded = dataset.concatenate(nothing.repeat(longest - lengths[reducer.rank]))
-        return TaskData(padded, longest, may_be_empty=True, class_weight=job.class_weight)
-    return TaskData(dataset.concatenate(nothing.repeat()), None, may_be_empty=True, class_weight=job.class_weight)
+    data.may_be_empty = True
+    if len(known) == len(lengths):
+        data.dataset = dataset.concatenate(nothing.repeat(max(known) - known[reducer.rank]))
+    else:
+        data.dataset = dataset.concatenate(nothing.repeat())
+        data.ends_by_agreement = True
+    return data
 
 
 def validation_data(job: FitJob, ctx: Any, reducer: Reducer, whole_on_chief: bool) -> TaskData | None:
@@ -81,15 +79,18 @@ def validation_data(job: FitJob, ctx: Any, reducer: Reducer, whole_on_chief: boo
         return None
     if isinstance(job.validation_data, DataFunction):
         dataset = _call(job.validation_data, ctx, "validation_data")
-        return TaskData(dataset, _length(dataset), may_be_empty=False)
+        return TaskData(dataset, job.validation_steps, None)
     adapter = _adapter(job.validation_data, job.validation_batch_size or job.batch_size, job.validation_steps, None)
-    rank, size = (0, 1) if whole_on_chief else (reducer.rank, reducer.size)
-    data = _shares_of_arrays(adapter, rank, size, seed=None, epoch=0, keep_empty=False)
-    if whole_on_chief and reducer.rank != 0:
-        data.dataset = data.dataset.take(0)
-    if job.validation_steps is not None:
-        data.dataset = data.dataset.take(job.validation_steps)
-    return data
+    if whole_on_chief:
+        parts = _shares_in_order(adapter, Alone()) if reducer.rank == 0 else []
+    else:
+        parts = _shares_in_order(adapter, reducer)
+    if not parts:
+        return TaskData(tf.data.Dataset.from_tensors(_tensors(adapter)).take(0), None, 0)
+    dataset = parts[0].concatenate(parts[1]) if len(parts) > 1 else parts[0]
+    steps = sum(int(part.cardinality()) for part in parts)
+    steps = min(steps, job.validation_steps or steps)
+    return TaskData(dataset.repeat().with_options(_options()), steps, steps)
 
 
 def _adapter(arrays: Arrays, batch_size: int | None, steps: int | None, class_weight: Any) -> ArrayDataAdapter:
@@ -106,49 +107,75 @@ def _adapter(arrays: Arrays, batch_size: int | None, steps: int | None, class_we
         raise InvalidInput(str(error)) from error
 
 
-def _shares_of_arrays(
-    adapter: ArrayDataAdapter, rank: int, size: int, *, seed: int | None, epoch: int, keep_empty: bool
-) -> TaskData:
-    """Batches of one task's shares. ``seed`` None keeps the order; ``epoch`` is the first one's number."""
+def _endless_shares(adapter: ArrayDataAdapter, reducer: Reducer, seed: int | None, first_epoch: int) -> tf.data.Dataset:
+    """Batches of this task's shares, pass after pass; ``seed`` None keeps the order.
+
+    Endless, because starting an iterator costs as much as many steps of a small model.
+    """
     count, batch = adapter._num_samples, adapter.batch_size
     full, rest = divmod(count, batch)
-    low, high = _share(batch, rank, size)
-    rest_low, rest_high = _share(rest, rank, size)
-    has_rest = rest > 0 and (keep_empty or rest_high > rest_low)
-    has_full = keep_empty or high > low
-    steps = has_full * full + has_rest
-    passes = tf.Variable(epoch, dtype=tf.int64, trainable=False)
+    low, high = _share(batch, reducer)
+    rest_low, rest_high = _share(rest, reducer)
+    inputs = _tensors(adapter)
 
-    def indices(_: Any) -> tf.data.Dataset:
+    @tf.autograph.experimental.do_not_convert
+    def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
         order = tf.range(count, dtype=tf.int64)
         if seed is not None:
-            order = tf.random.experimental.stateless_shuffle(order, seed=[seed, passes.assign_add(1) - 1])
-        rows = tf.reshape(order[: full * batch], [full, batch])[:, low:high]
-        batches = tf.data.Dataset.from_tensor_slices(rows).take(has_full * full)
-        if has_rest:
+            order = tf.random.experimental.stateless_shuffle(order, seed=[seed, epoch])
+        batches = tf.data.Dataset.from_tensor_slices(tf.reshape(order[: full * batch], [full, batch])[:, low:high])
+        if rest:
             last = order[full * batch + rest_low : full * batch + rest_high]
             batches = batches.concatenate(tf.data.Dataset.from_tensors(last))
         return batches
 
-    inputs = tree.lists_to_tuples(array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow"))
-    inputs = tree.map_structure(lambda a: a if a is None else tf.convert_to_tensor(a), inputs)
-
+    @tf.autograph.experimental.do_not_convert
     def gather(chosen: tf.Tensor) -> Any:
         return tree.map_structure(lambda a: a if a is None else tf.gather(a, chosen), inputs)
 
+    epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
+    return epochs.flat_map(batches_of).map(gather).prefetch(2).with_options(_options())
+
+
+def _shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data.Dataset]:
+    """Datasets of this task's shares of the full batches and of the rest, as far as they have examples."""
+    count, batch = adapter._num_samples, adapter.batch_size
+    full, rest = divmod(count, batch)
+    low, high = _share(batch, reducer)
+    rest_low, rest_high = (full * batch + bound for bound in _share(rest, reducer))
+    inputs = _tensors(adapter)
+
+    def full_shares(a: Any) -> Any:
+        return tf.reshape(a[: full * batch], [full, batch, *a.shape[1:]])[:, low:high]
+
+    parts = []
+    if full and high > low:
+        parts.append(tf.data.Dataset.from_tensor_slices(_cut(full_shares, inputs)))
+    if rest_high > rest_low:
+        parts.append(tf.data.Dataset.from_tensors(_cut(lambda a: a[rest_low:rest_high], inputs)))
+    return parts
+
+
+def _tensors(adapter: ArrayDataAdapter) -> Any:
+    """``(x, y, sample_weight)`` as Keras packs them, as tensors."""
+    inputs = array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
+    return _cut(tf.convert_to_tensor, tree.lists_to_tuples(inputs))
+
+
+def _cut(function: Callable[[Any], Any], inputs: Any) -> Any:
+    return tree.map_structure(lambda a: a if a is None else function(a), inputs)
+
+
+def _options() -> tf.data.Options:
     options = tf.data.Options()
-    # Rewriting the graph of the pipeline costs more than it saves.
-    options.experimental_optimization.apply_default_optimizations = False
-    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    options.experimental_optimization.apply_default_optimizations = False  # they cost more than they save
     options.autotune.enabled = False
-    dataset = tf.data.Dataset.range(1).flat_map(indices).map(gather, name="gather").prefetch(2)
-    dataset = dataset.apply(tf.data.experimental.assert_cardinality(steps)).with_options(options)
-    return TaskData(dataset, steps, may_be_empty=(rest or batch) < size)
+    return options
 
 
-def _share(count: int, rank: int, size: int) -> tuple[int, int]:
-    """The first and the last but one of ``count`` that belong to ``rank``."""
-    return count * rank // size, count * (rank + 1) // size
+def _share(count: int, reducer: Reducer) -> tuple[int, int]:
+    """Where this task's part of ``count`` examples begins and ends."""
+    return count * reducer.rank // reducer.size, count * (reducer.rank + 1) // reducer.size
 
 
 def _call(data: DataFunction, ctx: Any, name: str) -> tf.data.Dataset:

@@ -14,7 +14,7 @@ from .agree import Weights
 from .callbacks import First, Last, State, attributes_of, callbacks_here
 from .data import training_data, validation_data
 from .gradients import GradientSync, optimizers_of
-from .job import DataFunction, FitJob, FitResult
+from .job import FitJob, FitResult
 from .limits import refuse_unsupported
 from .reduce import make_reducer
 from .reduce.base import Reducer
@@ -50,7 +50,7 @@ def _train(job: FitJob, ctx: Any, reducer: Reducer) -> FitResult | None:
     validation = validation_data(job, ctx, reducer, whole_on_chief=False)
 
     optimizers = optimizers_of(model)
-    sync = GradientSync(reducer, may_end=data.ends_by_agreement and data.may_be_empty)
+    sync = GradientSync(reducer, may_end=data.ends_by_agreement)
     for optimizer in optimizers:
         sync.install(optimizer)
     weights = Weights(shared_variables(model, optimizers), reducer, ctx)
@@ -65,10 +65,9 @@ def _train(job: FitJob, ctx: Any, reducer: Reducer) -> FitResult | None:
 
     own = callbacks_here(job.callbacks, ctx.is_chief)
     history = next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
-    steps = job.steps_per_epoch or data.steps
-    last = Last(state, job, ctx, steps)
+    last = Last(state, job, ctx, data.length)
     everyone = [First(state, bool(own)), *own, *([] if history in own else [history]), last]
-    callbacks = keras.callbacks.CallbackList(everyone, model=model, epochs=job.epochs, steps=steps, verbose=0)
+    callbacks = keras.callbacks.CallbackList(everyone, model=model, epochs=job.epochs, steps=data.length, verbose=0)
     with ExitStack() as stack:
         stack.enter_context(
             hooked(
@@ -90,9 +89,9 @@ def _train(job: FitJob, ctx: Any, reducer: Reducer) -> FitResult | None:
             callbacks=callbacks,
             shuffle=False,
             class_weight=data.class_weight,
-            steps_per_epoch=job.steps_per_epoch,
+            steps_per_epoch=data.steps,
             validation_data=validation.dataset if validation else None,
-            validation_steps=job.validation_steps if isinstance(job.validation_data, DataFunction) else None,
+            validation_steps=validation.steps if validation else None,
             validation_freq=job.validation_freq,
         )
     if not ctx.is_chief:
