@@ -63,6 +63,10 @@ class RunError(DtfError):
         super().__init__(message)
         self.run_id = run_id
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: what happened in the task, not the frames that were waiting for it."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class RunFailed(RunError):
     """User code or a process failed.

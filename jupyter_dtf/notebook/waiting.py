@@ -26,7 +26,7 @@ def show_until_end(run: Run) -> None:
 
         shown = Shown(run)
         try:
-            wait_in_foreground(run, _say)
+            wait_in_foreground(run, say)
         finally:
             shown.finish()
     else:
@@ -43,7 +43,7 @@ def in_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-def wait_in_foreground(run: Run, say: Callable[[str], None]) -> None:
+def wait_in_foreground(run: Run, tell: Callable[[str], None]) -> None:
     """Wait for the end. The first interrupt leaves the run to itself, a second one soon after stops it.
 
     Raises KeyboardInterrupt after either.
@@ -54,7 +54,7 @@ def wait_in_foreground(run: Run, say: Callable[[str], None]) -> None:
         pass
     else:
         return
-    say(f"Interrupted: again within {SECOND_INTERRUPT_S:g} s stops the run.")
+    tell(f"Interrupted: again within {SECOND_INTERRUPT_S:g} s stops the run.")
     deadline = time.monotonic() + SECOND_INTERRUPT_S
     try:
         run.wait(max(0.0, deadline - time.monotonic()))
@@ -64,7 +64,7 @@ def wait_in_foreground(run: Run, say: Callable[[str], None]) -> None:
             f"stop it with dtf.run({run.id!r}).stop()"
         ) from None
     except KeyboardInterrupt:
-        say("Stopping the run.")
+        tell("Stopping the run.")
         _stop(run)
     raise Detached(f"the run {run.info.name} ({run.id}) is {run.status}") from None
 
@@ -79,6 +79,7 @@ def _stop(run: Run) -> None:
         run.wait()
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """A line for the person who waits, beside the output of programs."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()

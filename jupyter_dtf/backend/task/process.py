@@ -22,6 +22,8 @@ from ...schema.run import TaskState
 from . import context
 from .recorder import Recorder
 
+_PACKAGE = str(Path(__file__).parents[2]) + os.sep
+
 
 def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
     """Run the task's program in this process. Returns the exit status: 0 if it returned, 1 if it raised."""
@@ -74,9 +76,9 @@ def _failure(error: BaseException) -> Outcome:
     if isinstance(error, SystemExit) and error.code in (None, 0):
         return Outcome(ok=True, result=pickle.dumps(None))
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-        trace = trace.tb_next  # the frames of this file say nothing about the program
-    lines = traceback.format_exception(type(error), error, trace)
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        trace = trace.tb_next  # the frames that lead to the program say nothing about it
+    lines = traceback.format_exception(type(error), error, trace or error.__traceback__)
     kind = type(error)
     return Outcome(
         ok=False,

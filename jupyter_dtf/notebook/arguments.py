@@ -1,0 +1,175 @@
+"""What the magics and the command line have in common: how their arguments are read, and their lists as text."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..backend import factories
+from ..errors import InvalidInput, NotFound
+from ..schema.api import ClusterInfo, ClusterRequest
+from ..schema.base import convert
+from ..schema.run import RunInfo
+from . import words
+
+_MOST_MESSAGE = 70
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def add_start_arguments(parser: argparse.ArgumentParser) -> None:
+    """What describes a cluster to start; ``cluster_request`` reads it."""
+    parser.add_argument("name", nargs="?", default="", help="a name for the cluster; without one, a free one is chosen")
+    parser.add_argument("--kind", default="local", help="the kind of cluster (default: local)")
+    parser.add_argument(
+        "--jobs",
+        default="worker=2",
+        metavar="JOB=N,...",
+        help="tasks of each job (default: worker=2), as worker=2,ps=1",
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        dest="options",
+        metavar="KEY=VALUE",
+        help="an option of the kind, such as hosts=2; may be repeated",
+    )
+
+
+def cluster_request(arguments: argparse.Namespace, *, keep: bool, grace_s: float) -> ClusterRequest:
+    """The request that the arguments of ``add_start_arguments`` make. Raises InvalidInput."""
+    raw = {
+        "name": arguments.name,
+        "kind": arguments.kind,
+        "jobs": parse_jobs(arguments.jobs),
+        "options": parse_options(arguments.kind, arguments.options),
+        "keep": keep,
+        "grace_s": grace_s,
+    }
+    return convert(raw, ClusterRequest)
+
+
+def parse_jobs(text: str) -> dict[str, int]:
+    """``worker=2,ps=1`` as counts of tasks. Raises InvalidInput."""
+    jobs: dict[str, int] = {}
+    for part in text.split(","):
+        job, separator, count = part.partition("=")
+        if not separator or not count.strip().isdecimal() or job.strip() in jobs:
+            raise InvalidInput(
+                f"Jobs are given once each as JOB=N, as in worker=2,ps=1. Received: {text!r}", field="jobs"
+            )
+        jobs[job.strip()] = int(count)
+    return jobs
+
+
+def parse_options(kind: str, pairs: Iterable[str]) -> dict[str, Any]:
+    """``KEY=VALUE`` of each option, the value read as the kind's option has it. Raises InvalidInput, NotFound."""
+    found = factories.kinds()
+    types = {field.name: field.type for field in found[kind].fields()} if kind in found else {}
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise InvalidInput(f"An option is given as KEY=VALUE. Received: {pair!r}", field="options")
+        options[key] = _option(key, value, types.get(key, "string"))
+    return options
+
+
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _option(key: str, value: str, type_: str) -> Any:
+    try:
+        if type_ == "boolean":
+            return _BOOLEANS[value.lower()]
+        if type_ == "bytes":
+            from dask.utils import parse_bytes
+
+            return parse_bytes(value)
+        return {"integer": int, "number": float}.get(type_, str)(value)
+    except (ValueError, KeyError):
+        raise InvalidInput(
+            f"The option {key} is of type {type_}. Received: {value!r}", field=f"options.{key}"
+        ) from None
+
+
+def find_run(text: str, infos: Sequence[RunInfo]) -> RunInfo:
+    """The run with this id, or one part of whose id or whose name this is: the newest. Raises NotFound.
+
+    ``infos`` are newest first.
+    """
+    for matches in (lambda info: info.id == text, lambda info: info.name == text, lambda info: text in info.id):
+        for info in infos:
+            if text and matches(info):
+                return info
+    raise NotFound(f"A run is given by its id, a part of it, or its name. Received: {text!r}, which no run has")
+
+
+def check_task(text: str, info: RunInfo) -> str:
+    """A task of a run, ``worker:1``. Raises NotFound."""
+    names = [task.task for task in info.tasks]
+    if text not in names:
+        raise NotFound(f"The tasks of {info.name} are {', '.join(names)}. Received: {text!r}")
+    return text
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+def clusters_table(infos: Sequence[ClusterInfo], runs: Sequence[RunInfo]) -> str:
+    """Clusters as lines of text, with the number of their runs that are under way."""
+    if not infos:
+        return "There are no clusters."
+    rows = [("NAME", "STATE", "KIND", "JOBS", "CORES", "MEMORY", "RUNS", "AGE")]
+    for info in infos:
+        under_way = sum(run.cluster == info.name and not run.state.is_final for run in runs)
+        rows.append(
+            (
+                info.name,
+                info.state.value,
+                info.kind,
+                words.jobs(info.jobs),
+                str(sum(host.threads for host in info.hosts) or "-"),
+                words.bytes_(memory) if (memory := sum(host.memory_bytes for host in info.hosts)) else "-",
+                str(under_way),
+                words.duration(time.time() - info.created),
+            )
+        )
+    return table(rows)
+
+
+def runs_table(infos: Sequence[RunInfo]) -> str:
+    """Runs as lines of text."""
+    from .run import headline
+
+    if not infos:
+        return "There are no runs."
+    rows = [("RUN", "NAME", "STATE", "CLUSTER", "JOBS", "STARTED", "TOOK", "")]
+    for info in infos:
+        metrics = "  ".join(f"{name} {words.number(value)}" for name, value in headline(info.latest, 2).items())
+        message = textwrap.shorten(words.without_control(info.message), _MOST_MESSAGE, placeholder=" …")
+        end = info.ended if info.state.is_final else time.time()
+        rows.append(
+            (
+                info.id,
+                words.without_control(info.name),
+                info.state.value,
+                info.cluster,
+                words.jobs(info.jobs),
+                time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created)),
+                words.duration(end - info.started) if info.started and end else "-",
+                "  ".join(filter(None, [metrics, message])),
+            )
+        )
+    return table(rows)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells in aligned columns, two spaces apart."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(lines)

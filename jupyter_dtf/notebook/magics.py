@@ -1,0 +1,243 @@
+"""``%dtf`` and ``%%dtf``: clusters and runs from a notebook, in few words."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, magics_class
+
+from ..errors import DtfError, InvalidInput, NotFound, RunError
+from ..schema.run import RunInfo
+from . import arguments as reading
+from . import cell as cells
+from .cluster import Cluster
+from .outputs import Outputs
+from .run import Results, Run
+from .session import session
+from .waiting import say, wait_in_foreground
+
+VARIABLE = "cluster"
+"""The name that the cluster in use gets in the notebook."""
+
+
+class _HelpShown(Exception):
+    """``--help`` has been answered."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise _HelpShown
+
+
+def register(shell: Any) -> None:
+    """Give a shell the magics, and completion of their words."""
+    shell.register_magics(DtfMagics)
+    shell.set_hook("complete_command", _complete, str_key="%dtf")
+
+
+@magics_class
+class DtfMagics(Magics):
+    """Clusters and runs. The cluster in use is the notebook's variable ``cluster``."""
+
+    shell: Any
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self._line_parser = _line_parser(self)
+        self._cell_parser = _cell_parser()
+
+    @line_cell_magic
+    def dtf(self, line: str, cell: str | None = None) -> Any:
+        """Clusters and runs: ``%dtf --help``, ``%%dtf run --help``."""
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise UsageError(f"%dtf: {error}") from None
+        try:
+            if cell is not None:
+                return self._run_cell(self._cell_parser.parse_args(words), cell)
+            parsed = self._line_parser.parse_args(words or ["--help"])
+            return parsed.do(parsed)
+        except _HelpShown:
+            return None
+        except RunError:
+            raise
+        except DtfError as error:
+            raise UsageError(str(error)) from None
+
+    # -- %dtf ---------------------------------------------------------------------------------------------------
+
+    def start(self, parsed: argparse.Namespace) -> Cluster:
+        jobs = reading.parse_jobs(parsed.jobs)
+        options = reading.parse_options(parsed.kind, parsed.options)
+        return self._use(Cluster(jobs, name=parsed.name, backend=parsed.kind, keep=parsed.keep, **options))
+
+    def use(self, parsed: argparse.Namespace) -> Cluster:
+        return self._use(Cluster.connect(parsed.name))
+
+    def clusters(self, parsed: argparse.Namespace) -> None:
+        infos = session().do(lambda fleet: fleet.clusters())
+        print(reading.clusters_table(infos, session().hub.runs()))
+
+    def stop(self, parsed: argparse.Namespace) -> None:
+        cluster = self._cluster(parsed.name)
+        cluster.close()
+        print(f"The cluster {cluster.name} has ended.")
+
+    def scale(self, parsed: argparse.Namespace) -> Cluster:
+        name = parsed.name if parsed.jobs else ""
+        jobs = reading.parse_jobs(parsed.jobs or parsed.name)
+        return self._cluster(name).scale(jobs)
+
+    def runs(self, parsed: argparse.Namespace) -> None:
+        print(reading.runs_table(session().hub.runs()[: parsed.n]))
+
+    def logs(self, parsed: argparse.Namespace) -> None:
+        info = _find_run(parsed.run)
+        job, _, index = reading.check_task(parsed.task, info).partition(":") if parsed.task else ("", "", 0)
+        print(Run(info.id).logs(job or None, int(index)) or "It has printed nothing.")
+
+    def show(self, parsed: argparse.Namespace) -> None:
+        Run(_find_run(parsed.run).id).show()
+
+    # -- %%dtf --------------------------------------------------------------------------------------------------
+
+    def _run_cell(self, parsed: argparse.Namespace, source: str) -> Any:
+        cluster = self._cluster(parsed.cluster).wait_ready()
+        jobs = _chosen_jobs(cluster, parsed.job)
+        tasks = _chosen_tasks(jobs, parsed.task)
+        cell = cells.prepare(source, self.shell.user_ns, f"In [{self.shell.execution_count}]", tasks)
+        run = cluster.run(cells.run, cell, name=parsed.name, jobs=jobs, wait=False)
+        with Outputs(run):
+            wait_in_foreground(run, say)
+        values = {task: value for task, value in run.result().items() if not tasks or task in tasks}
+        if len(values) == 1:
+            return next(iter(values.values()))
+        return Results(values) if any(value is not None for value in values.values()) else None
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _use(self, cluster: Cluster) -> Cluster:
+        self.shell.push({VARIABLE: cluster})
+        return cluster
+
+    def _cluster(self, name: str) -> Cluster:
+        """The cluster of that name, or the one in use."""
+        if name:
+            return Cluster.connect(name)
+        cluster = self.shell.user_ns.get(VARIABLE)
+        if not isinstance(cluster, Cluster):
+            raise UsageError("There is no cluster in use: %dtf start, or %dtf use NAME")
+        return cluster
+
+
+def _find_run(text: str) -> RunInfo:
+    return reading.find_run(text, session().hub.runs())
+
+
+def _chosen_jobs(cluster: Cluster, job: str) -> dict[str, int]:
+    """The jobs whose tasks take part. Raises NotFound."""
+    jobs = cluster.jobs
+    if job and job not in jobs:
+        raise NotFound(f"The jobs of {cluster.name} are {', '.join(jobs)}. Received: {job!r}")
+    return {job: jobs[job]} if job else jobs
+
+
+def _chosen_tasks(jobs: Mapping[str, int], indices: list[int]) -> list[str]:
+    """The names of the tasks with these indices; empty when all are meant. Raises InvalidInput, NotFound."""
+    if not indices:
+        return []
+    if len(jobs) > 1:
+        raise InvalidInput(f"--task needs --job where there are several. Received: jobs {', '.join(jobs)}")
+    ((job, count),) = jobs.items()
+    for index in indices:
+        if not 0 <= index < count:
+            raise NotFound(f"The tasks of the job {job} are 0 to {count - 1}. Received: {index}")
+    return [f"{job}:{index}" for index in indices]
+
+
+# -- parsers -------------------------------------------------------------------------------------------------------
+
+
+def _line_parser(magics: DtfMagics) -> _Parser:
+    parser = _Parser(prog="%dtf", description="Clusters and runs of distributed TensorFlow.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    start = commands.add_parser("start", help="start a cluster and use it")
+    reading.add_start_arguments(start)
+    start.add_argument("--keep", action="store_true", help="let it stay when this kernel ends")
+    start.set_defaults(do=magics.start)
+
+    use = commands.add_parser("use", help="use a cluster that there is")
+    use.add_argument("name")
+    use.set_defaults(do=magics.use)
+
+    clusters = commands.add_parser("clusters", help="list the clusters")
+    clusters.set_defaults(do=magics.clusters)
+
+    stop = commands.add_parser("stop", help="end a cluster and its runs")
+    stop.add_argument("name", nargs="?", default="", help="without one, the cluster in use")
+    stop.set_defaults(do=magics.stop)
+
+    scale = commands.add_parser("scale", help="new numbers of tasks, for the runs to come")
+    scale.add_argument("name", metavar="[NAME] JOB=N,...", help="without a name, the cluster in use")
+    scale.add_argument("jobs", nargs="?", default="", help=argparse.SUPPRESS)
+    scale.set_defaults(do=magics.scale)
+
+    runs = commands.add_parser("runs", help="list the runs, newest first")
+    runs.add_argument("-n", type=int, default=20, help="how many (default: 20)")
+    runs.set_defaults(do=magics.runs)
+
+    logs = commands.add_parser("logs", help="print what a run's tasks have printed")
+    logs.add_argument("run", help="its id, a part of it, or its name")
+    logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
+    logs.set_defaults(do=magics.logs)
+
+    show = commands.add_parser("show", help="show a run's dashboard")
+    show.add_argument("run", help="its id, a part of it, or its name")
+    show.set_defaults(do=magics.show)
+    return parser
+
+
+def _cell_parser() -> _Parser:
+    parser = _Parser(prog="%%dtf", description="Run this cell on the tasks of a cluster.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    run = commands.add_parser(
+        "run",
+        help="run the cell on the tasks",
+        description="Runs the cell on every task, or those chosen, each in a process of its own. Names of the notebook "
+        "that the cell uses travel with it; ctx is the task's context. Gives the last expression's value of each task.",
+    )
+    run.add_argument("--job", default="", help="only the tasks of this job")
+    run.add_argument("--task", type=int, action="append", default=[], metavar="INDEX", help="only this task of the job")
+    run.add_argument("--cluster", default="", metavar="NAME", help="another cluster than the one in use")
+    run.add_argument("--name", default="cell", help="what the run is called")
+    return parser
+
+
+# -- completion ----------------------------------------------------------------------------------------------------
+
+_TAKES_CLUSTER = ("use", "stop", "scale")
+_TAKES_RUN = ("logs", "show")
+_COMMANDS = ("clusters", "logs", "runs", "scale", "show", "start", "stop", "use")
+
+
+def _complete(_shell: Any, event: Any) -> list[str]:
+    """Words that may come next after ``%dtf``: commands, then names of clusters or ids of runs."""
+    before = event.line.split()
+    if not event.line.endswith(" "):
+        before = before[:-1]  # the word that is being completed
+    if len(before) == 1:
+        return list(_COMMANDS)
+    if len(before) == 2 and before[1] in _TAKES_CLUSTER:
+        return [info.name for info in session().do(lambda fleet: fleet.clusters())]
+    if len(before) == 2 and before[1] in _TAKES_RUN:
+        return [info.id for info in session().hub.runs()[:20]]
+    return []

@@ -1,0 +1,139 @@
+"""The output of a run's tasks as it comes, each under its task's name."""
+
+from __future__ import annotations
+
+import contextvars
+import html
+import sys
+import threading
+from collections import deque
+from typing import Any, Protocol
+
+from ..backend.plan import ordered_tasks
+from ..schema.events import Logged
+from . import words
+from .run import Run
+from .still import PALETTE
+from .waiting import in_notebook
+
+_REFRESH_S = 0.2
+MOST_LINES = 500
+"""What a notebook's output keeps of each task, the newest; ``run.logs`` has all."""
+
+
+class Outputs:
+    """Shows what the tasks of a run print while its ``with`` block runs; at its end, all of it.
+
+    In a notebook every task has a block of its own; elsewhere each line begins with its task's name.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run_id = run.id
+        self._hub = run._session.hub
+        self._next_event = 0
+        self._changed = threading.Event()
+        self._done = threading.Event()
+        self._view: _View = Blocks(_tasks(run)) if in_notebook() else Stream()
+        # With the caller's context variables, which tell the kernel whose cell's output this is.
+        self._thread = threading.Thread(
+            target=contextvars.copy_context().run, args=(self._follow,), name="dtf-outputs", daemon=True
+        )
+
+    def __enter__(self) -> Outputs:
+        self._unsubscribe = self._hub.subscribe(lambda run_id: self._changed.set() if run_id == self._run_id else None)
+        self._changed.set()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._unsubscribe()
+        self._done.set()
+        self._changed.set()
+        self._thread.join()
+        self._drain()
+
+    def _follow(self) -> None:
+        while not self._done.is_set():
+            self._changed.wait()
+            self._changed.clear()
+            self._drain()
+            self._done.wait(_REFRESH_S)  # no more often than the eye can follow
+
+    def _drain(self) -> None:
+        new = self._hub.events(self._run_id, self._next_event - 1)
+        if new:
+            self._next_event = new[-1][0] + 1
+        logged = [event for _, event in new if isinstance(event, Logged)]
+        if logged:
+            self._view.show(logged)
+
+
+def _tasks(run: Run) -> list[str]:
+    """All tasks by rank. A run that waits for hosts has not planned them yet."""
+    return [f"{job}:{index}" for job, index in ordered_tasks(run.info.jobs)]
+
+
+class _View(Protocol):
+    def show(self, events: list[Logged]) -> None:
+        """Show more output, oldest first."""
+
+
+class Stream:
+    """Each line with its task before it, on the stream that it was written to."""
+
+    def show(self, events: list[Logged]) -> None:
+        for event in events:
+            stream = sys.stderr if event.stream == "stderr" else sys.stdout
+            stream.write("".join(f"{event.task} | {line}\n" for line in event.lines))
+            stream.flush()
+
+
+class Blocks:
+    """One output of a notebook, with a block for each task that has printed anything, in order of rank."""
+
+    def __init__(self, tasks: list[str]) -> None:
+        self._lines: dict[str, deque[tuple[str, str]]] = {task: deque(maxlen=MOST_LINES) for task in tasks}
+        self._counts = dict.fromkeys(tasks, 0)
+        self._handle: Any = None
+
+    def show(self, events: list[Logged]) -> None:
+        for event in events:
+            self._lines[event.task].extend((event.stream, words.without_control(line)) for line in event.lines)
+            self._counts[event.task] += len(event.lines)
+        bundle = {"text/html": self.html(), "text/plain": self.text()}
+        if self._handle is None:
+            from IPython.display import display
+
+            self._handle = display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+    def html(self) -> str:
+        """All blocks. What tasks print is text in it, never markup."""
+        blocks = []
+        for number, (task, lines) in enumerate(self._lines.items()):
+            if lines:
+                body = "\n".join(
+                    f'<span style="opacity: 0.7">{html.escape(line)}</span>'
+                    if stream == "stderr"
+                    else html.escape(line)
+                    for stream, line in lines
+                )
+                blocks.append(
+                    f'<div style="border-left: 3px solid {PALETTE[number % len(PALETTE)]}; padding-left: 8px; '
+                    f'margin-bottom: 6px"><b>{html.escape(task)}</b>{self._earlier(task)}'
+                    f'<pre style="margin: 0">{body}</pre></div>'
+                )
+        return "".join(blocks)
+
+    def text(self) -> str:
+        """All blocks as plain text."""
+        return "\n".join(
+            "\n".join([f"{task}{self._earlier(task)}", *(f"  {line}" for _, line in lines)])
+            for task, lines in self._lines.items()
+            if lines
+        )
+
+    def _earlier(self, task: str) -> str:
+        hidden = self._counts[task] - len(self._lines[task])
+        return f" ({hidden} earlier lines left out)" if hidden else ""
