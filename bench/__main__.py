@@ -1,0 +1,35 @@
+"""``python -m bench [NAME ...]``: run all benchmarks or those named, and print a table."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+
+from .table import Row, print_rows
+
+NAMES = ("submit", "start", "steps", "scaling", "report", "points", "latency")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all where none is given")
+    chosen = parser.parse_args().names or list(NAMES)
+    if unknown := set(chosen) - set(NAMES):
+        parser.error(f"a benchmark is one of {', '.join(NAMES)}. Received: {', '.join(sorted(unknown))}")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    rows: list[Row] = []
+    for name in chosen:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        measured = importlib.import_module(f"bench.{name}").measure()
+        print_rows(measured)
+        rows += measured
+    if len(chosen) > 1:
+        print("\nAll:")
+        print_rows(rows)
+    return 0 if all(row.reached for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Examples per second of two workers against one, a compute-bound convolutional network, global batch doubled."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import numpy as np
+
+import jupyter_dtf as dtf
+
+from . import digits
+from .steps import steps_per_second
+from .table import Row
+
+ROUNDS = 3
+BATCH = 64  # per worker
+STEPS = 12
+
+
+def network() -> Any:
+    """Digits enlarged to 32 x 32, three wide convolutions: hundreds of milliseconds a step on one core."""
+    import keras
+
+    model = keras.Sequential(
+        [
+            keras.Input((32, 32, 1)),
+            keras.layers.Conv2D(32, 3, activation="relu"),
+            keras.layers.Conv2D(64, 3, activation="relu"),
+            keras.layers.Conv2D(64, 3, activation="relu"),
+            keras.layers.GlobalAveragePooling2D(),
+            keras.layers.Dense(10),
+        ]
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer="sgd", loss=loss)
+    return model
+
+
+def measure() -> list[Row]:
+    x, y = digits.data()
+    images = np.kron(x.reshape(-1, 8, 8), np.ones((1, 4, 4), np.float32))[..., None]
+    model = network()
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    with dtf.Cluster(jobs={"worker": 2}) as cluster:
+        for _ in range(ROUNDS):
+            for workers in rates:
+                count = BATCH * workers * STEPS
+                run = cluster.fit(
+                    model,
+                    images[:count],
+                    y[:count],
+                    batch_size=BATCH * workers,
+                    jobs={"worker": workers},
+                    threads_per_task=1,
+                    wait=False,
+                )
+                rates[workers].append(steps_per_second(run.wait(), skip=2) * BATCH * workers)
+    one, two = statistics.median(rates[1]), statistics.median(rates[2])
+    return [Row("two workers against one, convolutions", f"{two:.0f}/s", f"{one:.0f}/s", two / one, ">=", 1.9)]
