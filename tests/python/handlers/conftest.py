@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -83,3 +83,17 @@ def fleet(memory_fleet: None, services: Services, jp_asyncio_loop: Any) -> Memor
 @pytest.fixture
 def hub(fleet: MemoryFleet) -> Hub:
     return fleet.hub
+
+
+@pytest.fixture
+def connect(jp_ws_fetch: Callable[..., Any]) -> Iterator[Callable[[], Awaitable[Any]]]:
+    """Open the event stream; it is closed after the test."""
+    sockets: list[Any] = []
+
+    async def open_socket() -> Any:
+        sockets.append(await jp_ws_fetch("jupyter-dtf", "api", "events"))
+        return sockets[-1]
+
+    yield open_socket
+    for socket in sockets:
+        socket.close()

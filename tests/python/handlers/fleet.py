@@ -19,6 +19,7 @@ class MemoryFleet:
         self.asked: list[tuple[object, ...]] = []
         self.is_running = False
         self.lost = False  # clusters do not answer
+        self.on_leave: Callable[[], None] = lambda: None
         self._clusters: dict[str, ClusterInfo] = {}
         self._subscribers: list[Callable[[], None]] = []
 
@@ -38,7 +39,12 @@ class MemoryFleet:
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         self._subscribers.append(callback)
-        return lambda: self._subscribers.remove(callback)
+
+        def leave() -> None:
+            self._subscribers.remove(callback)
+            self.on_leave()
+
+        return leave
 
     @property
     def subscribers(self) -> int:
