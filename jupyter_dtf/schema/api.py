@@ -16,7 +16,7 @@ from .base import Struct, decode_json
 from .cluster import check_jobs
 from .run import RunInfo
 
-_NAME = re.compile(r"^[a-z0-9]([a-z0-9_\-]{0,62}[a-z0-9])?$")
+_NAME = re.compile(r"^[a-z0-9]([a-z0-9_\-]{0,62}[a-z0-9])?\Z")
 
 
 def check_name(name: str, field: str = "name") -> str:

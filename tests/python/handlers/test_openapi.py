@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from tornado.web import RequestHandler
 
-from jupyter_dtf.handlers.openapi import FILE, OPERATIONS, PREFIX, generate, text
-from jupyter_dtf.handlers.routes import ROUTES, patterns
+from jupyter_dtf.handlers.openapi import FILE, OPERATIONS, generate, text
+from jupyter_dtf.handlers.routes import PREFIX, ROUTES, patterns
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 

@@ -34,8 +34,12 @@ def test_a_bucket_is_the_least_power_of_two_that_fits_the_width(count: int, widt
     assert count / 2**k <= width / 2
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_extremes_survive_and_the_result_fits_the_width(seed: int) -> None:
+def test_extremes_survive_and_the_result_fits_the_width() -> None:
+    for seed in range(60):
+        check_extremes(seed)
+
+
+def check_extremes(seed: int) -> None:
     random = np.random.default_rng(seed)
     width = int(random.integers(16, 1500))
     values = some_values(random, int(random.integers(0, 20_000)))
@@ -51,8 +55,12 @@ def test_extremes_survive_and_the_result_fits_the_width(seed: int) -> None:
         assert kept.size >= min(values.size, width // 4)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_frames_applied_in_order_are_the_decimation_of_the_whole(seed: int) -> None:
+def test_frames_applied_in_order_are_the_decimation_of_the_whole() -> None:
+    for seed in range(40):
+        check_frames(seed)
+
+
+def check_frames(seed: int) -> None:
     random = np.random.default_rng(1000 + seed)
     width = int(random.integers(16, 400))
     values = some_values(random, int(random.integers(1, 6000)))

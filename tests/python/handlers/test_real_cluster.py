@@ -1,0 +1,108 @@
+"""The server with a real fleet: a cluster started, watched and stopped through the routes and the socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import cloudpickle
+
+from jupyter_dtf.backend.fleet import Fleet
+from jupyter_dtf.handlers.services import Services
+from jupyter_dtf.schema import payload
+from jupyter_dtf.schema.run import RunRequest
+
+from .conftest import Api
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+POINTS = 50
+
+
+def report_until_stopped(ctx: Any) -> None:
+    for step in range(POINTS):
+        ctx.report(step=step, loss=1.0 / (1 + step) + ctx.rank)
+    print("reported", flush=True)
+    ctx.stop_requested.wait()
+
+
+class Watch:
+    """What the socket has told."""
+
+    def __init__(self, socket: Any) -> None:
+        self.socket = socket
+        self.clusters: dict[str, Any] = {}
+        self.runs: dict[str, Any] = {}
+        self.events: list[dict[str, Any]] = []
+        self.lines: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {}
+        self.errors: list[str] = []
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        while not condition():
+            data = await asyncio.wait_for(self.socket.read_message(), 60)
+            assert data is not None, "closed"
+            self._follow(json.loads(data))
+
+    def _follow(self, message: dict[str, Any]) -> None:
+        match message["type"]:
+            case "clusters":
+                self.clusters = {cluster["name"]: cluster for cluster in message["clusters"]}
+            case "runs":
+                self.runs.update({run["id"]: run for run in message["runs"]})
+            case "events":
+                self.events += message["events"]
+            case "series":
+                for frame in message["frames"]:
+                    x, y = self.lines.setdefault((frame["metric"], frame["task"]), ([], []))
+                    x[frame["start"] :], y[frame["start"] :] = frame["x"], frame["y"]
+            case "error":
+                self.errors.append(message["message"])
+
+
+async def test_a_run_from_the_panel_to_the_plot(
+    api: Api, services: Services, connect: Callable[[], Awaitable[Any]], monkeypatch: Any
+) -> None:
+    assert await api("GET", "clusters") == []
+    watch = Watch(await connect())
+    started = await api("POST", "clusters", body={"name": "real", "jobs": {"worker": 2}})
+    assert (started["name"], started["state"]) == ("real", "starting")
+    await watch.until(lambda: watch.clusters.get("real", {}).get("state") == "running")
+    assert (await api.refused(409, "POST", "clusters", body={"name": "real"}))["error"] == "Conflict"
+
+    fleet = await services.fleet()
+    assert isinstance(fleet, Fleet)
+    await fleet.ready("real")
+    run = await fleet.submit("real", RunRequest(name="points"), payload.pack((report_until_stopped, (), {})))
+    await watch.socket.write_message(json.dumps({"type": "subscribe", "run": run.id}))
+    tasks = ("worker:0", "worker:1")
+    await watch.until(lambda: all(len(watch.lines.get(("loss", task), ([],))[0]) == POINTS for task in tasks))
+    await watch.until(lambda: watch.runs.get(run.id, {}).get("state") == "running")
+    assert watch.lines["loss", "worker:1"][0] == list(range(POINTS))
+    await watch.until(lambda: len(watch.lines.get(("loss", ""), ([],))[0]) == POINTS)
+    assert watch.lines["loss", ""][1][0] == 1.5
+    assert [info["id"] for info in await api("GET", "runs")] == [run.id]
+    assert (await api.refused(409, "DELETE", "runs", run.id))["error"] == "Conflict"
+
+    await api("POST", "runs", run.id, "stop", body={})
+    await watch.until(lambda: watch.runs[run.id]["state"] == "stopped")
+    await watch.until(lambda: watch.events[-1:] and watch.events[-1].get("state") == "stopped")
+    seqs = [event["seq"] for event in watch.events]
+    assert seqs == sorted(set(seqs))
+    assert {event["task"] for event in watch.events if event["type"] == "log"} == set(tasks)
+    assert (await api.refused(409, "POST", "runs", run.id, "stop"))["error"] == "Conflict"
+    table = await api("GET", "runs", run.id, "metrics.csv")
+    assert sum(row.startswith("loss,") for row in table.splitlines()) == 2 * POINTS
+
+    await api("DELETE", "clusters", "real")
+    await watch.until(lambda: "real" not in watch.clusters)
+    assert await api("GET", "clusters") == []
+    assert watch.errors == []
+
+    await services.stop()  # and a server that starts anew has the run from the store
+    past = await api("GET", "runs", run.id)
+    assert (past["state"], past["latest"]["loss"]) == ("stopped", 0.5 + 1 / POINTS)
+    message = await api("GET", "runs", run.id, "events")
+    assert [event["seq"] for event in message["events"]] == seqs
