@@ -7,12 +7,14 @@ import html
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from ..backend.plan import ordered_tasks
 from ..schema.events import Logged
 from . import words
 from .run import Run
+from .session import session
 from .still import PALETTE
 from .waiting import in_notebook
 
@@ -66,6 +68,40 @@ class Outputs:
         logged = [event for _, event in new if isinstance(event, Logged)]
         if logged:
             self._view.show(logged)
+
+
+class LogLines:
+    """What a run's tasks have printed, as lines: of one task, or of all with each line's task before it."""
+
+    def __init__(self, run_id: str, task: str = "") -> None:
+        self._run_id = run_id
+        self._task = task
+        self._hub = session().hub
+        self._next_event = 0
+
+    def new(self) -> list[str]:
+        """The lines since the last call. Raises NotFound."""
+        lines: list[str] = []
+        for seq, event in self._hub.events(self._run_id, self._next_event - 1):
+            self._next_event = seq + 1
+            if isinstance(event, Logged) and self._task in ("", event.task):
+                lines += event.lines if self._task else [f"{event.task} | {line}" for line in event.lines]
+        return lines
+
+    def follow(self) -> Iterator[str]:
+        """Every line as it comes, until the run has ended. Raises NotFound."""
+        changed = threading.Event()
+        unsubscribe = self._hub.subscribe(lambda run_id: changed.set() if run_id == self._run_id else None)
+        try:
+            while True:
+                changed.clear()
+                ended = self._hub.record(self._run_id).info.state.is_final  # every event before that is there
+                yield from self.new()
+                if ended:
+                    return
+                changed.wait()
+        finally:
+            unsubscribe()
 
 
 def _tasks(run: Run) -> list[str]:

@@ -1,0 +1,225 @@
+"""``jupyter dtf``: clusters and runs from a shell.
+
+Exit statuses: 0, all went well; 1, it failed, and one line on standard error says why; 2, the command line is wrong;
+130, interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ._version import __version__
+from .errors import DtfError, InvalidInput, NotFound
+from .schema.base import encode_json
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit status."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    try:
+        status: int = arguments.do(arguments)
+        sys.stdout.flush()
+        return status
+    except InvalidInput as error:
+        return _say(parser, error, USAGE)
+    except DtfError as error:
+        return _say(parser, error, FAILED)
+    except KeyboardInterrupt as error:
+        if str(error):
+            print(f"{parser.prog}: {error}", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # who read our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return FAILED
+
+
+def _say(parser: argparse.ArgumentParser, error: Exception, status: int) -> int:
+    print(f"{parser.prog}: error: {error}", file=sys.stderr)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    from .notebook import arguments as reading
+
+    parser = argparse.ArgumentParser(prog="jupyter dtf", description="Distributed TensorFlow: clusters and runs.")
+    parser.add_argument("--version", action="version", version=f"jupyter_dtf {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    start = commands.add_parser("start", help="start a cluster and print its name")
+    reading.add_start_arguments(start)
+    stay = start.add_mutually_exclusive_group()
+    stay.add_argument(
+        "--grace",
+        type=float,
+        metavar="SECONDS",
+        help="end this long after its last viewer has gone, never during a run (default: stay until stopped)",
+    )
+    stay.add_argument(
+        "--foreground", action="store_true", help="stay here and end the cluster with Ctrl-C or with this process"
+    )
+    start.set_defaults(do=_start)
+
+    list_ = commands.add_parser("list", help="list the clusters")
+    list_.add_argument("--json", action="store_true", help="as JSON")
+    list_.set_defaults(do=_list)
+
+    scale = commands.add_parser("scale", help="new numbers of tasks, for the runs to come")
+    scale.add_argument("name")
+    scale.add_argument("jobs", metavar="JOB=N,...")
+    scale.set_defaults(do=_scale)
+
+    stop = commands.add_parser("stop", help="end clusters and their runs")
+    stop.add_argument("names", nargs="*", metavar="NAME")
+    stop.add_argument("--all", action="store_true", help="end every cluster")
+    stop.set_defaults(do=_stop)
+
+    runs = commands.add_parser("runs", help="list the runs, newest first")
+    runs.add_argument("--json", action="store_true", help="as JSON")
+    runs.add_argument("-n", type=int, default=20, help="how many (default: 20)")
+    runs.set_defaults(do=_runs)
+
+    logs = commands.add_parser("logs", help="print what a run's tasks have printed")
+    logs.add_argument("run", help="its id, a part of it, or its name")
+    logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    logs.set_defaults(do=_logs)
+
+    demo = commands.add_parser("demo", help="train a small network on two workers, here")
+    demo.add_argument("--workers", type=int, default=2, help="how many (default: 2)")
+    demo.add_argument("--epochs", type=int, default=10, help="how many (default: 10)")
+    demo.set_defaults(do=_demo)
+    return parser
+
+
+# -- clusters ------------------------------------------------------------------------------------------------------
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    from .notebook import arguments as reading
+    from .notebook.session import session
+
+    grace_s = 0.0 if arguments.foreground else arguments.grace
+    request = reading.cluster_request(arguments, keep=grace_s is None, grace_s=grace_s or 0.0)
+    view = session()
+    name = view.call(lambda fleet: fleet.start_cluster(request)).name
+    try:
+        view.call(lambda fleet: fleet.ready(name))
+        print(name, flush=True)
+        if arguments.foreground:
+            with _terminated():
+                view.call(lambda fleet: fleet.gone(name))
+    except KeyboardInterrupt:
+        _close(name)
+        return 0 if arguments.foreground else INTERRUPTED
+    return 0
+
+
+@contextlib.contextmanager
+def _terminated() -> Any:
+    """SIGTERM and SIGHUP end a cluster in the foreground as Ctrl-C does."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _close(name: str) -> None:
+    from .notebook.session import session
+
+    with contextlib.suppress(NotFound):
+        session().call(lambda fleet: fleet.close_cluster(name))
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from .notebook import arguments as reading
+    from .notebook.session import session
+
+    infos = session().do(lambda fleet: fleet.clusters())
+    if arguments.json:
+        print(encode_json(infos).decode())
+    else:
+        print(reading.clusters_table(infos, session().hub.runs()))
+    return 0
+
+
+def _scale(arguments: argparse.Namespace) -> int:
+    from .notebook import arguments as reading
+    from .notebook import words
+    from .notebook.cluster import connect
+
+    jobs = reading.parse_jobs(arguments.jobs)
+    print(f"{arguments.name}: {words.jobs(connect(arguments.name).scale(jobs).jobs)}")
+    return 0
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    from .notebook.session import session
+
+    if bool(arguments.names) == arguments.all:
+        raise InvalidInput("stop takes names of clusters, or --all")
+    known = [info.name for info in session().do(lambda fleet: fleet.clusters())]
+    missing = [name for name in arguments.names if name not in known]
+    for name in known if arguments.all else arguments.names:
+        if name in known:
+            _close(name)
+            print(f"The cluster {name} has ended.", flush=True)
+    if missing:
+        raise NotFound(f"There is no cluster of that name. Received: {', '.join(missing)}")
+    return 0
+
+
+# -- runs ----------------------------------------------------------------------------------------------------------
+
+
+def _runs(arguments: argparse.Namespace) -> int:
+    from .notebook import arguments as reading
+    from .notebook.session import session
+
+    if arguments.n < 0:
+        raise InvalidInput(f"-n is a number of runs from 0. Received: {arguments.n}", field="n")
+    infos = session().hub.runs()[: arguments.n]
+    print(encode_json(infos).decode() if arguments.json else reading.runs_table(infos))
+    return 0
+
+
+def _logs(arguments: argparse.Namespace) -> int:
+    from .notebook import arguments as reading
+    from .notebook.outputs import LogLines
+    from .notebook.session import session
+
+    info = reading.find_run(arguments.run, session().hub.runs())
+    task = reading.check_task(arguments.task, info) if arguments.task else ""
+    lines = LogLines(info.id, task)
+    for line in lines.follow() if arguments.follow else lines.new():
+        print(line, flush=arguments.follow)
+    return 0
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from .notebook.demo import demo
+
+    demo(workers=arguments.workers, epochs=arguments.epochs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
