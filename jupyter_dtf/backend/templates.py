@@ -68,6 +68,7 @@ class Templates:
             templates = self._read()
             yield templates
             aside = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+            aside.touch(mode=0o600)
             aside.write_bytes(encode_json(list(templates.values())))
             os.replace(aside, self.path)
         except OSError as error:
