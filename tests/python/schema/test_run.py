@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import pytest
+
+from jupyter_dtf.errors import Conflict, IllegalTransition, InvalidInput
+from jupyter_dtf.schema.run import Progress, RunInfo, RunRequest, RunState, TaskState
+
+LEGAL = {
+    "pending": "launching stopped failed lost",
+    "launching": "running stopping failed lost",
+    "running": "succeeded stopping failed lost",
+    "stopping": "stopped succeeded failed lost",
+}
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_a_run_takes_the_steps_of_its_life_and_no_others(state: RunState) -> None:
+    legal = LEGAL.get(state.value, "").split()
+    for to in RunState:
+        if to.value in legal:
+            assert state.step(to) is to
+            continue
+        with pytest.raises(IllegalTransition, match=f"A run that is {state.value} can become .*Received: {to.value}"):
+            state.step(to)
+    assert state.is_final == (not legal)
+    assert issubclass(IllegalTransition, Conflict)
+
+
+def test_every_run_can_come_to_an_end_in_every_way_that_is_not_success() -> None:
+    for state, end in itertools.product(RunState, (RunState.FAILED, RunState.LOST)):
+        assert state.is_final or state.step(end) is end
+
+
+def test_a_state_with_no_step_says_so() -> None:
+    with pytest.raises(IllegalTransition, match="can become nothing"):
+        RunState.SUCCEEDED.step(RunState.RUNNING)
+
+
+def test_final_states_of_a_task() -> None:
+    assert {state.value for state in TaskState if state.is_final} == {"succeeded", "failed", "stopped"}
+
+
+def test_descriptions_share_nothing() -> None:
+    one, two = (RunInfo(id=i, name="", cluster="") for i in "ab")
+    one.progress.done = 5
+    one.latest["loss"] = 1.0
+    assert two.progress == Progress()
+    assert two.latest == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"threads_per_task": -1}, "threads_per_task is 0 (divide) or more. Received: -1"),
+        ({"stop_grace_s": -0.5}, "stop_grace_s is 0 or more seconds. Received: -0.5"),
+    ],
+)
+def test_a_request_states_the_rule_and_the_value(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(message)) as caught:
+        RunRequest(**fields)
+    assert caught.value.field == next(iter(fields))
