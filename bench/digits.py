@@ -20,9 +20,7 @@ def network() -> Any:
     """64-128-10, compiled with Adam."""
     import keras
 
-    model = keras.Sequential(
-        [keras.Input((64,)), keras.layers.Dense(128, activation="relu"), keras.layers.Dense(10)]
-    )
+    model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(128, activation="relu"), keras.layers.Dense(10)])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])
     return model

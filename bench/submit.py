@@ -29,7 +29,9 @@ def measure() -> list[Row]:
             gang = by_hand.start_gang(0)
             hands.append(max(task["first_step"] for task in gang) - gang[0]["started"])
             begin = time.time()
-            run = cluster.fit(model, x, y, batch_size=digits.BATCH, epochs=1, threads_per_task=by_hand.THREADS, wait=False)
+            run = cluster.fit(
+                model, x, y, batch_size=digits.BATCH, epochs=1, threads_per_task=by_hand.THREADS, wait=False
+            )
             run.wait()
             ours.append(first_step(run) - begin)
     our, hand = statistics.median(ours), statistics.median(hands)

@@ -28,7 +28,14 @@ class Row:
 def print_rows(rows: list[Row]) -> None:
     """Print the rows, aligned, each with whether it reaches its target."""
     lines = [
-        (row.what, row.ours, row.other, f"{row.value:.3g}", f"{row.sign} {row.target:g}", "" if row.reached else "MISSED")
+        (
+            row.what,
+            row.ours,
+            row.other,
+            f"{row.value:.3g}",
+            f"{row.sign} {row.target:g}",
+            "" if row.reached else "MISSED",
+        )
         for row in rows
     ]
     lines.insert(0, ("", "ours", "alternative", "ratio", "target", ""))

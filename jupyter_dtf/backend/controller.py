@@ -97,6 +97,7 @@ class Controller(SchedulerPlugin):
         self._spec: dict[str, dict[int, str]] = {}
         self._spec_lock = asyncio.Lock()
         self._has_dashboard = False
+        self._was_watched = False
         requests: dict[str, Callable[..., Any]] = {
             "dtf_attach": self.attach,
             "dtf_submit": self.submit,
@@ -114,7 +115,7 @@ class Controller(SchedulerPlugin):
         )
         host = Host(self.settings.token, self.settings.name)
         await scheduler.register_worker_plugin(None, pickle.dumps(host), Host.name, idempotent=False)
-        self._watch_idle(FIRST_VIEWER_S)
+        self._watch_idle()
 
     # -- viewers ------------------------------------------------------------------------------------------------
 
@@ -177,15 +178,16 @@ class Controller(SchedulerPlugin):
         crowded = crowding(plan(self.jobs, self._slots()))
         return [crowded] if crowded else []
 
-    def _watch_idle(self, wait_s: float | None = None) -> None:
+    def _watch_idle(self) -> None:
         """(Re)start or cancel the countdown to the end of a cluster that nobody uses."""
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
         watched = any(viewer.role == "viewer" for viewer in self.viewers)
+        self._was_watched = self._was_watched or watched
         busy = any(run.is_active for run in self.runs.values())
         if not (self.settings.keep or watched or busy or self.closing):
-            wait_s = self.settings.grace_s if wait_s is None else max(wait_s, self.settings.grace_s)
+            wait_s = self.settings.grace_s if self._was_watched else max(FIRST_VIEWER_S, self.settings.grace_s)
             self._idle = asyncio.get_running_loop().call_later(wait_s, self.close_cluster)
 
     # -- the cluster --------------------------------------------------------------------------------------------
