@@ -44,7 +44,7 @@ def measure() -> list[Row]:
     rates: dict[int, list[float]] = {1: [], 2: []}
     with dtf.Cluster(jobs={"worker": 2}) as cluster:
         for _ in range(ROUNDS):
-            for workers in rates:
+            for workers, measured in rates.items():
                 count = BATCH * workers * STEPS
                 run = cluster.fit(
                     model,
@@ -55,6 +55,6 @@ def measure() -> list[Row]:
                     threads_per_task=1,
                     wait=False,
                 )
-                rates[workers].append(steps_per_second(run.wait(), skip=2) * BATCH * workers)
+                measured.append(steps_per_second(run.wait(), skip=2) * BATCH * workers)
     one, two = statistics.median(rates[1]), statistics.median(rates[2])
     return [Row("two workers against one, convolutions", f"{two:.0f}/s", f"{one:.0f}/s", two / one, ">=", 1.9)]

@@ -18,8 +18,6 @@ import sys
 import time
 from typing import Any
 
-import psutil
-
 from ..schema.api import ClusterRequest, ClusterState
 from ..schema.base import convert, decode_json
 from ..schema.run import RunInfo
@@ -41,9 +39,6 @@ class ClusterProcess:
         self._kind = factories.find_kind(request.kind)
         self._options = factories.check_options(self._kind, request.options)
         self._connection = connections.read(request.name)
-        self._connection.pid = os.getpid()
-        self._connection.pid_created = psutil.Process().create_time()
-        connections.write(self._connection)
 
     async def run(self) -> None:
         """The whole life of the cluster."""

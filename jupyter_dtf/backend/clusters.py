@@ -37,7 +37,7 @@ def start(request: ClusterRequest) -> StartedCluster:
         name=request.name or connections.free_name(request.kind),
         kind=request.kind,
         state=ClusterState.STARTING,
-        pid=me.pid,  # until the cluster process writes its own
+        pid=me.pid,  # until there is a cluster process
         pid_created=me.create_time(),
         created=time.time(),
         jobs=dict(request.jobs),
@@ -60,8 +60,11 @@ def start(request: ClusterRequest) -> StartedCluster:
         raise Unavailable(f"The cluster process could not be started: {error}") from None
     finally:
         os.close(ready_write)
+    connection.pid = process.pid
+    connection.pid_created = psutil.Process(process.pid).create_time()
+    connections.write(connection)
     assert process.stdin is not None
-    with process.stdin as stdin:
+    with process.stdin as stdin:  # it waits for this, so that from now on it alone writes the file
         stdin.write(encode_json(request))
     # It outlives us by design; while we live somebody must collect its exit status.
     threading.Thread(target=process.wait, name=f"dtf-cluster-{connection.name}", daemon=True).start()
