@@ -1,0 +1,70 @@
+"""The examples do what they say: a real kernel or interpreter, a real cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def outputs(cell: Any, kind: str) -> list[Any]:
+    return [output for output in cell.outputs if output.output_type == kind]
+
+
+@pytest.mark.slow
+def test_notebook(tmp_path: Path) -> None:
+    notebook = nbformat.read(EXAMPLES / "digits.ipynb", as_version=4)
+    NotebookClient(
+        notebook, timeout=90, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    cells = {cell.source.splitlines()[0]: cell for cell in notebook.cells if cell.cell_type == "code"}
+
+    (shown,) = outputs(
+        cells["run = cluster.fit(model, x, y, batch_size=64, epochs=30, validation_data=(x_test, y_test))"],
+        "display_data",
+    )
+    assert set(shown.data) == {"application/vnd.jupyter-dtf.run+json", "image/svg+xml", "text/plain"}
+    assert "succeeded" in shown.data["text/plain"]
+    assert "succeeded" in shown.data["image/svg+xml"]  # the final picture, not the first
+
+    (evaluated,) = outputs(cells["loss, accuracy = model.evaluate(x_test, y_test, verbose=0)"], "stream")
+    match = re.match(r"([\d.]+)% of 360 digits", evaluated.text)
+    assert match is not None
+    assert float(match[1]) > 95
+
+    (printed,) = outputs(cells["%%dtf run"], "display_data")
+    assert "This is worker:1, 2 of 2. It sees 1437 digits." in printed.data["text/plain"]
+
+
+def test_notebook_is_kept_without_outputs() -> None:
+    notebook = nbformat.read(EXAMPLES / "digits.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert code
+    assert all(not cell.outputs and cell.execution_count is None for cell in code)
+
+
+@pytest.mark.slow
+def test_script() -> None:
+    script = subprocess.run(
+        [sys.executable, str(EXAMPLES / "digits.py")],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env=os.environ,
+        check=False,
+    )
+    assert script.returncode == 0, script.stderr
+    assert "Epoch 10/10 - accuracy:" in script.stderr
+    match = re.search(r"not seen: ([\d.]+)% right", script.stdout)
+    assert match is not None
+    assert float(match[1]) > 90
