@@ -194,7 +194,11 @@ class _CustomObjects:
 
     def _functions(self) -> list[types.FunctionType]:
         """Functions that layers and ``compile`` hold directly."""
-        holders = [vars(layer) for layer in self._model._flatten_layers()]
+        holders = [
+            # Keras wraps some methods per instance; those hold the layer itself.
+            {name: value for name, value in vars(layer).items() if not hasattr(type(layer), name)}
+            for layer in self._model._flatten_layers()
+        ]
         config = self._model._compile_config
         if config is not None:
             holders.append(config.config)

@@ -39,14 +39,21 @@ class TaskData:
     """What is left for Keras to apply to the dataset's batches."""
 
 
-def training_data(job: FitJob, ctx: Any, reducer: Reducer) -> TaskData:
+def training_data(job: FitJob, ctx: Any, reducer: Reducer, steps_per_execution: int) -> TaskData:
     """This task's part of the training data. A collective. Raises InvalidInput for data that cannot be used."""
     if isinstance(job.data, Arrays):
         adapter = _adapter(job.data, job.batch_size, job.steps_per_epoch, job.class_weight)
-        dataset = _endless_shares(adapter, reducer, job.seed if job.shuffle else None, job.initial_epoch)
+        seed = job.seed if job.shuffle else None
         steps = min(job.steps_per_epoch or adapter.num_batches, adapter.num_batches)
-        smallest = adapter.partial_batch_size or adapter.batch_size
-        return TaskData(dataset, steps, steps, may_be_empty=smallest < reducer.size)
+        may_be_empty = (adapter.partial_batch_size or adapter.batch_size) < reducer.size
+        if steps_per_execution == 1:
+            # One iterator for all epochs: starting one costs as much as many steps of a small model.
+            dataset = _shares(adapter, reducer, seed, tf.data.Dataset.range(job.initial_epoch, np.iinfo(np.int64).max))
+            return TaskData(dataset, steps, steps, may_be_empty)
+        # Keras takes whole executions from an iterator, so this one has to end with the epoch.
+        dataset = _shares(adapter, reducer, seed, _next_epoch(job.initial_epoch))
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(adapter.num_batches))
+        return TaskData(dataset, job.steps_per_epoch, steps, may_be_empty)
     dataset = _call(job.data, ctx, "data_fn")
     lengths = reducer.all_gather(_length(dataset))
     if -1 in lengths and job.steps_per_epoch is None:
@@ -86,7 +93,8 @@ def validation_data(job: FitJob, ctx: Any, reducer: Reducer, whole_on_chief: boo
     else:
         parts = _shares_in_order(adapter, reducer)
     if not parts:
-        return TaskData(tf.data.Dataset.from_tensors(_tensors(adapter)).take(0), None, 0)
+        # Of no fixed batch size: otherwise Keras counts the examples of the batch that it fails to get.
+        return TaskData(tf.data.Dataset.from_tensor_slices(_tensors(adapter)).batch(1).take(0), None, 0)
     dataset = parts[0].concatenate(parts[1]) if len(parts) > 1 else parts[0]
     steps = sum(int(part.cardinality()) for part in parts)
     steps = min(steps, job.validation_steps or steps)
@@ -107,11 +115,14 @@ def _adapter(arrays: Arrays, batch_size: int | None, steps: int | None, class_we
         raise InvalidInput(str(error)) from error
 
 
-def _endless_shares(adapter: ArrayDataAdapter, reducer: Reducer, seed: int | None, first_epoch: int) -> tf.data.Dataset:
-    """Batches of this task's shares, pass after pass; ``seed`` None keeps the order.
+def _next_epoch(first: int) -> tf.data.Dataset:
+    """One number, larger by one with every iteration."""
+    number = tf.Variable(first, dtype=tf.int64, trainable=False)
+    return tf.data.Dataset.range(1).map(lambda _: number.assign_add(1) - 1)
 
-    Endless, because starting an iterator costs as much as many steps of a small model.
-    """
+
+def _shares(adapter: ArrayDataAdapter, reducer: Reducer, seed: int | None, epochs: tf.data.Dataset) -> tf.data.Dataset:
+    """Batches of this task's shares, one pass over the data for each of ``epochs``; ``seed`` None keeps the order."""
     count, batch = adapter._num_samples, adapter.batch_size
     full, rest = divmod(count, batch)
     low, high = _share(batch, reducer)
@@ -133,7 +144,6 @@ def _endless_shares(adapter: ArrayDataAdapter, reducer: Reducer, seed: int | Non
     def gather(chosen: tf.Tensor) -> Any:
         return tree.map_structure(lambda a: a if a is None else tf.gather(a, chosen), inputs)
 
-    epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
     return epochs.flat_map(batches_of).map(gather).prefetch(2).with_options(_options())
 
 
@@ -170,6 +180,7 @@ def _options() -> tf.data.Options:
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False  # they cost more than they save
     options.autotune.enabled = False
+    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return options
 
 

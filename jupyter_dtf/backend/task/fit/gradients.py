@@ -6,12 +6,12 @@ examples, and in three more float32 lanes that number, whether to stop, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from .reduce.base import Reducer
@@ -32,7 +32,8 @@ class Agreement:
 class GradientSync:
     """Installs itself on a model's optimizers; afterwards each ``apply`` is a collective.
 
-    While a step is traced or run eagerly, ``examples`` is the number of this task's examples in it, a scalar tensor.
+    While a step is traced or run eagerly, which ``begin`` announces, ``examples`` is the number of this task's examples
+    in it, a scalar tensor.
     """
 
     def __init__(self, reducer: Reducer, may_end: bool) -> None:
@@ -42,8 +43,10 @@ class GradientSync:
         self._stop_wanted = False
         self._agreements: list[tf.Variable] = []
         self.examples: tf.Tensor | None = None
-        self.calls: list[tuple[Any, list[Any], Any]] = []
-        """Of the step being traced: (optimizer, variables with a gradient or None for each, graph) of each apply."""
+        self.applied = False
+        """Whether an optimizer was applied in the step being traced."""
+        self.collectives: list[tuple[Callable[[], Any], Any]] = []
+        """What a task without examples does to take part in that step, in order, and the graph each belongs to."""
 
     def install(self, optimizer: Any) -> None:
         """Make the optimizer's ``apply`` a collective. The class stays: a saved model must not know of this."""
@@ -55,9 +58,10 @@ class GradientSync:
         def collective_apply(grads: Any, trainable_variables: Any = None) -> None:
             grads = list(grads)
             variables = list(trainable_variables) if trainable_variables is not None else optimizer._trainable_variables
-            known = [None if g is None else v for g, v in zip(grads, variables, strict=True)]
-            self.calls.append((optimizer, known, tf.compat.v1.get_default_graph()))
-            reduced = self._reduce(optimizer, grads, agreement, name)
+            kept = [v for g, v in zip(grads, variables, strict=True) if g is not None]
+            self.applied = True
+            self._note(lambda: optimizer.apply([tf.zeros(v.shape, v.dtype) for v in kept], kept))
+            reduced = self._reduce(optimizer, grads, variables, agreement, name)
             if self.may_end:  # the step after the last has no example on any task: nothing may change
                 tf.cond(agreement[0] > 0, lambda: _nothing(apply(reduced, variables)), lambda: _nothing(None))
             else:
@@ -77,7 +81,24 @@ class GradientSync:
         rows = [a.numpy() for a in self._agreements]
         return Agreement(float(rows[-1][0]), any(row[1] > 0 for row in rows), float(rows[0][2]))
 
-    def _reduce(self, optimizer: Any, grads: list[Any], agreement: tf.Variable, name: str) -> list[Any]:
+    def begin(self, examples: tf.Tensor) -> None:
+        """A step is being traced, or run eagerly, with so many examples on this task."""
+        self.examples = examples
+        self.applied = False
+        self.collectives = []
+
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
+        """The sum over the tasks of a few numbers that do not depend on the weights, within a step."""
+        name = f"values {len(self.collectives)}"
+        self._note(lambda: self._reducer.sum_tensor(tf.zeros(values.shape, values.dtype), name))
+        return tf.stop_gradient(self._reducer.sum_tensor(tf.stop_gradient(values), name))
+
+    def _note(self, without_examples: Callable[[], Any]) -> None:
+        self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
+
+    def _reduce(
+        self, optimizer: Any, grads: list[Any], variables: list[Any], agreement: tf.Variable, name: str
+    ) -> list[Any]:
         assert self.examples is not None
         examples = tf.cast(self.examples, tf.float32)
         rate = optimizer.learning_rate  # a variable, or what a schedule says for this iteration
@@ -106,16 +127,10 @@ class GradientSync:
                     rate.assign(lanes[2])
                 total = tf.maximum(lanes[0], 1.0)
             mean = received / tf.cast(total, dtype)
-            sizes = [int(np.prod(grads[i].shape)) for i in indices]
+            sizes = [math.prod(variables[i].shape) for i in indices]
             for i, part in zip(indices, tf.split(mean, sizes) if indices else [], strict=True):
-                grads[i] = tf.cast(tf.reshape(part, grads[i].shape), grads[i].dtype)
+                grads[i] = tf.cast(tf.reshape(part, variables[i].shape), grads[i].dtype)
         return grads
-
-    def apply_nothing(self, calls: list[tuple[Any, list[Any], Any]]) -> None:
-        """Take part in a step without examples: the same applies, with gradients of zero."""
-        for optimizer, variables, _ in calls:
-            kept = [v for v in variables if v is not None]
-            optimizer.apply([tf.zeros(v.shape, v.dtype) for v in kept], kept)
 
 
 def _nothing(_: Any) -> tf.Tensor:

@@ -16,9 +16,10 @@ from .data import training_data, validation_data
 from .gradients import GradientSync, optimizers_of
 from .job import FitJob, FitResult
 from .limits import refuse_unsupported
+from .losses import is_plain_mean
 from .reduce import make_reducer
 from .reduce.base import Reducer
-from .steps import Metrics, TrainStep, hooked, seed_states, shared_variables
+from .steps import Metrics, TestStep, TrainStep, hooked, seed_states, shared_variables
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
@@ -41,13 +42,13 @@ def _train(job: FitJob, ctx: Any, reducer: Reducer) -> FitResult | None:
     _configure_keras(job.keras_config)
     keras.utils.set_random_seed((job.seed + reducer.rank) % 2**32)
     model = _model(job)
-    data = training_data(job, ctx, reducer)
+    data = training_data(job, ctx, reducer, model.steps_per_execution)
     spec = keras_io.batch_spec(data.dataset.element_spec)
     keras_io.build(model, spec)
     if isinstance(job.model, keras_io.PackedModel):
         keras_io.restore(model, job.model)
     _vary_random_numbers(model, reducer.rank)
-    validation = validation_data(job, ctx, reducer, whole_on_chief=False)
+    validation = validation_data(job, ctx, reducer, whole_on_chief=not is_plain_mean(model))
 
     optimizers = optimizers_of(model)
     sync = GradientSync(reducer, may_end=data.ends_by_agreement)
@@ -73,6 +74,7 @@ def _train(job: FitJob, ctx: Any, reducer: Reducer) -> FitResult | None:
             hooked(
                 model,
                 train_step=TrainStep(model, sync, data.may_be_empty and reducer.size > 1),
+                test_step=TestStep(model),
                 _get_metrics_result_or_logs=metrics,
             )
         )

@@ -10,11 +10,11 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from keras.src import tree
 from keras.src.utils.python_utils import pythonify_logs
 
 from ....errors import InvalidInput
 from .gradients import GradientSync
+from .losses import counted_by_examples, of_global_batch
 from .reduce.base import Reducer
 
 
@@ -27,65 +27,70 @@ class TrainStep:
         self._may_be_empty = may_be_empty
         self._step: Callable[[Any], Any] = model.train_step
         self._outputs: Any = None
-        self._calls: list[Any] = []
+        self._collectives: list[Callable[[], Any]] = []
 
     def __call__(self, data: Any) -> Any:
-        sync = self._sync
-        sync.examples = batch_size(data)
-        sync.calls = []
+        examples = batch_size(data)
+        self._sync.begin(examples)
         if not self._may_be_empty:
-            outputs = self._step(data)
-            self._check_applied()
-            return outputs
+            return self._full(data)
         if tf.executing_eagerly():
-            return self._full(data) if int(sync.examples) else self._empty()
-        return tf.cond(sync.examples > 0, lambda: self._full(data), self._empty)
+            return self._full(data) if int(examples) else self._empty()
+        return tf.cond(examples > 0, lambda: self._full(data), self._empty)
 
     def _full(self, data: Any) -> Any:
-        outputs = self._step(data)
-        self._check_applied()
-        graph = tf.compat.v1.get_default_graph()
-        if not tf.executing_eagerly() and any(call[2] is not graph for call in self._sync.calls):
-            raise InvalidInput(
-                "An optimizer is applied in train_step itself, not inside a loop or condition of it, when a task may "
-                "get a batch without examples. Choose a batch size that leaves every task at least one example in the "
-                "last batch, or drop the rest with dataset.batch(..., drop_remainder=True)"
-            )
-        self._calls = list(self._sync.calls)
-        self._outputs = outputs
-        return outputs
-
-    def _empty(self) -> Any:
-        """Nothing is computed and nothing counted; the others' gradients are applied."""
-        if self._outputs is None:
-            raise InvalidInput("With run_eagerly=True every task has an example in the first step")
-        self._sync.apply_nothing(self._calls)
-        known = self._model.get_metrics_result()
-
-        def result(path: tuple[Any, ...], like: Any) -> Any:
-            value: Any = known
-            for key in path:
-                value = value[key] if isinstance(value, dict) and key in value else None
-            return tf.zeros_like(like) if value is None else tf.cast(value, like.dtype)
-
-        outputs = tree.map_structure(tf.convert_to_tensor, self._outputs)
-        if tf.executing_eagerly():
-            return tree.map_structure_with_path(result, outputs)
-        specs = tree.map_structure(lambda t: _Like([n or 0 for n in t.shape], t.dtype), outputs)
-        return tree.map_structure_with_path(lambda path, s: result(path, tf.zeros(s.shape, s.dtype)), specs)
-
-    def _check_applied(self) -> None:
-        if not self._sync.calls:
+        sync = self._sync
+        with of_global_batch(self._model, sync), counted_by_examples(self._model, sync.examples):
+            outputs = self._step(data)
+        if not sync.applied:
             raise InvalidInput(
                 "train_step updates the weights by optimizer.apply or optimizer.apply_gradients of an optimizer that "
                 "is an attribute of the model: that is where gradients are averaged over the tasks. Received a "
                 f"train_step of {type(self._model).__name__} that calls neither"
             )
+        if self._may_be_empty:
+            graph = tf.compat.v1.get_default_graph()
+            if not tf.executing_eagerly() and any(other is not graph for _, other in sync.collectives):
+                raise InvalidInput(
+                    "An optimizer is applied in train_step itself, not inside a loop or condition of it, when a task "
+                    "may get a batch without examples. Choose a batch size that leaves every task at least one example "
+                    "in the last batch, or drop the rest with dataset.batch(..., drop_remainder=True)"
+                )
+            self._collectives = [take_part for take_part, _ in sync.collectives]
+            self._outputs = outputs
+        return outputs
+
+    def _empty(self) -> Any:
+        """Nothing is computed and nothing counted; the others' gradients are applied."""
+        if self._outputs is None:
+            raise InvalidInput("With run_eagerly=True every task has an example in the first step. Received none")
+        for take_part in self._collectives:
+            take_part()
+        return _results_like(self._outputs, self._model.get_metrics_result())
 
 
-class _Like:
-    def __init__(self, shape: list[int], dtype: tf.DType) -> None:
-        self.shape, self.dtype = shape, dtype
+def _results_like(outputs: Any, known: Any) -> Any:
+    """The structure of ``outputs`` with the results that are known by the same keys, zeros for the others."""
+    if isinstance(outputs, dict):
+        known = known if isinstance(known, dict) else {}
+        return {key: _results_like(value, known.get(key)) for key, value in outputs.items()}
+    if isinstance(outputs, (list, tuple)):
+        return type(outputs)(_results_like(value, None) for value in outputs)
+    if known is None or isinstance(known, dict):
+        return tf.zeros([n or 0 for n in outputs.shape], outputs.dtype)
+    return tf.cast(known, outputs.dtype)
+
+
+class TestStep:
+    """A model's ``test_step``, wrapped: counts the examples."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._step: Callable[[Any], Any] = model.test_step
+
+    def __call__(self, data: Any) -> Any:
+        with counted_by_examples(self._model, batch_size(data)):
+            return self._step(data)
 
 
 def batch_size(data: Any) -> tf.Tensor:

@@ -1,0 +1,115 @@
+"""Losses that are no plain mean over a task's examples, made those of the global batch while a step is traced.
+
+Gradients are averaged over the tasks with the numbers of their examples as weights, which is right for a mean over
+examples. A term of another kind is multiplied by a factor that makes it right too, where ``n_i`` is this task's number
+of examples and ``n`` that of all:
+
+* a sum over examples (``reduction="sum"``): ``n / n_i``
+* a mean over the unmasked time steps, or over sample weights, ``w_i`` of them here and ``w`` on all tasks:
+  ``(n / n_i) * (w_i / w)``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from .gradients import GradientSync
+
+
+def is_plain_mean(model: Any) -> bool:
+    """Whether every loss of a built model surely is a mean over examples, without masks."""
+    if any(loss.reduction not in ("sum_over_batch_size", "mean") for loss in _losses(model)):
+        return False
+    return not any(
+        getattr(layer, "mask_zero", False) or isinstance(layer, keras.layers.Masking)
+        for layer in model._flatten_layers()
+    )
+
+
+@contextmanager
+def of_global_batch(model: Any, sync: GradientSync) -> Iterator[None]:
+    """While this lasts, calling the model's losses gives their part of the global ones."""
+    with ExitStack() as stack:
+        for loss in _losses(model):
+            stack.enter_context(_swapped(loss, "__class__", _corrected(type(loss), sync)))
+        yield
+
+
+@contextmanager
+def counted_by_examples(model: Any, examples: Any) -> Iterator[None]:
+    """While this lasts, the losses of a model's several outputs are recorded with the batch's examples as weight.
+
+    Keras's own weight is the batch size of the graph, which is not known where batches differ.
+    """
+    with ExitStack() as stack:
+        for metric in model._compile_loss.metrics if model._compile_loss is not None else []:
+            update = partial(_update, metric.update_state, examples)
+            stack.enter_context(_swapped(metric, "update_state", update))
+        yield
+
+
+def _update(update_state: Any, examples: Any, values: Any, sample_weight: Any = None) -> Any:
+    return update_state(values, sample_weight=examples)
+
+
+def _losses(model: Any) -> list[Any]:
+    compiled = model._compile_loss
+    if compiled is None or not compiled.built:
+        return []
+    found = {id(entry.loss): entry.loss for entry in compiled._flat_losses if entry.loss is not None}
+    return [loss for loss in found.values() if isinstance(loss, keras.losses.Loss)]
+
+
+@contextmanager
+def _swapped(holder: Any, name: str, value: Any) -> Iterator[None]:
+    own = name in vars(holder) or name == "__class__"
+    original = getattr(holder, name)
+    object.__setattr__(holder, name, value)
+    try:
+        yield
+    finally:
+        if own:
+            object.__setattr__(holder, name, original)
+        else:
+            object.__delattr__(holder, name)
+
+
+def _corrected(kind: type, sync: GradientSync) -> type:
+    """A subclass of a loss class that knows of the other tasks."""
+
+    def call(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        value = kind.__call__(self, y_true, y_pred, sample_weight)
+        factor = _factor(self.reduction, getattr(y_pred, "_keras_mask", None), sample_weight, sync)
+        return value if factor is None else value * tf.cast(factor, value.dtype)
+
+    return type(kind.__name__, (kind,), {"__call__": call})
+
+
+def _factor(reduction: Any, mask: Any, sample_weight: Any, sync: GradientSync) -> tf.Tensor | None:
+    if reduction == "sum":
+        return _share_of_examples(sync)
+    weights = None if mask is None else tf.cast(mask, tf.float32)
+    if reduction == "mean_with_sample_weight" and sample_weight is not None:
+        weight = tf.cast(sample_weight, tf.float32)
+        if weights is not None:
+            while len(weight.shape) < len(weights.shape):
+                weight = weight[..., None]
+            weight = weight * weights
+        weights = weight
+    if weights is None:
+        return None
+    mine = tf.reduce_sum(weights)
+    examples = tf.cast(sync.examples, tf.float32)
+    sums = sync.sum(tf.stack([examples, mine]))
+    return tf.math.divide_no_nan(sums[0] * mine, examples * sums[1])
+
+
+def _share_of_examples(sync: GradientSync) -> tf.Tensor:
+    examples = tf.cast(sync.examples, tf.float32)
+    return sync.sum(tf.stack([examples]))[0] / examples
