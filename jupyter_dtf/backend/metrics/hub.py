@@ -44,20 +44,30 @@ class Hub:
 
     def add_run(self, info: RunInfo) -> None:
         """A run that a link announced, or a newer description of one known. ``info`` is copied."""
+        stored = self._stored(info.id) if info.state.is_final else None
         with self._lock:
             known = self._announced.get(info.id)
             if known is not None and known.next_seq > info.next_seq:
                 return
-            self._announced[info.id] = _copy(info)
+            if stored is not None and stored.next_seq >= info.next_seq and info.id not in self._records:
+                self._announced.pop(info.id, None)  # the store knows all of it, and what its points tell
+            else:
+                self._announced[info.id] = _copy(info)
         self._tell(info.id)
 
     def next_seq(self, run_id: str) -> int:
-        """The sequence number of the first event that is not known here, from memory or store; a link asks for it."""
+        """The sequence number of the first event that is not known here, from memory or store; a link asks for it.
+
+        A run that is under way is read from the store, which can take a while, so that its next event finds it here.
+        """
         with self._lock:
             record = self._records.get(run_id)
             if record is not None:
                 return record.next_seq
-        return self.store.next_seq(run_id) if self.store is not None else 0
+        stored = self._stored(run_id)
+        if self.store is None or stored is None:
+            return 0
+        return self.store.next_seq(run_id) if stored.state.is_final else self.record(run_id).next_seq
 
     def apply(self, run_id: str, seq: int, data: bytes) -> None:
         """The run's next event, encoded. One that is known already is ignored.
@@ -123,9 +133,10 @@ class Hub:
             known = self._known(run_id)
             if known is not None:
                 return known
-        if self.store is None:
+        stored = self._stored(run_id)
+        if stored is None:
             raise NotFound(f"A run is named by its id. Received: {run_id!r:.100}, which no run has")
-        return self.store.run(run_id)
+        return stored
 
     def runs(self) -> list[RunInfo]:
         """Every run, live and past, newest first; copies."""
@@ -182,6 +193,13 @@ class Hub:
         return unsubscribe
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _stored(self, run_id: str) -> RunInfo | None:
+        if self.store is None:
+            return None
+        with contextlib.suppress(NotFound):
+            return self.store.run(run_id)
+        return None
 
     def _known(self, run_id: str) -> RunInfo | None:
         record, announced = self._records.get(run_id), self._announced.get(run_id)

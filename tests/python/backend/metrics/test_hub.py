@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_dtf.backend.metrics.archive import summarize
 from jupyter_dtf.backend.metrics.hub import MAX_IDLE_RECORDS, Hub
 from jupyter_dtf.backend.metrics.store import Store
 from jupyter_dtf.errors import Conflict, NotFound
@@ -90,6 +91,22 @@ def test_the_store_gives_what_the_link_need_not_send_again(store: Store) -> None
         hub.apply("r1", seq, data)
     assert hub.info("r1").state is RunState.SUCCEEDED
     assert len(hub.lines("r1")["loss", ""]) == 3
+
+
+def test_a_viewer_that_comes_back_sees_what_the_points_told(store: Store) -> None:
+    rows = encoded(short_run())
+    done = run_info("done", state=RunState.SUCCEEDED, next_seq=len(rows))
+    live = run_info("live", state=RunState.RUNNING, next_seq=7)
+    store.write([live], [("live", seq, data) for seq, data in rows[:6]])
+    store.write([done], [("done", seq, data) for seq, data in rows])
+    summarize(store, "done")
+    hub = Hub(store)
+    assert (hub.next_seq("live"), hub.next_seq("done"), hub.next_seq("new")) == (6, len(rows), 0)
+    for info in (done, live):  # a link announces them without what points tell
+        hub.add_run(info)
+    for info in (hub.info("done"), hub.info("live"), *hub.runs()):
+        assert (info.id, info.latest, info.sparkline) == (info.id, {"loss": 1.5}, [3.0, 2.0, 1.0])
+    assert hub.info("live").state is RunState.RUNNING
 
 
 def test_live_and_past_runs_are_listed_newest_first(store: Store) -> None:
