@@ -112,7 +112,10 @@ class Services:
 
     async def _start(self) -> Fleet:
         fleet = await asyncio.to_thread(self._make)
-        await fleet.start()
+        try:
+            await fleet.start()
+        except OSError as error:  # no watches or no descriptors are left: the machine's limits, not a mistake
+            raise Unavailable(f"Clusters cannot be watched on this machine: {error}") from error
         return fleet
 
     def _make(self) -> Fleet:

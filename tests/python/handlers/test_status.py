@@ -64,5 +64,6 @@ async def test_a_fleet_that_did_not_start_is_tried_again(
             raise OSError("no inotify watches are left")
 
         patch.setattr(MemoryFleet, "start", fail)
-        await api.refused(500, "GET", "clusters")
+        error = await api.refused(503, "GET", "clusters")
+        assert error["message"] == "Clusters cannot be watched on this machine: no inotify watches are left"
     assert await api("GET", "clusters") == []
