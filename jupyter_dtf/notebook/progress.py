@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from typing import TextIO
@@ -70,10 +69,18 @@ class TerminalProgress:
             elif isinstance(event, EpochEnded):
                 self.line(epoch_line(event, info))
         if self._rewrite:
-            width = shutil.get_terminal_size().columns
+            width = _width(self._stream)
             with self._writing:
                 self._stream.write(_CLEAR + progress_line(info, width - 1))  # a full line would wrap in some terminals
                 self._stream.flush()
+
+
+def _width(stream: TextIO) -> int:
+    """The terminal's width in characters, as it is now."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except OSError:  # it has gone
+        return 80
 
 
 def note_line(note: Note) -> str:

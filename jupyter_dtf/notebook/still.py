@@ -22,6 +22,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 26, 24
 _HEAD = 34
 _VALIDATION = "val_"
 
+_GREATEST = 1e300  # what is beyond is a gap, so that differences are finite
+
 Lines = Mapping[tuple[str, str], Series]
 
 
@@ -95,7 +97,7 @@ def _plot(metric: str, members: Mapping[tuple[str, str], Series], colours: Mappi
     """One plot with its axes, its upper left corner at the origin."""
     kept = {}
     for key, series in members.items():
-        values = series.value
+        values = np.where(np.abs(series.value) <= _GREATEST, series.value, np.nan)
         indices = decimate(values, _PLOT_WIDTH)
         kept[key] = series.step[indices], values[indices]
     x_low, x_high = _range([x for x, _ in kept.values()])
