@@ -67,12 +67,23 @@ def _tail(values: Floats, start: int, bucket: int) -> Ints:
     while start < values.size:
         while bucket > values.size - start:
             bucket //= 2
-        parts.append(start + min_max(values[start : start + bucket], bucket))
+        parts.append(start + _extremes(values[start : start + bucket]))
         start += bucket
     newest = values.size - 1
     if newest >= 0 and (not parts[-1].size or parts[-1][-1] != newest):
         parts.append(np.array([newest]))
     return np.concatenate(parts)
+
+
+def _extremes(values: Floats) -> Ints:
+    """``min_max`` of one bucket: for a few points NumPy is sooner done than the downsampler begins."""
+    finite = np.isfinite(values)
+    if not finite.all():
+        if not finite.any():
+            return np.array([0])
+        return np.unique([np.where(finite, values, np.inf).argmin(), np.where(finite, values, -np.inf).argmax()])
+    low, high = int(values.argmin()), int(values.argmax())
+    return np.array([low] if low == high else sorted((low, high)))
 
 
 class SeriesCursor:

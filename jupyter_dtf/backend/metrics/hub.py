@@ -157,8 +157,15 @@ class Hub:
     def lines(self, run_id: str) -> dict[tuple[str, str], Series]:
         """What a plot of a run shows (RunRecord.lines). Raises NotFound."""
         record = self.record(run_id)
+        for metric in record.metrics:
+            while self._advance_mean(record, metric):  # lets go of the lock in between: links need it
+                pass
         with self._lock:
             return record.lines()
+
+    def _advance_mean(self, record: RunRecord, metric: str) -> bool:
+        with self._lock:
+            return record.advance_mean(metric)
 
     def delete(self, run_id: str) -> None:
         """Forget a run that has ended, here and in the store. Raises NotFound, and Conflict while it is under way."""

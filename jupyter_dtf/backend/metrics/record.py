@@ -83,14 +83,24 @@ class RunRecord:
 
     def mean(self, metric: str) -> Series | None:
         """The metric's mean over its tasks, by step (see MeanSeries), or None when fewer than two tasks report it."""
+        while self.advance_mean(metric):
+            pass
+        mean = self._means.get(metric)
+        return mean.series if mean is not None else None
+
+    def advance_mean(self, metric: str) -> bool:
+        """A piece of the work that ``mean`` does, for who must not be held up; True while there is more of it."""
         parts = self._tasks_of.get(metric, {})
         if len(parts) < 2:
-            return None
+            return False
         ended = {t.task for t in self.info.tasks if t.state.is_final}
         waiting = set() if self.info.state.is_final else set(parts) - ended
-        mean = self._means.setdefault(metric, MeanSeries())
-        mean.update(parts, waiting)
-        return mean.series
+        return self._means.setdefault(metric, MeanSeries()).update(parts, waiting)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics, in the order of their first points."""
+        return list(self._tasks_of)
 
     def lines(self) -> dict[tuple[str, str], Series]:
         """What a plot shows: every series, and ``(metric, "")``, the mean, before those of a metric with several."""

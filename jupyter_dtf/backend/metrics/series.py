@@ -92,23 +92,36 @@ class MeanSeries:
     reports for the first time, all begins anew in another ``series``, so that the first steps have it too.
     """
 
+    AT_ONCE = 5000
+
     def __init__(self) -> None:
         self.series = Series()
         self._taken: dict[str, int] = {}
         self._until = -np.inf
 
-    def update(self, parts: Mapping[str, Series], waiting: set[str]) -> None:
-        """Add what is complete. ``parts``: the metric's series by task; ``waiting``: the tasks that still report."""
+    def update(self, parts: Mapping[str, Series], waiting: set[str]) -> bool:
+        """Add what is complete, about ``AT_ONCE`` points a task; True when there is more to add.
+
+        ``parts``: the metric's series by task; ``waiting``: the tasks that still report.
+        """
         if not parts.keys() <= self._taken.keys():
             self.series, self._taken, self._until = Series(), dict.fromkeys(parts, 0), -np.inf
         reached = [part.step[-1] for task, part in parts.items() if task in waiting and len(part)]
         limit = min(reached) if reached else np.inf
+        long = [part.step[self._taken[task] :][: self.AT_ONCE] for task, part in parts.items()]
+        soon = min((step.max() for step in long if step.size == self.AT_ONCE), default=np.inf)
+        there_is_more = bool(soon < limit)
+        limit = min(limit, soon)
         steps: list[Floats] = []
         times: list[Floats] = []
         values: list[Floats] = []
         for task, part in parts.items():
             start = self._taken[task]
             new = part.step[start:]
+            size = self.AT_ONCE
+            while size < new.size and new[:size].max() <= limit:
+                size *= 2
+            new = new[:size]
             count = int(np.searchsorted(np.maximum.accumulate(new), limit, side="right")) if new.size else 0
             self._taken[task] = start + count
             fresh = new[:count] > self._until
@@ -117,13 +130,14 @@ class MeanSeries:
             values.append(part.value[start : start + count][fresh])
         step, where = np.unique(np.concatenate(steps), return_inverse=True)
         if not step.size:
-            return
+            return there_is_more
         last = np.full(step.size, -np.inf)
         np.maximum.at(last, where, np.concatenate(times))
         mean = np.bincount(where, np.concatenate(values)) / np.bincount(where)
         size = len(self.series)
         self.series.extend(Columns(step, last, mean, np.arange(size, size + step.size)))
         self._until = float(step[-1])
+        return there_is_more
 
 
 class Sparkline:

@@ -49,7 +49,8 @@ def test_the_mean_waits_for_the_slowest_task_that_still_reports() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_mean_of_batches_is_the_mean_of_all(seed: int) -> None:
+def test_the_mean_of_batches_is_the_mean_of_all(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MeanSeries, "AT_ONCE", 10 if seed % 2 else 5000)
     random = np.random.default_rng(seed)
     values = random.normal(size=(3, 400))
     parts: dict[str, Series] = {}
@@ -63,7 +64,8 @@ def test_the_mean_of_batches_is_the_mean_of_all(seed: int) -> None:
         steps = [float(s) for s in range(taken[task], taken[task] + count)]
         parts[f"worker:{task}"].extend(columns(steps, values[task, taken[task] : taken[task] + count].tolist()))
         taken[task] += count
-        mean.update(parts, set(parts))
+        while mean.update(parts, set(parts)):
+            pass
     np.testing.assert_array_equal(mean.series.step, np.arange(400))
     np.testing.assert_allclose(mean.series.value, values.mean(axis=0))
 
@@ -76,6 +78,20 @@ def test_the_mean_takes_tasks_that_report_at_other_steps_and_leaves_out_steps_th
     mean.update(parts, set())
     assert mean.series.step.tolist() == [0, 1, 2, 4]
     assert mean.series.value.tolist() == [1, 9, 2, 2]
+
+
+def test_a_long_mean_is_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MeanSeries, "AT_ONCE", 10)
+    steps = [float(step) for step in range(100)]
+    steps[37], steps[38] = 38.0, 37.0  # out of order
+    parts = of((steps, [1.0] * 100), (steps, [3.0] * 100))
+    mean, sizes = MeanSeries(), []
+    while mean.update(parts, set()):
+        sizes.append(len(mean.series))
+    assert sizes == sorted(set(sizes))
+    assert len(sizes) >= 9
+    np.testing.assert_array_equal(mean.series.step, np.arange(100))
+    np.testing.assert_array_equal(mean.series.value, np.full(100, 2.0))
 
 
 @pytest.mark.parametrize("count", [0, 1, 59, 60, 61, 119, 120, 1000, 12_345])
