@@ -1,6 +1,5 @@
 #!/bin/sh
-# Find or install a browser for the tests: tools/browser.sh FILE. The browser's path is written to FILE; an empty one means
-# Playwright's own.
+# Find or install a browser for the tests: tools/browser.sh FILE. The browser's path is written to FILE.
 set -eu
 
 find_browser() {
@@ -24,6 +23,6 @@ else
     deps=
     if [ "$(id -u)" = 0 ]; then deps=--with-deps; fi
     npx playwright install $deps chromium </dev/null
-    : >"$1.new"
+    node -p 'require("@playwright/test").chromium.executablePath()' >"$1.new"
 fi
 mv "$1.new" "$1"
