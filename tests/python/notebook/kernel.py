@@ -1,0 +1,56 @@
+"""A real kernel whose cells tests run, with the outputs that a notebook would keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+
+
+class Notebook:
+    """Runs cells one after another. A context manager: the kernel ends with it."""
+
+    def __init__(self) -> None:
+        self._notebook = new_notebook()
+        self._client = NotebookClient(self._notebook, timeout=60, kernel_name="python3", allow_errors=True)
+
+    def __enter__(self) -> Notebook:
+        self._context = self._client.setup_kernel()
+        self._context.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)
+
+    def run(self, source: str) -> Any:
+        """The cell as it is after its run, which must not fail."""
+        cell = self._run(source)
+        assert not [output.traceback for output in cell.outputs if output.output_type == "error"]
+        return cell
+
+    def value(self, source: str) -> str:
+        """The text of the cell's value."""
+        (result,) = [output for output in self.run(source).outputs if output.output_type == "execute_result"]
+        text: str = result.data["text/plain"]
+        return text
+
+    def printed(self, source: str, stream: str = "stdout") -> str:
+        """What the cell prints, whether it fails or not."""
+        return "".join(o.text for o in self._run(source).outputs if o.output_type == "stream" and o.name == stream)
+
+    def displayed(self, source: str) -> dict[str, Any]:
+        """The bundle of the cell's one display."""
+        (output,) = [o for o in self.run(source).outputs if o.output_type == "display_data"]
+        data: dict[str, Any] = output.data
+        return data
+
+    def error(self, source: str) -> str:
+        """What a failing cell shows."""
+        (output,) = [output for output in self._run(source).outputs if output.output_type == "error"]
+        return "\n".join(output.traceback)
+
+    def _run(self, source: str) -> Any:
+        cell = new_code_cell(source)
+        self._notebook.cells.append(cell)
+        return self._client.execute_cell(cell, len(self._notebook.cells) - 1)

@@ -1,0 +1,154 @@
+"""The magics in a real kernel, on a real cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from jupyter_dtf.notebook.display import CLUSTER_MIME, RUN_MIME
+
+from .kernel import Notebook
+
+pytestmark = pytest.mark.module_directories
+
+
+@pytest.fixture(scope="module")
+def notebook(no_process_left_by_module: None) -> Iterator[Notebook]:
+    """A kernel with the magics and a cluster of two workers in use."""
+    with Notebook() as notebook:
+        notebook.run("%load_ext jupyter_dtf")
+        notebook.run("%dtf start digits --jobs worker=2")
+        yield notebook
+        notebook.run("%dtf stop")
+
+
+class TestLine:
+    def test_the_cluster_in_use_is_a_variable(self, notebook: Notebook) -> None:
+        assert notebook.value("cluster.name") == "'digits'"
+
+    def test_use(self, notebook: Notebook) -> None:
+        notebook.run("del cluster")
+        assert notebook.printed("%dtf scale worker=2", "stderr").startswith("UsageError: There is no cluster in use: ")
+        (card,) = notebook.run("%dtf use digits").outputs
+        assert card.data[CLUSTER_MIME] == {"name": "digits"}
+        assert notebook.value("cluster.name") == "'digits'"
+
+    def test_clusters(self, notebook: Notebook) -> None:
+        head, line = notebook.printed("%dtf clusters").splitlines()
+        assert head.startswith("NAME")
+        assert line.startswith("digits")
+
+    def test_scale(self, notebook: Notebook) -> None:
+        notebook.run("%dtf scale digits worker=3")
+        assert notebook.value("cluster.jobs") == "{'worker': 3}"
+        notebook.run("%dtf scale worker=2")
+        assert notebook.value("cluster.jobs") == "{'worker': 2}"
+
+    def test_start_and_stop_another(self, notebook: Notebook) -> None:
+        notebook.run("%dtf start other --jobs worker=1 --option threads_per_host=1")
+        assert notebook.value(
+            "cluster.name, cluster.wait_ready().info.hosts[0].threads if cluster.info.hosts else 1"
+        ) == ("('other', 1)")
+        assert notebook.printed("%dtf stop other") == "The cluster other has ended.\n"
+        assert notebook.value("cluster.status") == "'stopped'"
+        notebook.run("%dtf use digits")
+
+    def test_runs_logs_and_show(self, notebook: Notebook) -> None:
+        notebook.run("%%dtf run --name talk\nprint('I am', ctx.task)\nctx.report(loss=1.0)")
+        assert "talk  succeeded  digits   2 worker" in notebook.printed("%dtf runs -n 1")
+        assert notebook.printed("%dtf logs talk worker:1") == "I am worker:1\n"
+        assert sorted(notebook.printed("%dtf logs talk").splitlines()) == [
+            "worker:0 | I am worker:0",
+            "worker:1 | I am worker:1",
+        ]
+        shown = notebook.displayed("%dtf show talk")
+        assert set(shown[RUN_MIME]) == {"run"}
+        assert "loss" in shown["image/svg+xml"]
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            ("%dtf bogus", "invalid choice: 'bogus'"),
+            ("%dtf use nope", "There is no cluster of that name. Received: 'nope'"),
+            ("%dtf start digits", "exists"),
+            ("%dtf start --jobs worker", "JOB=N"),
+            ("%dtf start --option hosts=0", "at least 1. Received: 0"),
+            ("%dtf start --kind nope", "Received: 'nope'"),
+            ("%dtf logs nope", "which no run has"),
+            ("%dtf stop 'nope", "No closing quotation"),
+            ("%%dtf bogus\n1", "invalid choice: 'bogus'"),
+            ("%%dtf run --job ps\n1", "The jobs of digits are worker. Received: 'ps'"),
+            ("%%dtf run --task 2\n1", "The tasks of the job worker are 0 to 1. Received: 2"),
+        ],
+    )
+    def test_a_mistake_is_one_line(self, notebook: Notebook, line: str, said: str) -> None:
+        text = notebook.printed(line, "stderr")
+        assert text.startswith("UsageError: ")
+        assert said in text
+        assert text.count("\n") == 1
+
+    @pytest.mark.parametrize("line", ["%dtf", "%dtf --help", "%dtf start --help", "%%dtf run --help\n1"])
+    def test_help(self, notebook: Notebook, line: str) -> None:
+        assert notebook.printed(line).startswith("usage: ")
+
+    @pytest.mark.parametrize(
+        ("line", "word"), [("%dtf st", "start"), ("%dtf use di", "digits"), ("%dtf logs 20", "20")]
+    )
+    def test_completion(self, notebook: Notebook, line: str, word: str) -> None:
+        notebook.run("%%dtf run\n1")
+        matches = json.loads(
+            notebook.printed(
+                "import json\nfrom IPython import get_ipython\n"
+                f"print(json.dumps(get_ipython().complete({line.rsplit(' ', maxsplit=1)[-1]!r}, {line!r})[1]))"
+            )
+        )
+        assert any(match.startswith(word) for match in matches)
+
+
+class TestCell:
+    def test_every_task_under_its_name_and_the_values(self, notebook: Notebook) -> None:
+        notebook.run("k = 3\ndef triple(x):\n    return k * x")
+        cell = notebook.run("%%dtf run\nprint('hello from', ctx.task)\ntriple(ctx.rank + 1)")
+        display, result = cell.outputs
+        assert display.data["text/plain"] == "worker:0\n  hello from worker:0\nworker:1\n  hello from worker:1"
+        assert result.data["text/plain"] == "[3, 6]"
+
+    def test_one_task(self, notebook: Notebook) -> None:
+        assert notebook.value("%%dtf run --job worker --task 1\nctx.task, ctx.size") == "('worker:1', 2)"
+
+    def test_no_value(self, notebook: Notebook) -> None:
+        assert notebook.run("%%dtf run\nx = 1").outputs == []
+
+    def test_tensorflow_is_there(self, notebook: Notebook) -> None:
+        value = notebook.value("%%dtf run --task 0\nimport tensorflow as tf\nfloat(tf.reduce_sum(tf.ones(3)))")
+        assert value == "3.0"
+
+    def test_a_failing_task_raises_with_its_own_traceback(self, notebook: Notebook) -> None:
+        text = notebook.error("%%dtf run\nx = 1\nif ctx.rank == 1:\n    x / 0")
+        assert "worker:1 failed: ZeroDivisionError" in text
+        assert "line 3, in <module>\n    x / 0" in text
+        assert "jupyter_dtf/" not in text  # neither the frames that waited nor those that led there
+
+    def test_output_comes_while_the_cell_runs(self, notebook: Notebook) -> None:
+        """The second task waits for a file that only the sight of the first one's output makes."""
+        cell = notebook.run(
+            "import pathlib, tempfile, threading\n"
+            "from jupyter_dtf.notebook import outputs\n"
+            "sign = pathlib.Path(tempfile.mkdtemp()) / 'seen'\n"
+            "class Watched(outputs.Blocks):\n"
+            "    def show(self, events):\n"
+            "        super().show(events)\n"
+            "        if 'first' in self.text():\n"
+            "            sign.touch()\n"
+            "outputs.Blocks = Watched"
+        )
+        assert cell.outputs == []
+        cell = notebook.run(
+            "%%dtf run\nimport time\nif ctx.rank == 0:\n    print('first')\nelse:\n"
+            "    until = time.monotonic() + 20\n"
+            "    while not sign.exists():\n        assert time.monotonic() < until\n        time.sleep(0.02)\n"
+            "    print('second')"
+        )
+        assert cell.outputs[0].data["text/plain"] == "worker:0\n  first\nworker:1\n  second"
