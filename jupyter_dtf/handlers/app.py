@@ -33,11 +33,13 @@ class JupyterDTF(ExtensionApp):
         help="The folder of the store of runs, of their directories and of templates, for this server and all that it "
         "starts. Empty: JUPYTER_DTF_DATA_DIR, or jupyter_dtf in Jupyter's data directory.",
     ).tag(config=True)
-    keep_runs = Int(0, min=0, help="Forget the oldest ended runs beyond this many, at start. 0: keep all.").tag(
-        config=True
-    )
+    keep_runs = Int(
+        0, min=0, help="Forget the oldest ended runs beyond this many, when the panel is first used. 0: keep all."
+    ).tag(config=True)
     keep_days = Float(
-        0.0, min=0.0, help="Forget ended runs that were started longer ago than this, at start. 0: keep all."
+        0.0,
+        min=0.0,
+        help="Forget ended runs that were started longer ago than this, when the panel is first used. 0: keep all.",
     ).tag(config=True)
 
     def initialize_settings(self) -> None:

@@ -29,6 +29,10 @@ class EventsHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
     _feed: Feed | None = None
     _task: asyncio.Task[None] | None = None
 
+    def get_compression_options(self) -> dict[str, Any] | None:
+        options: dict[str, Any] | None = self.settings.get("websocket_compression_options")  # as for Jupyter's kernels
+        return options
+
     def initialize(self) -> None:
         self._before: list[str | bytes] = []
 

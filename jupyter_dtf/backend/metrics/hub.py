@@ -36,7 +36,7 @@ class Hub:
         self._lock = threading.RLock()
         self._announced: dict[str, RunInfo] = {}  # by links
         self._records: OrderedDict[str, RunRecord] = OrderedDict()  # least recently used first
-        self._subscribers: dict[int, Callable[[str], None]] = {}
+        self._subscribers: dict[int, Callable[[str], object]] = {}
         self._raised: set[int] = set()
         self._next_subscriber = 0
 
@@ -182,7 +182,7 @@ class Hub:
             self._announced.pop(run_id, None)
         self._tell(run_id)
 
-    def subscribe(self, callback: Callable[[str], None]) -> Callable[[], None]:
+    def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
         """Call ``callback(run_id)`` after anything of a run has changed; returns what ends it.
 
         A callback that raises is logged once and goes on being called.
@@ -233,7 +233,7 @@ class Hub:
         for number, callback in subscribers:
             self._call(number, callback, run_id)
 
-    def _call(self, number: int, callback: Callable[[str], None], run_id: str) -> None:
+    def _call(self, number: int, callback: Callable[[str], object], run_id: str) -> None:
         try:
             callback(run_id)
         except Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -96,3 +97,13 @@ class TestSettings:
         services: Services = app.web_app.settings[SETTING]
         hub = jp_asyncio_loop.run_until_complete(services.hub())
         assert [info.id for info in hub.runs()] == ["r4", "r3"]
+
+
+def test_every_setting_is_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "server.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"`c\.JupyterDTF\.(\w+)`", text))
+    own = {name for name, trait in JupyterDTF.class_own_traits().items() if trait.metadata.get("config")}
+    assert documented == own
+    for name in own:
+        default = repr(JupyterDTF.class_own_traits()[name].default()).replace("'", '"')
+        assert f"| `c.JupyterDTF.{name}` | `{default}` |" in text
