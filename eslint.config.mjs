@@ -42,6 +42,7 @@ export default tseslint.config(
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_' }],
       '@typescript-eslint/no-misused-promises': ['error', { checksVoidReturn: { attributes: false } }],
       '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      '@typescript-eslint/unbound-method': 'off', // a signal takes a method and its object
       eqeqeq: ['error', 'always', { null: 'ignore' }],
       curly: 'error'
     }

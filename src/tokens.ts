@@ -15,23 +15,24 @@ export interface IDtf {
 
 export const IDtf = new Token<IDtf>('jupyter_dtf:IDtf', 'Clusters and runs of distributed TensorFlow, as they change.');
 
-export namespace CommandIDs {
-  export const showPanel = 'jupyter-dtf:show-panel';
-  export const refresh = 'jupyter-dtf:refresh';
-  export const newCluster = 'jupyter-dtf:new-cluster';
-  export const startCluster = 'jupyter-dtf:start-cluster';
-  export const startTemplate = 'jupyter-dtf:start-template';
-  export const forgetTemplate = 'jupyter-dtf:forget-template';
-  export const scaleCluster = 'jupyter-dtf:scale-cluster';
-  export const stopCluster = 'jupyter-dtf:stop-cluster';
-  export const connectNotebook = 'jupyter-dtf:connect-notebook';
-  export const daskDashboard = 'jupyter-dtf:open-dask-dashboard';
-  export const copyClusterName = 'jupyter-dtf:copy-cluster-name';
-  export const copyClusterSpec = 'jupyter-dtf:copy-cluster-spec';
-  export const keepTemplate = 'jupyter-dtf:keep-template';
-  export const openRun = 'jupyter-dtf:open-run';
-  export const stopRun = 'jupyter-dtf:stop-run';
-  export const forgetRun = 'jupyter-dtf:forget-run';
-  export const copyRunId = 'jupyter-dtf:copy-run-id';
-  export const openExample = 'jupyter-dtf:open-example';
-}
+/** The commands, as JupyterLab knows them. */
+export const CommandIDs = {
+  showPanel: 'jupyter-dtf:show-panel',
+  refresh: 'jupyter-dtf:refresh',
+  newCluster: 'jupyter-dtf:new-cluster',
+  startCluster: 'jupyter-dtf:start-cluster',
+  startTemplate: 'jupyter-dtf:start-template',
+  forgetTemplate: 'jupyter-dtf:forget-template',
+  scaleCluster: 'jupyter-dtf:scale-cluster',
+  stopCluster: 'jupyter-dtf:stop-cluster',
+  connectNotebook: 'jupyter-dtf:connect-notebook',
+  daskDashboard: 'jupyter-dtf:open-dask-dashboard',
+  copyClusterName: 'jupyter-dtf:copy-cluster-name',
+  copyClusterSpec: 'jupyter-dtf:copy-cluster-spec',
+  keepTemplate: 'jupyter-dtf:keep-template',
+  openRun: 'jupyter-dtf:open-run',
+  stopRun: 'jupyter-dtf:stop-run',
+  forgetRun: 'jupyter-dtf:forget-run',
+  copyRunId: 'jupyter-dtf:copy-run-id',
+  openExample: 'jupyter-dtf:open-example'
+} as const;

@@ -122,11 +122,51 @@ function formatSeconds(seconds: number): string {
   return size >= 1e-3 ? `${trim((1e3 * seconds).toPrecision(3))} ms` : `${trim((1e6 * seconds).toPrecision(3))} µs`;
 }
 
-/** A metric's name for people: `examples_per_second` is `examples/s`, `memory_bytes` is `memory`. */
+const SCALES: Record<Unit, readonly (readonly [number, string])[]> = {
+  number: [
+    [1e9, 'G'],
+    [1e6, 'M'],
+    [1e4, 'k']
+  ],
+  bytes: BYTE_UNITS.map((unit, power) => [1024 ** power, ` ${unit}`] as const).reverse(),
+  seconds: [
+    [1, ' s'],
+    [1e-3, ' ms'],
+    [1e-6, ' µs']
+  ],
+  cores: [],
+  per_second: [
+    [1e9, 'G/s'],
+    [1e6, 'M/s'],
+    [1e4, 'k/s'],
+    [0, '/s']
+  ]
+};
+
+/** The labels of an axis: all in one unit, with as many digits as tell them apart. */
+export function formatTicks(ticks: readonly number[], unit: Unit): string[] {
+  const largest = Math.max(...ticks.map(Math.abs), 0);
+  if (largest > 0 && largest < 1e-4 && unit !== 'seconds') {
+    return ticks.map(formatNumber);
+  }
+  const [limit, suffix] = SCALES[unit].find(([least]) => largest >= least) ?? [0, ''];
+  const scale = suffix.startsWith('k') ? 1e3 : limit || 1;
+  for (let digits = 0; ; digits++) {
+    const labels = ticks.map(tick => (tick / scale).toFixed(digits));
+    const exact = labels.every((label, i) => Math.abs(Number(label) * scale - ticks[i]!) <= 1e-6 * largest);
+    if (exact || digits === 6) {
+      return labels.map(label => `${label}${suffix}`);
+    }
+  }
+}
+
+/** A metric's name for people: `examples_per_second` is `examples/s`, `step_seconds` is `step time`. */
 export function metricTitle(metric: string): string {
   return metric
     .replace(/_per_second$/, '/s')
-    .replace(/_(bytes|seconds)$/, '')
+    .replace(/_bytes$/, '')
+    .replace(/_seconds$/, '_time')
+    .replace(/^cpu$/, 'CPU')
     .replace(/_/g, ' ');
 }
 
@@ -139,5 +179,10 @@ export function formatJobs(jobs: Record<string, number>): string {
 
 /** The time of day, to the second. */
 export function formatClock(seconds: number): string {
-  return new Date(1000 * seconds).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+  return new Date(1000 * seconds).toLocaleTimeString([], {
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    hourCycle: 'h23'
+  });
 }

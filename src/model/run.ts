@@ -1,15 +1,6 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-import type {
-  AnyEvent,
-  EventsMessage,
-  Logged,
-  Note,
-  RunChanged,
-  RunInfo,
-  SeriesMessage,
-  TaskChanged
-} from '../api/schema';
+import type { EventsMessage, Logged, Note, RunChanged, RunInfo, SeriesMessage, TaskChanged } from '../api/schema';
 import type { EventSocket } from '../api/socket';
 import { OutputStore } from './output';
 import { Line, SeriesStore } from './series';
@@ -146,7 +137,7 @@ export class RunModel {
     const logged: Logged[] = [];
     let told = false;
     for (const raw of message.events) {
-      const event = raw as unknown as AnyEvent & { seq: number };
+      const event = raw;
       if (event.seq < this._next) {
         continue; // sent again after a reconnect
       }

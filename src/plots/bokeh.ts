@@ -24,12 +24,22 @@ export interface Formatter extends Model {
   doFormat: (ticks: number[], options: unknown) => string[];
 }
 
+export interface GlyphRenderer extends Model {
+  glyph: Model;
+}
+
+export interface Axis extends Model {
+  ticker: Model;
+}
+
 export interface Figure extends Model {
-  xaxes: Model[];
-  yaxes: Model[];
+  toolbar: Model;
+  xaxes: Axis[];
+  yaxes: Axis[];
   xgrids: Model[];
   ygrids: Model[];
-  line(options: Record<string, unknown>): Model;
+  line(options: Record<string, unknown>): GlyphRenderer;
+  scatter(options: Record<string, unknown>): GlyphRenderer;
   add_layout(renderer: Model): void;
 }
 

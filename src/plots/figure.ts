@@ -1,6 +1,6 @@
-import { formatDuration, formatNumber, formatValue, Unit } from '../model/format';
+import { formatDuration, formatTicks, formatValue, Unit } from '../model/format';
 import type { XAxis } from '../model/run';
-import type { BokehApi, Figure, Model, Range, Source } from './bokeh';
+import type { BokehApi, Figure, GlyphRenderer, Range, Source } from './bokeh';
 import type { PlotGroup, PlotLine } from './groups';
 import { extent, indexAt, padded, smooth } from './lines';
 import type { PlotTheme } from './theme';
@@ -20,13 +20,24 @@ export interface PlotWords {
 }
 
 const HEIGHT = 190;
+// A line of so few points is drawn with them, or one point could not be seen.
+const FEW = 20;
 // Room for the widest tick label, so that the frame stays where it is when the numbers change.
 const LEFT = 58;
+
+// Bokeh's own is white, whatever the theme. JupyterLab's variables reach into its shadow tree.
+const TOOLBAR_STYLE = `:host(.bk-inner) {
+  background-color: var(--jp-layout-color1);
+  --icon-color: var(--jp-ui-font-color2);
+  --button-color: var(--jp-border-color1);
+}`;
 
 interface Drawn {
   source: Source;
   raw: Source | null;
-  renderers: Model[];
+  few: Source;
+  renderers: GlyphRenderer[];
+  dots: GlyphRenderer;
   line: PlotLine;
   y: Float64Array;
   stamp: string;
@@ -62,55 +73,50 @@ export class MetricFigure {
       active_drag: 'box_zoom',
       active_scroll: null,
       toolbar_location: 'above',
+      toolbar_inner: true,
       output_backend: 'canvas',
       min_border_left: LEFT,
       min_border_right: 8,
       min_border_top: 4,
       lod_threshold: null
     });
-    (this.figure as unknown as { toolbar: Model }).toolbar.setv({ autohide: true, logo: null });
+    this.figure.toolbar.setv({ autohide: true, logo: null, stylesheets: [TOOLBAR_STYLE] });
     this._format(axis);
     this.node.className = 'jp-dtf-plot';
     this.node.setAttribute('aria-label', title);
     const heading = document.createElement('h3');
     heading.textContent = title;
     this._legend.className = 'jp-dtf-plot-legend';
-    const header = document.createElement('header');
-    header.append(heading, this._legend);
     this.canvas.className = 'jp-dtf-plot-canvas';
     this.canvas.style.height = `${HEIGHT}px`;
-    this.node.append(header, this.canvas);
+    this.node.append(heading, this._legend, this.canvas);
+  }
+
+  /** Whether a line is drawn here that the group has no more. */
+  lacks(group: PlotGroup): boolean {
+    return [...this._drawn.keys()].some(key => !group.lines.some(line => line.key === key));
   }
 
   /** Bring the lines to what the group says. */
   update(group: PlotGroup, style: LineStyle, origin: number, theme: PlotTheme): void {
-    const keys = new Set(group.lines.map(line => line.key));
-    for (const [key, drawn] of this._drawn) {
-      if (!keys.has(key)) {
-        drawn.renderers.forEach(renderer => renderer.setv({ visible: false }));
-        drawn.value.parentElement?.remove();
-        this._drawn.delete(key);
-      }
-    }
-    const single = keys.size === 1;
     for (const line of group.lines) {
-      const drawn = this._drawn.get(line.key) ?? this._add(line, style, theme, group);
+      const drawn = this._drawn.get(line.key) ?? this._add(line, style, theme);
       const stamp = `${line.version}|${style.smoothing}|${origin}`;
       if (drawn.stamp !== stamp) {
         drawn.stamp = stamp;
         const x = origin === 0 ? line.x : line.x.map(time => time - origin);
         drawn.line = { ...line, x };
-        drawn.y = smooth(line.y, style.smoothing);
+        // Validation is a mean over a whole set already, and has few points: smoothing would only delay it.
+        drawn.y = line.validation ? line.y : smooth(line.y, style.smoothing);
         drawn.source.data = { x, y: drawable(drawn.y, this.log) };
+        drawn.few.data = x.length <= FEW ? drawn.source.data : empty();
         if (drawn.raw) {
-          drawn.raw.data =
-            style.smoothing > 0
-              ? { x, y: drawable(line.y, this.log) }
-              : { x: new Float64Array(), y: new Float64Array() };
+          drawn.raw.data = style.smoothing > 0 ? { x, y: drawable(line.y, this.log) } : empty();
         }
       }
     }
-    this._legend.classList.toggle('jp-mod-single', single);
+    this._legend.classList.toggle('jp-mod-single', this._keys.size === 1);
+    this._legend.classList.toggle('jp-mod-plain', this._drawn.size === 1);
     if (this.follow) {
       this._fit();
     }
@@ -156,22 +162,23 @@ export class MetricFigure {
     for (const grid of [...this.figure.xgrids, ...this.figure.ygrids]) {
       grid.setv({ grid_line_color: theme.faint, grid_line_alpha: 0.6 });
     }
-    for (const { line, renderers } of this._drawn.values()) {
+    for (const { line, renderers, dots } of this._drawn.values()) {
       if (line.task === '') {
-        renderers.forEach(renderer => setColour(renderer, theme.text));
+        renderers.forEach(({ glyph }) => glyph.setv({ line_color: theme.text }));
+        dots.glyph.setv({ line_color: theme.text, fill_color: theme.text });
       }
     }
   }
 
-  private _add(line: PlotLine, style: LineStyle, theme: PlotTheme, group: PlotGroup): Drawn {
+  private _add(line: PlotLine, style: LineStyle, theme: PlotTheme): Drawn {
     const colour = style.colours.get(line.task) ?? theme.text;
-    const empty = () => ({ x: new Float64Array(), y: new Float64Array() });
     const source = new this._bokeh.ColumnDataSource({ data: empty() });
     const raw = line.validation ? null : new this._bokeh.ColumnDataSource({ data: empty() });
+    const few = new this._bokeh.ColumnDataSource({ data: empty() });
+    const at = { x: { field: 'x' }, y: { field: 'y' } };
     const draw = (data: Source, alpha: number, width: number) =>
       this.figure.line({
-        x: { field: 'x' },
-        y: { field: 'y' },
+        ...at,
         source: data,
         line_color: colour,
         line_alpha: alpha,
@@ -180,28 +187,29 @@ export class MetricFigure {
         line_join: 'round'
       });
     const renderers = raw ? [draw(raw, 0.25, 1), draw(source, 1, 1.5)] : [draw(source, 1, 1.5)];
-    const value = this._addLegend(line, colour, group);
-    const drawn = { source, raw, renderers, line, y: line.y, stamp: '', value };
+    const dots = this.figure.scatter({ ...at, source: few, size: 4, line_color: colour, fill_color: colour });
+    const value = this._addKey(line, colour);
+    const drawn = { source, raw, few, renderers, dots, line, y: line.y, stamp: '', value };
     this._drawn.set(line.key, drawn);
     return drawn;
   }
 
-  private _addLegend(line: PlotLine, colour: string, group: PlotGroup): HTMLElement {
-    const item = document.createElement('span');
-    item.className = 'jp-dtf-plot-key';
-    const swatch = document.createElement('span');
-    swatch.className = `jp-dtf-plot-swatch${line.validation ? ' jp-mod-dashed' : ''}`;
-    swatch.style.color = line.task === '' ? 'var(--jp-ui-font-color1)' : colour;
-    const hasBoth = group.lines.some(other => other.validation) || line.validation;
-    const phase = line.validation ? this._words.validation : this._words.train;
-    const who = line.task === '' ? this._words.mean : line.task;
-    const name = document.createElement('span');
-    name.className = 'jp-dtf-plot-name';
-    name.textContent = hasBoth ? `${who} ${phase}` : who;
-    const value = document.createElement('span');
-    value.className = 'jp-dtf-plot-value';
-    item.append(swatch, name, value);
-    this._legend.append(item);
+  /** Say in the legend what the line is; returns where its value goes. A task has one entry for both its lines. */
+  private _addKey(line: PlotLine, colour: string): HTMLElement {
+    let entry = this._keys.get(line.task);
+    if (!entry) {
+      entry = span('jp-dtf-plot-key');
+      entry.append(span('jp-dtf-plot-name', line.task === '' ? this._words.mean : line.task));
+      entry.style.color = line.task === '' ? 'var(--jp-ui-font-color1)' : colour;
+      this._keys.set(line.task, entry);
+      this._legend.append(entry);
+    }
+    const value = span('jp-dtf-plot-value');
+    entry.append(
+      span(`jp-dtf-plot-swatch${line.validation ? ' jp-mod-dashed' : ''}`),
+      span('jp-dtf-plot-phase', line.validation ? this._words.validation : this._words.train),
+      value
+    );
     return value;
   }
 
@@ -211,7 +219,7 @@ export class MetricFigure {
       this.log
     );
     if (limits) {
-      const [start, end] = padded(limits, this.log);
+      const [start, end] = padded(limits, this.log, this._unit === 'bytes' || this._unit === 'cores');
       if (start !== this._y.start || end !== this._y.end) {
         this._y.setv({ start, end });
       }
@@ -219,13 +227,15 @@ export class MetricFigure {
   }
 
   private _format(axis: XAxis): void {
-    const formatter = (format: (tick: number) => string) => {
+    const formatter = (format: (ticks: number[]) => string[]) => {
       const made = new this._bokeh.BasicTickFormatter();
-      made.doFormat = ticks => ticks.map(format);
+      made.doFormat = format;
       return made;
     };
     const [xAxis, yAxis] = [this.figure.xaxes[0]!, this.figure.yaxes[0]!];
-    xAxis.setv({ formatter: formatter(axis === 'time' ? formatDuration : formatNumber) });
+    xAxis.setv({
+      formatter: formatter(axis === 'time' ? ticks => ticks.map(formatDuration) : ticks => formatTicks(ticks, 'number'))
+    });
     if (axis === 'time') {
       const ticker = new this._bokeh.AdaptiveTicker({
         base: 60,
@@ -236,12 +246,14 @@ export class MetricFigure {
       xAxis.setv({ ticker });
       this.figure.xgrids[0]?.setv({ ticker });
     }
-    yAxis.setv({ formatter: formatter(tick => formatValue(tick, this._unit)) });
+    yAxis.ticker.setv({ desired_num_ticks: 5 });
+    yAxis.setv({ formatter: formatter(ticks => formatTicks(ticks, this._unit)) });
     if (this._unit === 'bytes' && !this.log) {
       const ticker = new this._bokeh.AdaptiveTicker({
         base: 1024,
         mantissas: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
-        num_minor_ticks: 0
+        num_minor_ticks: 0,
+        desired_num_ticks: 5
       });
       yAxis.setv({ ticker });
       this.figure.ygrids[0]?.setv({ ticker });
@@ -251,10 +263,18 @@ export class MetricFigure {
   private readonly _y: Range;
   private readonly _legend = document.createElement('div');
   private readonly _drawn = new Map<string, Drawn>();
+  private readonly _keys = new Map<string, HTMLElement>();
 }
 
-function setColour(renderer: Model, colour: string): void {
-  (renderer as unknown as { glyph: Model }).glyph.setv({ line_color: colour });
+function empty(): { x: Float64Array; y: Float64Array } {
+  return { x: new Float64Array(), y: new Float64Array() };
+}
+
+function span(className: string, text = ''): HTMLElement {
+  const element = document.createElement('span');
+  element.className = className;
+  element.textContent = text;
+  return element;
 }
 
 /** A logarithmic axis has no place for zero and below: a gap. */

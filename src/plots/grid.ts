@@ -122,6 +122,9 @@ export class PlotGrid implements IDisposable {
     const { tasks, machines, filter, smoothing, log } = this._options;
     const lines = this._run.lines().filter(line => MACHINE_METRICS.has(line.metric) === machines);
     const groups = groupLines(lines, tasks).filter(group => matches(group.metric, filter));
+    if (groups.some(group => this._figures.get(group.metric)?.lacks(group))) {
+      this._clear(); // a mean took the place of one task's line
+    }
     this._arrange(groups.map(group => group.metric));
     const origin = this._xAxis === 'time' ? this._run.origin : 0;
     const colours = taskColours(this._run.info.tasks.map(task => task.task));
@@ -142,7 +145,8 @@ export class PlotGrid implements IDisposable {
       unit,
       title,
       this._x,
-      this._xAxis,
+      // The step of a machine's metrics is the second of the task's life.
+      this._options.machines ? 'time' : this._xAxis,
       this._words
     );
     figure.setTheme(this._theme);

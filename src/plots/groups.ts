@@ -1,8 +1,7 @@
 import { metricTitle, Unit, unitOf } from '../model/format';
 import type { Line } from '../model/series';
-import { mean } from './lines';
 
-/** A line of each task, or one line of their mean. */
+/** A line of each task, or one line of their mean, which the server makes where several tasks report a metric. */
 export type TaskMode = 'each' | 'mean';
 
 /** One line of one plot. `task` is empty for a mean over tasks. */
@@ -62,12 +61,15 @@ export function groupLines(lines: readonly Line[], mode: TaskMode): PlotGroup[] 
 }
 
 function plotLines(lines: Line[], mode: TaskMode, validation: boolean): PlotLine[] {
-  const suffix = validation ? '|val' : '';
-  if (mode === 'mean' && lines.length > 1) {
-    const version = lines.reduce((sum, line) => sum + line.version, 0);
-    return [{ key: `mean${suffix}`, task: '', validation, version, ...mean(lines) }];
-  }
-  return lines.map(({ task, x, y, version }) => ({ key: `${task}${suffix}`, task, validation, x, y, version }));
+  const wanted = lines.filter(line => (line.task === '') === (mode === 'mean'));
+  return (wanted.length > 0 ? wanted : lines).map(({ task, x, y, version }) => ({
+    key: `${task}${validation ? '|val' : ''}`,
+    task,
+    validation,
+    x,
+    y,
+    version
+  }));
 }
 
 /** Whether a metric's name or title has the words of the filter. */

@@ -1,9 +1,4 @@
-/** What is done to lines before they are drawn: smoothing, means over tasks, limits. Pure. */
-
-export interface XY {
-  x: Float64Array;
-  y: Float64Array;
-}
+/** What is done to lines before they are drawn: smoothing, limits. Pure. */
 
 /**
  * Exponential moving average of `y` with the given weight of the past (0 to below 1), without the bias of its start.
@@ -29,45 +24,6 @@ export function smooth(y: Float64Array, weight: number): Float64Array {
   return result;
 }
 
-/**
- * The mean of several lines at the points of all of them, each line interpolated between its own. Where a line has not
- * begun or has ended it does not count. The x of every line ascend.
- */
-export function mean(lines: readonly XY[]): XY {
-  if (lines.length === 1) {
-    return lines[0]!;
-  }
-  const x = Float64Array.from(new Set(lines.flatMap(line => Array.from(line.x)))).sort();
-  const sum = new Float64Array(x.length);
-  const count = new Float64Array(x.length);
-  for (const line of lines) {
-    let j = 0;
-    for (let i = 0; i < x.length; i++) {
-      const value = x[i]!;
-      while (j + 1 < line.x.length && line.x[j + 1]! <= value) {
-        j++;
-      }
-      const at = line.x[j];
-      if (at === undefined || value < at) {
-        continue;
-      }
-      const next = line.x[j + 1];
-      let y = line.y[j]!;
-      if (value > at) {
-        if (next === undefined) {
-          continue;
-        }
-        y += ((line.y[j + 1]! - y) * (value - at)) / (next - at);
-      }
-      if (Number.isFinite(y)) {
-        sum[i]! += y;
-        count[i]! += 1;
-      }
-    }
-  }
-  return { x, y: sum.map((total, i) => (count[i]! > 0 ? total / count[i]! : NaN)) };
-}
-
 /** Smallest and largest finite value, of positive ones only if `positive`; null if there is none. */
 export function extent(arrays: readonly Float64Array[], positive = false): [number, number] | null {
   let low = Infinity;
@@ -83,15 +39,16 @@ export function extent(arrays: readonly Float64Array[], positive = false): [numb
   return low <= high ? [low, high] : null;
 }
 
-/** The limits of a y axis around data: a little air, and never of no height. */
-export function padded([low, high]: [number, number], log: boolean): [number, number] {
+/** The limits of a y axis around data: a little air, never of no height, and from zero if `zero`. */
+export function padded([low, high]: [number, number], log: boolean, zero = false): [number, number] {
   if (log) {
     const factor = Math.max(1.1, (high / low) ** 0.05);
     return [low / factor, high * factor];
   }
-  const span = high - low || Math.abs(high) * 0.1 || 1;
-  const start = low - 0.06 * span;
-  return [low >= 0 && start < 0 ? 0 : start, high + 0.06 * span];
+  const least = zero ? Math.min(low, 0) : low;
+  const span = high - least || Math.abs(high) * 0.1 || 1;
+  const start = least - 0.06 * span;
+  return [least >= 0 && start < 0 ? 0 : start, high + 0.06 * span];
 }
 
 /** The index of the last x at or before `at`, -1 if there is none. */

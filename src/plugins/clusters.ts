@@ -139,7 +139,7 @@ export const clusters: JupyterFrontEndPlugin<void> = {
     commands.addCommand(CommandIDs.copyClusterName, {
       label: trans.__('Copy Name'),
       describedBy: byName,
-      execute: args => Clipboard.copyToSystem(String(args['name'] ?? ''))
+      execute: args => Clipboard.copyToSystem(args['name'] as string)
     });
     commands.addCommand(CommandIDs.copyClusterSpec, {
       label: trans.__('Copy ClusterSpec'),

@@ -87,6 +87,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
             menu
           });
           widget = new MainAreaWidget({ content });
+          widget.toolbar.hide(); // the dashboard has its own
           widget.id = `jupyter-dtf-run-${run}`;
           widget.title.icon = runIcon;
           const { title } = widget;
@@ -126,7 +127,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
     commands.addCommand(CommandIDs.copyRunId, {
       label: trans.__('Copy Run Id'),
       describedBy: byId,
-      execute: args => Clipboard.copyToSystem(String(args['run'] ?? ''))
+      execute: args => Clipboard.copyToSystem(args['run'] as string)
     });
     commands.addCommand(CommandIDs.forgetRun, {
       label: trans.__('Forget Run…'),

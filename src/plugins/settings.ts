@@ -1,7 +1,6 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-import type { PreferenceValues } from '../model/preferences';
 import { IDtf } from '../tokens';
 
 /** What the person set, from the settings editor to the views. */
@@ -13,7 +12,7 @@ export const settings: JupyterFrontEndPlugin<void> = {
   activate: async (_app: JupyterFrontEnd, dtf: IDtf, registry: ISettingRegistry): Promise<void> => {
     try {
       const loaded = await registry.load(settings.id);
-      const apply = () => dtf.preferences.set(loaded.composite as Partial<PreferenceValues>);
+      const apply = () => dtf.preferences.set(loaded.composite);
       loaded.changed.connect(apply);
       apply();
     } catch (reason) {

@@ -31,7 +31,7 @@ export function optionText(field: FieldInfo, value: unknown): string {
   if (field.type === 'bytes') {
     return typeof value === 'number' && value > 0 ? String(Number((value / GIB).toFixed(2))) : '';
   }
-  return typeof value === 'object' ? JSON.stringify(value) : String(value as string | number | boolean);
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 /** One option of a kind of cluster, shown as its type asks for. */

@@ -1,0 +1,95 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { backoff, EventSocket } from '../../../src/api/socket';
+import { FakeSocket, fakeSettings } from '../fixtures';
+
+describe('backoff', () => {
+  it('doubles up to a limit, with jitter over the upper half', () => {
+    expect([0, 1, 2, 20].map(attempt => backoff(attempt, () => 1))).toEqual([500, 1000, 2000, 30_000]);
+    expect(backoff(1, () => 0)).toBe(500);
+  });
+});
+
+describe('EventSocket', () => {
+  let socket: EventSocket;
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    FakeSocket.all.length = 0;
+    socket = new EventSocket(fakeSettings().settings);
+  });
+
+  afterEach(() => {
+    socket.dispose();
+    vi.useRealTimers();
+  });
+
+  const events = (run: string, next_seq: number) => ({ type: 'events' as const, run, events: [], next_seq });
+
+  it('opens with the token, as JupyterLab does', () => {
+    socket.connect();
+    expect(socket.state).toBe('connecting');
+    expect(FakeSocket.last.url).toBe('ws://server/base/jupyter-dtf/api/events?token=secret');
+    FakeSocket.last.open();
+    expect(socket.state).toBe('open');
+  });
+
+  it('subscribes once it is open, and again from where it stopped after a loss', () => {
+    socket.subscribe('r', { next: 0, width: 600, x: 'step' });
+    socket.connect();
+    expect(FakeSocket.last.sent).toEqual([]);
+    FakeSocket.last.open();
+    expect(FakeSocket.last.sent).toEqual([{ type: 'subscribe', run: 'r', after: -1, width: 600, x: 'step' }]);
+
+    FakeSocket.last.receive(events('r', 17));
+    FakeSocket.last.lose();
+    expect(socket.state).toBe('waiting');
+    vi.advanceTimersByTime(500);
+    expect(FakeSocket.all).toHaveLength(2);
+    FakeSocket.last.open();
+    expect(FakeSocket.last.sent).toEqual([{ type: 'subscribe', run: 'r', after: 16, width: 600, x: 'step' }]);
+  });
+
+  it('waits longer after each failure, and briefly again after a message', () => {
+    vi.spyOn(Math, 'random').mockReturnValue(1);
+    socket.connect();
+    FakeSocket.last.lose();
+    vi.advanceTimersByTime(500);
+    FakeSocket.last.open(); // accepted, and dropped at once
+    FakeSocket.last.lose();
+    vi.advanceTimersByTime(999);
+    expect(FakeSocket.all).toHaveLength(2);
+    vi.advanceTimersByTime(1);
+    expect(FakeSocket.all).toHaveLength(3);
+    FakeSocket.last.open();
+    FakeSocket.last.receive({ type: 'clusters', clusters: [] });
+    FakeSocket.last.lose();
+    vi.advanceTimersByTime(500);
+    expect(FakeSocket.all).toHaveLength(4);
+  });
+
+  it('passes on nothing of a run that nobody asks for any more', () => {
+    const heard: string[] = [];
+    socket.message.connect((_, message) => heard.push(message.type));
+    socket.connect();
+    FakeSocket.last.open();
+    socket.subscribe('r', { next: 0, width: 600, x: 'step' });
+    socket.unsubscribe('r');
+    FakeSocket.last.receive(events('r', 3));
+    FakeSocket.last.receive({ type: 'series', run: 'r', frames: [] });
+    FakeSocket.last.receive({ type: 'runs', runs: [], all: true, removed: [] });
+    expect(heard).toEqual(['runs']);
+    expect(FakeSocket.last.sent[1]).toEqual({ type: 'unsubscribe', run: 'r' });
+  });
+
+  it('stays closed once disposed', () => {
+    socket.connect();
+    const last = FakeSocket.last;
+    last.lose();
+    socket.dispose();
+    vi.advanceTimersByTime(60_000);
+    expect(FakeSocket.all).toHaveLength(1);
+    expect(last.closed).toBe(true);
+    expect(socket.state).toBe('closed');
+  });
+});

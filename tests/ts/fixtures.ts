@@ -1,0 +1,175 @@
+import { ServerConnection } from '@jupyterlab/services';
+
+import type { ClusterInfo, ClientMessage, KindInfo, RunInfo, ServerMessage, TaskInfo } from '../../src/api/schema';
+
+export function taskInfo(task: string, change: Partial<TaskInfo> = {}): TaskInfo {
+  return {
+    task,
+    state: 'running',
+    host: '0',
+    pid: 100,
+    exit_code: null,
+    signal: '',
+    message: '',
+    traceback: '',
+    ...change
+  };
+}
+
+export function runInfo(id: string, change: Partial<RunInfo> = {}): RunInfo {
+  return {
+    id,
+    name: `name-${id}`,
+    cluster: 'digits',
+    state: 'running',
+    message: '',
+    kind: 'fit',
+    strategy: 'allreduce',
+    jobs: { worker: 2 },
+    created: 1000,
+    started: 1001,
+    ended: null,
+    tasks: [taskInfo('worker:0'), taskInfo('worker:1')],
+    progress: { done: 58, total: 100, unit: 'step', epoch: 3, epochs: 5 },
+    latest: { loss: 0.031, accuracy: 0.98 },
+    sparkline: [3, 2, 1],
+    parameters: { batch_size: 64, optimizer: 'Adam' },
+    run_dir: '',
+    next_seq: 0,
+    ...change
+  };
+}
+
+export function clusterInfo(name: string, change: Partial<ClusterInfo> = {}): ClusterInfo {
+  return {
+    name,
+    kind: 'local',
+    state: 'running',
+    message: '',
+    jobs: { worker: 2 },
+    hosts: [
+      {
+        name: '0',
+        address: 'tls://host:1',
+        machine: 'node-a',
+        threads: 4,
+        memory_bytes: 4 * 2 ** 30,
+        cpu: 2,
+        memory_used_bytes: 1.2 * 2 ** 30,
+        gpus: [],
+        warm: true
+      }
+    ],
+    created: 1000,
+    active_runs: 0,
+    dashboard_url: '',
+    notes: [],
+    ...change
+  };
+}
+
+export const KINDS: KindInfo[] = [
+  {
+    kind: 'local',
+    title: 'This machine',
+    available: true,
+    lacks: '',
+    fields: [
+      {
+        name: 'threads_per_host',
+        title: 'Threads',
+        type: 'integer',
+        default: 0,
+        help: 'Divided among the tasks.',
+        minimum: 0,
+        maximum: 64,
+        choices: []
+      },
+      {
+        name: 'memory_bytes',
+        title: 'Memory',
+        type: 'bytes',
+        default: 0,
+        help: '',
+        minimum: 0,
+        maximum: null,
+        choices: []
+      }
+    ]
+  },
+  { kind: 'slurm', title: 'Slurm', available: false, lacks: 'dask-jobqueue', fields: [] }
+];
+
+/** A WebSocket that does what the test says. The newest is `FakeSocket.last`. */
+export class FakeSocket {
+  static readonly all: FakeSocket[] = [];
+
+  static get last(): FakeSocket {
+    return FakeSocket.all[FakeSocket.all.length - 1]!;
+  }
+
+  constructor(readonly url: string) {
+    FakeSocket.all.push(this);
+  }
+
+  onopen: (() => void) | null = null;
+  onclose: (() => void) | null = null;
+  onmessage: ((event: { data: string }) => void) | null = null;
+  closed = false;
+  readonly sent: ClientMessage[] = [];
+
+  send(data: string): void {
+    this.sent.push(JSON.parse(data) as ClientMessage);
+  }
+
+  close(): void {
+    this.closed = true;
+  }
+
+  open(): void {
+    this.onopen?.();
+  }
+
+  lose(): void {
+    this.onclose?.();
+  }
+
+  receive(message: ServerMessage): void {
+    this.onmessage?.({ data: JSON.stringify(message) });
+  }
+}
+
+/** A request as the fake server saw it. */
+export interface Seen {
+  method: string;
+  path: string;
+  body: unknown;
+}
+
+/** Settings of a server that answers with what `answer` returns: a body, or a Response. */
+export function fakeSettings(answer: (seen: Seen) => unknown = () => ({})): {
+  settings: ServerConnection.ISettings;
+  seen: Seen[];
+} {
+  const seen: Seen[] = [];
+  const settings = ServerConnection.makeSettings({
+    baseUrl: 'http://server/base/',
+    wsUrl: 'ws://server/base/',
+    token: 'secret',
+    appendToken: true,
+    WebSocket: FakeSocket as unknown as typeof WebSocket,
+    fetch: async (input: RequestInfo | URL) => {
+      const request = input as Request;
+      const text = await request.text();
+      const one: Seen = {
+        method: request.method,
+        path: new URL(request.url).pathname,
+        body: text === '' ? undefined : JSON.parse(text)
+      };
+      seen.push(one);
+      const body = answer(one);
+      return body instanceof Response ? body : new Response(JSON.stringify(body), { status: 200 });
+    }
+  });
+  return { settings, seen };
+}

@@ -1,0 +1,58 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { RestApi } from '../../../src/api/rest';
+import type { RunInfo } from '../../../src/api/schema';
+import { EventSocket } from '../../../src/api/socket';
+import { RunsModel } from '../../../src/model/runs';
+import { FakeSocket, fakeSettings, runInfo } from '../fixtures';
+
+describe('RunsModel', () => {
+  let socket: EventSocket;
+  let runs: RunsModel;
+
+  beforeEach(() => {
+    const { settings } = fakeSettings();
+    socket = new EventSocket(settings);
+    runs = new RunsModel(new RestApi(settings), socket);
+    socket.connect();
+    FakeSocket.last.open();
+  });
+
+  afterEach(() => socket.dispose());
+
+  const tell = (infos: RunInfo[], all = false, removed: string[] = []) =>
+    FakeSocket.last.receive({ type: 'runs', runs: infos, all, removed });
+
+  it('lists runs newest first and keeps one model of each', () => {
+    expect(runs.isReady).toBe(false);
+    tell([runInfo('a', { created: 1 }), runInfo('b', { created: 2 })], true);
+    expect(runs.isReady).toBe(true);
+    expect(runs.runs.map(run => run.id)).toEqual(['b', 'a']);
+    const model = runs.model('a')!;
+    tell([runInfo('a', { created: 1, state: 'failed' })]);
+    expect(runs.model('a')).toBe(model);
+    expect(model.info.state).toBe('failed');
+    tell([], false, ['a']);
+    expect(runs.model('a')).toBeUndefined();
+  });
+
+  it('says which runs are new, but not of those that were there', () => {
+    const started: string[] = [];
+    runs.started.connect((_, info) => started.push(info.id));
+    tell([runInfo('a')], true);
+    tell([runInfo('a'), runInfo('b')]);
+    tell([runInfo('a'), runInfo('b'), runInfo('c')], true); // after a reconnect
+    expect(started).toEqual(['b', 'c']);
+  });
+
+  it('hands events and series to the run they are of', () => {
+    tell([runInfo('a'), runInfo('b')], true);
+    const [a, b] = [runs.model('a')!, runs.model('b')!];
+    a.acquire();
+    b.acquire();
+    const frame = { metric: 'loss', task: 'w', start: 0, x: [1], y: [1] };
+    FakeSocket.last.receive({ type: 'series', run: 'a', frames: [frame] });
+    expect(a.lines()).toHaveLength(1);
+    expect(b.lines()).toHaveLength(0);
+  });
+});

@@ -1,0 +1,44 @@
+import { describe, expect, it } from 'vitest';
+
+import { SeriesStore } from '../../../src/model/series';
+
+const frame = (start: number, x: number[], y: (number | null)[] = x) => ({ metric: 'loss', task: 'w', start, x, y });
+
+describe('SeriesStore', () => {
+  it('keeps the first points of a line and appends the rest', () => {
+    const store = new SeriesStore();
+    expect(store.apply(frame(0, [1, 2, 3]))).toBe(true);
+    expect(store.apply(frame(2, [4, 5, 6]))).toBe(true);
+    expect([...store.lines()[0]!.x]).toEqual([1, 2, 4, 5, 6]);
+  });
+
+  it('refuses a frame that does not follow', () => {
+    const store = new SeriesStore();
+    expect(store.apply(frame(1, [1]))).toBe(false);
+    store.apply(frame(0, [1]));
+    expect(store.apply(frame(2, [1]))).toBe(false);
+  });
+
+  it('takes null as a gap', () => {
+    const store = new SeriesStore();
+    store.apply(frame(0, [1, 2], [null, 2]));
+    expect([...store.lines()[0]!.y]).toEqual([NaN, 2]);
+  });
+
+  it('never changes what it handed out', () => {
+    const store = new SeriesStore();
+    store.apply(frame(0, [1, 2, 3]));
+    const [before] = store.lines();
+    store.apply(frame(1, [9]));
+    store.apply(
+      frame(
+        2,
+        Array.from({ length: 500 }, (_, i) => i)
+      )
+    );
+    expect([...before!.x]).toEqual([1, 2, 3]);
+    const [after] = store.lines();
+    expect(after!.x).toHaveLength(502);
+    expect(after!.version).toBeGreaterThan(before!.version);
+  });
+});

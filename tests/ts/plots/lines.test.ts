@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+
+import { extent, indexAt, padded, smooth } from '../../../src/plots/lines';
+
+const floats = (...values: number[]) => new Float64Array(values);
+
+describe('smooth', () => {
+  it('is the line itself without weight', () => {
+    const y = floats(1, 2);
+    expect(smooth(y, 0)).toBe(y);
+  });
+
+  it('has no bias at its start', () => {
+    const [first, second] = smooth(floats(4, 4), 0.9);
+    expect(first).toBeCloseTo(4);
+    expect(second).toBeCloseTo(4);
+    // (0.5 * 0.5 * 0 + 0.5 * 3) / 0.75
+    expect(smooth(floats(0, 3), 0.5)[1]).toBeCloseTo(2);
+  });
+
+  it('leaves gaps where they are', () => {
+    const y = smooth(floats(1, NaN, 1), 0.5);
+    expect(y[1]).toBeNaN();
+    expect(y[2]).toBeCloseTo(1);
+  });
+});
+
+describe('limits', () => {
+  it('are those of what can be drawn', () => {
+    expect(extent([floats(1, NaN, Infinity), floats(-3)])).toEqual([-3, 1]);
+    expect(extent([floats(-1, 0, 2)], true)).toEqual([2, 2]);
+    expect(extent([floats(NaN)])).toBeNull();
+  });
+
+  it('have air, do not fall below zero without need and are never of no height', () => {
+    expect(padded([0, 1], false)).toEqual([0, 1.06]);
+    const [low, high] = padded([5, 5], false);
+    expect(high - low).toBeGreaterThan(0);
+    expect(padded([5, 6], false, true)[0]).toBe(0);
+    const [logLow, logHigh] = padded([1, 1], true);
+    expect(logLow).toBeGreaterThan(0);
+    expect(logHigh).toBeGreaterThan(logLow);
+  });
+});
+
+describe('indexAt', () => {
+  it.each([
+    [0, -1],
+    [1, 0],
+    [1.5, 0],
+    [9, 2]
+  ])('of %d', (at, index) => expect(indexAt(floats(1, 2, 3), at)).toBe(index));
+});

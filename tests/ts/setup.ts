@@ -1,0 +1,37 @@
+import { cleanup } from '@testing-library/react';
+import { afterEach, beforeEach, expect, vi } from 'vitest';
+
+// What JupyterLab's packages expect of a browser and jsdom has not.
+class Observer {
+  observe(): void {}
+  unobserve(): void {}
+  disconnect(): void {}
+}
+Object.assign(globalThis, {
+  ResizeObserver: Observer,
+  IntersectionObserver: Observer,
+  DragEvent: class DragEvent extends MouseEvent {},
+  requestIdleCallback: (callback: () => void) => setTimeout(callback, 0),
+  cancelIdleCallback: (id: number) => clearTimeout(id)
+});
+window.matchMedia = ((query: string) => ({
+  matches: false,
+  media: query,
+  addEventListener: () => undefined,
+  removeEventListener: () => undefined
+})) as unknown as typeof window.matchMedia;
+
+// Warnings are errors, React's among them.
+let complaints: string[] = [];
+beforeEach(() => {
+  complaints = [];
+  for (const level of ['error', 'warn'] as const) {
+    vi.spyOn(console, level).mockImplementation((...args: unknown[]) => {
+      complaints.push(args.map(String).join(' '));
+    });
+  }
+});
+afterEach(() => {
+  cleanup();
+  expect(complaints).toEqual([]);
+});
