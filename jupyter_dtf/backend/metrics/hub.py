@@ -84,17 +84,21 @@ class Hub:
         self._tell(run_id)
 
     def mark_lost(self, run_id: str, message: str) -> None:
-        """A run whose cluster went away: it becomes LOST, here and in the store. One that has ended stays as it is.
+        """A run whose cluster went away: it becomes LOST, here and in the store, unless the store knows its end.
 
         Raises NotFound.
         """
-        if self.info(run_id).state.is_final:
-            return
         record = self.record(run_id)
         if self.store is not None:
-            with contextlib.suppress(NotFound):  # the cluster ended before it wrote anything
-                self.store.mark_lost(run_id, message)
-                summarize(self.store, run_id)
+            for seq, data in self.store.events(run_id, record.next_seq - 1):  # what the link did not bring any more
+                event = decode_event(data)
+                with self._lock:
+                    if seq == record.next_seq:
+                        record.apply(seq, event)
+            if not record.info.state.is_final:
+                with contextlib.suppress(NotFound):  # the cluster ended before it wrote anything
+                    self.store.mark_lost(run_id, message)
+                    summarize(self.store, run_id)
         with self._lock:
             if not record.info.state.is_final:
                 record.apply(record.next_seq, RunChanged(time=time.time(), state=RunState.LOST, message=message))

@@ -194,6 +194,17 @@ def test_a_run_whose_cluster_is_gone_becomes_lost(store: Store, stored: bool) ->
         assert store.run("r1").sparkline == [3.0, 2.0, 1.0]
 
 
+def test_a_run_that_ended_unseen_is_not_lost(store: Store) -> None:
+    hub = Hub(store)
+    hub.add_run(run_info())
+    feed(hub, until=5)
+    rows = encoded(short_run(RunState.STOPPED))
+    store.write([run_info(state=RunState.STOPPED, next_seq=len(rows))], [("r1", seq, data) for seq, data in rows])
+    hub.mark_lost("r1", "The cluster was closed")
+    assert hub.info("r1").state is store.run("r1").state is RunState.STOPPED
+    assert hub.next_seq("r1") == store.next_seq("r1") == len(rows)
+
+
 def test_idle_records_are_dropped_when_the_store_has_them(store: Store) -> None:
     hub = Hub(store)
     for i in range(2 * MAX_IDLE_RECORDS):
