@@ -136,8 +136,7 @@ export class RunModel {
   applyEvents(message: EventsMessage): void {
     const logged: Logged[] = [];
     let told = false;
-    for (const raw of message.events) {
-      const event = raw;
+    for (const event of message.events) {
       if (event.seq < this._next) {
         continue; // sent again after a reconnect
       }

@@ -1,11 +1,20 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IThemeManager } from '@jupyterlab/apputils';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { Menu } from '@lumino/widgets';
 
 import { CommandIDs, IDtf } from '../tokens';
-import { CLUSTER_MIME, ClusterOutput, OutputOptions, RUN_MIME, RunOutput } from '../widgets/outputs';
+import {
+  CLUSTER_MIME,
+  ClusterOutput,
+  OutputOptions,
+  RUN_CARD_MIME,
+  RUN_MIME,
+  RunCardOutput,
+  RunOutput
+} from '../widgets/outputs';
 
 // Before every type that stands beside it in an output: they are for viewers without this extension.
 const RANK = 0;
@@ -43,13 +52,13 @@ export const outputs: JupyterFrontEndPlugin<void> = {
       scaleCluster: name => run(CommandIDs.scaleCluster, { name }),
       stopCluster: name => run(CommandIDs.stopCluster, { name })
     };
-    rendermime.addFactory(
-      { safe: true, mimeTypes: [RUN_MIME], defaultRank: RANK, createRenderer: () => new RunOutput(options) },
-      RANK
-    );
-    rendermime.addFactory(
-      { safe: true, mimeTypes: [CLUSTER_MIME], defaultRank: RANK, createRenderer: () => new ClusterOutput(options) },
-      RANK
-    );
+    const makers: [string, () => IRenderMime.IRenderer][] = [
+      [RUN_MIME, () => new RunOutput(options)],
+      [RUN_CARD_MIME, () => new RunCardOutput(options)],
+      [CLUSTER_MIME, () => new ClusterOutput(options)]
+    ];
+    for (const [mime, createRenderer] of makers) {
+      rendermime.addFactory({ safe: true, mimeTypes: [mime], defaultRank: RANK, createRenderer }, RANK);
+    }
   }
 };

@@ -140,7 +140,7 @@ class Example implements IExample {
     const { contents } = this._app.serviceManager;
     // Its folder is listed first: asking for a file that is not there is an error in the server's log.
     const names = async (path: string) => {
-      const folder = await contents.get(path, { type: 'directory' });
+      const folder = await contents.get(path, { type: 'directory', content: true });
       return (folder.content as { name: string }[]).map(item => item.name);
     };
     const [folder, file] = EXAMPLE.split('/') as [string, string];

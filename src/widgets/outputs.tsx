@@ -9,6 +9,7 @@ import { useSignals } from '../views/hooks';
 import { DashboardOptions, RunDashboard } from './dashboard';
 
 export const RUN_MIME = 'application/vnd.jupyter-dtf.run+json';
+export const RUN_CARD_MIME = 'application/vnd.jupyter-dtf.run-card+json';
 export const CLUSTER_MIME = 'application/vnd.jupyter-dtf.cluster+json';
 
 /** What outputs need: all that a dashboard does, and what their buttons do. */
@@ -19,8 +20,8 @@ export interface OutputOptions extends Omit<DashboardOptions, 'run'> {
 }
 
 /**
- * `{"run": id}` is the run's live plots with its header; with `"view": "card"` a card. When the server does not know the
- * run any more, the picture that the notebook keeps beside it.
+ * `{"run": id}` is the run's live plots with its header. When the server does not know the run any more, it is the still
+ * picture that the notebook keeps beside it.
  */
 export class RunOutput extends Widget implements IRenderMime.IRenderer {
   constructor(private readonly _options: OutputOptions) {
@@ -30,17 +31,12 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
   }
 
   renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    const { run, view } = model.data[RUN_MIME] as { run: string; view?: string };
+    const { run } = model.data[RUN_MIME] as { run: string };
     const { dtf } = this._options;
-    this._picture = model.data['image/png'] as string | undefined;
+    this._picture = model.data['image/svg+xml'] as string | undefined;
     if (run !== this._run) {
       this._run = run;
-      this._show(
-        view === 'card'
-          ? ReactWidget.create(<LiveRunCard run={run} options={this._options} />)
-          : new RunDashboard({ ...this._options, run }, true)
-      );
-      this.toggleClass('jp-mod-card', view === 'card');
+      this._show(new RunDashboard({ ...this._options, run }, true));
       dtf.runs.changed.connect(this._fallBack, this);
       dtf.server.changed.connect(this._fallBack, this);
     }
@@ -63,7 +59,8 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     if (picture && !this._image) {
       this._image = document.createElement('img');
       this._image.alt = this._options.trans.__('Plots of the run %1, as they were', this._run);
-      this._image.src = `data:image/png;base64,${this._picture}`;
+      // As an image, so that nothing in it runs.
+      this._image.src = `data:image/svg+xml;utf8,${encodeURIComponent(this._picture!)}`;
       this.node.append(this._image);
     } else if (!picture && this._image) {
       this._image.remove();
@@ -81,6 +78,25 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
   private _run = '';
   private _picture: string | undefined;
   private _image: HTMLImageElement | null = null;
+}
+
+/** `{"run": id}` is the run's card. */
+export class RunCardOutput extends ReactWidget implements IRenderMime.IRenderer {
+  constructor(private readonly _options: OutputOptions) {
+    super();
+  }
+
+  renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    this._run = (model.data[RUN_CARD_MIME] as { run: string }).run;
+    this.update();
+    return this.renderPromise ?? Promise.resolve();
+  }
+
+  protected override render(): React.ReactElement {
+    return <LiveRunCard run={this._run} options={this._options} />;
+  }
+
+  private _run = '';
 }
 
 /** `{"name": cluster}` is the cluster's card. */

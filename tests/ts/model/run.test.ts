@@ -5,8 +5,13 @@ import { EventSocket } from '../../../src/api/socket';
 import { RunModel } from '../../../src/model/run';
 import { FakeSocket, fakeSettings, runInfo, taskInfo } from '../fixtures';
 
-const taskEvent = (seq: number, change: object): NumberedEvent =>
-  ({ ...taskInfo('worker:1'), type: 'task', time: 1000 + seq, seq, ...change }) as NumberedEvent;
+const taskEvent = (seq: number, change: object): NumberedEvent => ({
+  ...taskInfo('worker:1'),
+  type: 'task',
+  time: 1000 + seq,
+  seq,
+  ...change
+});
 
 describe('RunModel', () => {
   let socket: EventSocket;

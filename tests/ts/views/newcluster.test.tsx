@@ -83,7 +83,7 @@ describe('NewCluster', () => {
     expect(screen.getByLabelText('Threads').getAttribute('aria-invalid')).toBe('false');
     expect(screen.getByText('More threads than cores')).toBeTruthy();
     expect(screen.getByText('More tasks than cores')).toBeTruthy();
-    expect((screen.getByRole('button', { name: 'Start' }) as HTMLButtonElement).disabled).toBe(true);
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Start' }).disabled).toBe(true);
   });
 
   it('stays with what the server says when it refuses', async () => {
@@ -97,7 +97,7 @@ describe('NewCluster', () => {
 
   it('lists kinds that are not available with what they lack', () => {
     show();
-    const option = screen.getByRole('option', { name: 'Slurm (needs dask-jobqueue)' }) as HTMLOptionElement;
+    const option = screen.getByRole<HTMLOptionElement>('option', { name: 'Slurm (needs dask-jobqueue)' });
     expect(option.disabled).toBe(true);
   });
 
@@ -139,7 +139,7 @@ describe('Scale', () => {
     fireEvent.click(screen.getByRole('button', { name: 'Scale' }));
     await vi.waitFor(() => expect(onScale).toHaveBeenLastCalledWith({ worker: 3 }));
     await vi.waitFor(() =>
-      expect((screen.getByRole('button', { name: 'Scale' }) as HTMLButtonElement).disabled).toBe(false)
+      expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Scale' }).disabled).toBe(false)
     );
   });
 });
