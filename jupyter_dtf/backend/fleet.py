@@ -310,7 +310,10 @@ class Fleet:
     async def scale(self, name: str, jobs: Mapping[str, int]) -> ClusterInfo:
         """New counts of tasks for the runs to come. Raises InvalidInput, NotFound, ClusterLost."""
         patch = ClusterPatch(jobs=dict(jobs))
-        return convert(await self._link(name).request("scale", jobs=patch.jobs), ClusterInfo)
+        info = convert(await self._link(name).request("scale", jobs=patch.jobs), ClusterInfo)
+        self._member(name).info = info  # whoever asks next sees it, though the stream may be behind
+        self._tell()
+        return info
 
     async def stop_cluster(self, name: str) -> None:
         """Close a cluster and stop its runs. A second call while it is closing ends it at once. Raises NotFound."""

@@ -12,8 +12,10 @@ from ..backend import factories
 from ..errors import InvalidInput, NotFound
 from ..schema.api import ClusterInfo, ClusterRequest
 from ..schema.base import convert
+from ..schema.cluster import check_jobs
 from ..schema.run import RunInfo
 from . import words
+from .run import headline, task_names
 
 _MOST_MESSAGE = 70
 
@@ -63,7 +65,7 @@ def parse_jobs(text: str) -> dict[str, int]:
                 f"Jobs are given once each as JOB=N, as in worker=2,ps=1. Received: {text!r}", field="jobs"
             )
         jobs[job.strip()] = int(count)
-    return jobs
+    return check_jobs(jobs)
 
 
 def parse_options(kind: str, pairs: Iterable[str]) -> dict[str, Any]:
@@ -111,7 +113,7 @@ def find_run(text: str, infos: Sequence[RunInfo]) -> RunInfo:
 
 def check_task(text: str, info: RunInfo) -> str:
     """A task of a run, ``worker:1``. Raises NotFound."""
-    names = [task.task for task in info.tasks]
+    names = task_names(info)
     if text not in names:
         raise NotFound(f"The tasks of {info.name} are {', '.join(names)}. Received: {text!r}")
     return text
@@ -144,8 +146,6 @@ def clusters_table(infos: Sequence[ClusterInfo], runs: Sequence[RunInfo]) -> str
 
 def runs_table(infos: Sequence[RunInfo]) -> str:
     """Runs as lines of text."""
-    from .run import headline
-
     if not infos:
         return "There are no runs."
     rows = [("RUN", "NAME", "STATE", "CLUSTER", "JOBS", "STARTED", "TOOK", "")]

@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from ..backend.plan import ordered_tasks
 from ..schema.events import Logged
 from . import words
-from .run import Run
+from .run import Run, task_names
 from .session import session
 from .still import PALETTE
 from .waiting import in_notebook
@@ -35,7 +34,7 @@ class Outputs:
         self._next_event = 0
         self._changed = threading.Event()
         self._done = threading.Event()
-        self._view: _View = Blocks(_tasks(run)) if in_notebook() else Stream()
+        self._view: _View = Blocks(task_names(run.info)) if in_notebook() else Stream()
         # With the caller's context variables, which tell the kernel whose cell's output this is.
         self._thread = threading.Thread(
             target=contextvars.copy_context().run, args=(self._follow,), name="dtf-outputs", daemon=True
@@ -102,11 +101,6 @@ class LogLines:
                 changed.wait()
         finally:
             unsubscribe()
-
-
-def _tasks(run: Run) -> list[str]:
-    """All tasks by rank. A run that waits for hosts has not planned them yet."""
-    return [f"{job}:{index}" for job, index in ordered_tasks(run.info.jobs)]
 
 
 class _View(Protocol):

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..backend.plan import ordered_tasks
 from ..errors import ClusterLost, NotFound, RunFailed, RunStopped
 from ..schema.events import EpochEnded, Logged
 from ..schema.run import RunInfo, RunState, TaskState
@@ -229,6 +230,11 @@ def describe(info: RunInfo) -> str:
     if info.message:
         parts.append(info.message)
     return " · ".join(parts)
+
+
+def task_names(info: RunInfo) -> list[str]:
+    """All tasks of a run by rank, ``worker:0`` first. Its ``tasks`` are empty until they have been planned."""
+    return [f"{job}:{index}" for job, index in ordered_tasks(info.jobs)]
 
 
 def headline(latest: dict[str, float], most: int = 4) -> dict[str, float]:

@@ -30,6 +30,7 @@ class Session:
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._start())
         self._loop.run_forever()
+        self._loop.close()
 
     async def _start(self) -> None:
         try:

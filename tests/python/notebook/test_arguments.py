@@ -7,10 +7,10 @@ import pytest
 from jupyter_dtf.errors import InvalidInput, NotFound
 from jupyter_dtf.notebook import arguments as reading
 from jupyter_dtf.schema.api import ClusterInfo, ClusterState, HostInfo
-from jupyter_dtf.schema.run import RunInfo, RunState, TaskInfo
+from jupyter_dtf.schema.run import RunInfo, RunState
 
 RUNS = [
-    RunInfo(id="20260102-000000-bbbbbb", name="mlp", cluster="here", tasks=[TaskInfo(task="worker:0")]),
+    RunInfo(id="20260102-000000-bbbbbb", name="mlp", cluster="here", jobs={"worker": 1}),
     RunInfo(id="20260101-000000-aaaaaa", name="mlp", cluster="here"),
     RunInfo(id="20260101-000000-cccccc", name="bbbbbb", cluster="here"),
 ]
@@ -25,6 +25,11 @@ def start(*words: str) -> argparse.Namespace:
 def test_jobs() -> None:
     assert reading.parse_jobs("worker=2") == {"worker": 2}
     assert reading.parse_jobs("chief=1, worker=2,ps=1") == {"chief": 1, "worker": 2, "ps": 1}
+
+
+def test_jobs_without_tasks() -> None:
+    with pytest.raises(InvalidInput, match="from 1 to"):
+        reading.parse_jobs("worker=0")
 
 
 @pytest.mark.parametrize("text", ["", "worker", "worker=", "worker=two", "worker=-1", "worker=1,", "ps=1,ps=2"])

@@ -1,0 +1,210 @@
+"""``jupyter dtf`` as a person runs it: processes, exit statuses, both streams."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import jupyter_dtf as dtf
+from jupyter_dtf import cli
+from jupyter_dtf.backend import connections
+from jupyter_dtf.notebook import session as sessions
+
+COMMAND = [sys.executable, "-m", "jupyter_dtf.cli"]
+
+
+@pytest.fixture(autouse=True)
+def leave_session() -> Iterator[None]:
+    """What commands in this process leave to its exit."""
+    yield
+    if sessions._session is not None:
+        sessions._session.close()
+
+
+def dtf_command(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def test_version() -> None:
+    found = dtf_command("--version")
+    assert (found.returncode, found.stdout) == (0, f"jupyter_dtf {dtf.__version__}\n")
+
+
+def test_help_names_every_command() -> None:
+    found = dtf_command("--help")
+    assert found.returncode == 0
+    for command in ("start", "list", "scale", "stop", "runs", "logs", "demo"):
+        assert re.search(rf"^    {command} ", found.stdout, re.MULTILINE)
+
+
+def test_jupyter_finds_it() -> None:
+    jupyter = shutil.which("jupyter", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if jupyter is None or not Path(sys.executable).with_name("jupyter-dtf").exists():
+        pytest.skip("jupyter_dtf is not installed in this environment")
+    found = subprocess.run([jupyter, "dtf", "--version"], capture_output=True, text=True, timeout=60, check=False)
+    assert found.stdout == f"jupyter_dtf {dtf.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["bogus"],
+        ["run", "script.py"],  # not a command yet
+        ["start", "Bad Name"],
+        ["start", "--jobs", "worker"],
+        ["start", "--option", "nope=1"],
+        ["start", "--grace", "-1"],
+        ["start", "--grace", "5", "--foreground"],
+        ["scale", "x"],
+        ["scale", "x", "worker=0"],
+        ["stop"],
+        ["stop", "x", "--all"],
+        ["runs", "-n", "-1"],
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_is_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        status: object = cli.main(arguments)
+    except SystemExit as exit_:  # argparse's own way
+        status = exit_.code
+    found = capsys.readouterr()
+    assert (status, found.out) == (2, "")
+    assert found.err.splitlines()[-1].startswith("jupyter dtf")
+    assert ": error: " in found.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["stop", "nope"], ["scale", "nope", "worker=2"], ["logs", "nope"], ["start", "--kind", "nope"]],
+    ids=" ".join,
+)
+def test_what_fails_is_1_and_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == 1
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert re.fullmatch(r"jupyter dtf: error: .*\n", found.err)
+
+
+def test_the_shell_gets_the_exit_status() -> None:
+    assert dtf_command("bogus").returncode == 2
+    found = dtf_command("logs", "nope")
+    assert (found.returncode, found.stderr.count("\n")) == (1, 1)
+
+
+def test_nothing_there() -> None:
+    assert dtf_command("list").stdout == "There are no clusters.\n"
+    assert dtf_command("list", "--json").stdout == "[]\n"
+    assert dtf_command("runs").stdout == "There are no runs.\n"
+    assert dtf_command("stop", "--all").returncode == 0
+
+
+def test_life_of_a_cluster() -> None:
+    started = dtf_command("start", "--jobs", "worker=2,ps=1", "--option", "threads_per_host=2")
+    assert (started.returncode, started.stdout, started.stderr) == (0, "local-1\n", "")
+    again = dtf_command("start", "local-1")
+    assert again.returncode == 1
+    assert "exists" in again.stderr
+
+    head, line = dtf_command("list").stdout.splitlines()
+    assert head.split()[0] == "NAME"
+    assert line.startswith("local-1  running  local  2 worker, 1 ps")
+    (info,) = json.loads(dtf_command("list", "--json").stdout)
+    assert (info["name"], info["state"], info["jobs"]) == ("local-1", "running", {"worker": 2, "ps": 1})
+
+    assert dtf_command("scale", "local-1", "worker=3").stdout == "local-1: 3 worker\n"
+
+    stopped = dtf_command("stop", "local-1", "nope")
+    assert stopped.stdout == "The cluster local-1 has ended.\n"
+    assert (stopped.returncode, "nope" in stopped.stderr) == (1, True)
+    assert dtf_command("list").stdout == "There are no clusters.\n"
+
+
+def test_stop_all() -> None:
+    for name in ("one", "two"):
+        assert dtf_command("start", name, "--jobs", "worker=1").stdout == f"{name}\n"
+    assert dtf_command("stop", "--all").stdout == "The cluster one has ended.\nThe cluster two has ended.\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_cluster_in_the_foreground_ends_with_its_command(number: signal.Signals) -> None:
+    with subprocess.Popen([*COMMAND, "start", "--foreground"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "local-1\n"
+        process.send_signal(number)
+        assert process.wait(30) == 0
+    assert dtf_command("list").stdout == "There are no clusters.\n"
+
+
+def test_a_cluster_in_the_foreground_ends_with_a_killed_command() -> None:
+    with subprocess.Popen([*COMMAND, "start", "--foreground"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "local-1\n"
+        cluster_process = psutil.Process(connections.read("local-1").pid)
+        process.kill()
+    cluster_process.wait(60)
+
+
+def program(args: object, ctx: Any) -> None:
+    print("I am", ctx.task)
+    ctx.report(loss=0.25)
+    if args == "wait":
+        ctx.stop_requested.wait()
+
+
+@pytest.fixture
+def cluster() -> Iterator[dtf.Cluster]:
+    with dtf.Cluster(jobs={"worker": 2}, name="here") as cluster:
+        yield cluster
+
+
+def test_runs_and_logs(cluster: dtf.Cluster) -> None:
+    run = cluster.run(program, name="talk")
+    _, line = dtf_command("runs", "-n", "1").stdout.splitlines()
+    assert line.startswith(f"{run.id}  talk  succeeded  here     2 worker")
+    assert line.endswith("loss 0.25")
+    (info,) = json.loads(dtf_command("runs", "--json").stdout)
+    assert (info["id"], info["latest"]["loss"]) == (run.id, 0.25)
+
+    assert dtf_command("logs", run.id, "worker:1").stdout == "I am worker:1\n"
+    assert sorted(dtf_command("logs", "talk").stdout.splitlines()) == [
+        "worker:0 | I am worker:0",
+        "worker:1 | I am worker:1",
+    ]
+    wrong = dtf_command("logs", "talk", "worker:2")
+    assert (wrong.returncode, "The tasks of talk are worker:0, worker:1" in wrong.stderr) == (1, True)
+
+
+def test_logs_that_are_followed(cluster: dtf.Cluster) -> None:
+    run = cluster.run(program, "wait", wait=False)
+    command = [*COMMAND, "logs", run.id, "worker:0", "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "I am worker:0\n"  # while it runs
+        assert process.poll() is None
+        run.stop()
+        assert process.wait(30) == 0
+        assert process.stdout.read() == ""
+
+
+@pytest.mark.slow
+def test_demo() -> None:
+    found = dtf_command("demo", "--epochs", "5", timeout=90)
+    assert found.returncode == 0, found.stderr
+    assert "2 TensorFlow processes" in found.stdout
+    match = re.search(r"([\d.]+)% of 360 digits", found.stdout)
+    assert match is not None
+    assert float(match[1]) > 90
+    assert "Epoch 5/5 - accuracy" in found.stderr
