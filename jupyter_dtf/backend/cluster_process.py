@@ -36,6 +36,7 @@ class ClusterProcess:
         self._token = secrets.token_hex(6)
         self._directory = places.machine_dir(self._token)
         self._stop = asyncio.Event()
+        self._runs_ended = asyncio.Event()
         self._kind = factories.find_kind(request.kind)
         self._options = factories.check_options(self._kind, request.options)
         self._connection = connections.read(request.name)
@@ -76,14 +77,12 @@ class ClusterProcess:
                 self._connection, lambda message: self._on_message(message, cluster, archive), lost.set, role="archive"
             )
             cluster.scale(self._kind.hosts(self._options, self.request.jobs))
-            waits = [asyncio.create_task(event.wait()) for event in (self._stop, lost)]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for wait in waits:
-                wait.cancel()
+            await _first_of(self._stop, lost)
             self._connection.state = ClusterState.STOPPING
             connections.write(self._connection)
             if not lost.is_set():
                 await link.request("end_runs")
+                await _first_of(self._runs_ended, lost)
             await link.close()
             await archive.close()
         finally:
@@ -141,6 +140,15 @@ class ClusterProcess:
                     cluster.scale(hosts)
             case "close":
                 self._stop.set()
+            case "ended":
+                self._runs_ended.set()
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
 
 
 async def _register(cluster: Any, plugin: Any) -> None:

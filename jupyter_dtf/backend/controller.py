@@ -267,6 +267,8 @@ class Controller(SchedulerPlugin):
             await self.stop_run(run.id, now=True)
         for run in active:
             await run.ended.wait()
+        for viewer in list(self.viewers):
+            viewer.send({"op": "ended"})  # behind every event, so that the archive knows that it has them all
 
     # -- runs ---------------------------------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ class LocalKind:
                 type="bytes",
                 default=0,
                 minimum=0,
-                help="Dask's limit for its own data, in bytes. 0: this machine's memory divided among the workers.",
+                help="Dask's limit for its own data. 0: this machine's memory divided among the workers.",
             ),
         ]
 

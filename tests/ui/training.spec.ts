@@ -1,0 +1,143 @@
+import { expect, Page, test } from '@playwright/test';
+
+import { clusterProcesses, openLab, openPanel, picture, runNotebook, setTheme, writeNotebook } from './lab';
+
+// One story: each test goes on where the one before it stopped.
+test.describe.configure({ mode: 'serial' });
+
+let page: Page;
+
+test.beforeAll(async ({ browser }) => {
+  page = await browser.newPage();
+});
+
+test.afterAll(async () => {
+  await page.close();
+});
+
+test('an empty panel says what to do next', async () => {
+  await openLab(page);
+  const panel = await openPanel(page);
+  await expect(panel.getByText('A cluster is a set of TensorFlow processes')).toBeVisible();
+  await expect(panel.getByRole('button', { name: 'Start two local workers' })).toBeVisible();
+  await expect(panel.getByRole('button', { name: 'Open the example' })).toBeVisible();
+  await picture(page, 'panel-empty-light');
+});
+
+test('the form shows what it will make and what is wrong, at the field', async () => {
+  const panel = await openPanel(page);
+  await panel.getByRole('button', { name: 'New cluster' }).click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog.getByText('localhost:0').first()).toBeVisible();
+  const name = dialog.getByLabel('Name', { exact: false }).first();
+  await name.fill('Not A Name');
+  await expect(dialog.getByText('lower-case letters, digits, hyphens')).toBeVisible();
+  await picture(page, 'new-cluster-problem-light');
+  await name.fill('digits');
+  await expect(dialog.getByText('lower-case letters, digits, hyphens')).toBeHidden();
+  await picture(page, 'new-cluster-light');
+  await dialog.getByRole('button', { name: 'Start', exact: true }).click();
+  await expect(dialog).toBeHidden();
+  const row = panel.getByRole('listitem', { name: 'Cluster digits' });
+  await expect(row.getByText('local · 2 worker')).toBeVisible();
+  await expect(row.getByText('cpu')).toBeVisible();
+});
+
+test('lines move while a notebook trains on it', async () => {
+  writeNotebook('long.ipynb', [
+    'import jupyter_dtf as dtf\ncluster = dtf.connect("digits")',
+    `import keras
+from sklearn.datasets import load_digits
+x, y = load_digits(return_X_y=True)
+model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(64, activation="relu"), keras.layers.Dense(10)])
+model.compile(keras.optimizers.SGD(0.001), keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])`,
+    'run = cluster.fit(model, x / 16, y, epochs=100_000, batch_size=256, validation_split=0.2, name="long", wait=False)\nrun'
+  ]);
+  await runNotebook(page, 'long.ipynb');
+  const panel = await openPanel(page);
+  await panel.getByRole('button', { name: /Open the dashboard of long, running/ }).click();
+  const dashboard = page.locator('.jp-dtf-dashboard:visible');
+  await expect(dashboard.getByRole('status')).toContainText('running');
+  const plot = dashboard.locator('canvas').first();
+  await expect(plot).toBeVisible();
+  await expect(async () => {
+    const before = await plot.screenshot();
+    await expect.poll(async () => (await plot.screenshot()).equals(before), { timeout: 5_000 }).toBe(false);
+  }).toPass();
+  await expect(dashboard.getByText(/epoch \d+\/100000/)).toBeVisible();
+  await picture(page, 'dashboard-running-light');
+});
+
+test('each view, light and dark, narrow and wide', async () => {
+  const dashboard = page.locator('.jp-dtf-dashboard:visible');
+  for (const dark of [false, true]) {
+    await setTheme(page, dark);
+    const theme = dark ? 'dark' : 'light';
+    for (const tab of ['Metrics', 'Machines', 'Output', 'Events']) {
+      await dashboard.getByRole('tab', { name: new RegExp(`^${tab}`) }).click();
+      await expect(dashboard.getByRole('tabpanel', { name: new RegExp(`^${tab}`) })).toBeVisible();
+      await picture(page, `dashboard-${tab.toLowerCase()}-${theme}`);
+    }
+    await dashboard.getByRole('tab', { name: 'Metrics' }).click();
+    await page.setViewportSize({ width: 800, height: 900 });
+    await picture(page, `dashboard-narrow-${theme}`);
+    await page.setViewportSize({ width: 1400, height: 900 });
+  }
+  await setTheme(page, false);
+});
+
+test('a reloaded page has everything in it', async () => {
+  await page.reload();
+  await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
+  const dashboard = page.locator('.jp-dtf-dashboard:visible');
+  await expect(dashboard.getByRole('status')).toContainText('running');
+  await expect(dashboard.locator('canvas').first()).toBeVisible();
+  await dashboard.getByRole('tab', { name: /^Events/ }).click();
+  await expect(dashboard.getByRole('tabpanel', { name: /^Events/ }).getByText('worker:1').first()).toBeVisible();
+  await dashboard.getByRole('tab', { name: /^Metrics/ }).click();
+});
+
+test('the socket comes back by itself and goes on where it was', async () => {
+  const dashboard = page.locator('.jp-dtf-dashboard:visible');
+  const epoch = async () =>
+    Number(/epoch (\d+)/.exec((await dashboard.locator('.jp-dtf-epoch').textContent()) ?? '')?.[1] ?? 0);
+  await page.context().setOffline(true);
+  const before = await epoch();
+  await page.context().setOffline(false);
+  await expect.poll(epoch).toBeGreaterThan(before);
+});
+
+test('a run is stopped from its dashboard', async () => {
+  const dashboard = page.locator('.jp-dtf-dashboard:visible');
+  await dashboard.getByRole('button', { name: 'Stop long' }).click();
+  const confirm = page.getByRole('dialog').getByRole('button', { name: 'Stop' });
+  if (await confirm.isVisible().catch(() => false)) {
+    await confirm.click();
+  }
+  await expect(dashboard.getByRole('status')).toContainText('stopped');
+  await picture(page, 'dashboard-stopped-light');
+});
+
+test('the example notebook runs from beginning to end', async () => {
+  const notebook = await runNotebook(page, 'examples/digits.ipynb');
+  await expect(notebook.locator('.jp-OutputArea-output', { hasText: 'are read correctly' })).toBeVisible({
+    timeout: 120_000
+  });
+  await expect(notebook.locator('.jp-dtf-output canvas, .jp-dtf-dashboard canvas').first()).toBeAttached();
+  await expect(notebook.getByText('This is worker:1, 2 of 2').first()).toBeAttached({ timeout: 60_000 });
+  await expect(notebook.locator('.jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]')).toHaveCount(0);
+  await expect(notebook.locator('.jp-OutputArea-output', { hasText: 'Traceback' })).toHaveCount(0);
+  await notebook.getByText('Training', { exact: true }).first().scrollIntoViewIfNeeded();
+  await picture(page, 'example-notebook-light');
+});
+
+test('the cluster is stopped from the panel and no process is left', async () => {
+  const panel = await openPanel(page);
+  const row = panel.getByRole('listitem', { name: 'Cluster digits' });
+  await row.getByRole('button', { name: 'Stop digits' }).click();
+  const confirm = page.getByRole('dialog').getByRole('button', { name: /Stop/ });
+  await confirm.click({ timeout: 5_000 }).catch(() => undefined);
+  await expect(row).toHaveCount(0);
+  await expect.poll(clusterProcesses, { timeout: 60_000 }).toEqual([]);
+  await expect(panel.getByRole('button', { name: /Open the dashboard of long, stopped/ })).toBeVisible();
+});
