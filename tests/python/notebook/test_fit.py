@@ -1,0 +1,274 @@
+"""What the client checks, what it sends, and what it makes of the result."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+import pytest
+
+from jupyter_dtf.backend.task import keras_io
+from jupyter_dtf.backend.task.fit.job import Arrays, DataFunction, FitJob, FitResult
+from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.notebook.fit import PreparedFit, prepare
+from jupyter_dtf.schema.strategy import AllReduce
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import keras
+
+X = np.arange(20, dtype="float64").reshape(10, 2)
+Y = np.arange(10) % 3
+
+
+def model_function() -> Any:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def job_of(prepared: PreparedFit) -> FitJob:
+    """The job as a task sees it."""
+    _, (job,), _ = pickle.loads(cloudpickle.dumps(prepared.program))
+    assert isinstance(job, FitJob)
+    return job
+
+
+# -- data ----------------------------------------------------------------------------------------------------------
+
+
+def test_importing_the_client_half_imports_neither_tensorflow_nor_keras() -> None:
+    code = "import sys, jupyter_dtf.notebook.fit; sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_arrays_travel_as_numpy_in_the_precision_of_keras() -> None:
+    job = job_of(prepare(model_function, {"a": X, "b": [X, X[:, :1]]}, keras.ops.convert_to_tensor(Y)))
+    assert isinstance(job.data, Arrays)
+    assert job.data.x["a"].dtype == np.float32
+    assert [a.shape for a in job.data.x["b"]] == [(10, 2), (10, 1)]
+    np.testing.assert_array_equal(job.data.y, Y)
+
+
+def test_pandas_objects_become_what_keras_makes_of_them() -> None:
+    job = job_of(prepare(model_function, pd.DataFrame(X, columns=["a", "b"]), pd.Series(Y)))
+    assert isinstance(job.data, Arrays)
+    assert (job.data.x.shape, job.data.x.dtype) == ((10, 2), np.float32)
+    assert job.data.y.shape == (10, 1)
+
+
+def test_validation_split_takes_the_last_examples() -> None:
+    job = job_of(prepare(model_function, X, Y, validation_split=0.25, sample_weight=np.ones(10)))
+    assert isinstance(job.data, Arrays)
+    assert isinstance(job.validation_data, Arrays)
+    assert len(job.data.x) == 7
+    np.testing.assert_array_equal(job.validation_data.x, X[7:].astype("float32"))
+    assert len(job.validation_data.sample_weight) == 3
+
+
+def test_validation_data_takes_the_place_of_validation_split() -> None:
+    job = job_of(prepare(model_function, X, Y, validation_split=0.5, validation_data=(X[:2], Y[:2])))
+    assert isinstance(job.data, Arrays)
+    assert len(job.data.x) == 10
+
+
+def test_a_function_of_the_context_travels() -> None:
+    offset = 3
+    job = job_of(prepare(model_function, lambda ctx: ctx + offset, validation_data=lambda ctx: ctx - offset))
+    assert isinstance(job.data, DataFunction)
+    assert isinstance(job.validation_data, DataFunction)
+    assert (job.data.function(1), job.validation_data.function(1)) == (4, -2)
+
+
+def _generator() -> Iterator[Any]:
+    yield X, Y
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"x": None}, "x is an array"),
+        ({"x": _generator()}, "data_fn"),
+        ({"x": [[1.0, 2.0], [3.0, 4.0]]}, "np.asarray"),
+        ({"x": X, "y": Y[:4]}, "equally many examples"),
+        ({"x": np.float32(3)}, "first dimension"),
+        ({"x": X, "y": Y, "batch_size": 0}, "batch_size is a whole number, 1 or more. Received: 0"),
+        ({"x": X, "y": Y, "epochs": True}, "epochs is a whole number"),
+        ({"x": X, "y": Y, "steps_per_epoch": 1.5}, "steps_per_epoch is a whole number"),
+        ({"x": X, "y": Y, "shuffle": "batch"}, "shuffle is True or False"),
+        ({"x": X, "y": Y, "validation_split": 1.0}, "validation_split is between 0 and 1"),
+        ({"x": X, "y": Y, "validation_data": (X,)}, "validation_data is"),
+        ({"x": X, "y": Y, "sample_weight": np.ones(10), "class_weight": {0: 1.0}}, "Either class_weight"),
+        ({"x": lambda ctx: ctx, "y": Y}, "y comes with the dataset"),
+        ({"x": lambda ctx: ctx, "batch_size": 4}, "batch_size comes with the dataset"),
+        ({"x": lambda ctx: ctx, "validation_split": 0.1}, "validation_split divides arrays"),
+        ({"x": X, "y": Y, "callbacks": ["no callback"]}, "callbacks are of keras.callbacks"),
+        ({"x": X, "y": Y, "strategy": "alone"}, 'strategy is "allreduce"'),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_rule(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message.replace("(", r"\(")):
+        prepare(model_function, **arguments)
+
+
+def test_a_dataset_made_here_is_refused_with_what_to_do() -> None:
+    import tensorflow as tf
+
+    with pytest.raises(InvalidInput, match="pass a function data_fn"):
+        prepare(model_function, tf.data.Dataset.range(3))
+
+
+# -- models --------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_comes_back_from_its_description_with_weights_and_optimizer() -> None:
+    model = model_function()
+    model.optimizer.build(model.trainable_variables)
+    model.optimizer.iterations.assign(5)
+    packed = job_of(prepare(model, X, Y)).model
+    assert isinstance(packed, keras_io.PackedModel)
+    again = keras_io.unpack(packed)
+    keras_io.build(again, keras_io.batch_spec((again.inputs[0], None)))
+    keras_io.restore(again, packed)
+    for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert int(again.optimizer.iterations) == 5
+
+
+def test_functions_and_classes_of_the_user_travel_with_the_model() -> None:
+    source = """
+import keras
+
+factor = 2.0
+
+class Twice(keras.layers.Layer):
+    def call(self, x):
+        return x * factor
+
+def loss(y_true, y_pred):
+    return keras.ops.mean((y_true - y_pred) ** 2) * factor
+
+def model():
+    layers = [keras.Input((2,)), Twice(), keras.layers.Lambda(lambda x: x + factor), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile("sgd", loss)
+    return model
+"""
+    module = types.ModuleType("__main__")
+    exec(source, vars(module))
+    model = module.model()
+    prepared = prepare(model, X, X[:, :1])
+    program = "import pickle, sys; f, (job,), _ = pickle.load(sys.stdin.buffer); from jupyter_dtf.backend.task import keras_io"
+    check = (
+        f"{program}; m = keras_io.unpack(job.model); keras_io.restore(m, job.model); print(m(job.data.x).numpy().sum())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check], input=cloudpickle.dumps(prepared.program), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    np.testing.assert_allclose(float(done.stdout), model(X.astype("float32")).numpy().sum(), rtol=1e-5)
+    assert model.layers[1].function.__name__ == "<lambda>"
+
+
+def test_models_that_cannot_be_sent_are_refused_with_another_way() -> None:
+    class Pair(keras.Model):
+        def compile(self, first: Any, second: Any) -> None:
+            super().compile(first)
+
+    pair = Pair()
+    pair.compile("sgd", "adam")
+    for model, message in (
+        (pair, "Pass a function that returns the compiled model"),
+        (keras.Sequential([keras.Input((2,))]), "compiled"),
+        (3, "a compiled keras.Model"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            prepare(model, X, Y)
+
+
+def test_what_several_tasks_cannot_do_is_refused() -> None:
+    layers = [keras.Input((2,)), keras.layers.BatchNormalization(synchronized=True), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile("sgd", "mse")
+    with pytest.raises(InvalidInput, match="synchronized=False"):
+        prepare(model, X, X[:, :1])
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", keras.losses.MeanSquaredError(reduction=None))
+    with pytest.raises(InvalidInput, match="reduction=None"):
+        prepare(model, X, X[:, :1])
+
+
+# -- callbacks and results -----------------------------------------------------------------------------------------
+
+
+class Counter(keras.callbacks.Callback):
+    run_on_all_tasks = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+
+def _result(model: Any, **changes: Any) -> FitResult:
+    weights = [w + 1 for w in model.get_weights()]
+    return FitResult(weights, [], (None, None, None), {"loss": [0.5]}, [0], **{"callbacks": [], **changes})
+
+
+def test_the_model_and_the_callbacks_of_the_caller_hold_the_results() -> None:
+    model, counter = model_function(), Counter()
+    model.compile(None, "sparse_categorical_crossentropy")
+    before = model.get_weights()
+    counter.set_model(model)  # as after an earlier fit; the model itself is not to be pickled
+    prepared = prepare(model, X, Y, callbacks=counter)
+    (sent,) = job_of(prepared).callbacks
+    assert sent.everywhere
+    assert cloudpickle.loads(sent.data).model is None
+    prepared.finish(_result(model, callbacks=[cloudpickle.dumps({"count": 7})]))
+    assert counter.count == 7
+    assert counter.model is model
+    assert prepared.model is model
+    assert model.history.history == {"loss": [0.5]}
+    for ours, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(ours, old + 1)
+
+
+def test_a_function_makes_the_trained_model_when_it_is_asked_for() -> None:
+    made = []
+
+    def function() -> Any:
+        made.append(model_function())
+        made[-1].compile(None, "mse")
+        return made[-1]
+
+    prepared = prepare(function, X, Y)
+    assert prepared.name == "function"
+    with pytest.raises(RuntimeError, match="no result"):
+        _ = prepared.model
+    trained = _result(model_function())
+    prepared.finish(trained)
+    assert made == []
+    np.testing.assert_array_equal(prepared.model.get_weights()[0], trained.weights[0])
+    assert prepared.model is made[0]
+
+
+def test_a_callback_that_cannot_be_pickled_is_refused() -> None:
+    counter = Counter()
+    counter.lock = __import__("threading").Lock()
+    with pytest.raises(InvalidInput, match="on_train_begin"):
+        prepare(model_function(), X, Y, callbacks=[counter])
+
+
+def test_settings_are_shown_and_keras_is_set_up_alike() -> None:
+    prepared = prepare(model_function(), X, Y, batch_size=4, epochs=2, strategy=AllReduce(transport="ring"))
+    assert prepared.parameters == {"epochs": 2, "batch_size": 4, "examples": 10, "optimizer": "Adam", "weights": 9}
+    job = job_of(prepared)
+    assert job.strategy.transport == "ring"
+    assert job.keras_config["floatx"] == "float32"
