@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 from ..errors import Unavailable
@@ -19,15 +21,16 @@ def demo(workers: int = 2, epochs: int = 10) -> float:
     for module, package in (("keras", "jupyter-dtf[cpu]"), ("sklearn", "scikit-learn")):
         if find_spec(module) is None:
             raise Unavailable(f"The demo needs {module}, which is not installed: pip install {package}")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's advice on its build is not this demo's subject
     started = time.monotonic()
     with Cluster(jobs={"worker": workers}) as cluster:  # starts while Keras is imported here
         _say(f"Started the cluster {cluster.name}: {workers} TensorFlow processes on this machine.")
-        import keras
+        with _native_stderr_silenced():  # TensorFlow's remarks on its build
+            import keras
+
+            keras.utils.set_random_seed(1)
         from sklearn.datasets import load_digits
         from sklearn.model_selection import train_test_split
 
-        keras.utils.set_random_seed(1)
         x, y = load_digits(return_X_y=True)
         x, x_test, y, y_test = train_test_split(x / 16.0, y, test_size=0.2, random_state=1)
         model = keras.Sequential(
@@ -49,6 +52,20 @@ def demo(workers: int = 2, epochs: int = 10) -> float:
         f"Training took {trained - submitted:.1f} s, all of it {time.monotonic() - started:.1f} s."
     )
     return float(accuracy)
+
+
+@contextlib.contextmanager
+def _native_stderr_silenced() -> Iterator[None]:
+    """Drop what libraries write to standard error, past Python: no setting of theirs keeps all of it back."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _say(text: str) -> None:

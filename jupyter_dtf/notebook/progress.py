@@ -29,6 +29,7 @@ class TerminalProgress:
         self._done = threading.Event()
         self._writing = threading.Lock()
         self._next_event = 0
+        self._pace = _Pace()
         self._thread = threading.Thread(target=self._draw, name="dtf-progress", daemon=True)
 
     def __enter__(self) -> TerminalProgress:
@@ -69,9 +70,10 @@ class TerminalProgress:
             elif isinstance(event, EpochEnded):
                 self.line(epoch_line(event, info))
         if self._rewrite:
-            width = _width(self._stream)
+            width = _width(self._stream) - 1  # a full line would wrap in some terminals
+            line = progress_line(info, width, self._pace.left_s(info, time.time()))
             with self._writing:
-                self._stream.write(_CLEAR + progress_line(info, width - 1))  # a full line would wrap in some terminals
+                self._stream.write(_CLEAR + line)
                 self._stream.flush()
 
 
@@ -96,34 +98,51 @@ def epoch_line(event: EpochEnded, info: RunInfo) -> str:
     return f"Epoch {event.epoch + 1}{f'/{epochs}' if epochs else ''} - {values}"
 
 
-def progress_line(info: RunInfo, width: int, now: float | None = None) -> str:
+def progress_line(info: RunInfo, width: int, left_s: float | None = None) -> str:
     """The state of a run in at most ``width`` characters: a bar, the epoch, the time left, the newest metrics.
 
-    What there is no room for is left out, the last metric first. ``now`` is in seconds since the epoch.
+    What there is no room for is left out: metrics but the first, then the bar, then the rest, the last part first.
     """
     progress = info.progress
-    bars = [""]
+    bars, percent = [""], ""
     if progress.total:
         done = min(1.0, progress.done / progress.total)
-        bars = [f"{'━' * int(done * size)}{'╌' * (size - int(done * size))} {done:4.0%}" for size in _BARS]
-        bars.append(f"{done:4.0%}")
+        percent = f"{done:.0%}"
+        bars = [f"{'━' * int(done * size)}{'╌' * (size - int(done * size))} {percent:>4}" for size in _BARS]
     rest = []
     if progress.epochs:
         rest.append(f"epoch {progress.epoch}/{progress.epochs}")
     if info.started and info.ended:
         rest.append(words.duration(info.ended - info.started))
-    elif info.started and progress.total and progress.done:
-        elapsed = (time.time() if now is None else now) - info.started
-        rest.append(f"{words.duration(elapsed * max(0.0, progress.total / progress.done - 1))} left")
+    elif left_s is not None:
+        rest.append(f"{words.duration(left_s)} left")
     if info.message and info.state is not RunState.SUCCEEDED:
         rest.append(words.without_control(info.message))
-    rest += [f"{metric} {words.number(value)}" for metric, value in headline(info.latest).items()]
+    metrics = [f"{metric} {words.number(value):<7}" for metric, value in headline(info.latest).items()]
+    needed = len(rest) + len(metrics[:1])
+    rest += metrics
     head = f"{words.without_control(info.name)} {info.state.value}"
-    lines = ["  ".join(filter(None, [head, bar, *rest])) for bar in bars]
-    for line in lines:
+    choices = [(bar, count) for count in range(len(rest), needed - 1, -1) for bar in bars]
+    choices += [(percent, count) for count in range(needed, -1, -1)]
+    for bar, count in choices:
+        line = "  ".join(filter(None, [head, bar, *rest[:count]])).rstrip()
         if len(line) <= width:
             return line
-    while rest and len(lines[-1]) > width:
-        rest.pop()
-        lines.append("  ".join(filter(None, [head, bars[-1], *rest])))
-    return lines[-1] if len(lines[-1]) <= width else lines[-1][: max(0, width - 1)] + "…"
+    return line[: max(0, width - 1)] + "…" * (width > 0)
+
+
+class _Pace:
+    """How long the rest takes, at the pace since the first progress: what came before it was no step."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, int] | None = None
+
+    def left_s(self, info: RunInfo, now: float) -> float | None:
+        """Seconds left at ``now`` (seconds since the epoch), or None where nothing tells."""
+        done, total = info.progress.done, info.progress.total
+        if not done or not total or info.state.is_final:
+            return None
+        if self._first is None or done < self._first[1]:
+            self._first = now, done
+        since, before = self._first
+        return (now - since) / (done - before) * max(0, total - done) if done > before else None

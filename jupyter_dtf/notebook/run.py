@@ -100,9 +100,9 @@ class Run:
             )
             for (metric, task), series in list(record.series.items())
         ]
-        if not parts:
-            return pd.DataFrame(columns=["task", "metric", "step", "time", "value", "seq"])
-        return pd.concat(parts, ignore_index=True)
+        empty = pd.DataFrame(columns=["task", "metric", "step", "time", "value", "seq"])
+        points: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else empty
+        return points
 
     def logs(self, job: str | None = None, task_index: int = 0) -> str:
         """The output of one task, ``run.logs("worker", 1)``; without a job, of all tasks, each line with its task."""

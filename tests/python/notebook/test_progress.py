@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from jupyter_dtf.notebook.progress import TerminalProgress, epoch_line, note_line, progress_line
+from jupyter_dtf.notebook.progress import TerminalProgress, _Pace, epoch_line, note_line, progress_line
 from jupyter_dtf.schema.events import EpochEnded, Note
 from jupyter_dtf.schema.run import Progress, RunInfo, RunState
 
@@ -30,17 +30,22 @@ def info(**changes: object) -> RunInfo:
 
 class TestLine:
     def test_wide(self) -> None:
-        line = progress_line(info(), 120, now=110.0)
-        assert line == "mlp running  ━━━━━━╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌  25%  epoch 2/5  30 s left  loss 0.25  accuracy 0.9123"
+        line = progress_line(info(), 120, 30.0)
+        assert line == "mlp running  ━━━━━━╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌  25%  epoch 2/5  30 s left  loss 0.25     accuracy 0.9123"
 
     @pytest.mark.parametrize("width", range(1, 100))
     def test_never_wider_than_the_terminal(self, width: int) -> None:
-        assert len(progress_line(info(message="waits for hosts " * 10), width, now=110.0)) <= width
+        assert len(progress_line(info(message="waits for hosts " * 10), width, 30.0)) <= width
 
     def test_narrow_keeps_what_matters_most(self) -> None:
-        assert progress_line(info(), 60, now=110.0) == "mlp running   25%  epoch 2/5  30 s left  loss 0.25"
-        assert progress_line(info(), 20, now=110.0) == "mlp running   25%"
-        assert progress_line(info(), 8, now=110.0) == "mlp run…"
+        assert progress_line(info(), 50, 30.0) == "mlp running  25%  epoch 2/5  30 s left  loss 0.25"
+        assert progress_line(info(), 20, 30.0) == "mlp running  25%"
+        assert progress_line(info(), 8, 30.0) == "mlp run…"
+
+    def test_the_bar_stays_before_further_metrics(self) -> None:
+        line = progress_line(info(), 82, 30.0)
+        assert line == "mlp running  ━━━╌╌╌╌╌╌╌╌╌  25%  epoch 2/5  30 s left  loss 0.25     accuracy 0.9123"
+        assert progress_line(info(), 70, 30.0) == ("mlp running  ━━━╌╌╌╌╌╌╌╌╌  25%  epoch 2/5  30 s left  loss 0.25")
 
     def test_unknown_length(self) -> None:
         assert progress_line(info(progress=Progress(), latest={}), 80) == "mlp running"
@@ -52,9 +57,18 @@ class TestLine:
         assert line == "mlp pending  waits for a host"
 
     def test_ended(self) -> None:
-        line = progress_line(info(state=RunState.SUCCEEDED, ended=172.0), 200, now=999.0)
+        line = progress_line(info(state=RunState.SUCCEEDED, ended=172.0), 200)
         assert "1m 12s" in line
         assert "left" not in line
+
+
+def test_time_left_is_told_by_the_steps_after_the_first_seen() -> None:
+    pace = _Pace()
+    assert pace.left_s(info(progress=Progress(done=0, total=100)), 100.0) is None
+    assert pace.left_s(info(progress=Progress(done=10, total=100)), 160.0) is None  # a minute of preparation
+    assert pace.left_s(info(progress=Progress(done=20, total=100)), 170.0) == 80
+    assert pace.left_s(info(progress=Progress(done=60, total=100)), 190.0) == pytest.approx(24)
+    assert pace.left_s(info(progress=Progress(done=60)), 190.0) is None
 
 
 def test_epoch_line() -> None:
