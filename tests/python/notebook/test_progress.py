@@ -43,7 +43,7 @@ class TestLine:
         assert progress_line(info(), 8, 30.0) == "mlp run…"
 
     def test_the_bar_stays_before_further_metrics(self) -> None:
-        line = progress_line(info(), 82, 30.0)
+        line = progress_line(info(), 84, 30.0)
         assert line == "mlp running  ━━━╌╌╌╌╌╌╌╌╌  25%  epoch 2/5  30 s left  loss 0.25     accuracy 0.9123"
         assert progress_line(info(), 70, 30.0) == ("mlp running  ━━━╌╌╌╌╌╌╌╌╌  25%  epoch 2/5  30 s left  loss 0.25")
 
