@@ -245,7 +245,7 @@ def _arrays(value: Any, name: str) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(_arrays(item, name) for item in value)
     kind = type(value)
-    if kind.__module__.startswith("pandas."):
+    if kind.__module__.partition(".")[0] == "pandas":
         array = value.to_numpy()
         array = array[:, None] if array.ndim == 1 else array  # a Series is a column, as in Keras
     elif hasattr(value, "__array__") and not hasattr(value, "tocsr") and not hasattr(value, "row_splits"):

@@ -48,10 +48,7 @@ def pack(model: Any) -> PackedModel:
             f"The model is compiled: call model.compile(...) first. Received: {model.name!r}, not compiled"
         )
     kind = type(model)
-    if (
-        kind.compile is not keras.Model.compile
-        and kind.compile_from_config.__func__ is keras.Model.compile_from_config.__func__
-    ):
+    if kind.compile is not keras.Model.compile and kind.compile_from_config is keras.Model.compile_from_config:
         raise InvalidInput(
             f"A model whose class overrides compile() also overrides compile_from_config(). Received: {kind.__name__}, "
             f"which does not. {_OTHER_WAY}"

@@ -110,7 +110,7 @@ def _generator() -> Iterator[Any]:
         ({"x": lambda ctx: ctx, "y": Y}, "y comes with the dataset"),
         ({"x": lambda ctx: ctx, "batch_size": 4}, "batch_size comes with the dataset"),
         ({"x": lambda ctx: ctx, "validation_split": 0.1}, "validation_split divides arrays"),
-        ({"x": X, "y": Y, "callbacks": ["no callback"]}, "callbacks are of keras.callbacks"),
+        ({"x": X, "y": Y, "callbacks": ["no callback"]}, "callbacks are keras.callbacks"),
         ({"x": X, "y": Y, "strategy": "alone"}, 'strategy is "allreduce"'),
     ],
 )
@@ -136,7 +136,7 @@ def test_a_model_comes_back_from_its_description_with_weights_and_optimizer() ->
     packed = job_of(prepare(model, X, Y)).model
     assert isinstance(packed, keras_io.PackedModel)
     again = keras_io.unpack(packed)
-    keras_io.build(again, keras_io.batch_spec((again.inputs[0], None)))
+    again.optimizer.build(again.trainable_variables)
     keras_io.restore(again, packed)
     for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -166,10 +166,14 @@ def model():
     exec(source, vars(module))
     model = module.model()
     prepared = prepare(model, X, X[:, :1])
-    program = "import pickle, sys; f, (job,), _ = pickle.load(sys.stdin.buffer); from jupyter_dtf.backend.task import keras_io"
-    check = (
-        f"{program}; m = keras_io.unpack(job.model); keras_io.restore(m, job.model); print(m(job.data.x).numpy().sum())"
-    )
+    check = """
+import pickle, sys
+from jupyter_dtf.backend.task import keras_io
+_, (job,), _ = pickle.load(sys.stdin.buffer)
+model = keras_io.unpack(job.model)
+keras_io.restore(model, job.model)
+print(model(job.data.x).numpy().sum())
+"""
     done = subprocess.run(
         [sys.executable, "-c", check], input=cloudpickle.dumps(prepared.program), capture_output=True, check=False
     )

@@ -85,6 +85,7 @@ class Last(keras.callbacks.Callback):
         self._step = 0
         self._epoch = 0
         self._epoch_start = 0
+        self._first_iteration = 0
         self._last_s = 0.0
         self._next_progress_s = 0.0
 
@@ -95,6 +96,8 @@ class Last(keras.callbacks.Callback):
             if self._job.callbacks:  # BackupAndRestore sets the epoch to begin with
                 (epoch,) = self._state.reducer.broadcast([np.asarray(self.model._initial_epoch or 0)])
                 self.model._initial_epoch = int(epoch)
+        if self.model.optimizer is not None:
+            self._first_iteration = int(self.model.optimizer.iterations)
         self._progress()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -115,7 +118,7 @@ class Last(keras.callbacks.Callback):
         if agreement.examples:
             state.metrics.last_examples = agreement.examples
         first = self._step == 0
-        steps = self._epoch_start + batch + 1 - self._step
+        steps = self._steps_done(batch) - self._step
         self._step += steps
         now = time.perf_counter()
         seconds, self._last_s = (now - self._last_s) / max(steps, 1), now
@@ -135,6 +138,11 @@ class Last(keras.callbacks.Callback):
                 self.model.stop_training = True
         if agreement.stop:
             self.model.stop_training = True
+
+    def _steps_done(self, batch: int) -> int:
+        if self.model.steps_per_execution > 1 and self.model.optimizer is not None:
+            return int(self.model.optimizer.iterations) - self._first_iteration  # the last execution may be a short one
+        return self._epoch_start + batch + 1
 
     def on_test_begin(self, logs: Any = None) -> None:
         self._state.metrics.alone = False

@@ -94,7 +94,7 @@ def _subclassed() -> Any:
         def __init__(self, units: int = 7, **arguments: Any) -> None:
             super().__init__(**arguments)
             self.scaled = Scaled()
-            self.hidden = keras.layers.Dense(units, activation=lambda v: keras.ops.tanh(v))
+            self.hidden = keras.layers.Dense(units, activation=lambda v: keras.ops.tanh(v) * 1.0)
             self.out = keras.layers.Dense(3, activation="softmax")
 
         def call(self, x: Any, training: bool = False) -> Any:

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import traceback
 from collections.abc import Callable
@@ -67,7 +68,7 @@ def run_gang(size: int, function: Callable[[Any], Any], machines: list[str] | No
     Raises what the first of them to fail raised. None of the processes is left.
     """
     directory = Path(tempfile.mkdtemp(prefix="jupyter_dtf-test-", dir="/dev/shm"))
-    payload = cloudpickle.dumps(function)
+    payload = _by_value(function)
     reserved = [_reserve() for _ in range(size)]
     endpoints = [f"127.0.0.1:{s.getsockname()[1]}" for s in reserved]
     started = []
@@ -87,6 +88,16 @@ def run_gang(size: int, function: Callable[[Any], Any], machines: list[str] | No
         for reserved_socket in reserved:
             reserved_socket.close()
         shutil.rmtree(directory)
+
+
+def _by_value(function: Callable[[Any], Any]) -> bytes:
+    """The function with what it uses of its test module, which the processes need not be able to import."""
+    module = sys.modules[function.__module__]
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        return bytes(cloudpickle.dumps(function))
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
 
 
 def _collect(started: list[Any]) -> list[Any]:

@@ -15,8 +15,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cases import CASES, Case  # noqa: E402
-from gang import FakeContext, run_gang  # noqa: E402
+from cases import CASES, Case
+from gang import FakeContext, run_gang
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -145,7 +145,7 @@ def trained(request: pytest.FixtureRequest) -> tuple[int, list[dict[str, Any]]]:
 def test_tasks_do_what_one_process_does(
     name: str, trained: tuple[int, list[dict[str, Any]]], reference: dict[str, Recorded]
 ) -> None:
-    size, results = trained
+    _, results = trained
     case, expected, received = CASES[name], reference[name], results[0][name]
     _compare(case, expected, received)
     for other in results[1:]:
