@@ -46,7 +46,11 @@ export function padded([low, high]: [number, number], log: boolean, zero = false
     return [low / factor, high * factor];
   }
   const least = zero ? Math.min(low, 0) : low;
-  const span = high - least || Math.abs(high) * 0.1 || 1;
+  if (high === least) {
+    const air = Math.abs(high) / 2 || 1;
+    return [high >= 0 ? Math.max(0, high - air) : high - air, high + air];
+  }
+  const span = high - least;
   const start = least - 0.06 * span;
   return [least >= 0 && start < 0 ? 0 : start, high + 0.06 * span];
 }

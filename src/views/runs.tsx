@@ -43,9 +43,9 @@ export function RunRow(props: {
           <StateMark state={run.state} trans={trans} />
           <span className="jp-dtf-name">{run.name}</span>
           <Sparkline values={run.sparkline} label={trans.__('Course of the loss')} />
-          <span className="jp-dtf-number jp-dtf-percent">
-            {fraction !== null && !isFinal(run.state) ? formatPercent(fraction) : ''}
-          </span>
+          {fraction !== null && !isFinal(run.state) && (
+            <span className="jp-dtf-number jp-dtf-percent">{formatPercent(fraction)}</span>
+          )}
           <span className="jp-dtf-number jp-dtf-objective" title={value ? metricTitle(value[0]) : undefined}>
             {value ? formatValue(value[1], unitOf(value[0])) : ''}
           </span>

@@ -34,8 +34,8 @@ describe('limits', () => {
 
   it('have air, do not fall below zero without need and are never of no height', () => {
     expect(padded([0, 1], false)).toEqual([0, 1.06]);
-    const [low, high] = padded([5, 5], false);
-    expect(high - low).toBeGreaterThan(0);
+    expect(padded([5, 5], false)).toEqual([2.5, 7.5]);
+    expect(padded([0, 0], false)).toEqual([0, 1]);
     expect(padded([5, 6], false, true)[0]).toBe(0);
     const [logLow, logHigh] = padded([1, 1], true);
     expect(logLow).toBeGreaterThan(0);
