@@ -106,7 +106,7 @@ def _run_card(info: RunInfo) -> str:
         rows.append(f"{info.progress.done}/{info.progress.total} {info.progress.unit}s")
     if info.started and info.ended:
         rows.append(words.duration(info.ended - info.started))
-    metrics = "  ".join(f"{name} {words.metric_value(name, value)}" for name, value in headline(info.latest).items())
+    metrics = " · ".join(f"{name} {words.metric_value(name, value)}" for name, value in headline(info.latest).items())
     notes = [info.message] if info.message and info.state is not RunState.SUCCEEDED else []
     return _card(info.name, info.state.value, " · ".join(filter(None, rows)), [metrics, *notes], info.sparkline)
 
