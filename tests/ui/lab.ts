@@ -44,10 +44,9 @@ export function writeNotebook(name: string, cells: string[]): void {
 export async function runNotebook(page: Page, name: string): Promise<Locator> {
   await openLab(page, `lab/tree/${name}`);
   const notebook = page.locator('.jp-NotebookPanel:visible');
-  await expect(notebook.locator('.jp-Toolbar-kernelStatus, .jp-Notebook-ExecutionIndicator').first()).toBeVisible();
-  await expect(notebook.locator('.jp-KernelName, .jp-Toolbar-kernelName').first()).toContainText('Python 3');
-  await page.getByRole('menuitem', { name: 'Run', exact: true }).click();
-  await page.getByRole('menuitem', { name: 'Run All Cells', exact: true }).click();
+  // Until then the session is not connected, and JupyterLab would ask which kernel is meant.
+  await expect(page.locator('#jp-bottom-panel, #jp-main-statusbar').getByText('Python 3 (ipykernel) | Idle')).toBeVisible();
+  await execute(page, 'notebook:run-all-cells');
   return notebook;
 }
 
@@ -56,15 +55,22 @@ export async function picture(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: path.join(PICTURES, `${name}.png`) });
 }
 
+/** Begin a command of JupyterLab's; does not wait for its end. */
+async function execute(page: Page, command: string, args: Record<string, string> = {}): Promise<void> {
+  await page.evaluate(
+    ([id, options]) => {
+      const { jupyterapp } = window as unknown as {
+        jupyterapp: { commands: { execute(id: string, args: object): Promise<void> } };
+      };
+      void jupyterapp.commands.execute(id, options);
+    },
+    [command, args] as const
+  );
+}
+
 /** Switch between light and dark. */
 export async function setTheme(page: Page, dark: boolean): Promise<void> {
-  await page.evaluate(
-    theme =>
-      (
-        window as unknown as { jupyterapp: { commands: { execute(id: string, args: object): Promise<void> } } }
-      ).jupyterapp.commands.execute('apputils:change-theme', { theme }),
-    dark ? 'JupyterLab Dark' : 'JupyterLab Light'
-  );
+  await execute(page, 'apputils:change-theme', { theme: dark ? 'JupyterLab Dark' : 'JupyterLab Light' });
   await expect(page.locator('body')).toHaveAttribute('data-jp-theme-light', dark ? 'false' : 'true');
 }
 

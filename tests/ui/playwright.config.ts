@@ -22,10 +22,11 @@ export default defineConfig({
   outputDir: path.join(__dirname, '../../artifacts/ui'),
   globalTeardown: path.join(__dirname, 'teardown.ts'),
   workers: 1,
-  timeout: 240_000,
-  expect: { timeout: 60_000 },
+  timeout: 150_000,
+  expect: { timeout: 45_000 },
   reporter: 'list',
   use: {
+    actionTimeout: 30_000,
     baseURL: `http://127.0.0.1:${port}`,
     viewport: { width: 1400, height: 900 },
     launchOptions: { executablePath: process.env.BROWSER_PATH || '/usr/bin/chromium' },

@@ -1,0 +1,3 @@
+import base from '../../tests/ui/playwright.config';
+
+export default { ...base, testDir: __dirname };

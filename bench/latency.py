@@ -1,0 +1,40 @@
+"""From ``ctx.report`` to the plot in a browser: 1,000 points/s, a real JupyterLab, a real dashboard.
+
+The program reports the clock; the page notes when its plot shows which clock. A point is on the plot when the first
+frame that holds it, or a later point, has been drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from .table import Row
+
+
+def percentile_99(frames: list[tuple[float, float]]) -> float:
+    """Of the latency of every point, in seconds. ``frames``: (time drawn, clock shown), oldest first.
+
+    Points were reported at an even rate, so those that a frame brought are spread evenly from the clock of the frame
+    before it to its own.
+    """
+    latencies = []
+    for (_, before), (drawn, shown) in zip(frames, frames[1:], strict=False):
+        count = round((shown - before) * 1000)
+        latencies += [drawn - (before + (index + 1) * (shown - before) / count) for index in range(count)]
+    return sorted(latencies)[int(len(latencies) * 0.99)]
+
+
+def measure() -> list[Row]:
+    with tempfile.TemporaryDirectory() as directory:
+        result = Path(directory) / "frames.json"
+        command = ["npx", "playwright", "test", "-c", "bench/browser"]
+        environment = {**os.environ, "DTF_BENCH_RESULT": str(result)}
+        root = Path(__file__).parent.parent
+        subprocess.run(command, cwd=root, env=environment, check=True, stdout=subprocess.DEVNULL)
+        frames = json.loads(result.read_text())
+    p99 = percentile_99(frames) * 1000
+    return [Row("report to plot, 99th percentile, 1,000 points/s", f"{p99:.0f} ms", "", p99, "<=", 250)]
