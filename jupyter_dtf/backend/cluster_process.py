@@ -48,16 +48,16 @@ class ClusterProcess:
             loop.add_signal_handler(number, self._stop.set)
         # First of all, because it takes longest and shares nothing with Dask's start. For other machines than this one
         # the hosts start theirs.
-        warm = (
-            start_warm(self._directory, places.shared_memory_dir(self._token)) if self.request.kind == "local" else None
-        )
+        shared = places.shared_memory_dir(self._token)
+        warm = start_warm(self._directory, shared) if self.request.kind == "local" else None
         try:
             await self._serve()
         finally:
-            if warm is not None and warm.stdin is not None:
-                warm.stdin.close()
+            if warm is not None:
+                warm.kill()  # every host is gone; it would end by itself, but only when TensorFlow is imported
                 await asyncio.to_thread(warm.wait)
-            shutil.rmtree(self._directory, ignore_errors=True)
+            for directory in (self._directory, shared):
+                shutil.rmtree(directory, ignore_errors=True)
 
     async def _serve(self) -> None:
         from distributed import Security

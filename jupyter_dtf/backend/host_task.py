@@ -152,7 +152,10 @@ class HostTask:
 
 
 class _Lines:
-    """Cuts output into lines; a line that is not ended yet waits for its end."""
+    """Cuts output into lines; a line that is not ended yet waits for its end.
+
+    A carriage return ends a line too and stays with it, so that a viewer can draw the next one over it: progress bars.
+    """
 
     def __init__(self, task: str, stream: str, send: Callable[[bytes], None]) -> None:
         self._task = task
@@ -163,6 +166,11 @@ class _Lines:
 
     def __call__(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
+        lines = [line.removesuffix(b"\r") for line in lines]
+        drawn_over = self._rest.rfind(b"\r", 0, -1) + 1  # the last byte may be the first half of \r\n
+        if drawn_over:
+            lines.append(self._rest[:drawn_over])
+            self._rest = self._rest[drawn_over:]
         if self._rest and (not data or len(self._rest) > _MAX_LINE):
             lines.append(self._rest)
             self._rest = b""
