@@ -17,6 +17,8 @@ from typing import Any
 
 import cloudpickle
 
+sys.path.insert(0, str(Path(__file__).parents[5]))  # where the processes find this module, by its full name
+
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["numpy", "tensorflow", "keras"])
 
@@ -116,8 +118,7 @@ def _collect(started: list[Any]) -> list[Any]:
                     raise RuntimeError(f"rank {rank} died with exit code {process.exitcode}") from None
                 if not ok:
                     error, text = value
-                    error.add_note(f"on rank {rank}:\n{text}")
-                    raise error
+                    raise error from RuntimeError(f"on rank {rank}:\n{text}")
                 results[rank] = value
     return [results[rank] for rank in range(len(started))]
 

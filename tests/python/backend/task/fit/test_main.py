@@ -5,18 +5,15 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import random
-import sys
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from cases import CASES, Case
-from gang import FakeContext, run_gang
+from .cases import CASES, Case
+from .gang import FakeContext, run_gang
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -101,8 +98,7 @@ def distributed(names: list[str], transport: str = "auto") -> Any:
             try:
                 result = program(*arguments, here)
             except Exception as error:
-                error.add_note(f"in the case {name!r}")
-                raise
+                raise RuntimeError(f"in the case {name!r}: {error}") from error
             if result is None:
                 results[name] = here
                 continue
@@ -136,16 +132,20 @@ def reference() -> dict[str, Recorded]:
     return results
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3])
-def trained(request: pytest.FixtureRequest) -> tuple[int, list[dict[str, Any]]]:
-    return request.param, run_gang(request.param, distributed(list(CASES)))
+@pytest.fixture(scope="module")
+def trained() -> Callable[[int], list[dict[str, Any]]]:
+    @cache
+    def results(size: int) -> list[dict[str, Any]]:
+        return run_gang(size, distributed([name for name, case in CASES.items() if size in case.sizes]))
+
+    return results
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "size"), [(name, size) for name, case in CASES.items() for size in case.sizes])
 def test_tasks_do_what_one_process_does(
-    name: str, trained: tuple[int, list[dict[str, Any]]], reference: dict[str, Recorded]
+    name: str, size: int, trained: Callable[[int], list[dict[str, Any]]], reference: dict[str, Recorded]
 ) -> None:
-    _, results = trained
+    results = trained(size)
     case, expected, received = CASES[name], reference[name], results[0][name]
     _compare(case, expected, received)
     for other in results[1:]:
@@ -153,6 +153,12 @@ def test_tasks_do_what_one_process_does(
         assert [point[0] for point in other[name].points] == [
             step for step, values in received.more["ctx"].points if "learning_rate" in values
         ]
+
+
+@pytest.mark.parametrize(("name", "size"), [("one example in the last batch", 3), ("masked sequences, embedding", 2)])
+def test_the_ring_does_the_same(name: str, size: int, reference: dict[str, Recorded]) -> None:
+    results = run_gang(size, distributed([name], "ring"))  # collectives are set up once in the life of a process
+    _compare(CASES[name], reference[name], results[0][name])
 
 
 def _compare(case: Case, expected: Recorded, received: Recorded) -> None:
