@@ -164,7 +164,7 @@ def _until_all_data_ended(model: Any, state: State) -> Any:
         before = int(model.optimizer.iterations)
         logs = run(iterator)
         state.data_ended = state.sync.agreement.examples == 0
-        if state.data_ended and int(model.optimizer.iterations) == before:
+        if state.data_ended and int(model.optimizer.iterations) == before:  # an execution may have begun with examples
             raise StopIteration
         return logs
 

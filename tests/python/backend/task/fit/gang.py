@@ -64,8 +64,8 @@ class FakeContext:
         return dataset.shard(self.size, self.rank)
 
 
-def run_gang(size: int, function: Callable[[Any], Any], machines: list[str] | None = None) -> list[Any]:
-    """``function(ctx)`` in ``size`` processes at once; their results by rank.
+def run_gang(size: int, function: Callable[[Any], Any], may_die: bool = False) -> list[Any]:
+    """``function(ctx)`` in ``size`` processes at once; their results by rank, None for one that died if it may.
 
     Raises what the first of them to fail raised. None of the processes is left.
     """
@@ -77,12 +77,12 @@ def run_gang(size: int, function: Callable[[Any], Any], machines: list[str] | No
     try:
         for rank in range(size):
             here, there = _processes.Pipe(duplex=False)
-            ctx = FakeContext(rank, size, directory, directory, machines or ["here"] * size)
+            ctx = FakeContext(rank, size, directory, directory, ["here"] * size)
             process = _processes.Process(target=_task, args=(there, payload, ctx, endpoints), daemon=True)
             process.start()
             there.close()
             started.append((process, here))
-        return _collect(started)
+        return _collect(started, may_die)
     finally:
         for process, _ in started:
             process.kill()
@@ -102,7 +102,7 @@ def _by_value(function: Callable[[Any], Any]) -> bytes:
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def _collect(started: list[Any]) -> list[Any]:
+def _collect(started: list[Any], may_die: bool) -> list[Any]:
     results: dict[int, Any] = {}
     while len(results) < len(started):
         waiting = [conn for rank, (_, conn) in enumerate(started) if rank not in results]
@@ -115,6 +115,9 @@ def _collect(started: list[Any]) -> list[Any]:
                     ok, value = cloudpickle.loads(conn.recv_bytes())
                 except EOFError:
                     process.join()
+                    if may_die:
+                        results[rank] = None
+                        continue
                     raise RuntimeError(f"rank {rank} died with exit code {process.exitcode}") from None
                 if not ok:
                     error, text = value
