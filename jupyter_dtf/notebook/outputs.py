@@ -128,8 +128,8 @@ class Blocks:
 
     def show(self, events: list[Logged]) -> None:
         for event in events:
-            self._lines[event.task].extend((event.stream, words.without_control(line)) for line in event.lines)
-            self._counts[event.task] += len(event.lines)
+            for line in event.lines:
+                self._add(event.task, event.stream, line)
         bundle = {"text/html": self.html(), "text/plain": self.text()}
         if self._handle is None:
             from IPython.display import display
@@ -138,15 +138,21 @@ class Blocks:
         else:
             self._handle.update(bundle, raw=True)
 
+    def _add(self, task: str, stream: str, line: str) -> None:
+        kept = self._lines[task]
+        if kept and kept[-1][0] == stream and kept[-1][1].endswith("\r"):  # a progress bar: it is drawn over
+            kept.pop()
+            self._counts[task] -= 1
+        kept.append((stream, line))
+        self._counts[task] += 1
+
     def html(self) -> str:
         """All blocks. What tasks print is text in it, never markup."""
         blocks = []
         for number, (task, lines) in enumerate(self._lines.items()):
             if lines:
                 body = "\n".join(
-                    f'<span style="opacity: 0.7">{html.escape(line)}</span>'
-                    if stream == "stderr"
-                    else html.escape(line)
+                    f'<span style="opacity: 0.7">{_text(line)}</span>' if stream == "stderr" else _text(line)
                     for stream, line in lines
                 )
                 blocks.append(
@@ -159,7 +165,7 @@ class Blocks:
     def text(self) -> str:
         """All blocks as plain text."""
         return "\n".join(
-            "\n".join([f"{task}{self._earlier(task)}", *(f"  {line}" for _, line in lines)])
+            "\n".join([f"{task}{self._earlier(task)}", *(f"  {words.without_control(line)}" for _, line in lines)])
             for task, lines in self._lines.items()
             if lines
         )
@@ -167,3 +173,7 @@ class Blocks:
     def _earlier(self, task: str) -> str:
         hidden = self._counts[task] - len(self._lines[task])
         return f" ({hidden} earlier lines left out)" if hidden else ""
+
+
+def _text(line: str) -> str:
+    return html.escape(words.without_control(line))

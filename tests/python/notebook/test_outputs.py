@@ -44,6 +44,13 @@ class TestBlocks:
         assert "<script>" not in shown[-1]["text/html"]
         assert "\x1b" not in shown[-1]["text/html"]
 
+    def test_a_progress_bar_is_drawn_over(self, shown: list[dict[str, Any]]) -> None:
+        blocks = Blocks(["worker:0"])
+        blocks.show([logged("worker:0", "begin", " 10 %\r", " 20 %\r")])
+        assert shown[-1]["text/plain"] == "worker:0\n  begin\n   20 %"
+        blocks.show([logged("worker:0", "100 %", "end")])
+        assert shown[-1]["text/plain"] == "worker:0\n  begin\n  100 %\n  end"
+
     def test_the_newest_lines_are_kept(self, shown: list[dict[str, Any]]) -> None:
         Blocks(["worker:0"]).show([logged("worker:0", *map(str, range(MOST_LINES + 3)))])
         text = shown[-1]["text/plain"].splitlines()
