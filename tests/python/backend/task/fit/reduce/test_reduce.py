@@ -45,7 +45,7 @@ def contract(transport: str) -> Callable[[FakeContext], Any]:
             np.full((2, 3), ctx.rank + 1.5),
             np.array(ctx.rank == 0),
             np.array([], "int32"),
-            np.float16([ctx.rank]),
+            np.full(1, ctx.rank, "float16"),
         ]
         received = reducer.broadcast(arrays)
         assert [a.tolist() for a in received] == [[[1.5] * 3] * 2, True, [], [0.0]]
