@@ -45,7 +45,7 @@ def main(steps: int) -> None:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(THREADS)
-    tf.config.threading.set_inter_op_parallelism_threads(2)
+    tf.config.threading.set_inter_op_parallelism_threads(THREADS)
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
     from . import digits

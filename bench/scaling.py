@@ -13,9 +13,9 @@ from . import digits
 from .steps import steps_per_second
 from .table import Row
 
-ROUNDS = 3
+ROUNDS = 5
 BATCH = 64  # per worker
-STEPS = 12
+STEPS = 28
 
 
 def network() -> Any:
@@ -39,6 +39,7 @@ def network() -> Any:
 
 def measure() -> list[Row]:
     x, y = digits.data()
+    x, y = np.tile(x, (2, 1)), np.tile(y, 2)
     images = np.kron(x.reshape(-1, 8, 8), np.ones((1, 4, 4), np.float32))[..., None]
     model = network()
     rates: dict[int, list[float]] = {1: [], 2: []}
@@ -55,6 +56,7 @@ def measure() -> list[Row]:
                     threads_per_task=1,
                     wait=False,
                 )
-                measured.append(steps_per_second(run.wait(), skip=2) * BATCH * workers)
+                measured.append(steps_per_second(run.wait(), skip=4) * BATCH * workers)
     one, two = statistics.median(rates[1]), statistics.median(rates[2])
-    return [Row("two workers against one, convolutions", f"{two:.0f}/s", f"{one:.0f}/s", two / one, ">=", 1.9)]
+    gain = statistics.median(pair[1] / pair[0] for pair in zip(rates[1], rates[2], strict=True))
+    return [Row("two workers against one, convolutions", f"{two:.0f}/s", f"{one:.0f}/s", gain, ">=", 1.9)]

@@ -27,6 +27,17 @@ from .warm_client import start_warm
 logger = logging.getLogger(__name__)
 
 
+QUIET_DASK = {
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "2s",
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+}
+"""Dask watches itself up to a hundred times a second: with its defaults an idle scheduler and worker take an eighth of a
+core from the tasks. What a person has set in Dask's configuration for these is overridden; the rest holds."""
+
+
 class ClusterProcess:
     """Starts, scales and ends one cluster."""
 
@@ -60,12 +71,14 @@ class ClusterProcess:
                 shutil.rmtree(directory, ignore_errors=True)
 
     async def _serve(self) -> None:
+        import dask.config
         from distributed import Security
 
         from .link import Link
         from .metrics.archive import Archive
         from .metrics.store import Store
 
+        dask.config.set(QUIET_DASK)
         security = Security.temporary()
         cluster = await self._kind.create(self._options, security, self._directory)
         try:

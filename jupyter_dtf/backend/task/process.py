@@ -59,9 +59,8 @@ def _enter(spec: TaskSpec) -> None:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(spec.threads)
-    # A program that waits for its peers inside an op (a collective, a Python function) holds one inter-op thread; with
-    # a second one the input pipeline goes on meanwhile.
-    tf.config.threading.set_inter_op_parallelism_threads(max(2, spec.threads))
+    # As many again for operations that run side by side would make a task of one thread use more than one core.
+    tf.config.threading.set_inter_op_parallelism_threads(spec.threads)
 
 
 def _listen(control_fd: int, ctx: context.Context) -> None:
