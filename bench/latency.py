@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 from .table import Row
@@ -22,7 +23,7 @@ def percentile_99(frames: list[tuple[float, float]]) -> float:
     before it to its own.
     """
     latencies = []
-    for (_, before), (drawn, shown) in zip(frames, frames[1:], strict=False):
+    for (_, before), (drawn, shown) in pairwise(frames):
         count = round((shown - before) * 1000)
         latencies += [drawn - (before + (index + 1) * (shown - before) / count) for index in range(count)]
     return sorted(latencies)[int(len(latencies) * 0.99)]

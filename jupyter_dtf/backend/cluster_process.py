@@ -34,8 +34,9 @@ QUIET_DASK = {
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",
 }
-"""Dask watches itself up to a hundred times a second: with its defaults an idle scheduler and worker take an eighth of a
-core from the tasks. What a person has set in Dask's configuration for these is overridden; the rest holds."""
+"""Dask watches itself up to a hundred times a second: with its defaults an idle scheduler and worker take an eighth of
+a core from the tasks. What a person has set in Dask's configuration for these is overridden; the rest holds.
+"""
 
 
 class ClusterProcess:

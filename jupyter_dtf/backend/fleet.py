@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+FIRST_ANSWER_S = 3.0
+"""How long a new viewer waits for the clusters that it has found."""
 _RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -67,7 +69,9 @@ class Fleet:
         self._in_background(self._watch(str(directory), watching))
         await watching.wait()
         self.refresh()
-        await asyncio.gather(*(m.linking for m in self._members.values() if m.linking), return_exceptions=True)
+        linking = [member.linking for member in self._members.values() if member.linking]
+        if linking:  # one that does not answer is tried on, but not waited for
+            await asyncio.wait(linking, timeout=FIRST_ANSWER_S)
         await _off_loop(self._mark_orphans)
 
     async def stop(self) -> None:

@@ -10,9 +10,7 @@ from typing import Any
 from ..errors import InvalidInput
 
 _JOB = re.compile(r"^[a-zA-Z][a-zA-Z0-9_]*\Z")  # what TensorFlow accepts between "/job:" and "/task:"
-_ENDPOINT = re.compile(
-    r"^(?P<host>\[[0-9a-fA-F:.]+(%[A-Za-z0-9_.\-]+)?\]|[A-Za-z0-9_.\-]+):(?P<port>[0-9]{1,5})\Z"
-)
+_ENDPOINT = re.compile(r"^(?P<host>\[[0-9a-fA-F:.]+(%[A-Za-z0-9_.\-]+)?\]|[A-Za-z0-9_.\-]+):(?P<port>[0-9]{1,5})\Z")
 
 MAX_TASKS_PER_JOB = 10_000
 

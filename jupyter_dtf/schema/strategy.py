@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from ..errors import InvalidInput
-from .base import Struct
 
 TRANSPORTS = ("auto", "shm", "ring")
 
 
-class AllReduce(Struct, frozen=True):
+class AllReduce(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Synchronous data parallelism: every task computes gradients on its share of each batch, all apply their mean.
 
     ``transport`` is how the sum over the tasks is formed: ``shm``, in shared memory, which needs all tasks on one

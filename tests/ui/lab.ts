@@ -45,7 +45,9 @@ export async function runNotebook(page: Page, name: string): Promise<Locator> {
   await openLab(page, `lab/tree/${name}`);
   const notebook = page.locator('.jp-NotebookPanel:visible');
   // Until then the session is not connected, and JupyterLab would ask which kernel is meant.
-  await expect(page.locator('#jp-bottom-panel, #jp-main-statusbar').getByText('Python 3 (ipykernel) | Idle')).toBeVisible();
+  await expect(
+    page.locator('#jp-bottom-panel, #jp-main-statusbar').getByText('Python 3 (ipykernel) | Idle')
+  ).toBeVisible();
   await execute(page, 'notebook:run-all-cells');
   return notebook;
 }

@@ -93,7 +93,12 @@ test('a reloaded page has everything in it', async () => {
   await expect(dashboard.getByRole('status')).toContainText('running');
   await expect(dashboard.locator('canvas').first()).toBeVisible();
   await dashboard.getByRole('tab', { name: /^Events/ }).click();
-  await expect(dashboard.getByRole('tabpanel', { name: /^Events/ }).getByText('worker:1').first()).toBeVisible();
+  await expect(
+    dashboard
+      .getByRole('tabpanel', { name: /^Events/ })
+      .getByText('worker:1')
+      .first()
+  ).toBeVisible();
   await dashboard.getByRole('tab', { name: /^Metrics/ }).click();
 });
 

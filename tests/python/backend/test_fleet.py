@@ -69,7 +69,7 @@ def report_and_wait(_args: object, ctx: Any) -> None:
         ctx.report(step=step, loss=step)
 
 
-PROGRAM = (report_and_wait, (None,), {})
+PROGRAM: tuple[Any, ...] = (report_and_wait, (None,), {})
 ENDED = {state for state in RunState if state.is_final}
 
 

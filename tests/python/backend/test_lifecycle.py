@@ -296,8 +296,9 @@ def test_a_dask_worker_may_die(cluster: dtf.Cluster) -> None:
     (worker,) = (
         connection.pid
         for connection in psutil.net_connections("tcp")
-        if connection.laddr.port == port and connection.status == psutil.CONN_LISTEN
+        if connection.laddr and connection.laddr.port == port and connection.status == psutil.CONN_LISTEN
     )
+    assert worker is not None
     os.kill(worker, signal.SIGKILL)
     run.wait(TIMEOUT_S)
     assert run.status == "failed"

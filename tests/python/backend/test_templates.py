@@ -48,7 +48,7 @@ def test_a_damaged_file_is_moved_aside_and_kept(tmp_path: Path, caplog: pytest.L
 
 def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "templates.json"
-    threads = [threading.Thread(target=lambda i=i: Templates(path).put(template(f"t{i}"))) for i in range(20)]  # type: ignore[misc]
+    threads = [threading.Thread(target=lambda i=i: Templates(path).put(template(f"t{i}"))) for i in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
