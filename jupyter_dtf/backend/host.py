@@ -64,6 +64,7 @@ class Host(WorkerPlugin):
         self._warm_ready = asyncio.Event()
         self._process = psutil.Process()
         self._cpu_seconds: dict[int, float] = {}
+        self._shared_bytes: dict[int, int] = {}
         worker.handlers.update(
             dtf_reserve=self.reserve,
             dtf_launch=self.launch,
@@ -216,6 +217,8 @@ class Host(WorkerPlugin):
         run.ended.add(task_id)
         task = run.tasks[name]
         task.finish()
+        for readings in (self._cpu_seconds, self._shared_bytes):
+            readings.pop(task.pid, None)
         result = TaskResult(task=name, outcome=read_outcome(Path(task.spec.task_dir)))
         if os.WIFSIGNALED(status):
             result.signal = signal.Signals(os.WTERMSIG(status)).name
@@ -294,10 +297,17 @@ class Host(WorkerPlugin):
         return cpu, memory
 
     def _usage(self, process: psutil.Process, seconds: float) -> tuple[float, int]:
-        """Cores in use since the last reading, and memory of its own in bytes (what it shares is counted in part)."""
+        """Cores in use since the last reading, and memory of its own in bytes.
+
+        A fork shares most of its memory with the warm process. How much is asked once (the kernel takes ten
+        milliseconds to find out) and left out from then on.
+        """
         times = process.cpu_times()
         used = times.user + times.system
         cores = max(0.0, used - self._cpu_seconds.get(process.pid, used)) / seconds
         self._cpu_seconds[process.pid] = used
-        memory = process.memory_full_info()
-        return cores, int(getattr(memory, "pss", memory.rss))
+        resident = process.memory_info().rss
+        if process.pid not in self._shared_bytes:
+            full = process.memory_full_info()
+            self._shared_bytes[process.pid] = full.rss - getattr(full, "pss", full.rss)
+        return cores, max(0, resident - self._shared_bytes[process.pid])

@@ -1,7 +1,7 @@
 import { formatDuration, formatTicks, formatValue, Unit } from '../model/format';
 import type { XAxis } from '../model/run';
 import type { BokehApi, Figure, GlyphRenderer, Range, Source } from './bokeh';
-import type { PlotGroup, PlotLine } from './groups';
+import { compareTasks, PlotGroup, PlotLine } from './groups';
 import { extent, indexAt, padded, smooth } from './lines';
 import type { PlotTheme } from './theme';
 
@@ -201,8 +201,11 @@ export class MetricFigure {
       entry = span('jp-dtf-plot-key');
       entry.append(span('jp-dtf-plot-name', line.task === '' ? this._words.mean : line.task));
       entry.style.color = line.task === '' ? 'var(--jp-ui-font-color1)' : colour;
+      // In the order of the tasks, whichever spoke first.
+      const following = [...this._keys].filter(([task]) => compareTasks(task, line.task) > 0);
+      following.sort(([a], [b]) => compareTasks(a, b));
+      this._legend.insertBefore(entry, following[0]?.[1] ?? null);
       this._keys.set(line.task, entry);
-      this._legend.append(entry);
     }
     const value = span('jp-dtf-plot-value');
     entry.append(

@@ -72,6 +72,11 @@ function plotLines(lines: Line[], mode: TaskMode, validation: boolean): PlotLine
   }));
 }
 
+/** The order of tasks by name: `worker:2` before `worker:10`. */
+export function compareTasks(a: string, b: string): number {
+  return a.localeCompare(b, 'en', { numeric: true });
+}
+
 /** Whether a metric's name or title has the words of the filter. */
 export function matches(metric: string, filter: string): boolean {
   const text = `${metric} ${metricTitle(metric)} ${VALIDATION}${metric}`.toLowerCase();

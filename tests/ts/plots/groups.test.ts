@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import type { Line } from '../../../src/model/series';
-import { groupLines, matches } from '../../../src/plots/groups';
+import { compareTasks, groupLines, matches } from '../../../src/plots/groups';
 
 const line = (metric: string, task = 'worker:0'): Line => ({
   metric,
@@ -40,4 +40,10 @@ describe('matches', () => {
   ])('%j', (filter, expected) => expect(matches('loss', filter)).toBe(expected));
 
   it('takes the title as well as the name', () => expect(matches('examples_per_second', 'examples/s')).toBe(true));
+});
+
+describe('compareTasks', () => {
+  it('counts task indices as numbers', () => {
+    expect(['worker:10', 'worker:2', 'chief:0'].sort(compareTasks)).toEqual(['chief:0', 'worker:2', 'worker:10']);
+  });
 });

@@ -68,6 +68,7 @@ class GradientSync:
                 apply(reduced, trainable_variables)
 
         optimizer.apply = collective_apply
+        _update_directly(getattr(optimizer, "inner_optimizer", optimizer))
 
     def ask_to_stop(self) -> None:
         """All tasks will learn it in the next step."""
@@ -131,6 +132,21 @@ class GradientSync:
             for i, part in zip(indices, tf.split(mean, sizes) if indices else [], strict=True):
                 grads[i] = tf.cast(tf.reshape(part, variables[i].shape), grads[i].dtype)
         return grads
+
+
+def _update_directly(optimizer: Any) -> None:
+    """Update each variable by the optimizer's own rule, without the detour of Keras through ``tf.distribute``.
+
+    There is no distribution strategy here, so the detour ends in the same call; but it costs a tenth of the time that
+    the first step takes.
+    """
+
+    def update(grads: list[Any], variables: list[Any], learning_rate: Any) -> None:
+        for grad, variable in zip(grads, variables, strict=True):
+            held = variable.value if isinstance(variable, keras.Variable) else variable
+            optimizer.update_step(grad, held, learning_rate)
+
+    optimizer._backend_update_step = update
 
 
 def _nothing(_: Any) -> tf.Tensor:
