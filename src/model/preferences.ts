@@ -18,7 +18,7 @@ export const DEFAULT_PREFERENCES: Readonly<PreferenceValues> = {
   tasks: 'each',
   smoothing: 0,
   logScale: false,
-  updatesPerSecond: 8,
+  updatesPerSecond: 10,
   followOutput: true,
   openOnStart: false
 };

@@ -9,6 +9,8 @@ import { groupLines, MACHINE_METRICS, matches, TaskMode } from './groups';
 import { taskColours } from './palette';
 import { PlotTheme, readTheme } from './theme';
 
+const FRAME_MS = 17;
+
 /** What the person chose to see. */
 export interface GridOptions {
   tasks: TaskMode;
@@ -84,7 +86,8 @@ export class PlotGrid implements IDisposable {
     if (this._disposed || this._timer !== undefined || this._frame !== 0) {
       return;
     }
-    const wait = Math.max(0, this._drawn + 1000 / this._options.rate - performance.now());
+    // What is due within a frame is drawn now: the server's messages come as often as this, and would all wait for it.
+    const wait = Math.max(0, this._drawn + 1000 / this._options.rate - FRAME_MS - performance.now());
     this._timer = setTimeout(() => {
       this._timer = undefined;
       this._frame = requestAnimationFrame(() => {
