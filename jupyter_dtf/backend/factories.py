@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -47,8 +48,8 @@ class LocalKind:
     title = "This machine"
 
     def lacks(self) -> str:
-        if os.name != "posix" or not hasattr(os, "fork"):
-            return "Tasks are forked, which needs Linux"
+        if not sys.platform.startswith("linux"):
+            return "Tasks are forked from a warm process, which needs Linux"
         if importlib.util.find_spec("tensorflow") is None:
             return "TensorFlow is not installed: pip install jupyter-dtf[cpu] or jupyter-dtf[gpu]"
         return ""

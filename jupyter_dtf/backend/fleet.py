@@ -121,8 +121,8 @@ class Fleet:
     def _watch_process(self, member: _Member) -> None:
         """Have the kernel say when the cluster process ends."""
         connection = member.connection
-        if connection.state is ClusterState.FAILED or connection.pid == os.getpid():
-            return
+        if connection.state is ClusterState.FAILED or connection.pid == os.getpid() or not hasattr(os, "pidfd_open"):
+            return  # without process descriptors (outside Linux) the broken link tells of it
         self._unwatch_process(member)
         try:
             member.pidfd = os.pidfd_open(connection.pid)

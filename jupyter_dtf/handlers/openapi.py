@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -127,7 +128,7 @@ def generate() -> dict[str, Any]:
         "security": [{"token": []}, {"cookie": []}],
         "paths": paths,
         "components": {
-            "schemas": dict(sorted(schemas.items())),
+            "schemas": _dedented(dict(sorted(schemas.items()))),
             "securitySchemes": {
                 "token": {
                     "type": "apiKey",
@@ -180,6 +181,18 @@ def _operation(path: str, operation: Operation) -> dict[str, Any]:
         answers[str(status)] = {"description": _ERRORS[status], **_content(ErrorInfo)}
     result["responses"] = answers
     return result
+
+
+def _dedented(value: Any) -> Any:
+    """Descriptions come from docstrings, which Python dedents from 3.13 on; the file is the same for all."""
+    if isinstance(value, dict):
+        return {
+            key: inspect.cleandoc(item) if key == "description" and isinstance(item, str) else _dedented(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_dedented(item) for item in value]
+    return value
 
 
 def text() -> str:
