@@ -23,8 +23,9 @@ from ..schema.api import HostInfo
 from ..schema.base import to_plain
 from ..schema.launch import TaskResult, TaskSpec, read_outcome
 from . import places
+from .gpus import read_gpus
 from .host_task import HostTask
-from .warm_client import LOG, WarmClient, start_warm
+from .warm_client import LOG, WarmClient, start_warm, wait_for_end
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class Host(WorkerPlugin):
         self._warm: WarmClient | None = None
         self._lifeline: Any = None
         self._warm_failure = ""
+        self._warm_pid = 0
         self._warm_ready = asyncio.Event()
         self._process = psutil.Process()
         self._cpu_seconds: dict[int, float] = {}
@@ -90,6 +92,7 @@ class Host(WorkerPlugin):
     async def _keep_warm(self) -> None:
         """Be connected to this machine's warm process; where there is none, start it."""
         try:
+            await asyncio.to_thread(wait_for_end, self._warm_pid)
             started = await asyncio.to_thread(start_warm, self._directory, self._shared)
             self._lifeline = started or self._lifeline
             self._warm = await WarmClient.connect(self._directory, self._on_warm, self._on_warm_lost)
@@ -101,6 +104,7 @@ class Host(WorkerPlugin):
         match message["op"]:
             case "ready":
                 self._warm_failure = ""
+                self._warm_pid = message["pid"]
                 self._warm_ready.set()
                 self._tell()
             case "failed":
@@ -267,6 +271,7 @@ class Host(WorkerPlugin):
             memory_bytes=int(limit or psutil.virtual_memory().total),
             cpu=cpu,
             memory_used_bytes=memory_bytes,
+            gpus=read_gpus(),
             warm=self._warm is not None and self._warm_ready.is_set() and not self._warm_failure,
         )
         self._send({"op": "dtf_host", "info": to_plain(info)})

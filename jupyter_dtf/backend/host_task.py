@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable
 
+from ..errors import Unavailable
 from ..schema.events import Logged, Point, Points, encode_event, encode_points
 from ..schema.frames import HEADER, POINT
 from ..schema.launch import TaskSpec
@@ -110,7 +111,8 @@ class HostTask:
             reader.finish()
         os.close(self._control)
         if not self.forked.done():
-            self.forked.cancel()
+            self.forked.set_exception(Unavailable("The warm process went away while the task was being forked"))
+            self.forked.exception()  # whether anybody waits for it or not
 
     def report(self, step: float, values: dict[str, float]) -> None:
         """Put a point of the host's own among the task's (its CPU and memory)."""

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 SOCKET = "warm.sock"
 LOG = "warm.log"
 _MAX_MESSAGE = 65_536
+_END_MS = 5_000
 
 
 def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
@@ -52,6 +54,26 @@ def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
                 start_new_session=True,
                 env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1")},
             )
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until a dying warm process is gone (0: there was none), a few seconds at most.
+
+    The kernel closes a dying process's descriptors one by one: the hosts' connections may be gone while its listening
+    socket would still take a new one.
+    """
+    if pid == 0:
+        return
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        poll.poll(_END_MS)
+    finally:
+        os.close(pidfd)
 
 
 def _answers(path: Path) -> bool:

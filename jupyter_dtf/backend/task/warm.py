@@ -7,7 +7,7 @@ with a task's four descriptors beside it:
 * ``{"op": "fork", "id", "spec"}`` + [stdout, stderr, events, control]; ``spec`` is the path of a TaskSpec as JSON.
 * ``{"op": "kill", "id", "signal"}``: to the task's whole process group.
 
-and are told ``{"op": "ready"}`` or ``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}``, and
+and are told ``{"op": "ready", "pid"}`` or ``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}``, and
 ``{"op": "exited", "id", "status"}`` (as ``waitpid`` gives it). The tasks of a host that goes away are killed. The
 process ends when its standard input (the lifeline of whoever started it) is closed and no host is left, and so is the
 last of its cluster on this machine: it removes the DIRECTORYs.
@@ -75,7 +75,7 @@ class Warm:
         except Exception as error:
             self._state = {"op": "failed", "message": f"{type(error).__name__}: {error}"}
         else:
-            self._state = {"op": "ready"}
+            self._state = {"op": "ready", "pid": os.getpid()}
         gc.collect()
         gc.freeze()  # what is here now is never collected: forks share its pages
         # Tracing makes hundreds of thousands of objects that stay. Looking through them after every 700, as Python
