@@ -111,16 +111,17 @@ def _start(arguments: argparse.Namespace) -> int:
     grace_s = 0.0 if arguments.foreground else arguments.grace
     request = reading.cluster_request(arguments, keep=grace_s is None, grace_s=grace_s or 0.0)
     view = session()
-    name = view.call(lambda fleet: fleet.start_cluster(request)).name
-    try:
-        view.call(lambda fleet: fleet.ready(name))
-        print(name, flush=True)
-        if arguments.foreground:
-            with _terminated():
+    # From before the name is printed: whoever reads it may end this process at once.
+    with _terminated() if arguments.foreground else contextlib.nullcontext():
+        name = view.call(lambda fleet: fleet.start_cluster(request)).name
+        try:
+            view.call(lambda fleet: fleet.ready(name))
+            print(name, flush=True)
+            if arguments.foreground:
                 view.call(lambda fleet: fleet.gone(name))
-    except KeyboardInterrupt:
-        _close(name)
-        return 0 if arguments.foreground else INTERRUPTED
+        except KeyboardInterrupt:
+            _close(name)
+            return 0 if arguments.foreground else INTERRUPTED
     return 0
 
 
