@@ -241,7 +241,7 @@ class Controller(SchedulerPlugin):
             await self._hosts_changed.wait_for(lambda: self.hosts)
 
     def dashboard(self) -> str:
-        """The address of Dask's dashboard. It is started by the first call: a second that most clusters never need."""
+        """The address of Dask's dashboard. It is started by the first call: most clusters never need it."""
         from distributed.dashboard.scheduler import connect
 
         scheduler = self.scheduler

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import itertools
 import logging
 import os
 import random
@@ -172,7 +173,7 @@ class Fleet:
 
     async def _connect(self, member: _Member) -> None:
         await asyncio.to_thread(importlib.import_module, "distributed")  # half a second that the loop need not wait
-        for wait_s in (*_RETRY_S, *[_RETRY_S[-1]] * 1_000_000):
+        for wait_s in itertools.chain(_RETRY_S, itertools.repeat(_RETRY_S[-1])):
             if self._members.get(member.connection.name) is not member:
                 return
             try:
