@@ -46,6 +46,7 @@ def test_every_reference_leads_somewhere() -> None:
 
 def test_the_document_is_openapi() -> None:
     import jsonschema
+
     document = json.loads(text())
     for schema in document["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
