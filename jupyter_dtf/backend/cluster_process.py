@@ -78,6 +78,7 @@ class ClusterProcess:
         from .link import Link
         from .metrics.archive import Archive
         from .metrics.store import Store
+        from .viewers import ARCHIVE
 
         dask.config.set(QUIET_DASK)
         security = Security.temporary()
@@ -88,7 +89,7 @@ class ClusterProcess:
             archive = Archive(Store(places.store_path()))
             lost = asyncio.Event()
             link = await Link.open(
-                self._connection, lambda message: self._on_message(message, cluster, archive), lost.set, role="archive"
+                self._connection, lambda message: self._on_message(message, cluster, archive), lost.set, role=ARCHIVE
             )
             cluster.scale(self._kind.hosts(self._options, self.request.jobs))
             await _first_of(self._stop, lost)

@@ -7,19 +7,17 @@ an ordinary request. Nothing depends on a viewer staying.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import pickle
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from distributed import Scheduler
-from distributed.batched import BatchedSend
-from distributed.comm.core import Comm, CommClosedError
+from distributed.comm.core import Comm
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
@@ -28,11 +26,13 @@ from ..schema.api import ClusterInfo, ClusterPatch, ClusterState, HostInfo
 from ..schema.base import to_plain
 from ..schema.cluster import check_jobs
 from ..schema.events import TaskChanged
-from ..schema.launch import TaskResult, TaskSpec
+from ..schema.launch import TaskResult
 from ..schema.run import RunInfo, RunRequest, RunState, TaskState
+from .gang import ask_hosts, by_job, task_specs
 from .host import Host
-from .plan import HostSlot, PlannedTask, crowding, plan
+from .plan import HostSlot, crowding, plan
 from .runs import Run
+from .viewers import ARCHIVE, Viewers
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +41,6 @@ KILL_GRACE_S = 3.0
 FIRST_VIEWER_S = 60.0
 """How long a cluster that nobody has looked at yet waits for its first viewer."""
 KEPT_RUNS = 50
-MAX_VIEWER_BACKLOG = 100_000
-"""Messages that a slow viewer may leave waiting before it is cut off; it resumes where it stopped."""
 
 
 class ControllerSettings(msgspec.Struct):
@@ -59,21 +57,6 @@ class ControllerSettings(msgspec.Struct):
     created: float
 
 
-class _Viewer:
-    """One attached stream. ``role`` is ``viewer`` or ``archive``: the archive does not keep the cluster alive."""
-
-    def __init__(self, comm: Comm, role: str, loop: Any) -> None:
-        self.role = role
-        self.stream = BatchedSend(interval="5ms", loop=loop)
-        self.stream.start(comm)
-
-    def send(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(CommClosedError):  # noticed by the reader of its comm
-            self.stream.send(message)
-            if len(self.stream.buffer) > MAX_VIEWER_BACKLOG:
-                self.stream.abort()
-
-
 class Controller(SchedulerPlugin):
     """Launches runs as gangs, supervises them, and keeps what happened."""
 
@@ -88,7 +71,7 @@ class Controller(SchedulerPlugin):
 
     async def start(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self.viewers: set[_Viewer] = set()
+        self.viewers = Viewers(scheduler.loop, self._watch_idle)
         self.hosts: dict[str, HostInfo] = {}
         self.closing = False
         self._hosts_changed = asyncio.Condition()
@@ -97,7 +80,6 @@ class Controller(SchedulerPlugin):
         self._spec: dict[str, dict[int, str]] = {}
         self._spec_lock = asyncio.Lock()
         self._has_dashboard = False
-        self._was_watched = False
         requests: dict[str, Callable[..., Any]] = {
             "dtf_attach": self.attach,
             "dtf_submit": self.submit,
@@ -124,40 +106,27 @@ class Controller(SchedulerPlugin):
 
         ``after``: the last sequence number seen of each run; -1, or no entry, asks for all.
         """
-        viewer = _Viewer(comm, role, self.scheduler.loop)
-        viewer.send({"op": "cluster", "info": to_plain(self.describe())})
+        return await self.viewers.serve(comm, role, self._so_far(role, after))
+
+    def _so_far(self, role: str, after: dict[str, int]) -> Iterator[dict[str, Any]]:
+        """What a viewer is told first."""
+        yield {"op": "cluster", "info": to_plain(self.describe())}
         for run in self.runs.values():
-            viewer.send({"op": "run", "info": to_plain(run.info)})
+            yield {"op": "run", "info": to_plain(run.info)}
             for seq in range(after.get(run.id, -1) + 1, len(run.log)):
-                viewer.send({"op": "event", "run": run.id, "seq": seq, "data": run.log[seq]})
-        viewer.send({"op": "attached"})
-        self.viewers.add(viewer)
-        self._watch_idle()
-        try:
-            while True:
-                await comm.read()
-        except (CommClosedError, OSError):
-            pass
-        finally:
-            self.viewers.discard(viewer)
-            viewer.stream.abort()
-            self._watch_idle()
-        return Status.dont_reply
+                yield {"op": "event", "run": run.id, "seq": seq, "data": run.log[seq]}
+        yield {"op": "attached"}
+        if role == ARCHIVE and self.closing:  # asked for before the cluster process listened
+            yield {"op": "close"}
 
     def _publish(self, run: Run, seq: int, data: bytes) -> None:
-        message = {"op": "event", "run": run.id, "seq": seq, "data": data}
-        for viewer in list(self.viewers):
-            viewer.send(message)
+        self.viewers.send({"op": "event", "run": run.id, "seq": seq, "data": data})
 
     def _announce_run(self, run: Run) -> None:
-        message = {"op": "run", "info": to_plain(run.info)}
-        for viewer in list(self.viewers):
-            viewer.send(message)
+        self.viewers.send({"op": "run", "info": to_plain(run.info)})
 
     def _announce(self) -> None:
-        message = {"op": "cluster", "info": to_plain(self.describe())}
-        for viewer in list(self.viewers):
-            viewer.send(message)
+        self.viewers.send({"op": "cluster", "info": to_plain(self.describe())})
 
     def describe(self) -> ClusterInfo:
         """The cluster as viewers see it."""
@@ -183,11 +152,9 @@ class Controller(SchedulerPlugin):
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
-        watched = any(viewer.role == "viewer" for viewer in self.viewers)
-        self._was_watched = self._was_watched or watched
         busy = any(run.is_active for run in self.runs.values())
-        if not (self.settings.keep or watched or busy or self.closing):
-            wait_s = self.settings.grace_s if self._was_watched else max(FIRST_VIEWER_S, self.settings.grace_s)
+        if not (self.settings.keep or self.viewers.are_watching or busy or self.closing):
+            wait_s = self.settings.grace_s if self.viewers.were_watching else max(FIRST_VIEWER_S, self.settings.grace_s)
             self._idle = asyncio.get_running_loop().call_later(wait_s, self.close_cluster)
 
     # -- the cluster --------------------------------------------------------------------------------------------
@@ -227,13 +194,14 @@ class Controller(SchedulerPlugin):
             if not self._spec:
                 await self._some_host()
                 planned = plan(self.jobs, self._slots())
-                endpoints = await self._gather(
+                endpoints = await ask_hosts(
+                    self.scheduler.rpc,
                     "cluster",
                     planned,
                     "dtf_reserve",
                     lambda mine: {"tasks": [task.task for task in mine], "ready": False},
                 )
-                self._spec = _by_job(planned, endpoints)
+                self._spec = by_job(planned, endpoints)
             return self._spec
 
     async def _some_host(self) -> None:
@@ -255,9 +223,7 @@ class Controller(SchedulerPlugin):
         """Ask the cluster process to end the cluster."""
         self.closing = True
         self._announce()
-        for viewer in list(self.viewers):
-            if viewer.role == "archive":
-                viewer.send({"op": "close"})
+        self.viewers.send({"op": "close"}, role=ARCHIVE)
 
     async def end_runs(self) -> None:
         """Stop every run and wait for their ends to be in the log; for the cluster process, before it closes."""
@@ -267,8 +233,7 @@ class Controller(SchedulerPlugin):
             await self.stop_run(run.id, now=True)
         for run in active:
             await run.ended.wait()
-        for viewer in list(self.viewers):
-            viewer.send({"op": "ended"})  # behind every event, so that the archive knows that it has them all
+        self.viewers.send({"op": "ended"})  # behind every event, so that the archive knows that it has them all
 
     # -- runs ---------------------------------------------------------------------------------------------------
 
@@ -366,15 +331,20 @@ class Controller(SchedulerPlugin):
         run.place(planned)
         run.to(RunState.LAUNCHING)
         self._announce()
-        endpoints = await self._gather(
-            run.id, planned, "dtf_reserve", lambda mine: {"tasks": [task.task for task in mine], "ready": True}
+        endpoints = await ask_hosts(
+            self.scheduler.rpc,
+            run.id,
+            planned,
+            "dtf_reserve",
+            lambda mine: {"tasks": [task.task for task in mine], "ready": True},
         )
-        specs = _task_specs(run, self.settings.name, endpoints)
+        specs = task_specs(run, self.settings.name, endpoints)
         if run.info.state is not RunState.LAUNCHING or run.decided.is_set():  # stopped, or a host went away meanwhile
             for task in run.planned:
                 run.task_ended(TaskResult(task=task.task), lost="it was not started")
             return
-        pids = await self._gather(
+        pids = await ask_hosts(
+            self.scheduler.rpc,
             run.id,
             planned,
             "dtf_launch",
@@ -385,30 +355,6 @@ class Controller(SchedulerPlugin):
                 run.record(TaskChanged(time=time.time(), task=name, state=TaskState.STARTING, pid=int(pid)))
         if run.is_stopping:  # asked for while the tasks were being forked
             await self._tell_hosts(run, "dtf_stop")
-
-    async def _gather(
-        self, run_id: str, planned: list[PlannedTask], op: str, message: Callable[[list[PlannedTask]], dict[str, Any]]
-    ) -> dict[str, str]:
-        """Ask every host of a gang the same; one merged answer by task. Raises GangIncomplete naming what failed."""
-        by_host: dict[HostSlot, list[PlannedTask]] = {}
-        for task in planned:
-            by_host.setdefault(task.host, []).append(task)
-        calls = [
-            getattr(self.scheduler.rpc(host.address), op)(run_id=run_id, **message(mine))
-            for host, mine in by_host.items()
-        ]
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-        merged: dict[str, str] = {}
-        missing = []
-        for (host, mine), answer in zip(by_host.items(), answers, strict=True):
-            if isinstance(answer, BaseException):
-                names = ", ".join(task.task for task in mine)
-                missing.append(f"{names} on host {host.name}: {answer}")
-            else:
-                merged.update(answer)
-        if missing:
-            raise GangIncomplete("All tasks of a run start or none does. Could not start " + "; ".join(missing))
-        return merged
 
     async def _conclude(self, run: Run) -> None:
         failure = run.first_failure
@@ -464,38 +410,6 @@ class Controller(SchedulerPlugin):
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, TaskSpec]:
-    jobs = _by_job(run.planned, endpoints)
-    return {
-        task.task: TaskSpec(
-            run_id=run.id,
-            cluster=cluster,
-            job_name=task.job,
-            task_index=task.index,
-            cluster_spec=jobs,
-            rank=task.rank,
-            size=len(run.planned),
-            local_rank=task.local_rank,
-            local_size=task.local_size,
-            machines=[each.host.machine for each in run.planned],
-            threads=task.threads,
-            run_dir=run.info.run_dir,
-            stop_grace_s=run.request.stop_grace_s,
-            sys_path=run.request.sys_path,
-            cwd=run.request.cwd,
-            environment=run.request.environment,
-        )
-        for task in run.planned
-    }
-
-
-def _by_job(planned: list[PlannedTask], endpoints: dict[str, str]) -> dict[str, dict[int, str]]:
-    jobs: dict[str, dict[int, str]] = {}
-    for task in planned:
-        jobs.setdefault(task.job, {})[task.index] = endpoints[task.task]
-    return jobs
 
 
 def _predicate(message: str) -> str:
