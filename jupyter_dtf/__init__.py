@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .notebook.run import Run
     from .notebook.task import is_chief, rank, report, size
     from .schema.cluster import ClusterSpec
-    from .schema.strategy import AllReduce
+    from .schema.strategy import AllReduce, InGraph, ParameterServer
 
 _HOMES = {
     "Cluster": "notebook.cluster",
@@ -40,6 +40,8 @@ _HOMES = {
     "size": "notebook.task",
     "ClusterSpec": "schema.cluster",
     "AllReduce": "schema.strategy",
+    "InGraph": "schema.strategy",
+    "ParameterServer": "schema.strategy",
     "ClusterLost": "errors",
     "Conflict": "errors",
     "DtfError": "errors",
@@ -57,8 +59,10 @@ __all__ = [
     "ClusterSpec",
     "Conflict",
     "DtfError",
+    "InGraph",
     "InvalidInput",
     "NotFound",
+    "ParameterServer",
     "Run",
     "RunFailed",
     "RunStopped",

@@ -17,6 +17,7 @@ from ..schema.api import ClusterInfo, ClusterRequest, ClusterState
 from ..schema.base import convert
 from ..schema.cluster import ClusterSpec
 from ..schema.run import RunInfo, RunRequest
+from ..schema.strategy import Strategy
 from . import words
 from .fit_run import FitRun
 from .run import Run
@@ -210,8 +211,8 @@ class Cluster:
         request = self._request(
             name=name or job.name,
             kind="fit",
-            strategy=job.strategy,
-            jobs=dict(jobs or _training_jobs(self.jobs)),
+            strategy=job.strategy.name,
+            jobs=dict(jobs or _jobs_of(job.strategy, self.jobs)),
             threads_per_task=threads_per_task,
             parameters=job.parameters,
         )
@@ -258,11 +259,13 @@ class Cluster:
         return f"<Cluster {info.name}: {info.state.value}, {info.kind}, {words.jobs(info.jobs)}>"
 
 
-def _training_jobs(jobs: Mapping[str, int]) -> dict[str, int]:
-    """The tasks that train under all-reduce: the chief and the workers."""
-    training = {job: count for job, count in jobs.items() if job in ("chief", "worker")}
-    if not training:
+def _jobs_of(strategy: Strategy, jobs: Mapping[str, int]) -> dict[str, int]:
+    """The tasks that take part in training under a strategy."""
+    training = {job: count for job, count in jobs.items() if job in strategy.jobs}
+    if not {"chief", "worker"} & set(training):
         raise InvalidInput(f"Training needs a job worker or chief. Received: {dict(jobs)!r}", field="jobs")
+    if "ps" in strategy.jobs and "ps" not in training:
+        raise InvalidInput(f"Parameter servers need a job ps. Received: {dict(jobs)!r}", field="jobs")
     return training
 
 

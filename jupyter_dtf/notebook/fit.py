@@ -32,7 +32,7 @@ class PreparedFit:
         self._result: FitResult | None = None
         self._model: Any = source if isinstance(job.model, keras_io.PackedModel) else None
         self.program: tuple[Any, tuple[Any, ...], dict[str, Any]] = (task_fit.run, (job,), {})
-        self.strategy = "allreduce"
+        self.strategy = job.strategy
         self.name = str(getattr(source, "name", None) or getattr(source, "__name__", "fit"))
         self.parameters = parameters
 

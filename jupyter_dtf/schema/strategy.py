@@ -2,36 +2,132 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from ..errors import InvalidInput
 
 TRANSPORTS = ("auto", "shm", "ring")
+COMPRESSIONS = ("none", "fp16", "bf16")
+OPS = ("average", "sum")
+SPARSE = ("gather", "dense")
 
 
-class AllReduce(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    name: ClassVar[str]
+    """What a run of it is called in the panel, and the word that ``strategy=`` takes for it."""
+    jobs: ClassVar[tuple[str, ...]]
+    """The jobs of a cluster that take part."""
+
+    def _one_of(self, field: str, values: tuple[str, ...]) -> None:
+        value = getattr(self, field)
+        if value not in values:
+            raise InvalidInput(f"{field} is one of {', '.join(values)}. Received: {value!r}", field=f"strategy.{field}")
+
+    def _at_least(self, field: str, least: float) -> None:
+        value = getattr(self, field)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
+            raise InvalidInput(f"{field} is {least:g} or more. Received: {value!r}", field=f"strategy.{field}")
+
+
+class AllReduce(_Strategy, frozen=True):
     """Synchronous data parallelism: every task computes gradients on its share of each batch, all apply their mean.
 
     ``transport`` is how the sum over the tasks is formed: ``shm``, in shared memory, which needs all tasks on one
-    x86-64 machine; ``ring``, TensorFlow's own collectives, which work across machines; ``auto``, the first of the two
-    that can work.
+    x86-64 machine; ``ring``, TensorFlow's own collectives, which work across machines, with the tasks of a machine
+    summed in its memory first; ``auto``, the best of those that can work.
+
+    ``op`` "average" applies the mean gradient over the examples of all tasks, "sum" that mean times the number of
+    tasks. ``compression`` sends gradients as ``fp16`` or ``bf16``. ``backward_passes_per_step`` adds up the gradients
+    of so many batches before they are reduced and applied once. ``clip_norm`` scales the reduced gradients down to this
+    global norm. ``sparse`` says what travels of the gradient of an embedding: "gather", the rows that were used, or
+    "dense", the whole table. ``fusion_bytes`` is how much of the gradients travels at a time while the rest is still
+    being computed; 0 sends all at once at the end.
     """
 
+    name = "allreduce"
+    jobs = ("chief", "worker")
+
     transport: str = "auto"
+    op: str = "average"
+    compression: str = "none"
+    backward_passes_per_step: int = 1
+    clip_norm: float | None = None
+    sparse: str = "gather"
+    fusion_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
-        if self.transport not in TRANSPORTS:
+        self._one_of("transport", TRANSPORTS)
+        self._one_of("op", OPS)
+        self._one_of("compression", COMPRESSIONS)
+        self._one_of("sparse", SPARSE)
+        self._at_least("backward_passes_per_step", 1)
+        self._at_least("fusion_bytes", 0)
+        if self.clip_norm is not None:
+            self._at_least("clip_norm", 1e-30)
+
+
+class ParameterServer(_Strategy, frozen=True):
+    """Variables live on the ``ps`` tasks; workers fetch them, and send gradients that are applied there.
+
+    Asynchronous by default: each worker trains at its own pace, and a gradient is applied when it comes, to variables
+    that others have changed meanwhile. ``max_staleness`` lets no worker get more than so many steps ahead of the
+    slowest. ``sync``: each step takes the first ``workers - backup_workers`` gradients, applies their mean and drops
+    the late ones. A variable of more than ``split_bytes`` is split by rows over the ``ps`` tasks, as large embeddings are.
+    """
+
+    name = "ps"
+    jobs = ("chief", "worker", "ps")
+
+    sync: bool = False
+    backup_workers: int = 0
+    max_staleness: int | None = None
+    split_bytes: int = 16 << 20
+
+    def __post_init__(self) -> None:
+        self._at_least("backup_workers", 0)
+        self._at_least("split_bytes", 1)
+        if self.backup_workers and not self.sync:
             raise InvalidInput(
-                f"transport is one of {', '.join(TRANSPORTS)}. Received: {self.transport!r}", field="strategy.transport"
+                f"backup_workers needs sync=True: nobody waits for a late gradient otherwise. Received: "
+                f"backup_workers={self.backup_workers}, sync=False",
+                field="strategy.backup_workers",
             )
+        if self.max_staleness is not None:
+            self._at_least("max_staleness", 0)
+            if self.sync:
+                raise InvalidInput(
+                    f"max_staleness is for sync=False: synchronous gradients are never stale. Received: "
+                    f"max_staleness={self.max_staleness}, sync=True",
+                    field="strategy.max_staleness",
+                )
 
 
-def parse_strategy(value: Any) -> AllReduce:
-    """A strategy from its name (``"allreduce"``) or itself. Raises InvalidInput for anything else."""
-    if isinstance(value, AllReduce):
+class InGraph(_Strategy, frozen=True):
+    """One client, one tower per device: each takes its share of the batch, the client applies the mean gradient.
+
+    ``devices``: device strings of the towers; empty takes every GPU of the client's machine, or where there is none
+    the CPU of each task.
+    """
+
+    name = "mirrored"
+    jobs = ("chief", "worker")
+
+    devices: tuple[str, ...] = ()
+
+
+Strategy = AllReduce | ParameterServer | InGraph
+
+_KINDS: tuple[type[AllReduce] | type[ParameterServer] | type[InGraph], ...] = (AllReduce, ParameterServer, InGraph)
+
+
+def parse_strategy(value: Any) -> Strategy:
+    """A strategy from its name (``"allreduce"``, ``"ps"``, ``"mirrored"``) or itself. Raises InvalidInput."""
+    if isinstance(value, _KINDS):
         return value
-    if value == "allreduce":
-        return AllReduce()
-    raise InvalidInput(f'strategy is "allreduce" or a dtf.AllReduce. Received: {value!r:.200}', field="strategy")
+    for kind in _KINDS:
+        if value == kind.name:
+            return kind()
+    names = ", ".join(f'"{kind.name}" (dtf.{kind.__name__})' for kind in _KINDS)
+    raise InvalidInput(f"strategy is one of {names}. Received: {value!r:.200}", field="strategy")

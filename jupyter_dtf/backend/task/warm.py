@@ -70,8 +70,8 @@ class Warm:
             import tensorflow  # noqa: F401
 
             from . import process  # noqa: F401
+            from .collectives import shared_memory  # noqa: F401
             from .fit import main  # noqa: F401
-            from .fit.reduce import shared_memory  # noqa: F401
         except Exception as error:
             self._state = {"op": "failed", "message": f"{type(error).__name__}: {error}"}
         else:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....schema.strategy import InGraph, ParameterServer
 from .job import FitJob
 
 
 def run(job: FitJob, ctx: Any) -> Any:
     """Train ``job`` as one of ``ctx.size`` tasks. Returns a FitResult on the chief, None elsewhere."""
-    from .main import train  # so that a client can name this function without importing TensorFlow
-
+    # Imported here, so that a client can name this function without importing TensorFlow.
+    match job.strategy:
+        case ParameterServer():
+            from .parameter_server import train
+        case InGraph():
+            from .towers import train
+        case _:
+            from .main import train
     return train(job, ctx)

@@ -10,10 +10,10 @@ import cloudpickle
 import keras
 import numpy as np
 
+from ..collectives.base import Reducer
 from .agree import Weights
 from .gradients import GradientSync
 from .job import FitJob, PackedCallback
-from .reduce.base import Reducer
 from .steps import Metrics
 
 PROGRESS_PERIOD_S = 0.2

@@ -18,8 +18,8 @@ from keras.src.trainers.data_adapters import array_slicing
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from ....errors import InvalidInput
+from ..collectives.base import Alone, Reducer
 from .job import Arrays, DataFunction, FitJob
-from .reduce.base import Alone, Reducer
 
 
 @dataclass

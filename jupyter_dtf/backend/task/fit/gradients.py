@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from .reduce.base import Reducer
+from ..collectives.base import Reducer
 
 _LANES = 3  # examples, stop, learning rate
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....schema.strategy import AllReduce
+from ....schema.strategy import AllReduce, Strategy
 from ..keras_io import PackedModel
 
 
@@ -57,9 +57,13 @@ class FitJob:
     validation_steps: int | None = None
     validation_freq: Any = 1
     callbacks: list[PackedCallback] = field(default_factory=list)
-    strategy: AllReduce = field(default_factory=AllReduce)
+    strategy: Strategy = field(default_factory=AllReduce)
     seed: int = 0
     """What the order of shuffled examples and the tasks' random numbers are drawn from."""
+    scale_lr: bool = False
+    """Whether the learning rate is multiplied by the number of tasks that share a step."""
+    warmup_epochs: float = 0.0
+    """Over how many epochs the learning rate rises to that."""
     keras_config: dict[str, Any] = field(default_factory=dict)
     """The client's Keras settings: ``floatx``, ``dtype_policy``, ``image_data_format``."""
 

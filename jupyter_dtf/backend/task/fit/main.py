@@ -9,7 +9,10 @@ from typing import Any
 import keras
 
 from ....errors import InvalidInput
+from ....schema.strategy import AllReduce
 from .. import keras_io
+from ..collectives import make_reducer
+from ..collectives.base import Reducer
 from .agree import Weights
 from .callbacks import First, Last, State, attributes_of, callbacks_here
 from .data import training_data, validation_data
@@ -17,8 +20,6 @@ from .gradients import GradientSync, optimizers_of
 from .job import FitJob, FitResult
 from .limits import refuse_unsupported
 from .losses import is_plain_mean
-from .reduce import make_reducer
-from .reduce.base import Reducer
 from .steps import Metrics, TestStep, TrainStep, hooked, seed_states, shared_variables
 
 
@@ -28,7 +29,8 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     Raises InvalidInput for what cannot be trained this way, RuntimeError if another task has died, and whatever the
     caller's code raises.
     """
-    reducer = make_reducer(job.strategy, ctx)
+    assert isinstance(job.strategy, AllReduce)
+    reducer = make_reducer(job.strategy.transport, ctx)
     failed = True
     try:
         result = _train(job, ctx, reducer)

@@ -13,9 +13,9 @@ import tensorflow as tf
 from keras.src.utils.python_utils import pythonify_logs
 
 from ....errors import InvalidInput
+from ..collectives.base import Reducer
 from .gradients import GradientSync
 from .losses import counted_by_examples, of_global_batch
-from .reduce.base import Reducer
 
 
 class TrainStep:

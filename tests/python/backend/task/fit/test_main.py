@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ..gang import FakeContext, run_gang
 from .cases import CASES, Case
-from .gang import FakeContext, run_gang
 
 pytestmark = pytest.mark.timeout(180)
 

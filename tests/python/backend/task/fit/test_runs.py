@@ -11,8 +11,8 @@ import pytest
 
 from jupyter_dtf.errors import InvalidInput
 
+from ..gang import FakeContext, run_gang
 from .cases import dense, digits
-from .gang import FakeContext, run_gang
 
 pytestmark = pytest.mark.timeout(120)
 

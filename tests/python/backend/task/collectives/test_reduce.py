@@ -22,10 +22,9 @@ def contract(transport: str) -> Callable[[FakeContext], Any]:
     def program(ctx: FakeContext) -> Any:
         import tensorflow as tf
 
-        from jupyter_dtf.backend.task.fit.reduce import make_reducer
-        from jupyter_dtf.schema.strategy import AllReduce
+        from jupyter_dtf.backend.task.collectives import make_reducer
 
-        reducer = make_reducer(AllReduce(transport=transport), ctx)
+        reducer = make_reducer(transport, ctx)
         rng = np.random.default_rng(ctx.rank)
         sums = []
         for dtype in ("float32", "float64", "int64"):
@@ -69,7 +68,7 @@ def test_sums_are_right_and_the_same_bits_everywhere(transport: str, size: int) 
 @pytest.mark.parametrize("how", ["closed", "failed", "died"])
 def test_waiting_for_a_task_that_is_gone_is_an_error(how: str) -> None:
     def program(ctx: FakeContext) -> Any:
-        from jupyter_dtf.backend.task.fit.reduce.shared_memory import SharedMemoryReducer
+        from jupyter_dtf.backend.task.collectives.shared_memory import SharedMemoryReducer
 
         reducer = SharedMemoryReducer(ctx.shared_dir, ctx.rank, ctx.size)
         reducer.sum(np.ones(3))
@@ -88,12 +87,11 @@ def test_waiting_for_a_task_that_is_gone_is_an_error(how: str) -> None:
 
 def test_shared_memory_needs_one_machine() -> None:
     def program(ctx: FakeContext) -> Any:
-        from jupyter_dtf.backend.task.fit.reduce import make_reducer
-        from jupyter_dtf.schema.strategy import AllReduce
+        from jupyter_dtf.backend.task.collectives import make_reducer
 
         ctx.machines = ["a", "b"]
         ctx.size = 2
         with pytest.raises(Unavailable, match="Received tasks on a, b"):
-            make_reducer(AllReduce(transport="shm"), ctx)
+            make_reducer("shm", ctx)
 
     run_gang(1, program)

@@ -5,23 +5,22 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from .....errors import Unavailable
-from .....schema.strategy import AllReduce
+from ....errors import Unavailable
 from .base import Alone, Reducer
 
 
-def make_reducer(strategy: AllReduce, ctx: Any) -> Reducer:
-    """The reducer for this task. Raises Unavailable if the transport asked for cannot work here.
+def make_reducer(transport: str, ctx: Any) -> Reducer:
+    """The reducer of this task among all tasks of its run. Raises Unavailable if the transport cannot work here.
 
     To be called before TensorFlow has run anything: collectives can only be set up then.
     """
     if ctx.size == 1:
         return Alone()
     obstacle = _obstacle_to_shared_memory(ctx)
-    if strategy.transport == "shm" and obstacle:
+    if transport == "shm" and obstacle:
         raise Unavailable(f'transport="shm" needs all tasks on one x86-64 Linux machine. {obstacle}')
-    if strategy.transport == "ring" or obstacle:
-        from .collective import CollectiveReducer
+    if transport == "ring" or obstacle:
+        from .ring import CollectiveReducer
 
         return CollectiveReducer(ctx.rank, ctx.size)
     from .shared_memory import SharedMemoryReducer
