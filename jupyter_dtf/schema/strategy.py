@@ -74,7 +74,7 @@ class ParameterServer(_Strategy, frozen=True):
     Asynchronous by default: each worker trains at its own pace, and a gradient is applied when it comes, to variables
     that others have changed meanwhile. ``max_staleness`` lets no worker get more than so many steps ahead of the
     slowest. ``sync``: each step takes the first ``workers - backup_workers`` gradients, applies their mean and drops
-    the late ones. A variable of more than ``split_bytes`` is split by rows over the ``ps`` tasks, as large embeddings are.
+    the late ones. A variable of more than ``split_bytes`` is split by rows over the ``ps`` tasks.
     """
 
     name = "ps"
