@@ -11,6 +11,8 @@ from . import by_hand, digits
 from .table import Row
 
 ROUNDS = 5
+PAUSE_S = 4.0
+"""Before each start, by hand or on the cluster, so that neither meets what the one before has left to do."""
 
 
 def first_step(run: dtf.Run) -> float:
@@ -26,8 +28,10 @@ def measure() -> list[Row]:
     with dtf.Cluster(jobs={"worker": 2}) as cluster:
         cluster.run(lambda _args, _ctx: None)  # the cluster is up
         for _ in range(ROUNDS):
+            time.sleep(PAUSE_S)
             gang = by_hand.start_gang(0)
             hands.append(max(task["first_step"] for task in gang) - gang[0]["started"])
+            time.sleep(PAUSE_S)
             begin = time.time()
             run = cluster.fit(
                 model, x, y, batch_size=digits.BATCH, epochs=1, threads_per_task=by_hand.THREADS, wait=False

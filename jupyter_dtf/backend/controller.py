@@ -28,9 +28,10 @@ from ..schema.cluster import check_jobs
 from ..schema.events import TaskChanged
 from ..schema.launch import TaskResult
 from ..schema.run import RunInfo, RunRequest, RunState, TaskState
+from ..schema.strategy import AllReduce
 from .gang import ask_hosts, by_job, task_specs
 from .host import Host
-from .plan import HostSlot, crowding, plan
+from .plan import HostSlot, PlannedTask, crowding, plan
 from .runs import Run
 from .viewers import ARCHIVE, Viewers
 
@@ -124,6 +125,7 @@ class Controller(SchedulerPlugin):
 
     def _announce_run(self, run: Run) -> None:
         self.viewers.send({"op": "run", "info": to_plain(run.info)})
+        self._watch_idle()
 
     def _announce(self) -> None:
         self.viewers.send({"op": "cluster", "info": to_plain(self.describe())})
@@ -152,7 +154,7 @@ class Controller(SchedulerPlugin):
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
-        busy = any(run.is_active for run in self.runs.values())
+        busy = any(run.is_active and not run.only_serves for run in self.runs.values())
         if not (self.settings.keep or self.viewers.are_watching or busy or self.closing):
             wait_s = self.settings.grace_s if self.viewers.were_watching else max(FIRST_VIEWER_S, self.settings.grace_s)
             self._idle = asyncio.get_running_loop().call_later(wait_s, self.close_cluster)
@@ -161,8 +163,11 @@ class Controller(SchedulerPlugin):
 
     def on_host(self, worker: str, info: dict[str, Any]) -> None:
         """A host tells of itself: on arriving, when TensorFlow is imported, and its load now and then."""
-        self.hosts[worker] = msgspec.convert(info, HostInfo)
+        known = self.hosts.get(worker)
+        self.hosts[worker] = host = msgspec.convert(info, HostInfo)
         self._announce()
+        if host.warm and not (known and known.warm):
+            self._in_background(self._prepare())
         self._in_background(self._wake())
 
     async def _wake(self) -> None:
@@ -186,6 +191,7 @@ class Controller(SchedulerPlugin):
         self.jobs = check_jobs(jobs)
         self._spec = {}
         self._announce()
+        self._in_background(self._prepare())
         return dict(to_plain(self.describe()))
 
     async def spec(self) -> dict[str, dict[int, str]]:
@@ -203,6 +209,20 @@ class Controller(SchedulerPlugin):
                 )
                 self._spec = by_job(planned, endpoints)
             return self._spec
+
+    async def _prepare(self) -> None:
+        """Tell the hosts what the next training will need of them, as far as that can be foreseen."""
+        jobs = {job: count for job, count in self.jobs.items() if job in AllReduce.jobs}
+        if not jobs or not self.hosts:
+            return
+        by_host: dict[HostSlot, list[PlannedTask]] = {}
+        for task in plan(jobs, self._slots()):
+            by_host.setdefault(task.host, []).append(task)
+        calls = [
+            self.scheduler.rpc(host.address).dtf_prepare(threads=tasks[0].threads, count=min(len(tasks), host.threads))
+            for host, tasks in by_host.items()
+        ]
+        await asyncio.gather(*calls, return_exceptions=True)  # one that has just gone needs nothing
 
     async def _some_host(self) -> None:
         async with self._hosts_changed:
@@ -305,6 +325,9 @@ class Controller(SchedulerPlugin):
             await self._launch(run, payload)
             del payload
             if run.is_active:
+                await run.work_done.wait()
+                if not run.decided.is_set():
+                    await self._tell_hosts(run, "dtf_work_done")
                 await run.decided.wait()
                 await self._conclude(run)
         except DtfError as error:

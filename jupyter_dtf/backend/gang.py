@@ -44,6 +44,9 @@ async def ask_hosts(
 def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, TaskSpec]:
     """What each task of the run is told; ``endpoints`` maps tasks to ``host:port``."""
     jobs = by_job(run.planned, endpoints)
+    # Between machines the first thing that is done with TensorFlow's runtime has to be to set up its collectives.
+    on_one_machine = len({task.host.machine for task in run.planned}) == 1
+    may_be_spare = run.request.may_be_spare and on_one_machine and not run.request.environment
     return {
         task.task: TaskSpec(
             run_id=run.id,
@@ -62,6 +65,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, T
             sys_path=run.request.sys_path,
             cwd=run.request.cwd,
             environment=run.request.environment,
+            may_be_spare=may_be_spare,
         )
         for task in run.planned
     }

@@ -68,9 +68,11 @@ class Host(WorkerPlugin):
         self._cpu_seconds: dict[int, float] = {}
         self._shared_bytes: dict[int, int] = {}
         worker.handlers.update(
+            dtf_prepare=self.prepare,
             dtf_reserve=self.reserve,
             dtf_launch=self.launch,
             dtf_stop=self.stop,
+            dtf_work_done=self.work_done,
             dtf_kill=self.kill,
             dtf_release=self.release,
         )
@@ -138,6 +140,11 @@ class Host(WorkerPlugin):
 
     # -- what the controller asks -------------------------------------------------------------------------------
 
+    def prepare(self, threads: int, count: int) -> None:
+        """Be ready for a training with so many tasks here, of so many threads each."""
+        if self._warm is not None and not read_gpus():  # a spare would start TensorFlow on GPUs that are not its own
+            self._warm.prepare(threads, count)
+
     async def reserve(self, run_id: str, tasks: list[str], ready: bool) -> dict[str, str]:
         """Bind a port for each task; with ``ready``, wait until tasks can be forked. Returns each task's endpoint.
 
@@ -183,7 +190,7 @@ class Host(WorkerPlugin):
         spec_path.write_bytes(msgspec.json.encode(spec))
         task = HostTask(spec, f"{spec.run_id}/{spec.task}", lambda data: self._event(spec.run_id, data))
         run.tasks[spec.task] = task
-        self._warm.fork(task.id, spec_path, task.descriptors)
+        self._warm.fork(task.id, spec_path, task.descriptors, spec.threads if spec.may_be_spare else 0)
         task.hand_over()
 
     def stop(self, run_id: str) -> None:
@@ -191,6 +198,11 @@ class Host(WorkerPlugin):
         run = self._runs.get(run_id)
         for task in self._alive(run):
             task.ask_to_stop()
+
+    def work_done(self, run_id: str) -> None:
+        """Tell the tasks that only keep their servers up that nobody needs them any more."""
+        for task in self._alive(self._runs.get(run_id)):
+            task.tell_work_done()
 
     async def kill(self, run_id: str, grace_s: float) -> None:
         """End the run's tasks: SIGTERM now, SIGKILL to what is left after ``grace_s`` seconds."""

@@ -106,10 +106,18 @@ class WarmClient:
             raise
         return cls(connection, on_message, on_lost)
 
-    def fork(self, task_id: str, spec: Path, fds: list[int]) -> None:
-        """Ask for a task; ``fds``: its stdout, stderr, events and control. The caller keeps (and closes) them."""
-        message = json.dumps({"op": "fork", "id": task_id, "spec": str(spec)}).encode()
+    def fork(self, task_id: str, spec: Path, fds: list[int], spare: int = 0) -> None:
+        """Ask for a task; ``fds``: its stdout, stderr, events and control. The caller keeps (and closes) them.
+
+        ``spare``: the number of threads of a spare that may become the task, 0 if it has to be a new process.
+        """
+        message = json.dumps({"op": "fork", "id": task_id, "spec": str(spec), "spare": spare}).encode()
         socket.send_fds(self._socket, [message], fds)
+
+    def prepare(self, threads: int, count: int) -> None:
+        """Have so many spares of so many threads made, while no task runs."""
+        with contextlib.suppress(OSError):
+            self._socket.send(json.dumps({"op": "prepare", "threads": threads, "count": count}).encode())
 
     def kill(self, task_id: str, signal_number: int) -> None:
         """Send a signal to a task's process group; nothing happens if it has ended."""

@@ -212,6 +212,7 @@ class Cluster:
             name=name or job.name,
             kind="fit",
             strategy=job.strategy.name,
+            may_be_spare=job.may_be_spare,
             jobs=dict(jobs or _jobs_of(job.strategy, self.jobs)),
             threads_per_task=threads_per_task,
             parameters=job.parameters,

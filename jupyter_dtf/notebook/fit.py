@@ -20,7 +20,7 @@ from ..backend.task import keras_io
 from ..backend.task.fit.job import Arrays, Data, DataFunction, FitJob, FitResult, PackedCallback
 from ..backend.task.fit.limits import refuse_unsupported
 from ..errors import InvalidInput
-from ..schema.strategy import parse_strategy
+from ..schema.strategy import AllReduce, parse_strategy
 
 
 class PreparedFit:
@@ -33,6 +33,10 @@ class PreparedFit:
         self._model: Any = source if isinstance(job.model, keras_io.PackedModel) else None
         self.program: tuple[Any, tuple[Any, ...], dict[str, Any]] = (task_fit.run, (job,), {})
         self.strategy = job.strategy
+        # A function of the caller's may set TensorFlow up in its own way, and the ring has to be the first to start it.
+        functions = isinstance(job.data, DataFunction) or not isinstance(job.model, keras_io.PackedModel)
+        reduces = isinstance(job.strategy, AllReduce) and job.strategy.transport != "ring"
+        self.may_be_spare = reduces and not functions
         self.name = str(getattr(source, "name", None) or getattr(source, "__name__", "fit"))
         self.parameters = parameters
 

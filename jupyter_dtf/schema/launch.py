@@ -32,6 +32,8 @@ class TaskSpec(Struct):
     sys_path: list[str] = []
     cwd: str = ""
     environment: dict[str, str] = {}
+    may_be_spare: bool = False
+    """Whether a process may run it in which TensorFlow's runtime has been started, with so many threads."""
     # Filled in by the host:
     shared_dir: str = ""
     task_dir: str = ""

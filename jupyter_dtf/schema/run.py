@@ -54,6 +54,8 @@ class TaskState(str, enum.Enum):
     PENDING = "pending"
     STARTING = "starting"  # forked
     RUNNING = "running"  # the user's program has begun
+    SERVING = "serving"  # the program waits in server.join() for the others to end
+    FINISHED = "finished"  # the program has ended; its server stays up for those that have not
     SUCCEEDED = "succeeded"
     FAILED = "failed"  # an exception, a non-zero exit status, or a signal nobody here sent
     STOPPED = "stopped"  # ended because the run was stopped or another task failed
@@ -71,6 +73,8 @@ class TaskInfo(Struct):
     host: str = ""
     """The name of the Dask worker it runs on."""
     pid: int = 0
+    endpoint: str = ""
+    """``host:port``, reserved for its TensorFlow server while the run lasts."""
     exit_code: int | None = None
     signal: str = ""
     """The name of the signal that ended it (``SIGKILL``), if one did."""
@@ -100,7 +104,7 @@ class RunInfo(Struct):
     message: str = ""
     """One line: why it waits, why it failed."""
     kind: str = "program"
-    """``fit`` or ``program``; later ``trial``."""
+    """``fit``, ``program``, ``script`` or ``servers``; later ``trial``."""
     strategy: str = ""
     jobs: dict[str, int] = {}
     created: float = 0.0
@@ -135,6 +139,8 @@ class RunRequest(Struct):
     sys_path: list[str] = []
     cwd: str = ""
     environment: dict[str, str] = {}
+    may_be_spare: bool = False
+    """Whether the program does without the settings of TensorFlow that cannot be changed once its runtime runs."""
     parameters: dict[str, Any] = {}
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import pickle
 import sys
@@ -21,6 +22,7 @@ from ...schema.launch import Outcome, TaskSpec, leave_outcome
 from ...schema.run import TaskState
 from . import context
 from .recorder import Recorder
+from .server import TaskServers
 
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 
@@ -31,14 +33,24 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
     recorder = Recorder(events_fd)
     ctx = context.Context(spec, recorder)
     context.set_current(ctx)
+    servers = TaskServers(ctx, recorder)
+    servers.watch()
     threading.Thread(target=_listen, args=(control_fd, ctx), name="dtf-control", daemon=True).start()
     try:
         function, args, kwargs = payload.load(spec.payload)
-        recorder.emit(TaskChanged(time=time.time(), task=spec.task, state=TaskState.RUNNING, pid=os.getpid()))
+        endpoint = ctx.cluster_spec.endpoint(spec.job_name, spec.task_index)
+        recorder.emit(
+            TaskChanged(
+                time=time.time(), task=spec.task, state=TaskState.RUNNING, pid=os.getpid(), endpoint=endpoint
+            )
+        )
         outcome = Outcome(ok=True, result=cloudpickle.dumps(function(*args, ctx, **kwargs), protocol=5))
     except BaseException as error:
         outcome = _failure(error)
     leave_outcome(Path(spec.task_dir), outcome)
+    _wait_for_threads()
+    if outcome.ok:
+        servers.keep_up()
     _finish(recorder)
     return 0 if outcome.ok else 1
 
@@ -56,18 +68,39 @@ def _enter(spec: TaskSpec) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
+    _set_threads(spec.threads)
+
+
+def _set_threads(threads: int) -> None:
     import tensorflow as tf
 
-    tf.config.threading.set_intra_op_parallelism_threads(spec.threads)
+    if tf.config.threading.get_intra_op_parallelism_threads() == threads:
+        return  # this process has rehearsed: the runtime is there, with so many
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
     # As many again for operations that run side by side would make a task of one thread use more than one core.
-    tf.config.threading.set_inter_op_parallelism_threads(spec.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+
+
+def rehearse(threads: int) -> None:
+    """Do what comes before the first step of any training, in a process that will be a task of so many threads."""
+    _set_threads(threads)
+    from .fit.rehearsal import rehearse
+
+    rehearse()
+    gc.collect()
+    gc.freeze()
 
 
 def _listen(control_fd: int, ctx: context.Context) -> None:
-    """Take the host's word: ``s`` asks the program to stop; the end of the pipe means that the host is gone."""
+    """Take the host's word. The end of the pipe means that the host is gone.
+
+    ``s`` asks the program to stop; ``e`` says that no task of the run works any more.
+    """
     while data := os.read(control_fd, 64):
         if b"s" in data:
             ctx.stop_requested.set()
+        if b"e" in data:
+            ctx.work_done.set()
     os.killpg(0, 9)
 
 
@@ -87,12 +120,16 @@ def _failure(error: BaseException) -> Outcome:
     )
 
 
-def _finish(recorder: Recorder) -> None:
-    """What an interpreter does at its end and a fork does not: wait for threads, run exit functions, flush."""
+def _wait_for_threads() -> None:
+    """What an interpreter does at its end and a fork does not: wait for the threads of the program."""
     main: Any = threading.main_thread()
     for thread in threading.enumerate():
         if thread is not main and thread is not threading.current_thread() and not thread.daemon:
             thread.join()
+
+
+def _finish(recorder: Recorder) -> None:
+    """The rest of it: run exit functions, flush."""
     atexit._run_exitfuncs()
     recorder.close()
     for stream in (sys.stdout, sys.stderr):

@@ -4,13 +4,15 @@
 a packet), bound by whoever starts this process, so that hosts can connect before TensorFlow is there. They send JSON,
 with a task's four descriptors beside it:
 
-* ``{"op": "fork", "id", "spec"}`` + [stdout, stderr, events, control]; ``spec`` is the path of a TaskSpec as JSON.
+* ``{"op": "fork", "id", "spec", "spare"}`` + [stdout, stderr, events, control]; ``spec`` is the path of a TaskSpec as
+  JSON; ``spare``, where it is not 0, the number of threads of a spare that may become the task.
+* ``{"op": "prepare", "threads", "count"}``: how many spares of how many threads to have, while no task runs.
 * ``{"op": "kill", "id", "signal"}``: to the task's whole process group.
 
-and are told ``{"op": "ready", "pid"}`` or ``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}``, and
-``{"op": "exited", "id", "status"}`` (as ``waitpid`` gives it). The tasks of a host that goes away are killed. The
-process ends when its standard input (the lifeline of whoever started it) is closed and no host is left, and so is the
-last of its cluster on this machine: it removes the DIRECTORYs.
+and are told ``{"op": "ready", "pid"}`` or ``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}``,
+``{"op": "exited", "id", "status"}`` (as ``waitpid`` gives it), and ``{"op": "prepared", "count"}`` with each new spare.
+The tasks of a host that goes away are killed. The process ends when its standard input (the lifeline of whoever started
+it) is closed and no host is left, and so is the last of its cluster on this machine: it removes the DIRECTORYs.
 
 It must stay a process of one thread that has started nothing of TensorFlow's runtime, or its forks would inherit locks
 that nobody will ever release.
@@ -28,7 +30,10 @@ import shutil
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from .spares import Spares
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -62,6 +67,13 @@ class Warm:
         self._state: dict[str, object] = {}
         self._lifeline = True
         self._selector = selectors.DefaultSelector()
+        self._spares = Spares(
+            self._selector,
+            self._fork,
+            self._be_task,
+            kill=lambda pid: _kill_group(pid, signal.SIGKILL),
+            on_ready=lambda count: self._tell_all({"op": "prepared", "count": count}),
+        )
 
     def import_tensorflow(self) -> None:
         """The dear part. A failure is kept and told to every host."""
@@ -71,7 +83,7 @@ class Warm:
 
             from . import process  # noqa: F401
             from .collectives import shared_memory  # noqa: F401
-            from .fit import main  # noqa: F401
+            from .fit import main, rehearsal  # noqa: F401
         except Exception as error:
             self._state = {"op": "failed", "message": f"{type(error).__name__}: {error}"}
         else:
@@ -118,7 +130,10 @@ class Warm:
             return
         message = json.loads(data)
         if message["op"] == "fork":
-            self._fork(host, message["id"], message["spec"], fds)
+            self._start(host, message["id"], message["spec"], message["spare"], fds)
+        elif message["op"] == "prepare":
+            self._spares.want(message["threads"], message["count"])
+            self._replenish()
         elif message["op"] == "kill" and (pid := host.tasks.get(message["id"])):
             _kill_group(pid, message["signal"])
 
@@ -129,37 +144,47 @@ class Warm:
         for pid in host.tasks.values():
             _kill_group(pid, signal.SIGKILL)
 
-    def _fork(self, host: _Host, task_id: str, spec: str, fds: list[int]) -> None:
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            status = 70
-            try:
-                status = self._be_task(parent, spec, fds)
-            finally:
-                os._exit(status)
+    def _start(self, host: _Host, task_id: str, spec: str, spare: int, fds: list[int]) -> None:
+        pid = self._spares.give(spare, spec, fds) or self._fork(lambda: self._be_task(spec, fds))
         for fd in fds:
             os.close(fd)
-        with contextlib.suppress(OSError):  # done by both, so that a kill right after the fork finds the group
-            os.setpgid(pid, pid)
         host.tasks[task_id] = pid
         host.send({"op": "forked", "id": task_id, "pid": pid})
 
-    def _be_task(self, parent: int, spec_path: str, fds: list[int]) -> int:
+    def _fork(self, child: Callable[[], int]) -> int:
+        """A child in a process group of its own, which ends with this process. Returns its pid."""
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            status = os.EX_SOFTWARE
+            try:
+                self._be_child()
+                if os.getppid() == parent:
+                    status = child()
+            finally:
+                os._exit(status)
+        with contextlib.suppress(OSError):  # done by both, so that a kill right after the fork finds the group
+            os.setpgid(pid, pid)
+        return pid
+
+    def _be_child(self) -> None:
         with contextlib.suppress(OSError):
             os.setpgid(0, 0)
         die_with_parent()
-        if os.getppid() != parent:
-            return 70
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
         self._listener.close()
         for host in self._hosts:
             host.socket.close()
-        stdout, stderr, events, control = fds
+        self._spares.leave()
         null = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((null, 0), (stdout, 1), (stderr, 2)):
+        os.dup2(null, 0)
+        os.close(null)
+
+    def _be_task(self, spec_path: str, fds: list[int]) -> int:
+        stdout, stderr, events, control = fds
+        for source, target in ((stdout, 1), (stderr, 2)):
             os.dup2(source, target)
             os.close(source)
 
@@ -186,11 +211,21 @@ class Warm:
             # What the task itself started ends with it: its group is killed while its pid cannot yet be another's.
             _kill_group(ended.si_pid, signal.SIGKILL)
             _, status = os.waitpid(ended.si_pid, 0)
+            self._spares.on_exit(ended.si_pid)
             for host in self._hosts:
                 for task_id, pid in list(host.tasks.items()):
                     if pid == ended.si_pid:
                         del host.tasks[task_id]
                         host.send({"op": "exited", "id": task_id, "status": status})
+            self._replenish()
+
+    def _tell_all(self, message: dict[str, object]) -> None:
+        for host in self._hosts:
+            host.send(message)
+
+    def _replenish(self) -> None:
+        if not any(host.tasks for host in self._hosts):
+            self._spares.replenish()
 
 
 def _kill_group(pid: int, signal_number: int) -> None:

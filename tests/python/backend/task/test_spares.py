@@ -1,0 +1,132 @@
+"""Spares of a real warm process: which tasks they become, and what is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import msgspec
+import psutil
+
+from jupyter_dtf.backend.warm_client import WarmClient, start_warm
+from jupyter_dtf.schema import payload
+from jupyter_dtf.schema.launch import TaskSpec, read_outcome
+
+TIMEOUT_S = 60
+
+
+class Warm:
+    """A connection to a warm process that waits for what it says."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.pid = 0
+        self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def until(self, op: str) -> dict[str, Any]:
+        while True:
+            message = await asyncio.wait_for(self._messages.get(), TIMEOUT_S)
+            if message["op"] == op:
+                return message
+
+    async def prepare(self, threads: int, count: int) -> list[psutil.Process]:
+        """Ask for spares, wait for them."""
+        self.client.prepare(threads, count)
+        while (await self.until("prepared"))["count"] < count:
+            pass
+        return psutil.Process(self.pid).children()
+
+    async def run(self, function: Callable[..., Any], threads: int, spare: int) -> tuple[int, Any]:
+        """Run ``function(ctx)`` as a task. Returns its pid and its result."""
+        task_dir = self.directory / "task"
+        task_dir.mkdir(exist_ok=True)
+        (task_dir / "payload").write_bytes(payload.pack((function, (), {})))
+        spec = TaskSpec(
+            run_id="run",
+            cluster="here",
+            job_name="worker",
+            task_index=0,
+            cluster_spec={"worker": {0: "localhost:1"}},
+            rank=0,
+            size=1,
+            local_rank=0,
+            local_size=1,
+            machines=["here"],
+            threads=threads,
+            run_dir=str(task_dir),
+            stop_grace_s=1.0,
+            payload=str(task_dir / "payload"),
+            task_dir=str(task_dir),
+        )
+        (task_dir / "spec.json").write_bytes(msgspec.json.encode(spec))
+        control_read, control_write = os.pipe()
+        output = os.open(self.directory / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.client.fork("a task", task_dir / "spec.json", [output] * 3 + [control_read], spare)
+        os.close(output)
+        os.close(control_read)
+        pid = (await self.until("forked"))["pid"]
+        await self.until("exited")
+        os.close(control_write)
+        outcome = read_outcome(task_dir)
+        assert outcome is not None and outcome.ok, outcome
+        return pid, cloudpickle.loads(outcome.result)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Warm]:
+        self.directory.mkdir()
+        process = start_warm(self.directory, self.directory / "shared")
+        assert process is not None and process.stdin is not None
+        try:
+            self.client = await WarmClient.connect(self.directory, self._messages.put_nowait, lambda: None)
+            self.pid = (await self.until("ready"))["pid"]
+            yield self
+            await self.client.close()
+        finally:
+            process.stdin.close()
+            await asyncio.to_thread(process.wait)
+
+
+def started_runtime(ctx: Any) -> bool:
+    from tensorflow.python.eager import context
+
+    return bool(context.context()._initialized)
+
+
+def test_a_spare_becomes_one_task_of_its_number_of_threads(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Warm(tmp_path / "warm").running() as warm:
+            spares = {process.pid for process in await warm.prepare(threads=1, count=2)}
+            assert len(spares) == 2
+            assert (await warm.run(started_runtime, threads=2, spare=2))[0] not in spares
+            pid, started = await warm.run(started_runtime, threads=1, spare=0)
+            assert pid not in spares
+            assert not started
+            pid, started = await warm.run(started_runtime, threads=1, spare=1)
+            assert pid in spares
+            assert started
+            assert (await warm.until("prepared"))["count"] == 2  # another took its place
+            others = {process.pid for process in psutil.Process(warm.pid).children()}
+            assert len(others) == 2
+            assert pid not in others
+
+    asyncio.run(story())
+
+
+def test_spares_that_are_not_wanted_any_more_end(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Warm(tmp_path / "warm").running() as warm:
+            old = await warm.prepare(threads=1, count=1)
+            (new,) = [process for process in await warm.prepare(threads=2, count=1) if process not in old]
+            psutil.wait_procs(old, timeout=TIMEOUT_S)
+            assert psutil.Process(warm.pid).children() == [new]
+            new.kill()
+            psutil.wait_procs([new], timeout=TIMEOUT_S)
+            _, started = await warm.run(started_runtime, threads=2, spare=2)  # it can do without
+            assert not started
+
+    asyncio.run(story())
