@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import html
 import sys
 import threading
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 
 from ..schema.events import Logged
 from . import words
+from .following import Follower
 from .run import Run, task_names
 from .session import session
 from .still import PALETTE
@@ -29,42 +29,18 @@ class Outputs:
     """
 
     def __init__(self, run: Run) -> None:
-        self._run_id = run.id
-        self._hub = run._session.hub
-        self._next_event = 0
-        self._changed = threading.Event()
-        self._done = threading.Event()
         self._view: _View = Blocks(task_names(run.info)) if in_notebook() else Stream()
-        # With the caller's context variables, which tell the kernel whose cell's output this is.
-        self._thread = threading.Thread(
-            target=contextvars.copy_context().run, args=(self._follow,), name="dtf-outputs", daemon=True
-        )
+        self._follower = Follower(run, self._show_new, _REFRESH_S)
 
     def __enter__(self) -> Outputs:
-        self._unsubscribe = self._hub.subscribe(lambda run_id: self._changed.set() if run_id == self._run_id else None)
-        self._changed.set()
-        self._thread.start()
+        self._follower.__enter__()
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._unsubscribe()
-        self._done.set()
-        self._changed.set()
-        self._thread.join()
-        self._drain()
+    def __exit__(self, *error: Any) -> None:
+        self._follower.__exit__(*error)
 
-    def _follow(self) -> None:
-        while not self._done.is_set():
-            self._changed.wait()
-            self._changed.clear()
-            self._drain()
-            self._done.wait(_REFRESH_S)  # no more often than the eye can follow
-
-    def _drain(self) -> None:
-        new = self._hub.events(self._run_id, self._next_event - 1)
-        if new:
-            self._next_event = new[-1][0] + 1
-        logged = [event for _, event in new if isinstance(event, Logged)]
+    def _show_new(self) -> None:
+        logged = [event for event in self._follower.new_events() if isinstance(event, Logged)]
         if logged:
             self._view.show(logged)
 

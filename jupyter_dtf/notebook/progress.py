@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import TextIO
+from typing import Any, TextIO
 
 from ..schema.events import EpochEnded, Note
 from ..schema.run import RunInfo, RunState
 from . import words
+from .following import Follower
 from .run import Run, headline
 
 _BARS = (24, 12, 6)
@@ -25,24 +26,19 @@ class TerminalProgress:
         self._hub = run._session.hub
         self._stream = stream
         self._rewrite = stream.isatty() and os.environ.get("TERM") != "dumb"
-        self._changed = threading.Event()
-        self._done = threading.Event()
         self._writing = threading.Lock()
-        self._next_event = 0
         self._pace = _Pace()
-        self._thread = threading.Thread(target=self._draw, name="dtf-progress", daemon=True)
+        self._follower = Follower(run, self._draw, _REFRESH_S)
 
     def __enter__(self) -> TerminalProgress:
-        self._unsubscribe = self._hub.subscribe(lambda run_id: self._changed.set() if run_id == self._run_id else None)
-        self._changed.set()
-        self._thread.start()
+        self._follower.__enter__()
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._unsubscribe()
-        self._done.set()
-        self._changed.set()
-        self._thread.join()
+    def __exit__(self, *error: Any) -> None:
+        self._follower.__exit__(*error)
+        if self._rewrite:
+            self._stream.write("\n")
+            self._stream.flush()
 
     def line(self, text: str) -> None:
         """Write a line of its own, above the bar."""
@@ -51,20 +47,8 @@ class TerminalProgress:
             self._stream.flush()
 
     def _draw(self) -> None:
-        while not self._done.is_set():
-            self._changed.wait()
-            self._changed.clear()
-            self._draw_once()
-            self._done.wait(_REFRESH_S)  # no more often than the eye can follow
-        self._draw_once()
-        if self._rewrite:
-            self._stream.write("\n")
-            self._stream.flush()
-
-    def _draw_once(self) -> None:
         info = self._hub.info(self._run_id)
-        for seq, event in self._hub.events(self._run_id, self._next_event - 1):
-            self._next_event = seq + 1
+        for event in self._follower.new_events():
             if isinstance(event, Note) and event.level != "info":
                 self.line(note_line(event))
             elif isinstance(event, EpochEnded):
