@@ -101,8 +101,15 @@ class HostTask:
         self._theirs = []
 
     def ask_to_stop(self) -> None:
+        self._say(b"s")
+
+    def tell_work_done(self) -> None:
+        """No task of the run works any more."""
+        self._say(b"e")
+
+    def _say(self, word: bytes) -> None:
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._control, b"s")
+            os.write(self._control, word)
 
     def finish(self) -> None:
         """Take what is left in the pipes: the process is gone."""

@@ -31,6 +31,7 @@ def _apply_task(info: RunInfo, event: TaskChanged) -> None:
     task.state = event.state
     task.host = event.host or task.host
     task.pid = event.pid or task.pid
+    task.endpoint = event.endpoint or task.endpoint
     task.exit_code = event.exit_code
     task.signal = event.signal
     task.message = event.message

@@ -14,6 +14,8 @@ from .plan import PlannedTask
 
 # Events that change nothing in a RunInfo, known by their tag: msgpack of {"type": tag, ...} after the byte of the map.
 _LIGHT = (b"\xa4type\xa6points", b"\xa4type\xa3log")
+_TO_COME = {TaskState.PENDING, TaskState.STARTING}
+_IDLE = {TaskState.SERVING, TaskState.FINISHED}
 
 
 class Run:
@@ -36,6 +38,8 @@ class Run:
         self.outcomes: dict[str, Outcome] = {}
         self.ended = asyncio.Event()
         """The run is in a final state."""
+        self.work_done = asyncio.Event()
+        """No task works any more: those that are left only keep their servers up and may end."""
         self.decided = asyncio.Event()
         """Nothing more is to be waited for: a task failed, or all have ended."""
         self.tasks_ended = asyncio.Event()
@@ -55,6 +59,11 @@ class Run:
     @property
     def is_stopping(self) -> bool:
         return self.info.state is RunState.STOPPING
+
+    @property
+    def only_serves(self) -> bool:
+        """Whether every task waits in ``server.join()``: there is no work of the run's own, only that of clients."""
+        return self.info.state is RunState.RUNNING and self._states() == {TaskState.SERVING}
 
     # -- the log ------------------------------------------------------------------------------------------------
 
@@ -89,6 +98,8 @@ class Run:
         self.info.state.step(state)
         self.record(RunChanged(time=time.time(), state=state, message=message))
         self._announce(self)
+        if state is RunState.STOPPING:
+            self._look()
         if state.is_final:
             self.ended.set()
 
@@ -137,14 +148,31 @@ class Run:
         self.record(event)
         if event.state is TaskState.FAILED and self.first_failure is None:
             self.first_failure = self.task_info(event.task)
-        if event.state is TaskState.RUNNING and self.info.state is RunState.LAUNCHING:
-            states = {task.state for task in self.info.tasks}
-            if not states & {TaskState.PENDING, TaskState.STARTING}:
-                self.to(RunState.RUNNING)
-        if all(task.state.is_final for task in self.info.tasks):
+        if event.state is TaskState.RUNNING and self.info.state is RunState.LAUNCHING and not self._states() & _TO_COME:
+            self.to(RunState.RUNNING)
+        if self.only_serves:
+            self._announce(self)
+        self._look()
+
+    def _states(self) -> set[TaskState]:
+        return {task.state for task in self.info.tasks}
+
+    def _look(self) -> None:
+        """Set the events that the tasks' states have brought about."""
+        left = {state for state in self._states() if not state.is_final}
+        if not left:
             self.tasks_ended.set()
-        if self.tasks_ended.is_set() or self.first_failure is not None:
+        if not left or self.first_failure is not None:
             self.decided.set()
+        if self.decided.is_set() or self._work_is_done(left):
+            self.work_done.set()
+
+    def _work_is_done(self, left: set[TaskState]) -> bool:
+        """Whether the tasks that are ``left`` only keep servers up, and nobody is to come for these.
+
+        A run whose tasks have all only served from the beginning waits for clients, until it is stopped.
+        """
+        return left <= _IDLE and (self._states() != {TaskState.SERVING} or self.is_stopping)
 
 
 def _how_it_ended(result: TaskResult, ended_by_us: bool) -> str:

@@ -35,6 +35,7 @@ class TaskChanged(Event, tag="task"):
     state: TaskState
     host: str = ""
     pid: int = 0
+    endpoint: str = ""
     exit_code: int | None = None
     signal: str = ""
     message: str = ""

@@ -4,7 +4,7 @@
 export type RunState = 'pending' | 'launching' | 'running' | 'stopping' | 'succeeded' | 'failed' | 'stopped' | 'lost';
 
 /** The life of one task's process. */
-export type TaskState = 'pending' | 'starting' | 'running' | 'succeeded' | 'failed' | 'stopped';
+export type TaskState = 'pending' | 'starting' | 'running' | 'serving' | 'finished' | 'succeeded' | 'failed' | 'stopped';
 
 /** The life of a cluster as a viewer sees it. */
 export type ClusterState = 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'lost';
@@ -26,6 +26,8 @@ export interface TaskInfo {
   /** The name of the Dask worker it runs on. */
   host: string;
   pid: number;
+  /** `host:port`, reserved for its TensorFlow server while the run lasts. */
+  endpoint: string;
   exit_code: number | null;
   /** The name of the signal that ended it (`SIGKILL`), if one did. */
   signal: string;
@@ -42,7 +44,7 @@ export interface RunInfo {
   state: RunState;
   /** One line: why it waits, why it failed. */
   message: string;
-  /** `fit` or `program`; later `trial`. */
+  /** `fit`, `program`, `script` or `servers`; later `trial`. */
   kind: string;
   strategy: string;
   jobs: Record<string, number>;
@@ -201,6 +203,7 @@ export interface TaskChanged {
   state: TaskState;
   host: string;
   pid: number;
+  endpoint: string;
   exit_code: number | null;
   signal: string;
   message: string;

@@ -10,6 +10,8 @@ const MARKS: Record<ClusterState | RunState | TaskState, string> = {
   starting: '●',
   launching: '●',
   running: '●',
+  serving: '●',
+  finished: '●',
   stopping: '●',
   pending: '○',
   succeeded: '✓',

@@ -9,6 +9,10 @@ export function stateText(state: ClusterState | RunState | TaskState, trans: Tra
       return trans.__('starting');
     case 'running':
       return trans.__('running');
+    case 'serving':
+      return trans.__('serving');
+    case 'finished':
+      return trans.__('finished, serving the others');
     case 'stopping':
       return trans.__('stopping');
     case 'stopped':

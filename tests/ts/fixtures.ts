@@ -8,6 +8,7 @@ export function taskInfo(task: string, change: Partial<TaskInfo> = {}): TaskInfo
     state: 'running',
     host: '0',
     pid: 100,
+    endpoint: '127.0.0.1:2222',
     exit_code: null,
     signal: '',
     message: '',

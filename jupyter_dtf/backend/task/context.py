@@ -24,6 +24,7 @@ class Context:
         self._spec = spec
         self._recorder = recorder
         self._stop = threading.Event()
+        self._work_done = threading.Event()
         self._server: Any = None
 
     # -- where am I ---------------------------------------------------------------------------------------------
@@ -111,8 +112,16 @@ class Context:
         return self._stop
 
     @property
+    def work_done(self) -> threading.Event:
+        """Set when no task of the run works any more: all have ended, or wait in ``server.join()``."""
+        return self._work_done
+
+    @property
     def server(self) -> Any:
-        """This task's ``tf.distribute.Server``, started when first asked for. It listens on every interface."""
+        """This task's ``tf.distribute.Server``, started when first asked for. It listens on every interface.
+
+        ``server.join()`` waits until no task of the run works any more; ``server.target`` is for sessions.
+        """
         if self._server is None:
             import tensorflow as tf
 

@@ -113,3 +113,48 @@ def test_an_ended_run_takes_no_further_step() -> None:
     assert recorded.announced[-1] is RunState.FAILED
     with pytest.raises(IllegalTransition, match="A run that is failed can become nothing. Received: running"):
         run.to(RunState.RUNNING)
+
+
+def states(recorded: Recorded, **tasks: TaskState) -> None:
+    for task, state in tasks.items():
+        recorded.say(TaskChanged(time=time.time(), task=task.replace("_", ":"), state=state))
+
+
+def test_servers_are_kept_up_until_the_last_program_has_ended() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    states(recorded, worker_0=TaskState.FINISHED)
+    assert not run.work_done.is_set()
+    states(recorded, worker_1=TaskState.SERVING)
+    assert run.work_done.is_set()
+    assert not run.decided.is_set()
+
+
+def test_a_task_that_has_ended_is_no_longer_waited_for() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    states(recorded, worker_1=TaskState.SERVING)
+    assert not run.work_done.is_set()
+    run.task_ended(TaskResult(task="worker:0", exit_code=0, outcome=Outcome(ok=True)))
+    assert run.work_done.is_set()
+
+
+def test_servers_without_work_of_their_own_wait_for_clients_until_they_are_stopped() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    assert not run.only_serves
+    states(recorded, worker_0=TaskState.SERVING, worker_1=TaskState.SERVING)
+    assert run.only_serves
+    assert not run.work_done.is_set()
+    run.to(RunState.STOPPING)
+    assert run.work_done.is_set()
+    assert not run.only_serves
+
+
+def test_a_task_that_was_killed_after_its_program_had_succeeded_has_succeeded() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    states(recorded, worker_0=TaskState.FINISHED)
+    run.task_ended(TaskResult(task="worker:0", signal="SIGTERM", outcome=Outcome(ok=True, result=b"zero")))
+    assert run.task_info("worker:0").state is TaskState.SUCCEEDED
+    assert run.results == {"worker:0": b"zero"}

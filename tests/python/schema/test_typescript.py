@@ -38,7 +38,7 @@ def test_every_struct_that_the_browser_sees_is_there(module: object) -> None:
 
 def test_forms() -> None:
     text = generate()
-    assert "export type TaskState = 'pending' | 'starting' | 'running' | 'succeeded' | 'failed' | 'stopped';" in text
+    assert "export type ClusterState = 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'lost';" in text
     assert "  exit_code: number | null;" in text
     assert "  x: (number | null)[];" in text
     assert "  latest: Record<string, number | null>;" in text
