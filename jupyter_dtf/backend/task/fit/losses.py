@@ -45,7 +45,8 @@ def of_global_batch(model: Any, sync: GradientSync) -> Iterator[None]:
 def counted_by_examples(model: Any, examples: Any) -> Iterator[None]:
     """While this lasts, the losses of a model's several outputs are recorded with the batch's examples as weight.
 
-    Keras's own weight is the batch size of the graph, which is not known where batches differ.
+    Keras's own weight is the batch size of the graph, which is not known where batches differ. ``examples`` may be a
+    function that is asked at each record.
     """
     with ExitStack() as stack:
         for metric in model._compile_loss.metrics if model._compile_loss is not None else []:
@@ -55,7 +56,7 @@ def counted_by_examples(model: Any, examples: Any) -> Iterator[None]:
 
 
 def _update(update_state: Any, examples: Any, values: Any, sample_weight: Any = None) -> Any:
-    return update_state(values, sample_weight=examples)
+    return update_state(values, sample_weight=examples() if callable(examples) else examples)
 
 
 def _losses(model: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -33,14 +34,17 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     reducer = make_reducer(job.strategy.transport, ctx)
     failed = True
     try:
-        result = _train(job, ctx, reducer)
+        result = train_with(job, ctx, reducer)
         failed = False
         return result
     finally:
         reducer.close(failed)
 
 
-def _train(job: FitJob, ctx: Any, reducer: Reducer) -> FitResult | None:
+def train_with(
+    job: FitJob, ctx: Any, reducer: Reducer, make_step: Callable[[Any, GradientSync, bool], Any] = TrainStep
+) -> FitResult | None:
+    """Keras's ``fit`` on this task's data. ``make_step(model, sync, may_be_empty)`` takes ``train_step``'s place."""
     _configure_keras(job.keras_config)
     keras.utils.set_random_seed((job.seed + reducer.rank) % 2**32)
     model = _model(job)
@@ -75,7 +79,7 @@ def _train(job: FitJob, ctx: Any, reducer: Reducer) -> FitResult | None:
         stack.enter_context(
             hooked(
                 model,
-                train_step=TrainStep(model, sync, data.may_be_empty and reducer.size > 1),
+                train_step=make_step(model, sync, data.may_be_empty and reducer.size > 1),
                 test_step=TestStep(model),
                 _get_metrics_result_or_logs=metrics,
             )
