@@ -70,8 +70,7 @@ class Services:
         fleet = (await asyncio.gather(starting, return_exceptions=True))[0]
         if not isinstance(fleet, BaseException):
             await fleet.stop()
-            if fleet.hub.store is not None:
-                fleet.hub.store.close()
+            _let_go(fleet)
 
     async def status(self) -> StatusInfo:
         """Versions, and what a person should know of this server."""
@@ -112,10 +111,13 @@ class Services:
 
     async def _start(self) -> Fleet:
         fleet = await asyncio.to_thread(self._make)
-        try:
-            await fleet.start()
-        except OSError as error:  # no watches or no descriptors are left: the machine's limits, not a mistake
-            raise Unavailable(f"Clusters cannot be watched on this machine: {error}") from error
+        with contextlib.ExitStack() as undo:
+            undo.callback(_let_go, fleet)
+            try:
+                await fleet.start()
+            except OSError as error:  # no watches or no descriptors are left: the machine's limits, not a mistake
+                raise Unavailable(f"Clusters cannot be watched on this machine: {error}") from error
+            undo.pop_all()
         return fleet
 
     def _make(self) -> Fleet:
@@ -139,6 +141,11 @@ class Services:
         if store.moved_aside is not None:
             self._notes = [f"The store of past runs was damaged. It is kept as {store.moved_aside}"]
         return store
+
+
+def _let_go(fleet: Fleet) -> None:
+    if fleet.hub.store is not None:
+        fleet.hub.store.close()
 
 
 def _version_of(*distributions: str) -> str:
