@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from ..backend import clusters as cluster_starts
+from ..backend.task.context import serve
 from ..errors import DtfError, InvalidInput, NotFound
 from ..schema import payload
 from ..schema.api import ClusterInfo, ClusterRequest, ClusterState
@@ -21,6 +22,7 @@ from ..schema.strategy import Strategy
 from . import words
 from .fit_run import FitRun
 from .run import Run
+from .servers import Servers
 from .session import session
 from .waiting import show_until_end
 
@@ -227,6 +229,20 @@ class Cluster:
                 raise
             run.finish()
         return run
+
+    def servers(
+        self, jobs: Mapping[str, int] | None = None, *, threads_per_task: int = 0, wait: bool = True
+    ) -> Servers:
+        """Start bare TensorFlow servers on the tasks, for graphs placed by hand: ``with cluster.servers() as servers``.
+
+        They are a run like any other, which ends with the block, with ``servers.close()`` or when it is stopped.
+        ``wait=False`` returns before they serve. Raises RunFailed, RunStopped.
+        """
+        request = self._request(
+            name="servers", kind="servers", jobs=dict(jobs or {}), threads_per_task=threads_per_task
+        )
+        servers = Servers(Run(self._submit(request, (serve, (), {})).id))
+        return servers.wait_ready() if wait else servers
 
     # -- inside -------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +127,26 @@ class Run:
 
     def wait(self, timeout_s: float | None = None) -> Run:
         """Wait until the run has ended, however it ended. Raises TimeoutError."""
-        self._wait(timeout_s)
+        self.wait_for(lambda info: info.state.is_final, timeout_s)
         return self
+
+    def wait_for(self, condition: Callable[[RunInfo], bool], timeout_s: float | None = None) -> RunInfo:
+        """Wait until ``condition(info)`` holds; it is looked at after every change. Raises TimeoutError."""
+        hub = self._session.hub
+        met = threading.Event()
+
+        def on_change(run_id: str) -> None:
+            if run_id == self.id and condition(hub.info(run_id)):
+                met.set()
+
+        unsubscribe = hub.subscribe(on_change)
+        try:
+            on_change(self.id)
+            if not met.wait(timeout_s):
+                raise TimeoutError(f"The run {self.id} is {self.status}, and not what was waited for, {timeout_s} s on")
+        finally:
+            unsubscribe()
+        return hub.info(self.id)
 
     def stop(self, *, now: bool = False) -> None:
         """Ask the program to stop at its next step; a second call, or ``now``, ends it. Ended runs stay as they are."""
@@ -191,24 +210,6 @@ class Run:
         from .display import run_bundle
 
         return run_bundle(self)
-
-    # -- waiting ------------------------------------------------------------------------------------------------
-
-    def _wait(self, timeout_s: float | None) -> None:
-        hub = self._session.hub
-        ended = threading.Event()
-
-        def on_change(run_id: str) -> None:
-            if run_id == self.id and hub.info(run_id).state.is_final:
-                ended.set()
-
-        unsubscribe = hub.subscribe(on_change)
-        try:
-            on_change(self.id)
-            if not ended.wait(timeout_s):
-                raise TimeoutError(f"The run {self.id} has not ended after {timeout_s} s. It is {self.status}")
-        finally:
-            unsubscribe()
 
     def __repr__(self) -> str:
         try:

@@ -176,6 +176,11 @@ _current: Context | None = None
 
 def current() -> Context:
     """The context of this process's task. Raises RuntimeError outside a task."""
+def serve(ctx: Context) -> None:
+    """The program of a task that does nothing but serve sessions of others, until its run is stopped."""
+    ctx.server.join()
+
+
     if _current is None:
         raise RuntimeError("There is no run here: this is not a task of a jupyter_dtf cluster")
     return _current
