@@ -72,6 +72,11 @@ class Context:
         return list(self._spec.machines)
 
     @property
+    def tasks(self) -> list[str]:
+        """The short name of every rank."""
+        return [f"{job}:{index}" for job, tasks in self._spec.cluster_spec.items() for index in tasks]
+
+    @property
     def is_chief(self) -> bool:
         """Whether this is the task that writes checkpoints and speaks for the others: rank 0."""
         return self._spec.rank == 0
@@ -171,16 +176,16 @@ def _made(path: Path) -> Path:
     return path
 
 
-_current: Context | None = None
-
-
-def current() -> Context:
-    """The context of this process's task. Raises RuntimeError outside a task."""
 def serve(ctx: Context) -> None:
     """The program of a task that does nothing but serve sessions of others, until its run is stopped."""
     ctx.server.join()
 
 
+_current: Context | None = None
+
+
+def current() -> Context:
+    """The context of this process's task. Raises RuntimeError outside a task."""
     if _current is None:
         raise RuntimeError("There is no run here: this is not a task of a jupyter_dtf cluster")
     return _current

@@ -1,4 +1,4 @@
-"""The contract of a reducer, and what follows from one primitive, the sum."""
+"""The contract of a reducer, and what follows from one primitive, the reduction of tensors."""
 
 from __future__ import annotations
 
@@ -11,86 +11,161 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from ....errors import InvalidInput
+
+OPS = ("sum", "min", "max", "product")
+
+Array = npt.NDArray[Any]
+
 
 class Reducer(ABC):
-    """Sums over ``size`` tasks. A collective: every task calls the same methods in the same order, with equal shapes.
+    """Exchanges between ``size`` tasks. Collectives: every task calls the same methods in the same order.
 
-    Every task gets the same bits. A call returns when all tasks have made it, and raises RuntimeError if one of them
-    has died. One thread at a time.
+    Shapes and types are equal on all tasks, except for the first dimension where a method says so. Every task gets the
+    same bits. A call returns when all tasks have made it, and raises RuntimeError if one of them has died or, where
+    that can be seen, has called something else. Types: bool, uint8, int8 to int64, float16, bfloat16, float32, float64.
+
+    What takes tensors works in a ``tf.function``, where collectives run in the order of the program, and outside of
+    one; nothing of it has a gradient (``ops`` has). ``name`` is the same on all tasks.
     """
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
         self.size = size
 
-    @abstractmethod
-    def sum(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The sum over the tasks of a one-dimensional array; a new array of the same type."""
+    # -- tensors ------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        """``sum`` as an op, in a ``tf.function`` or outside of one.
+    def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
+        """Each tensor's reduction over the tasks, in one exchange. ``op``: sum, min, max or product.
 
-        Ops of one name meet each other, also from the two branches of a ``tf.cond``; two that may be under way at once
-        have different names.
+        Booleans have no sum.
         """
+
+    def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
+        """The sum over the tasks."""
+        return self.reduce_tensors([tensor], "sum", name)[0]
+
+    def gather_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
+        """All tasks' tensors, one after the other along the first dimension, which may differ from task to task."""
+        return self.gather_rows(tensor, name)[0]
+
+    def gather_rows(self, tensor: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """``gather_tensor``, and how many rows came from each task, int64 of shape (size,)."""
+        own = tf.one_hot(self.rank, self.size, dtype=tf.int64) * tf.shape(tensor, tf.int64)[0]
+        rows = self.sum_tensor(own, f"{name} rows")
+        before, after = tf.reduce_sum(rows[: self.rank]), tf.reduce_sum(rows[self.rank + 1 :])
+        paddings = tf.concat([[[before, after]], tf.zeros([len(tensor.shape) - 1, 2], tf.int64)], 0)
+        blank = tf.pad(_as_integers(tensor), paddings)  # the others add zeros
+        gathered = _from_integers(self.sum_tensor(blank, name), tensor.dtype)
+        return tf.ensure_shape(gathered, [None, *tensor.shape[1:]]), rows
+
+    def broadcast_tensors(self, tensors: Sequence[tf.Tensor], root: int, name: str) -> list[tf.Tensor]:
+        """The tensors of the task of rank ``root``."""
+        sent = [_as_integers(tensor) for tensor in tensors]
+        if self.rank != root:
+            sent = [tf.zeros_like(tensor) for tensor in sent]
+        received = self.reduce_tensors(sent, "sum", name)
+        return [
+            tf.ensure_shape(_from_integers(total, tensor.dtype), tensor.shape)
+            for total, tensor in zip(received, tensors, strict=True)
+        ]
+
+    def exchange_rows(self, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """Row ``i`` of ``splits``, int64 of shape (size,), is how many rows, in order, go to the task of rank ``i``.
+
+        Returns what the tasks sent to this one, by rank, and how many rows came from each.
+        """
+        everyones = tf.reshape(self.gather_tensor(splits, f"{name} splits"), [self.size, self.size])
+        rows = self.gather_tensor(tensor, name)
+        ends = tf.cumsum(tf.reshape(everyones, [-1]))  # rows lie in order of sender, then receiver
+        parts = []
+        for sender in range(self.size):
+            piece = sender * self.size + self.rank
+            parts.append(rows[ends[piece] - everyones[sender, self.rank] : ends[piece]])
+        return tf.concat(parts, 0), everyones[:, self.rank]
+
+    # -- arrays, outside of a tf.function -----------------------------------------------------------------------
+
+    def reduce(self, array: Array, op: str = "sum") -> Array:
+        """The reduction over the tasks; a new array of the same type and shape."""
+        return np.asarray(self.reduce_tensors([tf.constant(array)], op, _outside(array))[0])
+
+    def sum(self, array: Array) -> Array:
+        """The sum over the tasks; a new array of the same type and shape."""
+        return self.reduce(array, "sum")
+
+    def gather(self, array: Array) -> list[Array]:
+        """Every task's array, by rank. The first dimension may differ."""
+        rows, counts = self.gather_rows(tf.constant(array), _outside(array[:0]))
+        return np.split(np.asarray(rows), np.cumsum(counts)[:-1])
+
+    def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
+        """The arrays of the task of rank ``root``; any types of fixed size."""
+        arrays = [np.asarray(a) for a in arrays]
+        sent = np.concatenate([_as_bytes(a) for a in arrays] or [np.zeros(0, np.uint8)])
+        (received,) = self.broadcast_tensors([tf.constant(sent)], root, _outside(sent))
+        ends = np.cumsum([a.nbytes for a in arrays])
+        return [
+            np.asarray(received)[end - a.nbytes : end].view(a.dtype).reshape(a.shape)
+            for end, a in zip(ends, arrays, strict=True)
+        ]
+
+    def all_gather(self, value: Any) -> list[Any]:
+        """Every task's value, by rank. Picklable objects."""
+        return [pickle.loads(data.tobytes()) for data in self.gather(np.frombuffer(pickle.dumps(value), np.uint8))]
 
     @abstractmethod
     def close(self, failed: bool = False) -> None:
         """Leave. ``failed`` tells the others not to wait for this task any more."""
 
-    def broadcast(self, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        """Rank 0's arrays, on every task. Shapes and types are equal everywhere; any fixed-size type."""
-        arrays = [np.asarray(a) for a in arrays]
-        blob = np.zeros(sum(_padded(a.nbytes) for a in arrays), np.uint8)
-        if self.rank == 0:
-            for start, array in zip(_starts(arrays), arrays, strict=True):
-                blob[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        blob = self._sum_bytes(blob)  # the others add zeros
-        return [
-            blob[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-            for start, array in zip(_starts(arrays), arrays, strict=True)
-        ]
 
-    def all_gather(self, value: Any) -> list[Any]:
-        """Every task's value, by rank. Small picklable objects."""
-        data = np.frombuffer(pickle.dumps(value), np.uint8)
-        sizes = np.zeros(self.size, np.int64)
-        sizes[self.rank] = data.size
-        sizes = self.sum(sizes)
-        starts = np.concatenate([[0], np.cumsum([_padded(int(s)) for s in sizes])])
-        blob = np.zeros(starts[-1], np.uint8)
-        blob[starts[self.rank] : starts[self.rank] + data.size] = data
-        blob = self._sum_bytes(blob)
-        return [pickle.loads(blob[starts[r] : starts[r] + sizes[r]].tobytes()) for r in range(self.size)]
-
-    def _sum_bytes(self, blob: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Bytes that are zero on all tasks but one; length a multiple of 8."""
-        total: npt.NDArray[Any] = self.sum(blob.view(np.int64)).view(np.uint8)
-        return total
+def check_op(op: str, dtype: tf.DType) -> None:
+    """Raise InvalidInput unless values of the type can be reduced so."""
+    if op not in OPS:
+        raise InvalidInput(f"op is one of {', '.join(OPS)}. Received: {op!r}", field="op")
+    if dtype == tf.bool and op == "sum":
+        raise InvalidInput('Booleans are reduced by op="min", "max" or "product". Received: op="sum"', field="op")
 
 
-def _padded(nbytes: int) -> int:
-    return -(-nbytes // 8) * 8
+def _outside(array: Array) -> str:
+    return f"outside of a step {array.dtype.name} {array.shape}"
 
 
-def _starts(arrays: Sequence[npt.NDArray[Any]]) -> list[int]:
-    ends = np.cumsum([0] + [_padded(a.nbytes) for a in arrays])
-    return [int(e) for e in ends[:-1]]
+def _as_bytes(array: Array) -> Array:
+    flat: Array = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return flat
+
+
+_INTEGERS = {1: tf.uint8, 2: tf.int16, 4: tf.int32, 8: tf.int64}  # by size in bytes
+
+
+def _as_integers(tensor: tf.Tensor) -> tf.Tensor:
+    """The bits as integers: adding zeros changes none of them, not even a zero's sign."""
+    if tensor.dtype == tf.bool:
+        return tf.cast(tensor, tf.uint8)
+    return tf.bitcast(tensor, _INTEGERS[tensor.dtype.size])
+
+
+def _from_integers(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    return tf.cast(tensor, tf.bool) if dtype == tf.bool else tf.bitcast(tensor, dtype)
 
 
 class Alone(Reducer):
-    """The only task: every sum is its own."""
+    """The only task: what it sends is what it gets."""
 
     def __init__(self) -> None:
         super().__init__(rank=0, size=1)
 
-    def sum(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        copied: npt.NDArray[Any] = array.copy()
+    def reduce(self, array: Array, op: str = "sum") -> Array:
+        check_op(op, tf.as_dtype(array.dtype))
+        copied: Array = array.copy()
         return copied
 
-    def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        return tensor
+    def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
+        for tensor in tensors:
+            check_op(op, tensor.dtype)
+        return list(tensors)
 
     def close(self, failed: bool = False) -> None:
         pass

@@ -1,57 +1,83 @@
-"""Sums by TensorFlow's own collectives, which work between machines."""
+"""Collectives by TensorFlow's own, which work between machines."""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
-from .base import Reducer
+from .base import Reducer, check_op
 
-_GROUP_KEY = 7001  # any number that tf.distribute does not count up to
+_MERGES = {"sum": "Add", "min": "Min", "max": "Max", "product": "Mul"}
+_NATIVE = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64)
 
 
 class CollectiveReducer(Reducer):
-    """``CollectiveReduceV2`` between the tasks of TF_CONFIG, which has to name ``size`` of them.
+    """``CollectiveReduceV2`` between ``size`` of the tasks of TF_CONFIG, which all give the same ``key``."""
 
-    Making the strategy starts this task's server and waits for the others'; it is used for nothing else.
-    """
-
-    def __init__(self, rank: int, size: int) -> None:
+    def __init__(self, rank: int, size: int, key: str) -> None:
         super().__init__(rank, size)
-        self._strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        found = self._strategy.num_replicas_in_sync
-        if found != size:
-            raise RuntimeError(f"The collective has one device for each of {size} tasks. TensorFlow found {found}")
+        self._strategy = start_collectives()
         self._device = self._strategy.extended.worker_devices[0]
-        self._functions: dict[tuple[Any, ...], Any] = {}
+        self._group_key = _key(key)
 
-    def sum(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        key = (array.dtype.str, array.shape)
-        function = self._functions.get(key)
-        if function is None:
-            spec = tf.TensorSpec(array.shape, tf.as_dtype(array.dtype))
-            name = f"outside of a step {key}"
-            function = tf.function(lambda t: self.sum_tensor(t, name), input_signature=[spec], autograph=False)
-            self._functions[key] = function
-        return np.asarray(function(tf.constant(array)))
+    def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
+        for tensor in tensors:
+            check_op(op, tensor.dtype)
+        groups: dict[tf.DType, list[int]] = {}
+        for index, tensor in enumerate(tensors):
+            groups.setdefault(tensor.dtype if tensor.dtype in _NATIVE else tf.int32, []).append(index)
+        results: list[Any] = [None] * len(tensors)
+        for dtype, indices in groups.items():
+            sent = [tf.cast(tensors[i], dtype) for i in indices]
+            if len(sent) == 1:
+                reduced = [self._reduce(sent[0], op, name)]
+            else:
+                flat = self._reduce(tf.concat([tf.reshape(t, [-1]) for t in sent], 0), op, name)
+                parts = tf.split(flat, [tf.size(t) for t in sent], num=len(sent))
+                reduced = [tf.reshape(p, tf.shape(t)) for p, t in zip(parts, sent, strict=True)]
+            for index, total in zip(indices, reduced, strict=True):
+                results[index] = tf.ensure_shape(tf.cast(total, tensors[index].dtype), tensors[index].shape)
+        return results
 
-    def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        key = zlib.crc32(f"{name} {tensor.dtype.name} {tensor.shape}".encode())
+    def _reduce(self, tensor: tf.Tensor, op: str, name: str) -> tf.Tensor:
         with tf.device(self._device):
             return tf.raw_ops.CollectiveReduceV2(
                 input=tensor,
                 group_size=self.size,
-                group_key=_GROUP_KEY,
-                instance_key=key & 0x7FFFFFFF,
+                group_key=self._group_key,
+                instance_key=_instance_key(f"{name} {op} {tensor.dtype.name}", tensor),
                 ordering_token=[],
-                merge_op="Add",
+                merge_op=_MERGES[op],
                 final_op="Id",
                 communication_hint="auto",
             )
 
     def close(self, failed: bool = False) -> None:
         pass
+
+
+@cache
+def start_collectives() -> Any:
+    """TensorFlow's collectives between the tasks of TF_CONFIG. All of them have to come here.
+
+    Making the strategy starts this task's server and waits for the others'; it is used for nothing else.
+    """
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _instance_key(text: str, tensor: tf.Tensor) -> Any:
+    """Of the text and the shape, alike whether that is known before the op runs or not: an instance has one shape."""
+    known = tensor.shape.is_fully_defined()
+    lengths = tensor.shape.as_list() if known else tf.unstack(tf.shape(tensor, tf.int64))
+    key: Any = _key(text)
+    for length in lengths:
+        key = (key * 31 + length) % 0x7FFFFFFF
+    return key if known else tf.cast(key, tf.int32)
+
+
+def _key(text: str) -> int:
+    return zlib.crc32(text.encode()) & 0x7FFFFFFF

@@ -1,17 +1,22 @@
-"""Sums through memory that the tasks of one machine share.
+"""Collectives through memory that the tasks of one machine share.
 
-A small array: everyone writes its own, waits for all, adds up everyone's in the same order. A large one: everyone owns
-a share of it; everyone writes what the others own, waits, adds up its share, writes that, waits, reads the others'
-shares. The memory traffic per task is that of a few copies of the array, whatever the number of tasks.
+Everything is a sequence of rounds. In a round each task writes into a slot of its own, all meet, and each reads what it
+wants of the others' slots. A task has two slots, which take turns: whoever writes into one again has met everyone after
+they had read it. So the memory needed does not grow with what is sent.
+
+A small reduction is one round: everyone reduces everyone's arrays in the same order. A large one is cut into cells,
+which the tasks own in turn. In each round everyone writes a cell for every other task, and the reduced cell that it
+owned in the round before. The traffic per task is that of a few copies of the arrays, whatever the number of tasks,
+and most of it stays in the processor's cache.
 """
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-import os
 import sys
-import time
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,180 +24,285 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from .base import Reducer
+from .base import Array, Reducer, check_op
+from .meeting import Meeting, mapped
 
-_LINE = 64  # bytes: a task's words lie in a cache line of their own
-_ARRIVED, _PID, _STATE = 0, 1, 2  # 32-bit words of that line
-_HERE, _LEFT, _FAILED = 0, 1, 2
+_LINE = 64  # bytes: TensorFlow takes over memory aligned to this without a copy
+_SMALL_BYTES = 1 << 16  # up to here reducing everyone's whole arrays costs less than a second meeting
+_CELL_BYTES = 1 << 19
+_MEMORY_BYTES = 48 << 20  # for all slots; containers often have no more than 64 MiB to share
 
-_SMALL_BYTES = 1 << 16  # up to here adding everyone's whole array costs less than a second meeting
-_SPIN_S = 200e-6  # about what a wake-up by the kernel costs on a busy machine
-_LOOK_S = 0.25  # how often a waiting task looks whether the others live
+_UFUNCS = {"sum": np.add, "min": np.minimum, "max": np.maximum, "product": np.multiply}
 
-_FUTEX_WAIT, _FUTEX_WAKE = 0, 1
-_SYS_FUTEX = 202  # x86-64; the reducer also relies on that architecture's ordering of stores
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _Timespec(ctypes.Structure):
-    _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
-
-
-_LOOK = _Timespec(0, int(_LOOK_S * 1e9))
+_Bytes = npt.NDArray[np.uint8]
 
 
 class SharedMemoryReducer(Reducer):
-    """See the module. ``directory`` is one that all tasks see, in memory for the sake of speed."""
+    """See the module. ``path``: where all tasks find the memory; the others' files lie beside it.
 
-    def __init__(self, directory: Path, rank: int, size: int) -> None:
+    ``tasks`` are the names of the tasks, by rank; for ``stalled`` see Meeting.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        rank: int,
+        tasks: Sequence[str],
+        stall_s: float = 60.0,
+        stalled: Callable[[list[str], str], None] = lambda missing, what: None,
+    ) -> None:
+        size = len(tasks)
         super().__init__(rank, size)
-        self._directory = Path(directory)
-        header = _mapped(self._directory / "reduce", size * _LINE)
-        self._words = memoryview(header).cast("I")
-        self._address = ctypes.addressof(ctypes.c_char.from_buffer(header))
         self._others = [r for r in range(size) if r != rank]
-        self._spin_s = _SPIN_S if size <= len(os.sched_getaffinity(0)) else 0.0
-        self._meetings = 0
-        self._capacity = 0
-        self._slots = np.zeros((size, 0), np.uint8)
-        self._sums = np.zeros(0, np.uint8)
-        self._small = np.zeros((2, size, 0), np.uint8)
-        self._buffers: list[npt.NDArray[Any]] = []
-        self._words[rank * 16 + _PID] = os.getpid()
-        small = _mapped(self._directory / "reduce-small", 2 * size * _SMALL_BYTES)
-        self._small = np.frombuffer(small, np.uint8).reshape(2, size, _SMALL_BYTES)
-        self._meet()
-
-    def sum(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if array.nbytes <= _SMALL_BYTES:
-            return self._sum_small(array)
-        return self._sum_large(array)
-
-    def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        total = tf.numpy_function(self.sum, [tensor], tensor.dtype)
-        total.set_shape(tensor.shape)
-        return total
+        self._lock = threading.Lock()
+        self._meeting = Meeting(Path(f"{path}-meeting"), rank, tasks, stall_s, stalled)
+        share = _MEMORY_BYTES // (2 * size * (size + 1))
+        self._cell = max(4096, min(_CELL_BYTES, share // 4096 * 4096))
+        self._slot = (size + 1) * self._cell
+        slots = np.frombuffer(mapped(Path(f"{path}-slots"), 2 * size * self._slot), np.uint8)
+        self._slots = slots.reshape(2, size, self._slot)
+        self._buffers: list[_Bytes] = []
+        self._meeting.meet("start")
 
     def close(self, failed: bool = False) -> None:
-        self._words[self.rank * 16 + _STATE] = _FAILED if failed else _LEFT
-        self._wake()
+        self._meeting.leave(failed)
 
-    def _sum_small(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        # Two slots in turn: whoever writes into one again has met everyone after they had read it.
-        slots = self._small[self._meetings % 2, :, : array.nbytes].view(array.dtype)
-        slots[self.rank] = array
-        self._meet()
-        total: npt.NDArray[Any] = np.add.reduce(slots, axis=0, dtype=array.dtype)
-        return total
+    # -- reductions ---------------------------------------------------------------------------------------------
 
-    def _sum_large(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        self._reserve(array.nbytes)
-        item = array.dtype.itemsize
-        bounds = _shares(array.size, self.size, _LINE // item)
-        mine = slice(bounds[self.rank], bounds[self.rank + 1])
-        slots = self._slots[:, : array.nbytes].view(array.dtype)
-        sums = self._sums[: array.nbytes].view(array.dtype)
-        total = self._buffer(array)
-        for other in self._others:
-            share = slice(bounds[other], bounds[other + 1])
-            slots[self.rank, share] = array[share]
-        self._meet()
-        np.add(array[mine], slots[self._others[0], mine], out=total[mine])
-        for other in self._others[1:]:
-            np.add(total[mine], slots[other, mine], out=total[mine])
-        sums[mine] = total[mine]
-        self._meet()
-        for other in self._others:
-            share = slice(bounds[other], bounds[other + 1])
-            total[share] = sums[share]
-        return total
+    def reduce(self, array: Array, op: str = "sum") -> Array:
+        return self.reduce_arrays([array], op)[0]
 
-    def _buffer(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Memory for a result, an old one that TensorFlow no longer refers to if it can: fresh pages are dear."""
+    def reduce_arrays(self, arrays: Sequence[Array], op: str) -> list[Array]:
+        """Each array's reduction over the tasks, in one exchange per type."""
+        results: list[Any] = [None] * len(arrays)
+        groups: dict[np.dtype[Any], list[int]] = {}
+        for index, array in enumerate(arrays):
+            groups.setdefault(array.dtype, []).append(index)
+        with self._lock:
+            for dtype, indices in groups.items():
+                check_op(op, tf.as_dtype(dtype))
+                flat = [np.ascontiguousarray(arrays[i]).reshape(-1) for i in indices]
+                nbytes = sum(a.nbytes for a in flat)
+                what = f"{op} of {dtype.name} {_sizes(flat)}"
+                reduce = self._reduce_small if nbytes <= _SMALL_BYTES else self._reduce_large
+                for index, reduced in zip(indices, reduce(flat, _UFUNCS[op], what), strict=True):
+                    results[index] = reduced.reshape(arrays[index].shape)
+        return results
+
+    def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
+        for tensor in tensors:
+            check_op(op, tensor.dtype)
+        return _as_op(lambda *arrays: self.reduce_arrays(arrays, op), tensors, tensors)
+
+    def _reduce_small(self, arrays: list[Array], ufunc: np.ufunc, what: str) -> list[Array]:
+        ends = list(accumulate(a.size for a in arrays))
+        dtype = arrays[0].dtype
+        slots = self._next_slots()[:, : ends[-1] * dtype.itemsize].view(dtype)
+        np.concatenate(arrays, out=slots[self.rank])
+        self._meeting.meet(what)
+        total = ufunc(slots[0], slots[1])
+        for slot in slots[2:]:
+            ufunc(total, slot, out=total)
+        return [total[end - a.size : end] for end, a in zip(ends, arrays, strict=True)]
+
+    def _reduce_large(self, arrays: list[Array], ufunc: np.ufunc, what: str) -> list[Array]:
+        totals = self._results(arrays)
+        cell = _Cells(arrays, self.size, self._cell)
+        for number in range(cell.rounds + 1):
+            own = self._next_slots()[self.rank]
+            if number > 0:  # the cell that this task owns of the round before
+                place = self.size * self._cell
+                before = self._slots[(self._meeting.count) % 2]
+                for i, lo, hi, offset in cell.pieces(number - 1, self.rank):
+                    total = totals[i][lo:hi]
+                    mine = arrays[i][lo:hi]
+                    for other in self._others:
+                        sent = _view(before[other], self.rank * self._cell + offset, mine)
+                        ufunc(mine, sent, out=total)
+                        mine = total
+                    _view(own, place + offset, total)[...] = total
+            if number < cell.rounds:
+                for owner in self._others:
+                    for i, lo, hi, offset in cell.pieces(number, owner):
+                        mine = arrays[i][lo:hi]
+                        _view(own, owner * self._cell + offset, mine)[...] = mine
+            self._meeting.meet(what if number == 0 else "")
+            if number > 0:
+                now = self._slots[self._meeting.count % 2]
+                for owner in self._others:
+                    for i, lo, hi, offset in cell.pieces(number - 1, owner):
+                        total = totals[i][lo:hi]
+                        total[...] = _view(now[owner], self.size * self._cell + offset, total)
+        return totals
+
+    def _results(self, arrays: list[Array]) -> list[Array]:
+        """Memory for results, old one that nobody refers to any more if there is: fresh pages are dear."""
+        starts = [0, *accumulate(-(-a.nbytes // _LINE) * _LINE for a in arrays)]
+        raw = self._buffer(starts[-1] + _LINE)
+        first = -raw.ctypes.data % _LINE
+        return [
+            raw[first + start : first + start + a.nbytes].view(a.dtype)
+            for start, a in zip(starts[:-1], arrays, strict=True)
+        ]
+
+    def _buffer(self, nbytes: int) -> _Bytes:
         for buffer in self._buffers:
-            if buffer.size == array.size and buffer.dtype == array.dtype and _unused(buffer):
+            if buffer.size == nbytes and _unused(buffer):
                 return buffer
         self._buffers = [b for b in self._buffers if not _unused(b)][-3:]
-        raw = np.empty(array.nbytes + _LINE, np.uint8)  # TensorFlow takes over aligned memory without a copy
-        start = -raw.ctypes.data % _LINE
-        buffer = raw[start : start + array.nbytes].view(array.dtype)
+        buffer = np.empty(nbytes, np.uint8)
         self._buffers.append(buffer)
         return buffer
 
-    def _reserve(self, nbytes: int) -> None:
-        if nbytes <= self._capacity:
-            return
-        self._capacity = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        path = self._directory / f"reduce-{self._capacity}"
-        memory = np.frombuffer(_mapped(path, (self.size + 1) * self._capacity), np.uint8)
-        self._slots = memory[: self.size * self._capacity].reshape(self.size, self._capacity)
-        self._sums = memory[self.size * self._capacity :]
+    # -- exchanges of any length --------------------------------------------------------------------------------
 
-    def _meet(self) -> None:
-        """Return when every task has come here as often as this one."""
-        self._meetings += 1
-        target = self._meetings & 0xFFFFFFFF
-        self._words[self.rank * 16 + _ARRIVED] = target
-        self._wake()
-        for other in self._others:
-            self._await(other, target)
+    def gather(self, array: Array) -> list[Array]:
+        array = np.ascontiguousarray(array)
+        row = array[:1].nbytes if len(array) else int(np.prod(array.shape[1:])) * array.itemsize
+        gathered: list[Array] = []
 
-    def _await(self, other: int, target: int) -> None:
-        words, index = self._words, other * 16 + _ARRIVED
-        if not (words[index] - target) & 0x80000000:
-            return
-        end = time.perf_counter() + self._spin_s
-        while time.perf_counter() < end:
-            if not (words[index] - target) & 0x80000000:
-                return
-            os.sched_yield()
-        while (words[index] - target) & 0x80000000:
-            seen = words[index]
-            if not (seen - target) & 0x80000000:
-                return
-            self._check(other)
-            # Sleeps only if the word still is what was seen; ctypes lets other threads run meanwhile.
-            _libc.syscall(
-                _SYS_FUTEX, ctypes.c_void_p(self._address + 4 * index), _FUTEX_WAIT, seen, ctypes.byref(_LOOK), None, 0
-            )
+        def wanted(sizes: list[int]) -> list[tuple[int, _Bytes]]:
+            for nbytes in sizes:
+                shape = (nbytes // row if row else 0, *array.shape[1:])
+                gathered.append(np.empty(shape, array.dtype))
+            return [(0, _bytes(a)) for a in gathered]
 
-    def _wake(self) -> None:
-        address = ctypes.c_void_p(self._address + self.rank * _LINE + 4 * _ARRIVED)
-        _libc.syscall(_SYS_FUTEX, address, _FUTEX_WAKE, self.size, None, None, 0)
+        self._exchange(_bytes(array), f"gather of {array.dtype.name} (*, {str(array.shape[1:])[1:]}", wanted)
+        return gathered
 
-    def _check(self, other: int) -> None:
-        state = self._words[other * 16 + _STATE]
-        if state != _HERE:
-            how = "failed" if state == _FAILED else "ended"
-            raise RuntimeError(f"The task of rank {other} has {how} while the others wait for its gradients")
-        pid = self._words[other * 16 + _PID]
-        if pid and not _alive(pid):
-            raise RuntimeError(f"The task of rank {other} (process {pid}) has died")
+    def gather_rows(self, tensor: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        def function(array: Array) -> list[Array]:
+            parts = self.gather(array)
+            return [np.concatenate(parts), np.array([len(p) for p in parts], np.int64)]
+
+        some_rows = tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
+        rows, counts = _as_op(function, [tensor], [some_rows, tf.TensorSpec([self.size], tf.int64)])
+        return rows, counts
+
+    def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
+        arrays = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in arrays]
+        blobs = [_bytes(a) for a in arrays]
+        sent = np.concatenate(blobs or [np.zeros(0, np.uint8)]) if self.rank == root else np.zeros(0, np.uint8)
+        received = np.empty(sum(b.size for b in blobs), np.uint8)
+        nothing = (0, received[:0])
+
+        def wanted(sizes: list[int]) -> list[tuple[int, _Bytes]]:
+            return [(0, received) if rank == root else nothing for rank in range(self.size)]
+
+        self._exchange(sent, f"broadcast from {root} of {len(arrays)} arrays, {received.size} bytes", wanted)
+        ends = list(accumulate(b.size for b in blobs))
+        return [
+            received[end - a.nbytes : end].copy().view(a.dtype).reshape(a.shape)
+            for end, a in zip(ends, arrays, strict=True)
+        ]
+
+    def broadcast_tensors(self, tensors: Sequence[tf.Tensor], root: int, name: str) -> list[tf.Tensor]:
+        return _as_op(lambda *arrays: self.broadcast(arrays, root), tensors, tensors)
+
+    def exchange_rows(self, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        def function(array: Array, splits: Array) -> list[Array]:
+            everyones = np.stack(self.gather(splits))
+            array = np.ascontiguousarray(array)
+            rows = everyones[:, self.rank]
+            received = np.empty((int(rows.sum()), *array.shape[1:]), array.dtype)
+            row = int(np.prod(array.shape[1:])) * array.itemsize
+            starts = everyones[:, : self.rank].sum(1) * row
+            parts = np.split(_bytes(received), np.cumsum(rows)[:-1] * row)
+            what = f"alltoall of {array.dtype.name} (*, {str(array.shape[1:])[1:]}"
+            self._exchange(_bytes(array), what, lambda sizes: list(zip(starts.tolist(), parts, strict=True)))
+            return [received, rows]
+
+        some_rows = tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
+        received, rows = _as_op(function, [tensor, splits], [some_rows, tf.TensorSpec([self.size], tf.int64)])
+        return received, rows
+
+    def _exchange(self, sent: _Bytes, what: str, wanted: Callable[[list[int]], list[tuple[int, _Bytes]]]) -> None:
+        """Everyone sends bytes, as many as each likes.
+
+        ``wanted`` is told how many everyone sends, and says for each rank from where on they shall be copied, and to
+        where.
+        """
+        header = 8
+        with self._lock:
+            done, end = 0, self._slot - header  # of everyone's bytes, those that have been read, and been written
+            slots = self._next_slots()
+            slots[self.rank, :header].view(np.int64)[0] = sent.size
+            _fill(slots[self.rank, header:], sent[:end])
+            self._meeting.meet(what)
+            sizes = [int(slot[:header].view(np.int64)[0]) for slot in slots]
+            targets = wanted(sizes)
+            while True:
+                for slot, size, (start, target) in zip(slots, sizes, targets, strict=True):
+                    lo, hi = max(start, done), min(start + target.size, end, size)
+                    if lo < hi:
+                        at = header + lo - done
+                        target[lo - start : hi - start] = slot[at : at + hi - lo]
+                if end >= max(sizes):
+                    return
+                done, end, header = end, end + self._slot, 0
+                slots = self._next_slots()
+                _fill(slots[self.rank], sent[done:end])
+                self._meeting.meet()
+
+    def _next_slots(self) -> _Bytes:
+        """Everyone's slots in the round that the next meeting divides into writing and reading."""
+        slots: _Bytes = self._slots[(self._meeting.count + 1) % 2]
+        return slots
 
 
-def _mapped(path: Path, nbytes: int) -> mmap.mmap:
-    """``nbytes`` of the file, made if it is not there; new bytes are zero."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        os.ftruncate(descriptor, nbytes)
-        return mmap.mmap(descriptor, nbytes)
-    finally:
-        os.close(descriptor)
+class _Cells:
+    """One-dimensional arrays of one type, laid end to end and cut into cells, owned by the tasks in turn."""
+
+    def __init__(self, arrays: Sequence[Array], size: int, cell_bytes: int) -> None:
+        item = arrays[0].itemsize
+        self._starts = [0, *accumulate(a.size for a in arrays)]
+        self._size = size
+        fair = -(-self._starts[-1] * item // size // _LINE) * _LINE  # where there is less than a cell for everyone
+        self._length = max(_LINE, min(cell_bytes, fair)) // item
+        self._item = item
+        self.rounds = -(-self._starts[-1] // (self._length * size))
+
+    def pieces(self, round_: int, owner: int) -> list[tuple[int, int, int, int]]:
+        """(array, start, stop, offset in the cell in bytes) of what lies in the owner's cell of that round."""
+        begin = (round_ * self._size + owner) * self._length
+        end = min(begin + self._length, self._starts[-1])
+        found = []
+        at, index = begin, bisect_right(self._starts, begin) - 1
+        while at < end:
+            stop = min(end, self._starts[index + 1])
+            if stop > at:
+                found.append((index, at - self._starts[index], stop - self._starts[index], (at - begin) * self._item))
+            at, index = stop, index + 1
+        return found
 
 
-def _shares(length: int, size: int, step: int) -> list[int]:
-    """``size + 1`` bounds of nearly equal shares; inner ones are multiples of ``step``."""
-    return [min(length, -(-length * r // size // step) * step) for r in range(size)] + [length]
+def _as_op(function: Callable[..., list[Array]], inputs: Sequence[tf.Tensor], like: Sequence[Any]) -> list[tf.Tensor]:
+    """``function`` of the inputs' arrays, at once or as an op; what it returns has the types and shapes of ``like``."""
+    if tf.executing_eagerly():
+        return [tf.convert_to_tensor(a) for a in function(*(np.asarray(t) for t in inputs))]
+    outputs = tf.numpy_function(function, list(inputs), [t.dtype for t in like])
+    for output, spec in zip(outputs, like, strict=True):
+        output.set_shape(spec.shape)
+    return list(outputs)
+
+
+def _view(slot: _Bytes, offset: int, like: Array) -> Array:
+    return slot[offset : offset + like.nbytes].view(like.dtype)
+
+
+def _bytes(array: Array) -> _Bytes:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _fill(slot: _Bytes, data: _Bytes) -> None:
+    slot[: data.size] = data
+
+
+def _sizes(arrays: Sequence[Array]) -> str:
+    if len(arrays) == 1:
+        return f"({arrays[0].size})"
+    return f"({len(arrays)} arrays, {sum(a.size for a in arrays)})"
 
 
 def _unused(buffer: Any) -> bool:
     return sys.getrefcount(buffer) <= 4  # the list, the caller's variable, this parameter, getrefcount's own
-
-
-def _alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False

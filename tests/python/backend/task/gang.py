@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -13,9 +14,12 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cloudpickle
+
+from jupyter_dtf.schema.cluster import ClusterSpec
 
 sys.path.insert(0, str(Path(__file__).parents[5]))  # where the processes find this module, by its full name
 
@@ -23,6 +27,7 @@ _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["numpy", "tensorflow", "keras"])
 
 TIMEOUT_S = 90
+_servers: list[Any] = []
 
 
 @dataclass
@@ -42,8 +47,37 @@ class FakeContext:
     stop_at_step: int = 0
 
     @property
+    def tasks(self) -> list[str]:
+        return [f"worker:{rank}" for rank in range(self.size)]
+
+    @property
     def is_chief(self) -> bool:
         return self.rank == 0
+
+    @property
+    def job_name(self) -> str:
+        return "worker"
+
+    @property
+    def task_index(self) -> int:
+        return self.rank
+
+    @property
+    def task(self) -> str:
+        return f"worker:{self.rank}"
+
+    @property
+    def cluster_spec(self) -> ClusterSpec:
+        return ClusterSpec.parse(os.environ["TF_CONFIG"])
+
+    @property
+    def server(self) -> Any:
+        """This task's TensorFlow server, which is up until the gang has ended; ``join`` does not wait for that."""
+        if not _servers:
+            import tensorflow as tf
+
+            _servers.append(tf.distribute.Server(self.cluster_spec.as_tf(), "worker", self.rank))
+        return SimpleNamespace(target=_servers[0].target, join=lambda: None)
 
     def report(self, step: float | None = None, **metrics: float) -> None:
         assert step is not None and all(isinstance(v, float) for v in metrics.values()), metrics
@@ -141,6 +175,8 @@ def _task(conn: Any, payload: bytes, ctx: FakeContext, endpoints: list[str]) -> 
         answer = (False, (error, traceback.format_exc()))
     conn.send_bytes(cloudpickle.dumps(answer))
     conn.close()
+    if _servers:
+        signal.pause()  # until run_gang ends it
     os._exit(0)
 
 

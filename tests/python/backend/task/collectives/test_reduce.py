@@ -9,13 +9,86 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jupyter_dtf.errors import Unavailable
+from jupyter_dtf.errors import InvalidInput, Unavailable
 
 from ..gang import FakeContext, run_gang
 
 pytestmark = pytest.mark.timeout(120)
 
 LENGTHS = (1, 3, 1_000, 16_384, 16_385, 300_001)
+
+
+def contract_of_types(reducer: Any) -> None:
+    import tensorflow as tf
+
+    own = np.array([[1, 2, 3], [3, 2, 1]])
+    everyones = np.stack([own + rank for rank in range(reducer.size)])
+    expected = {"sum": everyones.sum(0), "min": everyones.min(0), "max": everyones.max(0), "product": everyones.prod(0)}
+    for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64, tf.uint8):
+        for op, values in expected.items():
+            mine = tf.cast(tf.constant(own + reducer.rank), dtype)
+            eager = reducer.reduce_tensors([mine], op, "eager")[0]
+            traced = tf.function(lambda t, op=op: reducer.reduce_tensors([t], op, "traced")[0], autograph=False)(mine)
+            for result in (eager, traced):
+                assert (result.dtype, result.shape) == (dtype, (2, 3))
+                np.testing.assert_array_equal(tf.cast(result, tf.int64), values)
+            np.testing.assert_array_equal(reducer.reduce(mine.numpy(), op).astype("int64"), values)
+    truths = tf.constant([True, reducer.rank == 0, False])
+    assert reducer.reduce_tensors([truths], "min", "all")[0].numpy().tolist() == [True, reducer.size == 1, False]
+    assert reducer.reduce_tensors([truths], "max", "any")[0].numpy().tolist() == [True, True, False]
+    with pytest.raises(InvalidInput, match="Booleans"):
+        reducer.reduce_tensors([truths], "sum", "sum")
+    with pytest.raises(InvalidInput, match="op is one of .* Received: 'mean'"):
+        reducer.reduce(np.ones(3), "mean")
+    mixed = reducer.reduce_tensors(
+        [tf.fill([2], 1.5), tf.constant(3), tf.fill([300, 100], 2.0), tf.zeros([0, 4]), tf.fill([2], tf.int32.max)],
+        "max",
+        "mixed",
+    )
+    assert [t.numpy().max(initial=0) for t in mixed] == [1.5, 3, 2, 0, 2**31 - 1]
+    assert [t.shape for t in mixed] == [(2,), (), (300, 100), (0, 4), (2,)]
+
+
+def contract_of_shapes(reducer: Any) -> None:
+    """What differs in length, both short and longer than a round of the shared memory holds."""
+    import tensorflow as tf
+
+    for scale in (1, 300_000):
+        for dtype in ("float32", "int64", "float16", "bool", "uint8"):
+            own = (np.arange(scale * reducer.rank * 2).reshape(-1, 2) * (-1) ** reducer.rank).astype(dtype)
+            everyones = [
+                (np.arange(scale * rank * 2).reshape(-1, 2) * (-1) ** rank).astype(dtype)
+                for rank in range(reducer.size)
+            ]
+            for mine, theirs in zip(reducer.gather(own), everyones, strict=True):
+                assert mine.dtype == theirs.dtype
+                np.testing.assert_array_equal(mine, theirs)
+            traced = tf.function(lambda t: reducer.gather_tensor(t, "gather"), autograph=False)(tf.constant(own))
+            np.testing.assert_array_equal(traced, np.concatenate(everyones))
+    assert np.signbit(reducer.gather(np.array([-0.0]))[0][0])
+
+    def exchanged(t: Any) -> Any:
+        splits = tf.range(reducer.size, dtype=tf.int64) + reducer.rank  # so many rows to each rank
+        return reducer.exchange_rows(t, splits, "exchange")
+
+    length = sum(to + reducer.rank for to in range(reducer.size))
+    rows = np.repeat(np.arange(reducer.size) + 10 * reducer.rank, np.arange(reducer.size) + reducer.rank)
+    assert len(rows) == length
+    for run in (exchanged, tf.function(exchanged, autograph=False)):
+        received, splits = run(tf.constant(np.stack([rows, -rows], 1)))
+        assert splits.numpy().tolist() == [reducer.rank + rank for rank in range(reducer.size)]
+        expected = np.repeat(reducer.rank + 10 * np.arange(reducer.size), reducer.rank + np.arange(reducer.size))
+        np.testing.assert_array_equal(received, np.stack([expected, -expected], 1))
+
+    last = reducer.size - 1
+    sent = [
+        tf.fill([3, 2], float(reducer.rank)),
+        tf.constant(reducer.rank == last),
+        tf.fill([2], tf.cast(reducer.rank, tf.bfloat16)),
+    ]
+    received = tf.function(lambda ts: reducer.broadcast_tensors(ts, last, "broadcast"), autograph=False)(sent)
+    assert [t.dtype for t in received] == [tf.float32, tf.bool, tf.bfloat16]
+    assert [tf.cast(t, tf.int32).numpy().tolist() for t in received] == [[[last] * 2] * 3, 1, [last] * 2]
 
 
 def contract(transport: str) -> Callable[[FakeContext], Any]:
@@ -51,6 +124,8 @@ def contract(transport: str) -> Callable[[FakeContext], Any]:
         assert [a.dtype for a in received] == [a.dtype for a in arrays]
         values = reducer.all_gather({"rank": ctx.rank, "long": "x" * ctx.rank * 1000})
         assert [value["rank"] for value in values] == list(range(ctx.size))
+        contract_of_types(reducer)
+        contract_of_shapes(reducer)
         reducer.close()
         return sums
 
@@ -70,7 +145,7 @@ def test_waiting_for_a_task_that_is_gone_is_an_error(how: str) -> None:
     def program(ctx: FakeContext) -> Any:
         from jupyter_dtf.backend.task.collectives.shared_memory import SharedMemoryReducer
 
-        reducer = SharedMemoryReducer(ctx.shared_dir, ctx.rank, ctx.size)
+        reducer = SharedMemoryReducer(ctx.shared_dir / "reduce", ctx.rank, ctx.tasks)
         reducer.sum(np.ones(3))
         if ctx.rank == 1:
             if how == "died":

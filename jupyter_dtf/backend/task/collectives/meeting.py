@@ -1,0 +1,167 @@
+"""Where the tasks of one machine wait for each other: words in shared memory, and the kernel's futex."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+_LINE = 64  # bytes: a task's words lie in a cache line of their own
+_ARRIVED, _PID, _STATE = 0, 1, 2  # 32-bit words of that line
+_HERE, _LEFT, _FAILED = 0, 1, 2
+_TEXT = 128  # bytes that say what a task came for
+
+_SPIN_S = 200e-6  # about what a wake-up by the kernel costs on a busy machine
+_LOOK_S = 0.25  # how often a waiting task looks whether the others live
+
+_FUTEX_WAIT, _FUTEX_WAKE = 0, 1
+_SYS_FUTEX = 202  # x86-64; the order in which other tasks see stores is that architecture's as well
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+
+
+_LOOK = _Timespec(0, int(_LOOK_S * 1e9))
+
+
+class Meeting:
+    """One task's part in the meetings of ``tasks`` (names, by rank), which ``path`` in shared memory keeps.
+
+    ``stalled(missing, what)`` is called once in a meeting that has lasted ``stall_s`` seconds, on the first of the
+    tasks that wait, with the names of those that have not come. One thread at a time.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        rank: int,
+        tasks: Sequence[str],
+        stall_s: float,
+        stalled: Callable[[list[str], str], None],
+    ) -> None:
+        self.count = 0
+        """How many meetings there have been."""
+        self._rank = rank
+        self._tasks = list(tasks)
+        self._stall_s = stall_s
+        self._stalled = stalled
+        size = len(self._tasks)
+        memory = mapped(path, size * (_LINE + 2 * _TEXT))
+        lines = memoryview(memory)
+        self._words = lines[: size * _LINE].cast("I")
+        self._texts = lines[size * _LINE :]
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self._others = [r for r in range(size) if r != rank]
+        self._spin_s = _SPIN_S if size <= len(os.sched_getaffinity(0)) else 0.0
+        self._words[rank * 16 + _PID] = os.getpid()
+
+    def meet(self, what: str = "") -> None:
+        """Return when every task has come here as often as this one.
+
+        ``what`` says what for; where it is given, it has to be the same for all. Raises RuntimeError if it is not, or
+        if a task that has not come never will.
+        """
+        self.count += 1
+        target = self.count & 0xFFFFFFFF
+        text = what.encode()[:_TEXT]
+        if text:
+            at = self._text(self._rank)
+            self._texts[at : at + _TEXT] = text.ljust(_TEXT)
+        self._words[self._rank * 16 + _ARRIVED] = target
+        self._wake()
+        for other in self._others:
+            self._await(other, target, what)
+        if text:
+            self._compare(text)
+
+    def leave(self, failed: bool) -> None:
+        """Come no more. Whoever waits for this task, now or later, gets an error."""
+        self._words[self._rank * 16 + _STATE] = _FAILED if failed else _LEFT
+        self._wake()
+
+    def _text(self, rank: int) -> int:
+        # Two texts in turn: a task that has gone on to the next meeting cannot go further without this one.
+        return (2 * rank + self.count % 2) * _TEXT
+
+    def _compare(self, text: bytes) -> None:
+        for other in self._others:
+            at = self._text(other)
+            theirs = self._texts[at : at + _TEXT].tobytes().rstrip()
+            if theirs != text:
+                raise RuntimeError(
+                    "All tasks make the same collective calls in the same order. "
+                    f"Received: {text.decode(errors='replace')} on {self._tasks[self._rank]}, "
+                    f"{theirs.decode(errors='replace') or 'another part of a call'} on {self._tasks[other]}"
+                )
+
+    def _has_come(self, other: int, target: int) -> bool:
+        return not (self._words[other * 16 + _ARRIVED] - target) & 0x80000000
+
+    def _await(self, other: int, target: int, what: str) -> None:
+        if self._has_come(other, target):
+            return
+        begin = time.perf_counter()
+        end = begin + self._spin_s
+        while time.perf_counter() < end:
+            if self._has_come(other, target):
+                return
+            os.sched_yield()
+        stall_at = begin + self._stall_s
+        index = other * 16 + _ARRIVED
+        while not self._has_come(other, target):
+            seen = self._words[index]
+            if not (seen - target) & 0x80000000:
+                return
+            self._check(other)
+            if time.perf_counter() >= stall_at:
+                stall_at = float("inf")
+                self._say_who_is_missing(target, what)
+            # Sleeps only if the word still is what was seen; ctypes lets other threads run meanwhile.
+            _libc.syscall(
+                _SYS_FUTEX, ctypes.c_void_p(self._address + 4 * index), _FUTEX_WAIT, seen, ctypes.byref(_LOOK), None, 0
+            )
+
+    def _say_who_is_missing(self, target: int, what: str) -> None:
+        come = [rank for rank in range(len(self._tasks)) if self._has_come(rank, target)]
+        if come[0] == self._rank:
+            missing = [name for rank, name in enumerate(self._tasks) if rank not in come]
+            if missing:
+                self._stalled(missing, what)
+
+    def _wake(self) -> None:
+        address = ctypes.c_void_p(self._address + self._rank * _LINE + 4 * _ARRIVED)
+        _libc.syscall(_SYS_FUTEX, address, _FUTEX_WAKE, len(self._tasks), None, None, 0)
+
+    def _check(self, other: int) -> None:
+        name = self._tasks[other]
+        state = self._words[other * 16 + _STATE]
+        if state != _HERE:
+            how = "failed" if state == _FAILED else "ended"
+            raise RuntimeError(f"The task {name} has {how} while the others wait for it in a collective")
+        pid = self._words[other * 16 + _PID]
+        if pid and not _alive(pid):
+            raise RuntimeError(f"The task {name} (process {pid}) has died")
+
+
+def mapped(path: Path, nbytes: int) -> mmap.mmap:
+    """``nbytes`` of the file, made if it is not there; new bytes are zero."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, nbytes)  # a full file system is an error here, and a crash later
+        return mmap.mmap(descriptor, nbytes)
+    finally:
+        os.close(descriptor)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
