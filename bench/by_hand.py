@@ -15,11 +15,13 @@ import time
 from typing import Any
 
 THREADS = 1
+WARM_UP_STEPS = 10
 
 
-def start_gang(steps: int, tasks: int = 2) -> list[dict[str, Any]]:
-    """Run it on ``tasks`` processes. Returns what each printed: ``started``, ``first_step`` (seconds since the epoch),
-    ``steps_per_second``.
+def start_gang(steps: int, tasks: int = 2, hidden: tuple[int, ...] = (128,)) -> list[dict[str, Any]]:
+    """Run it on ``tasks`` processes, with these hidden layers.
+
+    Returns what each printed: ``started``, ``first_step`` (seconds since the epoch), ``steps_per_second``.
     """
     ports = []
     for _ in range(tasks):
@@ -32,7 +34,7 @@ def start_gang(steps: int, tasks: int = 2) -> list[dict[str, Any]]:
     for index in range(tasks):
         config = {"cluster": spec, "task": {"type": "worker", "index": index}}
         environment = {**os.environ, "TF_CONFIG": json.dumps(config), "TF_CPP_MIN_LOG_LEVEL": "3"}
-        command = [sys.executable, "-m", "bench.by_hand", str(steps)]
+        command = [sys.executable, "-m", "bench.by_hand", str(steps), *map(str, hidden)]
         processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
     results = []
     for process in processes:
@@ -41,7 +43,7 @@ def start_gang(steps: int, tasks: int = 2) -> list[dict[str, Any]]:
     return results
 
 
-def main(steps: int) -> None:
+def main(steps: int, hidden: tuple[int, ...]) -> None:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(THREADS)
@@ -56,7 +58,7 @@ def main(steps: int) -> None:
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     dataset = dataset.with_options(options).prefetch(4)
     with strategy.scope():
-        model = digits.network()
+        model = digits.network(hidden)
         optimizer = model.optimizer
         optimizer.build(model.trainable_variables)
         loss_fn = model.loss
@@ -78,7 +80,7 @@ def main(steps: int) -> None:
 
     float(step(iterator))
     first_step = time.time()
-    for _ in range(20):
+    for _ in range(WARM_UP_STEPS):
         step(iterator)
     begin = time.perf_counter()
     for _ in range(steps):
@@ -89,4 +91,4 @@ def main(steps: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), tuple(map(int, sys.argv[2:])))

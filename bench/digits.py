@@ -1,4 +1,4 @@
-"""The data and the model that the benchmarks share: scikit-learn's digits and a small dense network."""
+"""The data and the models that the benchmarks share: scikit-learn's digits and dense networks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ def data() -> tuple[Any, Any]:
     return (x / 16).astype(np.float32), y.astype(np.int64)
 
 
-def network() -> Any:
-    """64-128-10, compiled with Adam."""
+WIDE = (3072, 3200)
+"""Hidden layers of a network of 10 million parameters."""
+
+
+def network(hidden: tuple[int, ...] = (128,)) -> Any:
+    """64 inputs, the hidden layers, 10 outputs; compiled with Adam."""
     import keras
 
-    model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(128, activation="relu"), keras.layers.Dense(10)])
+    layers = [keras.layers.Dense(units, activation="relu") for units in hidden]
+    model = keras.Sequential([keras.Input((64,)), *layers, keras.layers.Dense(10)])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])
     return model

@@ -22,6 +22,9 @@ from ..backend.task.fit.limits import refuse_unsupported
 from ..errors import InvalidInput
 from ..schema.strategy import AllReduce, parse_strategy
 
+WARMUP_EPOCHS = 5.0
+"""Goyal et al. 2017, section 2.2."""
+
 
 class PreparedFit:
     """A fit that is ready to be sent. ``program`` is called as ``function(*args, ctx)`` in every task."""
@@ -82,11 +85,15 @@ def prepare(
     validation_steps: int | None = None,
     validation_batch_size: int | None = None,
     validation_freq: Any = 1,
+    scale_lr: bool = False,
+    warmup_epochs: float | None = None,
 ) -> PreparedFit:
     """Check the arguments, which are those of ``keras.Model.fit``, and make them ready to travel.
 
     ``x`` may also be a function ``data_fn(ctx)`` that returns a batched ``tf.data.Dataset``, and so may
-    ``validation_data``. ``verbose`` is ignored: the client shows the progress. Raises InvalidInput.
+    ``validation_data``. ``verbose`` is ignored: the client shows the progress. ``scale_lr`` multiplies the learning
+    rate by the number of tasks that share a step, reached after ``warmup_epochs`` (5 if not given). Raises
+    InvalidInput.
     """
     del verbose
     _check_count("epochs", epochs, 1)
@@ -101,6 +108,7 @@ def prepare(
             _check_count(name, count, 1)
     if not isinstance(shuffle, (bool, np.bool_)):
         raise InvalidInput(f"shuffle is True or False. Received: {shuffle!r}", field="shuffle")
+    warmup_epochs = _checked_warmup(scale_lr, warmup_epochs)
     data = _data(x, y, sample_weight, "x")
     if isinstance(data, DataFunction):
         for name, value in (("y", y), ("sample_weight", sample_weight), ("batch_size", batch_size)):
@@ -128,6 +136,8 @@ def prepare(
         callbacks=[_packed_callback(callback) for callback in own],
         strategy=parse_strategy(strategy),
         seed=random.getrandbits(31),  # of the generator that keras.utils.set_random_seed seeds
+        scale_lr=bool(scale_lr),
+        warmup_epochs=warmup_epochs,
         keras_config=_keras_config(),
     )
     return PreparedFit(model, job, own, _parameters(model, job))
@@ -136,6 +146,23 @@ def prepare(
 def _check_count(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidInput(f"{name} is a whole number, {least} or more. Received: {value!r}", field=name)
+
+
+def _checked_warmup(scale_lr: Any, warmup_epochs: Any) -> float:
+    if not isinstance(scale_lr, (bool, np.bool_)):
+        raise InvalidInput(f"scale_lr is True or False. Received: {scale_lr!r}", field="scale_lr")
+    if warmup_epochs is None:
+        return WARMUP_EPOCHS if scale_lr else 0.0
+    number = isinstance(warmup_epochs, (int, float, np.number)) and not isinstance(warmup_epochs, bool)
+    if not number or not 0 <= warmup_epochs < np.inf:
+        raise InvalidInput(f"warmup_epochs is a number, 0 or more. Received: {warmup_epochs!r}", field="warmup_epochs")
+    if not scale_lr:
+        raise InvalidInput(
+            f"warmup_epochs needs scale_lr=True: it is the way to the scaled learning rate. Received: "
+            f"warmup_epochs={warmup_epochs!r}, scale_lr=False",
+            field="warmup_epochs",
+        )
+    return float(warmup_epochs)
 
 
 # -- the model -----------------------------------------------------------------------------------------------------
@@ -185,6 +212,8 @@ def _parameters(model: Any, job: FitJob) -> dict[str, Any]:
     if isinstance(job.data, Arrays):
         shown["batch_size"] = job.batch_size or 32
         shown["examples"] = _length(job.data)
+    if job.scale_lr:
+        shown["warmup_epochs"] = job.warmup_epochs
     if isinstance(job.validation_data, Arrays):
         shown["validation_examples"] = _length(job.validation_data)
     if isinstance(job.model, keras_io.PackedModel):

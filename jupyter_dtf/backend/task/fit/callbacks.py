@@ -85,8 +85,9 @@ class Last(keras.callbacks.Callback):
         self._step = 0
         self._epoch = 0
         self._epoch_start = 0
-        self._first_iteration = 0
         self._last_s = 0.0
+        self._examples = 0.0
+        self._examples_s = 0.0
         self._next_progress_s = 0.0
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -96,8 +97,6 @@ class Last(keras.callbacks.Callback):
             if self._job.callbacks:  # BackupAndRestore sets the epoch to begin with
                 (epoch,) = self._state.reducer.broadcast([np.asarray(self.model._initial_epoch or 0)])
                 self.model._initial_epoch = int(epoch)
-        if self.model.optimizer is not None:
-            self._first_iteration = int(self.model.optimizer.iterations)
         self._progress()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -106,7 +105,8 @@ class Last(keras.callbacks.Callback):
             self._agree()
         self._epoch = epoch
         self._epoch_start = self._step
-        self._last_s = time.perf_counter()
+        self._last_s = self._examples_s = time.perf_counter()
+        self._state.sync.begin_epoch(epoch)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self._state.metrics.alone = False
@@ -115,8 +115,7 @@ class Last(keras.callbacks.Callback):
         state = self._state
         state.metrics.alone = False
         agreement = state.sync.agreement
-        if agreement.examples:
-            state.metrics.last_examples = agreement.examples
+        examples, self._examples = agreement.examples - self._examples, agreement.examples
         first = self._step == 0
         steps = self._steps_done(batch) - self._step
         self._step += steps
@@ -126,22 +125,26 @@ class Last(keras.callbacks.Callback):
         values["learning_rate"] = agreement.learning_rate
         if not first:  # the first step is compiled
             values["step_seconds"] = seconds
-            values["examples_per_second"] = agreement.examples / seconds
+        if examples:  # their gradients have been applied, perhaps with those of the steps before
+            state.metrics.last_examples = examples
+            if not first:
+                values["examples_per_second"] = examples / (now - self._examples_s)
+            self._examples_s = now
         self._ctx.report(step=self._step, **values)
         if now >= self._next_progress_s:
             self._progress()
         if self.model.stop_training or self._ctx.should_stop:
             if state.reducer.size > 1:
                 state.sync.ask_to_stop()
-                self.model.stop_training = False  # until all tasks know it, after the next step
+                self.model.stop_training = False  # until all tasks know it, after the next exchange
             else:
                 self.model.stop_training = True
         if agreement.stop:
             self.model.stop_training = True
 
     def _steps_done(self, batch: int) -> int:
-        if self.model.steps_per_execution > 1 and self.model.optimizer is not None:
-            return int(self.model.optimizer.iterations) - self._first_iteration  # the last execution may be a short one
+        if self.model.steps_per_execution > 1:  # the last execution may be a short one
+            return self._epoch_start + self._state.sync.steps
         return self._epoch_start + batch + 1
 
     def on_test_begin(self, logs: Any = None) -> None:

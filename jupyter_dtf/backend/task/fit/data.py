@@ -39,8 +39,13 @@ class TaskData:
     """What is left for Keras to apply to the dataset's batches."""
 
 
-def training_data(job: FitJob, ctx: Any, reducer: Reducer, steps_per_execution: int) -> TaskData:
-    """This task's part of the training data. A collective. Raises InvalidInput for data that cannot be used."""
+def training_data(
+    job: FitJob, ctx: Any, reducer: Reducer, steps_per_execution: int, must_find_end: bool = False
+) -> TaskData:
+    """This task's part of the training data. A collective. Raises InvalidInput for data that cannot be used.
+
+    ``must_find_end``: the last step of an epoch is to be known, or followed by one without examples.
+    """
     if isinstance(job.data, Arrays):
         adapter = _adapter(job.data, job.batch_size, job.steps_per_epoch, job.class_weight)
         seed = job.seed if job.shuffle else None
@@ -65,7 +70,7 @@ def training_data(job: FitJob, ctx: Any, reducer: Reducer, steps_per_execution: 
     known = [n for n in lengths if n is not None and n >= 0]
     length = job.steps_per_epoch or (max(known) if len(known) == len(lengths) else None)
     data = TaskData(dataset, job.steps_per_epoch, length, class_weight=job.class_weight)
-    if len(set(lengths)) == 1 and (reducer.size == 1 or lengths[0] is not None):
+    if len(set(lengths)) == 1 and (lengths[0] is not None or (reducer.size == 1 and not must_find_end)):
         return data
     nothing = tf.data.Dataset.from_tensors(_empty_batch(dataset.element_spec))
     data.may_be_empty = True

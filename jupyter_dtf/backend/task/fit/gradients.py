@@ -1,47 +1,64 @@
 """Optimizers that apply the mean gradient over all examples of all tasks.
 
-One sum per step and dtype carries everything that the tasks must agree on: each task's gradients times its number of
-examples, and in three more float32 lanes that number, whether to stop, and the chief's learning rate.
+One exchange per update carries everything that the tasks must agree on: each task's gradients times its number of
+examples, and in three more lanes that number, whether to stop, and the chief's learning rate.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from ....schema.strategy import AllReduce
 from ..collectives.base import Reducer
-
-_LANES = 3  # examples, stop, learning rate
+from .accumulation import Accumulation
+from .learning_rate import LinearScaling, scaled
+from .reduction import Gradient, Reduction
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the last step's sum said."""
+    """What the last exchange said."""
 
     examples: float
-    """Of all tasks, in this step; 0 when every task's data have ended."""
+    """Of all tasks, in all steps so far of which the gradients have been applied."""
     stop: bool
     learning_rate: float
+    """That was applied."""
 
 
 class GradientSync:
-    """Installs itself on a model's optimizers; afterwards each ``apply`` is a collective.
+    """Installs itself on a model's optimizers; afterwards an ``apply`` is a collective.
 
-    While a step is traced or run eagerly, which ``begin`` announces, ``examples`` is the number of this task's examples
-    in it, a scalar tensor.
+    ``may_end``: in some step no task may have an example, which ends the epoch. ``steps_per_epoch`` is None where it is
+    not known. ``begin_epoch`` is called before every epoch. While a step is traced or run eagerly, which ``begin``
+    announces, ``examples`` is the number of this task's examples in it, a scalar tensor.
     """
 
-    def __init__(self, reducer: Reducer, may_end: bool) -> None:
+    def __init__(
+        self,
+        reducer: Reducer,
+        strategy: AllReduce,
+        *,
+        may_end: bool = False,
+        steps_per_epoch: int | None = None,
+        scaling: LinearScaling | None = None,
+    ) -> None:
         self._reducer = reducer
+        self._strategy = strategy
         self.may_end = may_end
-        self._stop = tf.Variable(0.0, trainable=False, dtype=tf.float32)
+        self._steps_per_epoch = steps_per_epoch
+        self._scaling = scaling
+        self._epoch = tf.Variable(0, trainable=False, dtype=tf.int64)
+        self._step = tf.Variable(0, trainable=False, dtype=tf.int64)
+        self._ended = tf.Variable(False, trainable=False)
+        self._stop = tf.Variable(0.0, trainable=False)
         self._stop_wanted = False
-        self._agreements: list[tf.Variable] = []
+        self._optimizers: list[_SharedOptimizer] = []
         self.examples: tf.Tensor | None = None
         self.applied = False
         """Whether an optimizer was applied in the step being traced."""
@@ -50,88 +67,206 @@ class GradientSync:
 
     def install(self, optimizer: Any) -> None:
         """Make the optimizer's ``apply`` a collective. The class stays: a saved model must not know of this."""
-        agreement = tf.Variable(tf.zeros(_LANES), trainable=False)
-        name = f"{len(self._agreements)}"
-        self._agreements.append(agreement)
-        apply = optimizer.apply
-
-        def collective_apply(grads: Any, trainable_variables: Any = None) -> None:
-            grads = list(grads)
-            variables = list(trainable_variables) if trainable_variables is not None else optimizer._trainable_variables
-            kept = [v for g, v in zip(grads, variables, strict=True) if g is not None]
-            self.applied = True
-            self._note(lambda: optimizer.apply([tf.zeros(v.shape, v.dtype) for v in kept], kept))
-            reduced = self._reduce(optimizer, grads, variables, agreement, name)
-            if self.may_end:  # the step after the last has no example on any task: nothing may change
-                tf.cond(agreement[0] > 0, lambda: _nothing(apply(reduced, variables)), lambda: _nothing(None))
-            else:
-                apply(reduced, trainable_variables)
-
-        optimizer.apply = collective_apply
+        reduction = Reduction(self._reducer, self._strategy, f"gradients {len(self._optimizers)}")
+        shared = _SharedOptimizer(optimizer, self, self._reducer, self._strategy, reduction)
+        self._optimizers.append(shared)
+        optimizer.apply = shared.apply
         _update_directly(getattr(optimizer, "inner_optimizer", optimizer))
 
     def ask_to_stop(self) -> None:
-        """All tasks will learn it in the next step."""
+        """All tasks will learn it in the next exchange."""
         if not self._stop_wanted:
             self._stop_wanted = True
             self._stop.assign(1.0)
 
     @property
     def agreement(self) -> Agreement:
-        """What the tasks agreed on in the step that was last."""
-        rows = [a.numpy() for a in self._agreements]
+        """What the tasks agreed on last."""
+        rows = [optimizer.agreement.numpy() for optimizer in self._optimizers]
         return Agreement(float(rows[-1][0]), any(row[1] > 0 for row in rows), float(rows[0][2]))
+
+    @property
+    def steps(self) -> int:
+        """Steps of this epoch so far in which a task had an example."""
+        return int(self._step)
+
+    @property
+    def data_ended(self) -> bool:
+        """Whether no task had an example in the last step."""
+        return bool(self._ended)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Steps are counted anew."""
+        self._epoch.assign(epoch)
+        self._step.assign(0)
 
     def begin(self, examples: tf.Tensor) -> None:
         """A step is being traced, or run eagerly, with so many examples on this task."""
         self.examples = examples
         self.applied = False
         self.collectives = []
+        if self.may_end:
+            ended = self._reducer.sum_tensor(tf.cast(examples, tf.float32), "examples") == 0
+            self._ended.assign(ended)
+            self._step.assign_add(1 - tf.cast(ended, tf.int64))
+        else:
+            self._step.assign_add(1)
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
         """The sum over the tasks of a few numbers that do not depend on the weights, within a step."""
         name = f"values {len(self.collectives)}"
-        self._note(lambda: self._reducer.sum_tensor(tf.zeros(values.shape, values.dtype), name))
+        self.note(lambda: self._reducer.sum_tensor(tf.zeros(values.shape, values.dtype), name))
         return tf.stop_gradient(self._reducer.sum_tensor(tf.stop_gradient(values), name))
 
-    def _note(self, without_examples: Callable[[], Any]) -> None:
+    def note(self, without_examples: Callable[[], Any]) -> None:
+        """What a task without examples does in place of this step's next collective."""
         self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
 
-    def _reduce(
-        self, optimizer: Any, grads: list[Any], variables: list[Any], agreement: tf.Variable, name: str
-    ) -> list[Any]:
-        assert self.examples is not None
-        examples = tf.cast(self.examples, tf.float32)
-        rate = optimizer.learning_rate  # a variable, or what a schedule says for this iteration
-        is_chief = self._reducer.rank == 0
-        chiefs_rate = tf.cast(tf.convert_to_tensor(rate), tf.float32) if is_chief else tf.constant(0.0)
-        lanes = tf.stack([examples, self._stop.read_value(), chiefs_rate])
-        if self._reducer.size == 1:
-            agreement.assign(lanes)
-            return grads
-        groups: dict[tf.DType, list[int]] = {tf.float32: []}
-        for index, grad in enumerate(grads):
-            if grad is not None:
-                grads[index] = grad = tf.convert_to_tensor(grad)
-                groups.setdefault(tf.float64 if grad.dtype == tf.float64 else tf.float32, []).append(index)
-        total = None
-        for dtype, indices in groups.items():
-            flat = [tf.reshape(tf.cast(grads[i], dtype), [-1]) for i in indices]
-            sent = tf.concat(flat, 0) * tf.cast(examples, dtype) if flat else tf.zeros([0], dtype)
-            if dtype == tf.float32:
-                sent = tf.concat([sent, lanes], 0)
-            received = self._reducer.sum_tensor(sent, f"gradients {name}")
-            if dtype == tf.float32:
-                received, lanes = received[:-_LANES], received[-_LANES:]
-                agreement.assign(lanes)
-                if isinstance(rate, keras.Variable):
-                    rate.assign(lanes[2])
-                total = tf.maximum(lanes[0], 1.0)
-            mean = received / tf.cast(total, dtype)
-            sizes = [math.prod(variables[i].shape) for i in indices]
-            for i, part in zip(indices, tf.split(mean, sizes) if indices else [], strict=True):
-                grads[i] = tf.cast(tf.reshape(part, variables[i].shape), grads[i].dtype)
-        return grads
+    @property
+    def is_due(self) -> tf.Tensor:
+        """Whether the gradients of this step, and of those before that were not due, are to be applied now."""
+        due = self._step % self._strategy.backward_passes_per_step == 0
+        if self._steps_per_epoch is not None:
+            due |= self._step == self._steps_per_epoch
+        return due | self._ended if self.may_end else due
+
+    @property
+    def wants_to_stop(self) -> tf.Tensor:
+        """1 if this task asks to stop, otherwise 0."""
+        return self._stop.read_value()
+
+    @property
+    def rate_factor(self) -> tf.Tensor | None:
+        """What the learning rate is multiplied by in this step; None if it is not."""
+        if self._scaling is None:
+            return None
+        return self._scaling.factor(self._epoch * (self._steps_per_epoch or 0) + self._step - 1)
+
+
+class _SharedOptimizer:
+    """One optimizer whose ``apply`` meets those of the other tasks."""
+
+    def __init__(
+        self, optimizer: Any, sync: GradientSync, reducer: Reducer, strategy: AllReduce, reduction: Reduction
+    ) -> None:
+        self._optimizer = optimizer
+        self._apply = optimizer.apply
+        self._sync = sync
+        self._strategy = strategy
+        self._reduction = reduction
+        self._is_chief = reducer.rank == 0
+        self._op_factor = reducer.size if strategy.op == "sum" else 1
+        self._accumulation = Accumulation() if strategy.backward_passes_per_step > 1 else None
+        self._weighs = reducer.size > 1 or self._accumulation is not None
+        """Whether there is more than one gradient to take a mean of."""
+        rate = float(tf.convert_to_tensor(optimizer.learning_rate))
+        self.agreement = tf.Variable([0.0, 0.0, rate], dtype=tf.float64, trainable=False)
+        """The numbers of an Agreement."""
+
+    def apply(self, grads: Sequence[Gradient], trainable_variables: Any = None) -> None:
+        """Replaces the optimizer's ``apply``. A collective in steps that are due."""
+        sync, optimizer, accumulation = self._sync, self._optimizer, self._accumulation
+        variables = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
+        gradients = [self._prepared(g, v) for g, v in zip(grads, variables, strict=True)]
+        sync.applied = True
+        sync.note(lambda: optimizer.apply([_nothing_like(g) for g in gradients], variables))
+        examples = tf.cast(sync.examples, tf.float32)
+        sums = [_times(g, examples) for g in gradients] if self._weighs else gradients
+        if accumulation is None:
+            self._update(sums, examples, variables)
+            return
+
+        def update() -> tf.Tensor:
+            self._update(*accumulation.total(sums), variables)
+            accumulation.clear()
+            return tf.constant(0)
+
+        accumulation.add(sums, examples)
+        tf.cond(sync.is_due, update, lambda: tf.constant(0))
+
+    def _prepared(self, gradient: Any, variable: Any) -> Gradient:
+        """The gradient with the shape of its variable; of rows only if rows are to travel."""
+        if gradient is None:
+            return None
+        if isinstance(gradient, tf.IndexedSlices) and self._strategy.sparse == "gather":
+            gradient.values.set_shape([None, *variable.shape[1:]])
+            return tf.IndexedSlices(gradient.values, gradient.indices, tf.constant(list(variable.shape), tf.int64))
+        gradient = tf.convert_to_tensor(gradient)
+        gradient.set_shape(variable.shape)
+        return gradient
+
+    def _update(self, sums: Sequence[Gradient], examples: tf.Tensor, variables: Sequence[Any]) -> None:
+        """Apply the mean over all tasks of gradients that come from so many examples of this one. A collective."""
+        rate = self._optimizer.learning_rate  # a variable, or what a schedule says for this iteration
+        chiefs_rate = tf.cast(rate, tf.float32) if self._is_chief else tf.constant(0.0)
+        sums, lanes = self._reduction(sums, tf.stack([examples, self._sync.wants_to_stop, chiefs_rate]))
+        if isinstance(rate, keras.Variable):
+            rate.assign(lanes[2])
+        factor = self._sync.rate_factor
+        applied_rate = lanes[2] if factor is None else lanes[2] * factor
+        now = tf.cast(tf.stack([lanes[0], lanes[1], applied_rate]), tf.float64)
+        self.agreement.assign(now + self.agreement * [1.0, 0.0, 0.0])
+        gradients = list(sums)
+        if self._weighs:
+            divisor = tf.maximum(lanes[0], 1.0) / self._op_factor
+            gradients = [_divided(g, divisor, v.dtype) for g, v in zip(sums, variables, strict=True)]
+        if self._strategy.clip_norm is not None:  # gradients may be those of a scaled loss
+            gradients = clip_by_global_norm(gradients, self._optimizer.scale_loss(self._strategy.clip_norm))
+
+        def apply() -> tf.Tensor:
+            with scaled(self._optimizer, factor):
+                self._apply(gradients, variables)
+            return tf.constant(0)
+
+        if self._sync.may_end:  # in the step after the last nothing may change
+            tf.cond(lanes[0] > 0, apply, lambda: tf.constant(0))
+        else:
+            apply()
+
+
+def clip_by_global_norm(gradients: Sequence[Gradient], clip_norm: Any) -> list[Gradient]:
+    """Gradients scaled down together so that their global norm is at most ``clip_norm``; NaN where it is not finite.
+
+    As in Keras, rows of ``tf.IndexedSlices`` count as they are, even where several belong to one row of the variable.
+    """
+    parts = [_values(g) for g in gradients if g is not None]
+    norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(tf.cast(part, tf.float32))) for part in parts]))
+    return [_times(g, clip_norm / tf.maximum(norm, clip_norm) + (norm - norm)) for g in gradients]
+
+
+def _values(gradient: Gradient) -> tf.Tensor:
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def _with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return values
+
+
+def _times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
+    """In float32 at least: sums of many small numbers are to come."""
+    if gradient is None:
+        return None
+    values = _values(gradient)
+    values = values if values.dtype == tf.float64 else tf.cast(values, tf.float32)
+    return _with_values(gradient, values * tf.cast(factor, values.dtype))
+
+
+def _divided(gradient: Gradient, divisor: tf.Tensor, dtype: Any) -> Gradient:
+    if gradient is None:
+        return None
+    values = _values(gradient)
+    return _with_values(gradient, tf.cast(values / tf.cast(divisor, values.dtype), dtype))
+
+
+def _nothing_like(gradient: Gradient) -> Gradient:
+    """What a task without examples has in place of such a gradient: zeros, or no rows."""
+    if isinstance(gradient, tf.IndexedSlices):
+        values, indices = gradient.values, gradient.indices
+        none = tf.zeros([0, *values.shape[1:]], values.dtype)
+        return tf.IndexedSlices(none, tf.zeros([0], indices.dtype), gradient.dense_shape)
+    return None if gradient is None else tf.zeros(gradient.shape, gradient.dtype)
 
 
 def _update_directly(optimizer: Any) -> None:
@@ -147,10 +282,6 @@ def _update_directly(optimizer: Any) -> None:
             optimizer.update_step(grad, held, learning_rate)
 
     optimizer._backend_update_step = update
-
-
-def _nothing(_: Any) -> tf.Tensor:
-    return tf.constant(0)
 
 
 def optimizers_of(model: Any) -> list[Any]:

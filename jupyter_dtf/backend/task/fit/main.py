@@ -14,14 +14,17 @@ from ....schema.strategy import AllReduce
 from .. import keras_io
 from ..collectives import make_reducer
 from ..collectives.base import Reducer
+from ..trace.callback import TraceSteps
 from .agree import Weights
 from .callbacks import First, Last, State, attributes_of, callbacks_here
 from .data import training_data, validation_data
 from .gradients import GradientSync, optimizers_of
+from .hooks import hooked
 from .job import FitJob, FitResult
+from .learning_rate import linear_scaling
 from .limits import refuse_unsupported
 from .losses import is_plain_mean
-from .steps import Metrics, TestStep, TrainStep, hooked, seed_states, shared_variables
+from .steps import Metrics, TestStep, TrainStep, seed_states, shared_variables
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
@@ -42,13 +45,23 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
 
 
 def train_with(
-    job: FitJob, ctx: Any, reducer: Reducer, make_step: Callable[[Any, GradientSync, bool], Any] = TrainStep
+    job: FitJob,
+    ctx: Any,
+    reducer: Reducer,
+    make_step: Callable[[Any, GradientSync, bool], Any] = TrainStep,
+    replicas: int | None = None,
 ) -> FitResult | None:
-    """Keras's ``fit`` on this task's data. ``make_step(model, sync, may_be_empty)`` takes ``train_step``'s place."""
+    """Keras's ``fit`` on this task's data. ``make_step(model, sync, may_be_empty)`` takes ``train_step``'s place.
+
+    ``replicas``: how many compute gradients of a step, which is what the learning rate is scaled by; by default one
+    in each task.
+    """
+    strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
+    accumulates = strategy.backward_passes_per_step > 1
     _configure_keras(job.keras_config)
     keras.utils.set_random_seed((job.seed + reducer.rank) % 2**32)
     model = _model(job)
-    data = training_data(job, ctx, reducer, model.steps_per_execution)
+    data = training_data(job, ctx, reducer, model.steps_per_execution, must_find_end=accumulates)
     spec = keras_io.batch_spec(data.dataset.element_spec)
     keras_io.build(model, spec)
     if isinstance(job.model, keras_io.PackedModel):
@@ -57,29 +70,34 @@ def train_with(
     validation = validation_data(job, ctx, reducer, whole_on_chief=not is_plain_mean(model))
 
     optimizers = optimizers_of(model)
-    sync = GradientSync(reducer, may_end=data.ends_by_agreement)
+    sync = GradientSync(
+        reducer,
+        strategy,
+        may_end=data.ends_by_agreement,
+        steps_per_epoch=data.length,
+        scaling=linear_scaling(job, replicas or reducer.size, data.length),
+    )
     for optimizer in optimizers:
         sync.install(optimizer)
     weights = Weights(shared_variables(model, optimizers), reducer, ctx)
     epoch = _EpochEnd(model, weights, job)
     metrics = Metrics(model, reducer, at_epoch_end=epoch)
     state = State(weights, metrics, sync, reducer)
-    if reducer.size > 1 and model.jit_compile:
+    if (reducer.size > 1 or accumulates) and model.jit_compile:
         model.jit_compile = False
-        ctx.note(
-            "info", "XLA is not used", "jit_compile=True is set aside: the sum over the tasks is not an XLA operation"
-        )
+        ctx.note("info", "XLA is not used", "jit_compile=True is set aside: sums over tasks are no XLA operations")
 
     own = callbacks_here(job.callbacks, ctx.is_chief)
     history = next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
     last = Last(state, job, ctx, data.length)
-    everyone = [First(state, bool(own)), *own, *([] if history in own else [history]), last]
+    tracing = [TraceSteps(ctx.tracer)] if ctx.tracer is not None else []
+    everyone = [First(state, bool(own)), *tracing, *own, *([] if history in own else [history]), last]
     callbacks = keras.callbacks.CallbackList(everyone, model=model, epochs=job.epochs, steps=data.length, verbose=0)
     with ExitStack() as stack:
         stack.enter_context(
             hooked(
                 model,
-                train_step=make_step(model, sync, data.may_be_empty and reducer.size > 1),
+                train_step=make_step(model, sync, data.may_be_empty),
                 test_step=TestStep(model),
                 _get_metrics_result_or_logs=metrics,
             )
@@ -167,10 +185,10 @@ def _until_all_data_ended(model: Any, state: State) -> Any:
     def train_function(iterator: Any) -> Any:
         if state.data_ended:
             raise StopIteration
-        before = int(model.optimizer.iterations)
+        before = state.sync.steps
         logs = run(iterator)
-        state.data_ended = state.sync.agreement.examples == 0
-        if state.data_ended and int(model.optimizer.iterations) == before:  # an execution may have begun with examples
+        state.data_ended = state.sync.data_ended
+        if state.data_ended and state.sync.steps == before:  # an execution may have begun with examples
             raise StopIteration
         return logs
 

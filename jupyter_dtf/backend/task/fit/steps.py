@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -163,18 +162,6 @@ def _weighted_mean(parts: list[tuple[float, dict[str, Any]]]) -> dict[str, float
         total = sum(weight for weight, _ in values)
         result[name] = sum(weight * value for weight, value in values) / total if total else math.nan
     return result
-
-
-@contextmanager
-def hooked(model: Any, **attributes: Any) -> Iterator[None]:
-    """Attributes of the instance that hide methods of its class, for as long as this lasts."""
-    for name, value in attributes.items():
-        object.__setattr__(model, name, value)
-    try:
-        yield
-    finally:
-        for name in attributes:
-            object.__delattr__(model, name)
 
 
 def seed_states(model: Any) -> list[Any]:

@@ -22,6 +22,16 @@ class Case:
     callbacks: Callable[[], list[Any]] = field(default=list)
     sizes: tuple[int, ...] = (2,)
     """Numbers of tasks to try; one for what does not depend on it, for the tests take long enough."""
+    strategy: dict[str, Any] = field(default_factory=dict)
+    """Fields of ``AllReduce``."""
+    fit_over_tasks: dict[str, Any] = field(default_factory=dict)
+    """Arguments that Keras's own ``fit`` does not have."""
+    plain_model: Callable[[int], Any] | None = None
+    """What one process trains instead, where so many tasks are to do the same."""
+    plain_fit: dict[str, Any] = field(default_factory=dict)
+    plain_callbacks: Callable[[int], list[Any]] | None = None
+    updates: list[int] | None = None
+    """After which of the tasks' steps weights are to be those after the steps of one process; None: after each."""
 
 
 def digits(examples: int, seed: int = 0) -> tuple[Any, Any]:

@@ -1,0 +1,19 @@
+"""Methods of one object replaced for a while, its class left alone: a saved model must not know of this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def hooked(holder: Any, **attributes: Any) -> Iterator[None]:
+    """Attributes of the instance that hide methods of its class, for as long as this lasts."""
+    for name, value in attributes.items():
+        object.__setattr__(holder, name, value)
+    try:
+        yield
+    finally:
+        for name in attributes:
+            object.__delattr__(holder, name)

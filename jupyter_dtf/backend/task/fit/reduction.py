@@ -1,0 +1,96 @@
+"""How gradients travel: in buckets, compressed, and as rows where only rows of a table have a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ....schema.strategy import AllReduce
+from ..collectives.base import Reducer
+
+_WIRE_TYPES = {"fp16": tf.float16, "bf16": tf.bfloat16}
+_FP16_EXPONENT = 15  # 2 ** 15 is half of what float16 can hold
+
+Gradient = Any
+"""A dense tensor, ``tf.IndexedSlices``, or None for a variable that has no gradient."""
+
+
+class Reduction:
+    """The sum over the tasks of the gradients of one optimizer, as ``strategy`` says."""
+
+    def __init__(self, reducer: Reducer, strategy: AllReduce, name: str) -> None:
+        self._reducer = reducer
+        self._wire_type = _WIRE_TYPES.get(strategy.compression)
+        self._bucket_bytes = strategy.fusion_bytes
+        self._name = name
+
+    def __call__(self, gradients: Sequence[Gradient], lanes: tf.Tensor) -> tuple[list[Gradient], tf.Tensor]:
+        """The sums of the gradients, and of a few numbers (``lanes``) that are never compressed. A collective.
+
+        Rows of ``tf.IndexedSlices`` are not added up but put one after the other, by rank.
+        """
+        received = list(gradients)
+        for number, bucket in enumerate(self._buckets(gradients)):
+            name = f"{self._name} {number}"
+            sent, restored = self._packed([gradients[i] for i in bucket], name)
+            sums = self._reducer.reduce_tensors([*sent, lanes] if number == 0 else sent, "sum", name)
+            if number == 0:
+                *sums, lanes = sums
+            for index, value in zip(bucket, restored(sums), strict=True):
+                received[index] = value
+        for index, gradient in enumerate(gradients):
+            if isinstance(gradient, tf.IndexedSlices):
+                received[index] = self._gathered(gradient, f"{self._name} rows {index}")
+        return received, lanes
+
+    def _buckets(self, gradients: Sequence[Gradient]) -> list[list[int]]:
+        """The places of the dense gradients, the last layers' first: the backward pass computes them first."""
+        buckets: list[list[int]] = [[]]
+        filled = 0
+        for index in reversed(range(len(gradients))):
+            gradient = gradients[index]
+            if gradient is None or isinstance(gradient, tf.IndexedSlices):
+                continue
+            if filled >= self._bucket_bytes > 0:
+                buckets.append([])
+                filled = 0
+            buckets[-1].append(index)
+            filled += gradient.shape.num_elements() * gradient.dtype.size
+        return buckets
+
+    def _gathered(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
+        sent, restored = self._packed([slices.values], name)
+        values = self._reducer.gather_tensor(sent[0], f"{name} values")
+        indices = self._reducer.gather_tensor(slices.indices, f"{name} indices")
+        return tf.IndexedSlices(restored([values])[0], indices, slices.dense_shape)
+
+    def _packed(
+        self, tensors: list[tf.Tensor], name: str
+    ) -> tuple[list[tf.Tensor], Callable[[list[tf.Tensor]], list[tf.Tensor]]]:
+        """What travels of tensors, and what makes them, or a sum of them, of what has come."""
+        wire, types = self._wire_type, [t.dtype for t in tensors]
+        if wire is None or not tensors:
+            return tensors, lambda sums: sums
+        if wire == tf.bfloat16:  # it has the range of float32
+            sent = [tf.cast(t, wire) for t in tensors]
+            return sent, lambda sums: [tf.cast(s, dtype) for s, dtype in zip(sums, types, strict=True)]
+        scales = self._scales(tensors, f"{name} peaks")
+        sent = [tf.cast(t * tf.cast(scale, t.dtype), wire) for t, scale in zip(tensors, scales, strict=True)]
+        return sent, lambda sums: [
+            tf.cast(s, dtype) / tf.cast(scale, dtype) for s, dtype, scale in zip(sums, types, scales, strict=True)
+        ]
+
+    def _scales(self, tensors: list[tf.Tensor], name: str) -> list[tf.Tensor]:
+        """For each tensor the power of two that brings its largest sum near the largest number of float16.
+
+        The tasks' largest values together bound every sum. Where they are not finite the scale is 1, so that the
+        tensor stays what it is: not finite.
+        """
+        peaks = tf.stack([tf.maximum(tf.cast(tf.reduce_max(tf.abs(t)), tf.float32), 0.0) for t in tensors])
+        bounds = self._reducer.sum_tensor(peaks, name)
+        exponents = _FP16_EXPONENT - tf.math.ceil(tf.math.log(bounds) / tf.math.log(2.0))
+        usable = tf.math.is_finite(bounds) & (bounds > 0)
+        scales = tf.where(usable, tf.pow(2.0, tf.clip_by_value(exponents, -100.0, 100.0)), 1.0)
+        return list(tf.unstack(scales))

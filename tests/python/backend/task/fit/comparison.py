@@ -1,0 +1,136 @@
+"""A case trained by N tasks and by one plain Keras process, and what has to be the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..gang import FakeContext
+from .cases import Case
+
+
+class Recorded:
+    """What a run of a case left behind: weights after every step, the history, what the callbacks recorded."""
+
+    def __init__(self, steps: list[list[Any]], final: list[Any], history: dict[str, list[float]], **more: Any) -> None:
+        self.steps = steps
+        self.final = final
+        self.history = history
+        self.more = more
+
+
+def _recorder() -> Any:
+    import keras
+
+    class Recorder(keras.callbacks.Callback):
+        def __init__(self) -> None:
+            super().__init__()
+            self.steps: list[list[Any]] = []
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.steps.append(self.model.get_weights())
+
+    return Recorder()
+
+
+def plain(cases: Mapping[str, Case], size: int = 1) -> Callable[[FakeContext], dict[str, Recorded]]:
+    """Every case in one Keras process, nothing of ours about, as ``size`` tasks are to do it."""
+
+    def program(ctx: FakeContext) -> dict[str, Recorded]:
+        import keras
+
+        results = {}
+        for name, case in cases.items():
+            keras.utils.set_random_seed(7)
+            model = case.plain_model(size) if case.plain_model else case.model()
+            if not model.built:
+                model(case.fit["x"][:1])
+            recorder = _recorder()
+            callbacks = case.plain_callbacks(size) if case.plain_callbacks else case.callbacks()
+            arguments = {**case.fit, **case.plain_fit, "shuffle": False, "verbose": 0}
+            history = model.fit(**arguments, callbacks=[*callbacks, recorder]).history
+            results[name] = Recorded(recorder.steps, model.get_weights(), history)
+        return results
+
+    return program
+
+
+def distributed(cases: Mapping[str, Case], transport: str = "auto") -> Callable[[FakeContext], dict[str, Any]]:
+    """Every case by ``fit``; each task is its own client, as it would prepare the job for all."""
+
+    def program(ctx: FakeContext) -> dict[str, Any]:
+        import jupyter_dtf.notebook.fit as client
+        from jupyter_dtf.schema.strategy import AllReduce
+
+        results: dict[str, Any] = {}
+        for index, (name, case) in enumerate(cases.items()):
+            source: Any = partial(_seeded, case)
+            if transport != "ring" and name != "two optimizers":
+                # TensorFlow must not have run anything before collectives; the other's class cannot be rebuilt.
+                source = source()
+                if ctx.rank % 2 == 0 and not source.built:
+                    source(case.fit["x"][:1])
+            recorder = _recorder()
+            random.seed(index)
+            job = client.prepare(
+                source,
+                **{**case.fit, **case.fit_over_tasks, "shuffle": False, "callbacks": [*case.callbacks(), recorder]},
+                strategy=AllReduce(transport=transport, **case.strategy),
+            )
+            program, arguments, _ = pickle.loads(_pickled(job.program))
+            here = dataclasses.replace(ctx, shared_dir=ctx.shared_dir / str(index), points=[], notes=[], epochs=[])
+            here.shared_dir.mkdir(exist_ok=True)
+            try:
+                result = program(*arguments, here)
+            except Exception as error:
+                raise RuntimeError(f"in the case {name!r}: {error}") from error
+            if result is None:
+                results[name] = here
+                continue
+            job.finish(pickle.loads(_pickled(result)))
+            results[name] = Recorded(recorder.steps, job.model.get_weights(), job.model.history.history, ctx=here)
+        return results
+
+    return program
+
+
+def _seeded(case: Case) -> Any:
+    import keras
+
+    keras.utils.set_random_seed(7)
+    return case.model()
+
+
+def _pickled(value: Any) -> bytes:
+    import cloudpickle
+
+    return bytes(cloudpickle.dumps(value))
+
+
+def _distance(a: Any, b: Any) -> float:
+    return float(np.max(np.abs(a - b), initial=0.0) / max(np.max(np.abs(b), initial=0.0), 1e-3))
+
+
+def compare(case: Case, expected: Recorded, received: Recorded) -> None:
+    """Raise AssertionError unless weights and history are the same within the case's tolerance."""
+    steps = received.steps if case.updates is None else [received.steps[i] for i in case.updates]
+    assert len(steps) == len(expected.steps)
+    for step, (ours, theirs) in enumerate(zip(steps, expected.steps, strict=True)):
+        distances = [_distance(a, b) for a, b in zip(ours, theirs, strict=True)]
+        assert max(distances) <= case.tolerance, f"after step {step}"
+    assert max(_distance(a, b) for a, b in zip(received.final, expected.final, strict=True)) <= case.tolerance
+    assert len(expected.steps) and not all(
+        np.array_equal(a, b) for a, b in zip(expected.steps[0], expected.final, strict=True)
+    )
+    assert list(received.history) == list(expected.history)
+    if case.same_history:
+        for metric, values in expected.history.items():
+            np.testing.assert_allclose(
+                received.history[metric], values, rtol=case.metric_tolerance, atol=case.metric_tolerance, err_msg=metric
+            )
