@@ -14,12 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
 
-from .gradients import GradientSync
+
+class Shares(Protocol):
+    """The tasks, or towers, that a batch is divided among, as one of them sees it while a step is traced."""
+
+    @property
+    def examples(self) -> Any:
+        """How many examples of the batch are its own, a scalar."""
+
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
+        """The sum over all of a few numbers that do not depend on the weights."""
 
 
 def is_plain_mean(model: Any) -> bool:
@@ -33,7 +42,7 @@ def is_plain_mean(model: Any) -> bool:
 
 
 @contextmanager
-def of_global_batch(model: Any, sync: GradientSync) -> Iterator[None]:
+def of_global_batch(model: Any, sync: Shares) -> Iterator[None]:
     """While this lasts, calling the model's losses gives their part of the global ones."""
     with ExitStack() as stack:
         for loss in _losses(model):
@@ -81,7 +90,7 @@ def _swapped(holder: Any, name: str, value: Any) -> Iterator[None]:
             object.__delattr__(holder, name)
 
 
-def _corrected(kind: type, sync: GradientSync) -> type:
+def _corrected(kind: type, sync: Shares) -> type:
     """A subclass of a loss class that knows of the other tasks."""
 
     def call(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
@@ -92,7 +101,7 @@ def _corrected(kind: type, sync: GradientSync) -> type:
     return type(kind.__name__, (kind,), {"__call__": call})
 
 
-def _factor(reduction: Any, mask: Any, sample_weight: Any, sync: GradientSync) -> tf.Tensor | None:
+def _factor(reduction: Any, mask: Any, sample_weight: Any, sync: Shares) -> tf.Tensor | None:
     if reduction == "sum":
         return _share_of_examples(sync)
     weights = None if mask is None else tf.cast(mask, tf.float32)
@@ -111,6 +120,6 @@ def _factor(reduction: Any, mask: Any, sample_weight: Any, sync: GradientSync) -
     return tf.math.divide_no_nan(sums[0] * mine, examples * sums[1])
 
 
-def _share_of_examples(sync: GradientSync) -> tf.Tensor:
+def _share_of_examples(sync: Shares) -> tf.Tensor:
     examples = tf.cast(sync.examples, tf.float32)
     return sync.sum(tf.stack([examples]))[0] / examples

@@ -1,0 +1,64 @@
+"""The devices of a run as its one client reaches them, and which of them carry a tower."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from .....errors import InvalidInput
+from .....schema.strategy import InGraph
+
+
+def connect(ctx: Any) -> list[str]:
+    """Make the devices of all tasks this process's own. Returns their names, GPUs and CPUs.
+
+    To be called before TensorFlow has run anything; waits until the others' servers are there.
+    """
+    if ctx.size > 1:
+        tf.config.experimental_connect_to_cluster(
+            ctx.cluster_spec.as_tf(), job_name=ctx.job_name, task_index=ctx.task_index
+        )
+    return [device.name for device in tf.config.list_logical_devices() if device.device_type in ("CPU", "GPU")]
+
+
+def tower_devices(wanted: Sequence[str], there: Sequence[str], ctx: Any) -> list[str]:
+    """The full names of the towers' devices: those ``wanted``, or by default every GPU, or where is none every CPU.
+
+    A wanted name may leave out job and task, which are then the client's. Raises InvalidInput, naming what is there,
+    for a device that is not.
+    """
+    known = {_parts(name, ctx): name for name in there}
+    if not wanted:
+        training = [parts for parts in known if parts[0] in InGraph.jobs]
+        gpus = [parts for parts in training if parts[2] == "GPU"]
+        return [known[parts] for parts in gpus or training]
+    chosen = []
+    for name in wanted:
+        parts = _parts(name, ctx)
+        if parts not in known:
+            names = ", ".join("/job:{}/task:{}/device:{}:{}".format(*each) for each in known)
+            raise InvalidInput(
+                f"A tower stands on a device of the run: {names}. Received: {name!r}", field="strategy.devices"
+            )
+        chosen.append(known[parts])
+    return chosen
+
+
+def _parts(name: str, ctx: Any) -> tuple[str, int, str, int]:
+    """(job, task, device type, device index) of a device's name."""
+    try:
+        spec = tf.DeviceSpec.from_string(name)
+    except ValueError as error:
+        raise InvalidInput(
+            f"A device is named as in TensorFlow, /job:worker/task:1/device:GPU:0. Received: {name!r} ({error})",
+            field="strategy.devices",
+        ) from None
+    local = spec.job in (None, "localhost")
+    return (
+        ctx.job_name if local else spec.job,
+        ctx.task_index if local and not spec.task else spec.task or 0,
+        spec.device_type or "CPU",
+        spec.device_index or 0,
+    )

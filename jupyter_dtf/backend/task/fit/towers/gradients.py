@@ -1,0 +1,54 @@
+"""The towers' gradients, and their mean on the client: one tensor per tower and dtype travels, not one per variable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+
+@dataclass
+class WeightedGradients:
+    """A tower's gradients times its weight, by position: dense ones in one vector per dtype, sparse ones by row."""
+
+    flat: dict[tf.DType, tf.Tensor]
+    positions: dict[tf.DType, list[int]]
+    sparse: dict[int, tf.IndexedSlices]
+
+
+def weighted(grads: Sequence[Any], weight: Any) -> WeightedGradients:
+    """``grads`` (None where there is none) times ``weight``, a number or a scalar."""
+    positions: dict[tf.DType, list[int]] = {}
+    sparse: dict[int, tf.IndexedSlices] = {}
+    for position, grad in enumerate(grads):
+        if isinstance(grad, tf.IndexedSlices):
+            values = grad.values * tf.cast(weight, grad.values.dtype)
+            sparse[position] = tf.IndexedSlices(values, grad.indices, grad.dense_shape)
+        elif grad is not None:
+            positions.setdefault(grad.dtype, []).append(position)
+    flat = {
+        dtype: tf.concat([tf.reshape(grads[p], [-1]) for p in chosen], 0) * tf.cast(weight, dtype)
+        for dtype, chosen in positions.items()
+    }
+    return WeightedGradients(flat, positions, sparse)
+
+
+def mean_gradients(towers: Sequence[WeightedGradients], variables: Sequence[Any]) -> list[Any]:
+    """The sum of the towers' weighted gradients, one for each variable; rows of sparse ones stand side by side."""
+    grads: list[Any] = [None] * len(variables)
+    for dtype, chosen in towers[0].positions.items():
+        total = tf.add_n([tower.flat[dtype] for tower in towers])
+        parts = tf.split(total, [math.prod(variables[p].shape) for p in chosen])
+        for position, part in zip(chosen, parts, strict=True):
+            grads[position] = tf.reshape(part, variables[position].shape)
+    for position, slices in towers[0].sparse.items():
+        all_slices = [tower.sparse[position] for tower in towers]
+        grads[position] = tf.IndexedSlices(
+            tf.concat([each.values for each in all_slices], 0),
+            tf.concat([each.indices for each in all_slices], 0),
+            slices.dense_shape,
+        )
+    return grads

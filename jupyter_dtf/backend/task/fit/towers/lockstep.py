@@ -1,0 +1,149 @@
+"""Running one function once per tower, all of them together.
+
+A training step computes, meets, and goes on: what it does after ``optimizer.apply`` needs the variables that the mean
+gradient of all towers has changed. So each tower's part runs in a thread of its own up to a meeting, where it waits
+until all have come; the caller's thread then merges what they brought, and they go on with the result. Only one of the
+threads runs at a time, in the towers' order, so operations are created in the same order every time.
+(``tf.distribute`` runs its replicas in the same way.)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+from keras.src.backend.common.global_state import GLOBAL_STATE_TRACKER
+
+from .....errors import InvalidInput
+
+
+class Lockstep:
+    """``current`` is the index of the tower that is running, None outside of towers and while they are merged."""
+
+    def __init__(self) -> None:
+        self.current: int | None = None
+        self._towers: list[_Tower] = []
+        self._graph: Any = None
+
+    def run(self, count: int, function: Callable[[int], Any]) -> list[Any]:
+        """``function(tower)`` for each of ``count`` towers, on the present graph or eagerly; their results in order.
+
+        Raises what the first of them to fail raises.
+        """
+        self._graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        if self._graph is not None:
+            self._graph.switch_to_thread_local()
+        enter = _surroundings(self._graph)
+        self._towers = [_Tower(index, function, enter) for index in range(count)]
+        try:
+            while True:
+                for tower in self._towers:
+                    self._resume(tower)
+                ended = [tower.ended for tower in self._towers]
+                if all(ended):
+                    return [tower.value for tower in self._towers]
+                if any(ended):
+                    raise InvalidInput("train_step takes the same way on every tower. Received one that ends earlier")
+                merged = self._towers[0].merge([tower.value for tower in self._towers])
+                for tower in self._towers:
+                    tower.value = merged
+        finally:
+            for tower in self._towers:
+                tower.abandon()
+            self._towers = []
+
+    def meet(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
+        """Called by a tower: wait for the others, and return ``merge`` of what all brought, in the towers' order."""
+        assert self.current is not None
+        if self._graph is not None and tf.compat.v1.get_default_graph() is not self._graph:
+            raise InvalidInput(
+                "In train_step a loss is computed and an optimizer applied at the top level: towers meet there, and "
+                "cannot within a loop, a condition or a tf.function of it"
+            )
+        return self._towers[self.current].pause(value, merge)
+
+    def _resume(self, tower: _Tower) -> None:
+        self.current = tower.index
+        try:
+            tower.resume()
+        finally:
+            self.current = None
+        if tower.error is not None:
+            raise tower.error
+
+
+class _Abandoned(BaseException):
+    """Unwinds a tower that nobody waits for any more."""
+
+
+class _Tower:
+    """One tower's thread. ``value`` is what it brings to a meeting or returns, and what the meeting gives it."""
+
+    def __init__(self, index: int, function: Callable[[int], Any], enter: Callable[[], Any]) -> None:
+        self.index = index
+        self.value: Any = None
+        self.merge: Callable[[list[Any]], Any] = list
+        self.ended = False
+        self.error: BaseException | None = None
+        self._function = function
+        self._enter = enter
+        self._abandoned = False
+        self._go = threading.Semaphore(0)
+        self._back = threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, name=f"dtf-tower-{index}", daemon=True)
+        self._thread.start()
+
+    def resume(self) -> None:
+        """Let it run until it pauses or ends."""
+        self._go.release()
+        self._back.acquire()
+
+    def pause(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
+        """Called in its thread: hand ``value`` over, wait to be resumed, and return what it has become."""
+        self.value, self.merge = value, merge
+        self._back.release()
+        self._wait()
+        return self.value
+
+    def abandon(self) -> None:
+        """End its thread, wherever it waits."""
+        if not self.ended:
+            self._abandoned = True
+            self.resume()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._wait()
+            with self._enter():
+                self.value = self._function(self.index)
+        except _Abandoned:
+            pass
+        except BaseException as error:
+            self.error = error
+        self.ended = True
+        self._back.release()
+
+    def _wait(self) -> None:
+        self._go.acquire()
+        if self._abandoned:
+            raise _Abandoned
+
+
+def _surroundings(graph: Any) -> Callable[[], Any]:
+    """What a thread enters so that TensorFlow and Keras are to it as they are to this one."""
+    keras_state = dict(vars(GLOBAL_STATE_TRACKER))
+
+    @contextmanager
+    def enter() -> Iterator[None]:
+        vars(GLOBAL_STATE_TRACKER).update(keras_state)
+        if graph is None:
+            yield
+        else:
+            with graph.as_default():
+                yield
+
+    return enter
