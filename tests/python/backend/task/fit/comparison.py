@@ -61,8 +61,13 @@ def plain(cases: Mapping[str, Case], size: int = 1) -> Callable[[FakeContext], d
     return program
 
 
-def distributed(cases: Mapping[str, Case], transport: str = "auto") -> Callable[[FakeContext], dict[str, Any]]:
-    """Every case by ``fit``; each task is its own client, as it would prepare the job for all."""
+def distributed(
+    cases: Mapping[str, Case], transport: str = "auto", strategy: Any = None
+) -> Callable[[FakeContext], dict[str, Any]]:
+    """Every case by ``fit``; each task is its own client, as it would prepare the job for all.
+
+    ``strategy`` None: all-reduce as the case says.
+    """
 
     def program(ctx: FakeContext) -> dict[str, Any]:
         import jupyter_dtf.notebook.fit as client
@@ -81,7 +86,7 @@ def distributed(cases: Mapping[str, Case], transport: str = "auto") -> Callable[
             job = client.prepare(
                 source,
                 **{**case.fit, **case.fit_over_tasks, "shuffle": False, "callbacks": [*case.callbacks(), recorder]},
-                strategy=AllReduce(transport=transport, **case.strategy),
+                strategy=strategy or AllReduce(transport=transport, **case.strategy),
             )
             program, arguments, _ = pickle.loads(_pickled(job.program))
             here = dataclasses.replace(ctx, shared_dir=ctx.shared_dir / str(index), points=[], notes=[], epochs=[])
@@ -94,10 +99,24 @@ def distributed(cases: Mapping[str, Case], transport: str = "auto") -> Callable[
                 results[name] = here
                 continue
             job.finish(pickle.loads(_pickled(result)))
-            results[name] = Recorded(recorder.steps, job.model.get_weights(), job.model.history.history, ctx=here)
+            rate = float(np.asarray(job.model.optimizer.learning_rate))
+            history = job.model.history.history
+            results[name] = Recorded(recorder.steps, job.model.get_weights(), history, ctx=here, rate=rate)
         return results
 
     return program
+
+
+def fit(ctx: FakeContext, name: str, model: Any, x: Any, y: Any = None, **arguments: Any) -> tuple[FakeContext, Any]:
+    """What the client and then this task do, in a directory of its own. The result is None but on the chief."""
+    from jupyter_dtf.notebook.fit import prepare
+
+    random.seed(5)  # one client draws the job's seed for all tasks
+    here = dataclasses.replace(ctx, shared_dir=ctx.shared_dir / name, points=[], notes=[], epochs=[], progressed=[])
+    here.shared_dir.mkdir(exist_ok=True)
+    job = prepare(model, x, y, **arguments)
+    function, positional, _ = job.program
+    return here, function(*positional, here)
 
 
 def _seeded(case: Case) -> Any:

@@ -13,22 +13,9 @@ from jupyter_dtf.errors import InvalidInput
 
 from ..gang import FakeContext, run_gang
 from .cases import dense, digits
+from .comparison import fit
 
 pytestmark = pytest.mark.timeout(120)
-
-
-def fit(ctx: FakeContext, name: str, model: Any, x: Any, y: Any = None, **arguments: Any) -> tuple[FakeContext, Any]:
-    """What the client and then this task do, in a directory of its own. The result is None but on the chief."""
-    import random
-
-    from jupyter_dtf.notebook.fit import prepare
-
-    random.seed(5)  # one client draws the job's seed for all tasks
-    here = dataclasses.replace(ctx, shared_dir=ctx.shared_dir / name, points=[], notes=[], epochs=[], progressed=[])
-    here.shared_dir.mkdir(exist_ok=True)
-    job = prepare(model, x, y, **arguments)
-    function, positional, _ = job.program
-    return here, function(*positional, here)
 
 
 def sgd() -> Any:

@@ -1,0 +1,137 @@
+"""The fields of ``dtf.AllReduce``, and a scaled learning rate, on real processes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.schema.strategy import AllReduce
+
+from ..gang import FakeContext, run_gang
+from .comparison import Recorded, compare, distributed, fit, plain
+from .strategy_cases import STRATEGY_CASES, sentences, warm, words
+
+pytestmark = pytest.mark.timeout(180)
+
+_RING = ("everything at once", "bf16")
+
+
+@pytest.fixture(scope="module")
+def trained() -> Callable[[int], tuple[dict[str, Recorded], list[dict[str, Any]]]]:
+    @cache
+    def results(size: int) -> tuple[dict[str, Recorded], list[dict[str, Any]]]:
+        cases = {name: case for name, case in STRATEGY_CASES.items() if size in case.sizes}
+        return run_gang(1, plain(cases, size))[0], run_gang(size, distributed(cases))
+
+    return results
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [(name, size) for name, case in STRATEGY_CASES.items() for size in case.sizes]
+)
+def test_tasks_do_what_one_process_does(name: str, size: int, trained: Any) -> None:
+    expected, results = trained(size)
+    compare(STRATEGY_CASES[name], expected[name], results[0][name])
+
+
+@pytest.mark.parametrize("name", _RING)
+def test_the_ring_does_the_same(name: str, trained: Any) -> None:
+    expected, _ = trained(2)
+    results = run_gang(2, distributed({name: STRATEGY_CASES[name]}, "ring"))
+    compare(STRATEGY_CASES[name], expected[name], results[0][name])
+
+
+def _points(results: list[dict[str, Any]], name: str, metric: str) -> dict[float, float]:
+    return {step: values[metric] for step, values in results[0][name].more["ctx"].points if metric in values}
+
+
+def test_the_learning_rate_that_is_reported_is_the_one_applied(trained: Any) -> None:
+    _, results = trained(3)
+    rates = _points(results, "learning rate scaled and warmed up", "learning_rate")
+    np.testing.assert_allclose(list(rates.values()), [0.05 * warm(3, step, 8) for step in range(15)], rtol=1e-6)
+    assert rates[1] == pytest.approx(0.05)
+    assert rates[15] == pytest.approx(0.15)
+    assert results[0]["learning rate scaled and warmed up"].more["rate"] == pytest.approx(0.05)  # of one task
+
+
+def test_examples_per_second_count_those_that_have_been_applied(trained: Any) -> None:
+    _, results = trained(2)
+    assert list(_points(results, "two passes a step", "examples_per_second")) == [2, 4, 5, 7, 9, 10]
+
+
+@pytest.mark.parametrize("sparse", ["gather", "dense"])
+def test_the_optimizer_of_an_embedding_gets_rows_or_the_table(sparse: str) -> None:
+    def program(ctx: FakeContext) -> list[str]:
+        import keras
+
+        seen = []
+
+        class Looking(keras.optimizers.SGD):
+            def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+                seen.append(type(gradient).__name__ if variable.shape == (9, 4) else "")
+                super().update_step(gradient, variable, learning_rate)
+
+        fit(ctx, "looking", lambda: words(Looking(0.1)), **sentences(), strategy=AllReduce(sparse=sparse))
+        return [name for name in seen if name]
+
+    for seen in run_gang(2, program):
+        assert set(seen) == {"IndexedSlices" if sparse == "gather" else "SymbolicTensor"}
+
+
+def test_passes_over_datasets_of_unknown_length_end_with_the_data() -> None:
+    """Batches of 3 examples: 5 of them on rank 0, 3 on rank 1, two passes a step."""
+    lengths = (5, 3)
+
+    def batches(rank: int) -> list[Any]:
+        data = sentences()
+        starts = range(0, 24, 3)[: lengths[0]] if rank == 0 else range(0, 24, 3)[lengths[0] :]
+        return [(data["x"][s : s + 3], data["y"][s : s + 3]) for s in starts]
+
+    def model() -> Any:
+        import keras
+
+        keras.utils.set_random_seed(3)
+        return words(keras.optimizers.SGD(0.5))
+
+    def program(ctx: FakeContext) -> Any:
+        import tensorflow as tf
+
+        def data_fn(ctx: Any) -> Any:
+            signature = (tf.TensorSpec((None, 5), tf.int64), tf.TensorSpec((None,), tf.int64))
+            return tf.data.Dataset.from_generator(lambda: iter(batches(ctx.rank)), output_signature=signature)
+
+        strategy = AllReduce(backward_passes_per_step=2)
+        _, result = fit(ctx, "unknown", model, data_fn, epochs=2, strategy=strategy)
+        with pytest.raises(InvalidInput, match="epoch of known length"):
+            fit(ctx, "warm", model, data_fn, strategy=strategy, scale_lr=True)
+        return result and result.weights
+
+    def one_process(ctx: FakeContext) -> Any:
+        expected = model()
+        for _ in range(2):
+            for step in range(0, max(lengths), 2):
+                parts = [batch for rank in range(2) for batch in batches(rank)[step : step + 2]]
+                expected.train_on_batch(*map(np.concatenate, zip(*parts, strict=True)))
+        return expected.get_weights()
+
+    received, expected = run_gang(2, program)[0], run_gang(1, one_process)[0]
+    for ours, theirs in zip(received, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-6)
+
+
+def test_stopping_is_agreed_on_in_the_next_exchange() -> None:
+    def program(ctx: FakeContext) -> list[float]:
+        import keras
+
+        asked = dataclasses.replace(ctx, stop_at_step=4 if ctx.rank == 1 else 0)
+        strategy = AllReduce(backward_passes_per_step=3)
+        here, _ = fit(asked, "stop", lambda: words(keras.optimizers.SGD(0.1)), **sentences(2), strategy=strategy)
+        return [step for step, _ in here.points]
+
+    assert run_gang(2, program) == [list(range(1, 7))] * 2
