@@ -11,6 +11,16 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .backend.task.collectives.ops import (
+        ProcessSet,
+        allgather,
+        allreduce,
+        alltoall,
+        barrier,
+        reducescatter,
+    )
+    from .compat.horovod.optimizer import DistributedOptimizer
+    from .compat.horovod.tape import DistributedGradientTape
     from .errors import (
         ClusterLost,
         Conflict,
@@ -23,17 +33,26 @@ if TYPE_CHECKING:
     )
     from .notebook.cluster import Cluster, clusters, connect, run, runs
     from .notebook.run import Run
-    from .notebook.task import is_chief, rank, report, size
+    from .notebook.task import broadcast, is_chief, rank, report, size
     from .schema.cluster import ClusterSpec
     from .schema.strategy import AllReduce, InGraph, ParameterServer
 
 _HOMES = {
+    "ProcessSet": "backend.task.collectives.ops",
+    "allgather": "backend.task.collectives.ops",
+    "allreduce": "backend.task.collectives.ops",
+    "alltoall": "backend.task.collectives.ops",
+    "barrier": "backend.task.collectives.ops",
+    "reducescatter": "backend.task.collectives.ops",
+    "DistributedGradientTape": "compat.horovod.tape",
+    "DistributedOptimizer": "compat.horovod.optimizer",
     "Cluster": "notebook.cluster",
     "clusters": "notebook.cluster",
     "connect": "notebook.cluster",
     "run": "notebook.cluster",
     "runs": "notebook.cluster",
     "Run": "notebook.run",
+    "broadcast": "notebook.task",
     "is_chief": "notebook.task",
     "rank": "notebook.task",
     "report": "notebook.task",
@@ -58,20 +77,29 @@ __all__ = [
     "ClusterLost",
     "ClusterSpec",
     "Conflict",
+    "DistributedGradientTape",
+    "DistributedOptimizer",
     "DtfError",
     "InGraph",
     "InvalidInput",
     "NotFound",
     "ParameterServer",
+    "ProcessSet",
     "Run",
     "RunFailed",
     "RunStopped",
     "Unavailable",
     "__version__",
+    "allgather",
+    "allreduce",
+    "alltoall",
+    "barrier",
+    "broadcast",
     "clusters",
     "connect",
     "is_chief",
     "rank",
+    "reducescatter",
     "report",
     "run",
     "runs",

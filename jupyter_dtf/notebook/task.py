@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ..backend.task.context import current
+
+if TYPE_CHECKING:
+    from ..backend.task.collectives.ops import ProcessSet
 
 
 def rank() -> int:
@@ -23,3 +28,15 @@ def is_chief() -> bool:
 def report(step: float | None = None, **metrics: float) -> None:
     """Put one point of each metric on the plots, as ``ctx.report``. Raises RuntimeError outside a task."""
     current().report(step, **metrics)
+
+
+def broadcast(value: Any, root_rank: int = 0, process_set: ProcessSet | None = None) -> Any:
+    """The tensor of the task whose rank is ``root_rank``, or, of a list of variables, give all that task's values.
+
+    A collective: every task calls it. Raises RuntimeError outside a task.
+    """
+    from ..backend.task.collectives import ops
+
+    if isinstance(value, (list, tuple)) and value and all(hasattr(item, "assign") for item in value):
+        return ops.broadcast_variables(value, root_rank, process_set)
+    return ops.broadcast(value, root_rank, process_set=process_set)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ....errors import InvalidInput
+from ....errors import InvalidInput, Unavailable
 
 OPS = ("sum", "min", "max", "product")
 
@@ -119,6 +119,18 @@ class Reducer(ABC):
     def close(self, failed: bool = False) -> None:
         """Leave. ``failed`` tells the others not to wait for this task any more."""
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the last collective failed because another task has left as failed, and ``renew`` may help."""
+        return False
+
+    def renew(self) -> None:
+        """Leave as failed and begin anew, when all tasks do so. Raises Unavailable where that cannot be."""
+        raise Unavailable(
+            "TensorFlow's collectives cannot begin anew in a process in which they have failed. Going back to a commit "
+            "needs all tasks on one machine"
+        )
+
 
 def check_op(op: str, dtype: tf.DType) -> None:
     """Raise InvalidInput unless values of the type can be reduced so."""
@@ -168,4 +180,7 @@ class Alone(Reducer):
         return list(tensors)
 
     def close(self, failed: bool = False) -> None:
+        pass
+
+    def renew(self) -> None:
         pass

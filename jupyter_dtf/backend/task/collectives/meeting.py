@@ -47,6 +47,8 @@ class Meeting:
     ) -> None:
         self.count = 0
         """How many meetings there have been."""
+        self.interrupted = False
+        """Whether a task has left as failed while this one waited for it."""
         self._rank = rank
         self._tasks = list(tasks)
         self._stall_s = stall_s
@@ -142,7 +144,8 @@ class Meeting:
         name = self._tasks[other]
         state = self._words[other * 16 + _STATE]
         if state != _HERE:
-            how = "failed" if state == _FAILED else "ended"
+            self.interrupted = state == _FAILED
+            how = "failed" if self.interrupted else "ended"
             raise RuntimeError(f"The task {name} has {how} while the others wait for it in a collective")
         pid = self._words[other * 16 + _PID]
         if pid and not _alive(pid):

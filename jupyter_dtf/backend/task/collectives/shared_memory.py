@@ -16,6 +16,7 @@ import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -55,17 +56,39 @@ class SharedMemoryReducer(Reducer):
         super().__init__(rank, size)
         self._others = [r for r in range(size) if r != rank]
         self._lock = threading.Lock()
-        self._meeting = Meeting(Path(f"{path}-meeting"), rank, tasks, stall_s, stalled)
+        self._path = path
+        self._renewals = 0
+        self._new_meeting = partial(Meeting, rank=rank, tasks=tasks, stall_s=stall_s, stalled=stalled)
         share = _MEMORY_BYTES // (2 * size * (size + 1))
         self._cell = max(4096, min(_CELL_BYTES, share // 4096 * 4096))
         self._slot = (size + 1) * self._cell
-        slots = np.frombuffer(mapped(Path(f"{path}-slots"), 2 * size * self._slot), np.uint8)
-        self._slots = slots.reshape(2, size, self._slot)
         self._buffers: list[_Bytes] = []
-        self._meeting.meet("start")
+        self._begin()
 
     def close(self, failed: bool = False) -> None:
         self._meeting.leave(failed)
+
+    @property
+    def interrupted(self) -> bool:
+        return self._meeting.interrupted
+
+    def renew(self) -> None:
+        self._meeting.leave(failed=True)
+        left = self._files()
+        self._renewals += 1
+        self._begin()
+        for path in left:  # everyone has
+            path.unlink(missing_ok=True)
+
+    def _begin(self) -> None:
+        meeting, slots = self._files()
+        self._meeting = self._new_meeting(meeting)
+        memory = np.frombuffer(mapped(slots, 2 * self.size * self._slot), np.uint8)
+        self._slots = memory.reshape(2, self.size, self._slot)
+        self._meeting.meet("start")
+
+    def _files(self) -> tuple[Path, Path]:
+        return Path(f"{self._path}-{self._renewals}-meeting"), Path(f"{self._path}-{self._renewals}-slots")
 
     # -- reductions ---------------------------------------------------------------------------------------------
 

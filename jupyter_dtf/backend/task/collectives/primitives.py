@@ -1,0 +1,94 @@
+"""What a communicator does with tensors, with the gradients of the sum of all tasks' losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from .communicator import Communicator
+
+
+def reduce(comm: Communicator, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
+    """Each tensor's sum, min, max or product over the tasks, in one exchange."""
+
+    @tf.custom_gradient
+    def forward(*inputs: tf.Tensor) -> tuple[list[tf.Tensor], Any]:
+        outputs = comm.in_order(lambda: comm.reducer.reduce_tensors(inputs, op, name))
+
+        def gradient(*upstream: Any) -> list[Any]:
+            gradients: list[Any] = [None] * len(inputs)
+            smooth = [i for i, x in enumerate(inputs) if x.dtype.is_floating]
+            chosen = [(inputs[i], outputs[i]) for i in smooth]
+            totals = reduce(comm, [tf.convert_to_tensor(upstream[i]) for i in smooth], "sum", f"{name} gradient")
+            if op == "product":
+                others = [_others_product(comm, x, name) for x, _ in chosen]
+                totals = [total * other for total, other in zip(totals, others, strict=True)]
+            elif op in ("min", "max"):
+                # Whoever has the extremum gets the gradient, in equal parts where several have it: as tf.reduce_max.
+                masks = [tf.cast(x == y, y.dtype) for x, y in chosen]
+                ties = reduce(comm, masks, "sum", f"{name} ties")
+                totals = [total * mask / tie for total, mask, tie in zip(totals, masks, ties, strict=True)]
+            for i, total in zip(smooth, totals, strict=True):
+                gradients[i] = total
+            return gradients
+
+        return outputs, gradient
+
+    return list(forward(*tensors))
+
+
+def gather(comm: Communicator, tensor: tf.Tensor, name: str) -> tf.Tensor:
+    """All tasks' tensors along the first dimension. The gradient is this task's rows of the summed one."""
+
+    @tf.custom_gradient
+    def forward(own: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        gathered, rows = comm.in_order(lambda: list(comm.reducer.gather_rows(own, name)))
+
+        def gradient(upstream: Any) -> tf.Tensor:
+            (total,) = reduce(comm, [tf.convert_to_tensor(upstream)], "sum", f"{name} gradient")
+            first = tf.reduce_sum(rows[: comm.rank])
+            return tf.ensure_shape(total[first : first + rows[comm.rank]], own.shape)
+
+        return gathered, gradient
+
+    return forward(tensor)
+
+
+def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str) -> tf.Tensor:
+    """The root's tensor. The gradient is the summed one at the root, and zero elsewhere."""
+
+    @tf.custom_gradient
+    def forward(own: tf.Tensor) -> tuple[tf.Tensor, Any]:
+        (sent,) = comm.in_order(lambda: comm.reducer.broadcast_tensors([own], root, name))
+
+        def gradient(upstream: Any) -> tf.Tensor:
+            (total,) = reduce(comm, [tf.convert_to_tensor(upstream)], "sum", f"{name} gradient")
+            return total if comm.rank == root else tf.zeros_like(total)
+
+        return sent, gradient
+
+    return forward(tensor)
+
+
+def exchange(comm: Communicator, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+    """Rows to each task, and how many came from each. The gradient goes back the same ways."""
+
+    @tf.custom_gradient
+    def forward(own: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Any]:
+        received, rows = comm.in_order(lambda: list(comm.reducer.exchange_rows(own, splits, name)))
+
+        def gradient(upstream: Any, _: Any) -> tf.Tensor:
+            returned, _ = exchange(comm, tf.convert_to_tensor(upstream), rows, f"{name} gradient")
+            return tf.ensure_shape(returned, own.shape)
+
+        return (received, rows), gradient
+
+    received, rows = forward(tensor)
+    return received, rows
+
+
+def _others_product(comm: Communicator, tensor: tf.Tensor, name: str) -> tf.Tensor:
+    everyones = gather(comm, tensor[None], f"{name} factors")
+    return tf.reduce_prod(tf.concat([everyones[: comm.rank], everyones[comm.rank + 1 :]], 0), 0)
