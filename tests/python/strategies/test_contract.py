@@ -1,0 +1,178 @@
+"""What every strategy owes: one suite, each strategy on the same real cluster."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import psutil
+import pytest
+from sklearn.datasets import load_digits
+
+import jupyter_dtf as dtf
+from jupyter_dtf.errors import RunFailed
+from jupyter_dtf.notebook.session import session
+from jupyter_dtf.schema.run import RunState, TaskState
+
+pytestmark = [pytest.mark.module_directories, pytest.mark.timeout(180)]
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+EXAMPLES, BATCH, EPOCHS = 203, 20, 2
+"""The last of 11 batches has 3 examples: not as many on every task."""
+STEPS = EPOCHS * 11
+
+SYNCHRONOUS = {
+    "allreduce": dtf.AllReduce(),
+    "allreduce, ring": dtf.AllReduce(transport="ring"),
+    "ps, sync": dtf.ParameterServer(sync=True),
+    "mirrored": dtf.InGraph(),
+}
+ALL = {
+    **SYNCHRONOUS,
+    "ps": dtf.ParameterServer(),
+    "ps, bounded staleness": dtf.ParameterServer(max_staleness=1),
+    "ps, backup worker": dtf.ParameterServer(sync=True, backup_workers=1),
+}
+
+every = pytest.mark.parametrize("strategy", ALL.values(), ids=ALL.keys())
+
+
+@pytest.fixture(scope="module")
+def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
+    with dtf.Cluster(jobs={"worker": 2, "ps": 1}, name="every", threads_per_host=2) as cluster:
+        yield cluster
+    session().close()
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[Any, Any]:
+    x, y = load_digits(return_X_y=True)
+    return (x[:EXAMPLES] / 16).astype(np.float32), y[:EXAMPLES].astype(np.int64)
+
+
+def model(learning_rate: float = 0.1) -> Any:
+    """64-16-10 with momentum; the same weights every time."""
+    import keras
+
+    keras.utils.set_random_seed(3)
+    network = keras.Sequential([keras.Input((64,)), keras.layers.Dense(16, activation="tanh"), keras.layers.Dense(10)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    network.compile(optimizer=keras.optimizers.SGD(learning_rate, momentum=0.9), loss=loss, metrics=["accuracy"])
+    return network
+
+
+def no_task_is_left(run: dtf.Run) -> None:
+    assert all(task.state.is_final for task in run.info.tasks)
+    for task in run.info.tasks:
+        assert not psutil.pid_exists(task.pid)
+
+
+@pytest.mark.parametrize("strategy", SYNCHRONOUS.values(), ids=SYNCHRONOUS.keys())
+def test_weights_are_those_of_one_process(cluster: dtf.Cluster, data: tuple[Any, Any], strategy: Any) -> None:
+    alone, trained = model(), model()
+    arguments: dict[str, Any] = {"batch_size": BATCH, "epochs": EPOCHS, "shuffle": False, "validation_split": 0.1}
+    expected = alone.fit(*data, verbose=0, **arguments).history
+    run = cluster.fit(trained, *data, strategy=strategy, **arguments)
+    for ours, theirs in zip(trained.get_weights(), alone.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-6)
+    for ours, theirs in zip(trained.optimizer.variables, alone.optimizer.variables, strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=2e-4, atol=2e-6)
+    assert set(run.history.history) == set(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(run.history.history[name], values, rtol=1e-3, atol=1e-5)
+    no_task_is_left(run)
+
+
+@every
+def test_it_learns_from_data_that_do_not_divide_and_tells_every_step(
+    cluster: dtf.Cluster, data: tuple[Any, Any], strategy: Any
+) -> None:
+    trained = model()
+    untrained = trained.evaluate(*data, verbose=0)[0]
+    run = cluster.fit(trained, *data, strategy=strategy, batch_size=BATCH, epochs=EPOCHS)
+    assert trained.evaluate(*data, verbose=0)[0] < 0.8 * untrained
+    assert run.info.state is RunState.SUCCEEDED
+    assert {task.state for task in run.info.tasks} == {TaskState.SUCCEEDED}
+    losses = run.metrics.query("metric == 'loss'")
+    for _task, points in losses.groupby("task"):
+        assert points["step"].is_monotonic_increasing
+    chiefs = losses[losses["task"] == "worker:0"]
+    assert chiefs["step"].tolist() == list(range(1, STEPS + 1))
+    assert len(run.history.history["loss"]) == EPOCHS
+    assert run.info.progress.epoch == EPOCHS
+    no_task_is_left(run)
+
+
+@every
+def test_a_run_that_is_stopped_keeps_what_it_has_learnt(
+    cluster: dtf.Cluster, data: tuple[Any, Any], strategy: Any
+) -> None:
+    trained = model(0.01)
+    before = trained.get_weights()
+    run = cluster.fit(trained, *data, strategy=strategy, batch_size=BATCH, epochs=100_000, wait=False)
+    until_first_point(run)
+    run.stop()
+    run.wait(60)
+    assert run.info.state is RunState.STOPPED
+    assert not any(task.signal for task in run.info.tasks), run.info.tasks  # each ended by itself
+    run.finish()
+    assert any((now != then).any() for now, then in zip(trained.get_weights(), before, strict=True))
+    no_task_is_left(run)
+
+
+def until_first_point(run: dtf.Run) -> None:
+    """Wait until the training has made a step."""
+    changed = threading.Event()
+    unsubscribe = run._session.hub.subscribe(lambda _: changed.set())
+    while not run.info.latest:
+        assert not run.info.state.is_final, run.info
+        assert changed.wait(60), run.info
+        changed.clear()
+    unsubscribe()
+
+
+def failing_data(task: str) -> Callable[[Any], Any]:
+    def data_fn(ctx: Any) -> Any:
+        import tensorflow as tf
+
+        def examples() -> Any:
+            for number in range(1_000):
+                if number == 3 and ctx.task == task:
+                    raise ValueError(f"no more examples on {task}")
+                yield np.zeros((4, 64), np.float32), np.zeros(4, np.int64)
+
+        signature = (tf.TensorSpec((None, 64), tf.float32), tf.TensorSpec((None,), tf.int64))
+        return tf.data.Dataset.from_generator(examples, output_signature=signature)
+
+    return data_fn
+
+
+@every
+def test_the_traceback_of_the_task_that_fails_reaches_the_client(cluster: dtf.Cluster, strategy: Any) -> None:
+    # In a graph there is one client, and its program is the only one that can fail.
+    task = "worker:0" if isinstance(strategy, dtf.InGraph) else "worker:1"
+    with pytest.raises(RunFailed, match=f"no more examples on {task}") as failure:
+        cluster.fit(model(), failing_data(task), strategy=strategy, steps_per_epoch=1_000, epochs=2)
+    assert "raise ValueError" in str(failure.value)
+    run = cluster.runs[0]
+    states = {info.task: info.state for info in run.info.tasks}
+    assert states[task] is TaskState.FAILED
+    no_task_is_left(run)
+
+
+@every
+def test_a_task_that_dies_takes_no_other_along_in_silence(
+    cluster: dtf.Cluster, data: tuple[Any, Any], strategy: Any
+) -> None:
+    run = cluster.fit(model(0.01), *data, strategy=strategy, batch_size=BATCH, epochs=100_000, wait=False)
+    until_first_point(run)
+    victim = next(task for task in run.info.tasks if task.task == "worker:1")
+    psutil.Process(victim.pid).kill()
+    run.wait(60)
+    assert run.info.state is RunState.FAILED
+    assert "worker:1 died (SIGKILL)" in run.info.message
+    no_task_is_left(run)
