@@ -1,0 +1,66 @@
+"""Horovod's own module names, for programs that are to run as they are."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_HERE = __name__.rpartition(".")[0]
+
+_HOMES = {
+    "horovod": "",
+    "horovod.common": "",
+    "horovod.common.elastic": ".elastic",
+    "horovod.common.exceptions": ".exceptions",
+    "horovod.common.process_sets": ".process_sets",
+    "horovod.keras": ".keras",
+    "horovod.keras.callbacks": ".callbacks",
+    "horovod.keras.elastic": ".elastic",
+    "horovod.tensorflow": ".tensorflow",
+    "horovod.tensorflow.compression": ".reduction",
+    "horovod.tensorflow.elastic": ".elastic",
+    "horovod.tensorflow.functions": ".collectives",
+    "horovod.tensorflow.keras": ".tensorflow.keras",
+    "horovod.tensorflow.keras.callbacks": ".callbacks",
+    "horovod.tensorflow.keras.elastic": ".elastic",
+    "horovod.tensorflow.mpi_ops": ".tensorflow",
+    "horovod.tensorflow.sync_batch_norm": ".sync_batch_norm",
+}
+"""Horovod's modules, and the modules of this package that stand for them."""
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] != "horovod":
+            return None
+        if fullname not in _HOMES:
+            raise ModuleNotFoundError(
+                f"jupyter_dtf stands in for Horovod's TensorFlow and Keras modules. It has no {fullname}", name=fullname
+            )
+        return ModuleSpec(fullname, _Loader(), is_package=True)
+
+
+class _Loader(Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        # What is in sys.modules now is what the import gives: one module under two names, with one state.
+        sys.modules[module.__name__] = importlib.import_module(_HERE + _HOMES[module.__name__])
+
+
+def install_as_horovod() -> bool:
+    """Let ``import horovod.tensorflow`` and the like find this package where Horovod is not installed.
+
+    Nothing is imported before the program does it. Returns whether the names are ours. Calling it again is harmless.
+    """
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return True
+    if importlib.util.find_spec("horovod") is not None:
+        return False
+    sys.meta_path.insert(0, _Finder())  # before the finder of files, which would load this package a second time
+    return True

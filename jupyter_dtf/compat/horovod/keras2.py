@@ -1,0 +1,54 @@
+"""Names of Keras 2 that Horovod's programs use, given back to Keras 3 while a program runs under this surface."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+class CallableList(list[Any]):
+    """``optimizer.variables`` was a method once."""
+
+    def __call__(self) -> CallableList:
+        return self
+
+
+def restore() -> None:
+    """Give back ``optimizer.variables()``, ``optimizer.lr``, ``tf.keras.backend.set_value`` of a Keras variable, and
+    ``compile(experimental_run_tf_function=...)``.
+
+    Nothing that Keras 3 has changes its meaning. Calling it again changes nothing.
+    """
+    base = keras.optimizers.Optimizer
+    if hasattr(base, "lr"):
+        return
+    base.lr = property(lambda self: self.learning_rate, lambda self, value: setattr(self, "learning_rate", value))
+    for owner in (_owner(base, "variables"), keras.optimizers.LossScaleOptimizer):
+        owner.variables = _callable(owner.__dict__["variables"])
+    tf.keras.backend.set_value = lambda variable, value: variable.assign(value)  # Keras 3's is for tf.Variable alone
+    trainer = _owner(keras.Model, "compile")
+    trainer.compile = _forgiving(trainer.compile)
+
+
+def _owner(cls: type, name: str) -> Any:
+    """The class that defines the attribute."""
+    return next(c for c in cls.__mro__ if name in vars(c))
+
+
+def _callable(variables: Any) -> property:
+    return property(lambda self: CallableList(variables.fget(self)))
+
+
+def _forgiving(compile_model: Any) -> Any:
+    @functools.wraps(compile_model)
+    def compile_without(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if "experimental_run_tf_function" in kwargs:
+            del kwargs["experimental_run_tf_function"]
+            warnings.warn("Keras 3 has no experimental_run_tf_function and does not need it: ignored", stacklevel=2)
+        return compile_model(self, *args, **kwargs)
+
+    return compile_without

@@ -1,0 +1,161 @@
+"""Keras optimizers that apply the gradients of all tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import MethodType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import keras
+import tensorflow as tf
+
+from ...backend.task.collectives import ops
+from ...errors import InvalidInput
+from . import basics
+from .gradients import GradientReducer, checked_groups, layers_variables
+from .reduction import Average, Compression
+
+_reducers: WeakKeyDictionary[Any, GradientReducer] = WeakKeyDictionary()
+"""Of every distributed optimizer."""
+
+
+def DistributedOptimizer(
+    optimizer: Any,
+    name: str | None = None,
+    use_locking: bool = False,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: str = Compression.none,
+    sparse_as_dense: bool = False,
+    backward_passes_per_step: int = 1,
+    op: str = Average,
+    gradient_predivide_factor: float = 1.0,
+    average_aggregated_gradients: bool = False,
+    num_groups: int = 0,
+    groups: int | Sequence[Sequence[Any]] | None = None,
+    process_set: Any = None,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """The same Keras 3 optimizer, whose ``apply`` first combines the gradients over the tasks: a collective.
+
+    Its class, configuration and state stay what they are, so a model that is saved with it loads anywhere.
+    ``backward_passes_per_step`` k adds up the gradients of k calls before they travel and are applied; their sum is
+    divided by k if ``average_aggregated_gradients``. As in Horovod, ``iterations`` counts every call.
+    ``name``, ``use_locking``, ``device_dense`` and ``device_sparse`` are taken and not needed.
+
+    Raises InvalidInput for an optimizer of TensorFlow 1 or Keras 2, and for what ``GradientReducer`` refuses.
+    """
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise InvalidInput(
+            "DistributedOptimizer takes an optimizer of Keras 3 (tf.keras.optimizers). "
+            f"Received: {type(optimizer).__module__}.{type(optimizer).__qualname__}",
+            field="optimizer",
+        )
+    if backward_passes_per_step < 1:
+        raise InvalidInput(
+            f"backward_passes_per_step is at least 1. Received: {backward_passes_per_step}",
+            field="backward_passes_per_step",
+        )
+    reducer = GradientReducer(
+        op=op,
+        compression=compression,
+        sparse_as_dense=sparse_as_dense,
+        gradient_predivide_factor=gradient_predivide_factor,
+        groups=checked_groups(groups, num_groups),
+        process_set=process_set,
+        scale_local_gradients=scale_local_gradients,
+    )
+    passes = backward_passes_per_step
+    accumulator = _Accumulator(passes, average_aggregated_gradients) if passes > 1 else None
+    apply = MethodType(type(optimizer).apply, optimizer)  # the class's: to distribute twice is to do it once
+
+    def distributed_apply(grads: Iterable[Any], trainable_variables: Iterable[Any] | None = None) -> None:
+        grads = list(grads)
+        variables = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
+        if accumulator is None:
+            apply(reducer.reduce(grads, variables), variables)
+        else:
+            accumulator.add(optimizer, grads, variables, reducer, apply)
+
+    optimizer.apply = distributed_apply
+    optimizer.register_local_var = reducer.register_local
+    _reducers[optimizer] = reducer
+    _agree_on_overflow()
+    return optimizer
+
+
+def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = None, **kwargs: Any) -> Any:
+    """A distributed optimizer that leaves the gradients of ``local_layers`` (one layer or several) to each task."""
+    optimizer = DistributedOptimizer(optimizer, *args, **kwargs)
+    for variable in layers_variables(local_layers):
+        optimizer.register_local_var(variable)
+    return optimizer
+
+
+class _Accumulator:
+    """Sums of this task's gradients over ``passes`` calls, which all tasks count alike."""
+
+    def __init__(self, passes: int, average: bool) -> None:
+        self._passes = passes
+        self._average = average
+        self._count: Any = None
+        self._sums: list[Any] = []
+
+    def add(self, optimizer: Any, grads: list[Any], variables: list[Any], reducer: GradientReducer, apply: Any) -> None:
+        if any(isinstance(g, tf.IndexedSlices) for g in grads) and not reducer.sparse_as_dense:
+            raise InvalidInput(
+                "Sparse gradients cannot be added up over several passes: pass sparse_as_dense=True. "
+                f"Received: backward_passes_per_step={self._passes}",
+                field="sparse_as_dense",
+            )
+        if not optimizer.built:
+            optimizer.build(variables)
+        if self._count is None:
+            with tf.init_scope():
+                self._count = tf.Variable(0, trainable=False)
+                self._sums = [tf.Variable(tf.zeros(v.shape, v.dtype), trainable=False) for v in variables]
+        for total, gradient in zip(self._sums, grads, strict=True):
+            if gradient is not None:
+                total.assign_add(tf.convert_to_tensor(gradient))
+        self._count.assign_add(1)
+        iterations = getattr(optimizer, "inner_optimizer", optimizer)._iterations
+
+        def step() -> tf.Tensor:
+            sums = [None if g is None else s.read_value() for s, g in zip(self._sums, grads, strict=True)]
+            reduced = reducer.reduce(sums, variables)
+            if self._average:
+                reduced = [None if g is None else g / self._passes for g in reduced]
+            apply(reduced, variables)
+            self._count.assign(0)
+            for total in self._sums:
+                total.assign(tf.zeros(total.shape, total.dtype))
+            return tf.constant(0)
+
+        def wait() -> tf.Tensor:
+            iterations.assign_add(1)
+            return tf.constant(0)
+
+        tf.cond(self._count >= self._passes, step, wait)
+
+
+def _agree_on_overflow() -> None:
+    """Make Keras's loss scaling ask all tasks whether gradients are finite: it skips the step where they are not.
+
+    ``compile`` puts a LossScaleOptimizer around an optimizer when it is given ``mixed_float16``. Were each task to
+    decide on its own, one would skip the collective that the others wait in.
+    """
+    scaling = keras.optimizers.LossScaleOptimizer
+    check_finite = scaling.check_finite
+    if hasattr(check_finite, "__wrapped__"):
+        return
+
+    def check_finite_everywhere(self: Any, grads: Any) -> Any:
+        finite = check_finite(self, grads)
+        reducer = _reducers.get(self.inner_optimizer)
+        if reducer is None:
+            return finite
+        return ops.allreduce(tf.cast(finite, tf.int32), op="min", process_set=basics.ours(reducer.process_set)) > 0
+
+    check_finite_everywhere.__wrapped__ = check_finite  # type: ignore[attr-defined]
+    scaling.check_finite = check_finite_everywhere

@@ -1,0 +1,35 @@
+"""What viewers are told of a Keras training that is not ``cluster.fit``'s own."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ...backend.task.context import current
+
+PROGRESS_PERIOD_S = 0.2
+
+
+def numbers(logs: dict[str, Any] | None) -> dict[str, float]:
+    """The metrics among the logs."""
+    return {name: float(value) for name, value in (logs or {}).items() if isinstance(value, (int, float))}
+
+
+def step_of(model: Any) -> int:
+    """How many batches the optimizer has seen, restored ones included."""
+    return int(model.optimizer.iterations)
+
+
+class Progress:
+    """How far ``fit`` is, a few times a second. Counts the batches of a callback's ``params``."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    def batch_ended(self, epoch: int, batch: int, params: dict[str, Any]) -> None:
+        steps = params.get("steps") or 0
+        epochs = params.get("epochs") or 1
+        now = time.monotonic()
+        if now >= self._next_s or batch + 1 == steps:
+            self._next_s = now + PROGRESS_PERIOD_S
+            current().progress(epoch * steps + batch + 1, steps * epochs, "step", epoch + 1, epochs)

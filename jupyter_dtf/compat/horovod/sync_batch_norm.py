@@ -1,0 +1,25 @@
+"""Batch normalization over the global batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from .collectives import allreduce
+from .reduction import Average
+
+
+class SyncBatchNormalization(keras.layers.BatchNormalization):
+    """``keras.layers.BatchNormalization`` whose mean and variance are those of all tasks' batches, of equal sizes.
+
+    A collective in every training step, and another in its backward pass. Masks are not taken.
+    """
+
+    def _moments(self, inputs: Any, mask: Any) -> tuple[Any, Any]:
+        if mask is not None:
+            raise ValueError("SyncBatchNormalization takes no mask. Received one: use keras.layers.BatchNormalization")
+        mean, variance = super()._moments(inputs, mask)
+        mean, square = tf.unstack(allreduce(tf.stack([mean, variance + tf.square(mean)]), op=Average))
+        return mean, square - tf.square(mean)

@@ -1,0 +1,90 @@
+"""Tapes whose gradients are those of all tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from .gradients import GradientReducer, checked_groups, layers_variables
+from .reduction import Average, Compression
+
+
+class DistributedGradientTape:
+    """A tape around another one: ``gradient`` gives the average (or sum) over the tasks, all else is the other's.
+
+    ``gradient`` is a collective. Devices and ``use_generic_names`` are taken and not needed.
+    """
+
+    def __init__(
+        self,
+        gradtape: tf.GradientTape,
+        device_dense: str = "",
+        device_sparse: str = "",
+        compression: str = Compression.none,
+        sparse_as_dense: bool = False,
+        op: str = Average,
+        gradient_predivide_factor: float = 1.0,
+        num_groups: int = 0,
+        groups: int | Sequence[Sequence[Any]] | None = None,
+        process_set: Any = None,
+        scale_local_gradients: bool = True,
+    ) -> None:
+        self._tape = gradtape
+        self._reducer = GradientReducer(
+            op=op,
+            compression=compression,
+            sparse_as_dense=sparse_as_dense,
+            gradient_predivide_factor=gradient_predivide_factor,
+            groups=checked_groups(groups, num_groups),
+            process_set=process_set,
+            scale_local_gradients=scale_local_gradients,
+        )
+
+    def __enter__(self) -> DistributedGradientTape:
+        self._tape.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._tape.__exit__(*error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tape, name)
+
+    def register_local_source(self, source: Any) -> None:
+        """The gradient with respect to this variable stays this task's own."""
+        self._reducer.register_local(source)
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        use_generic_names: bool = False,
+        unconnected_gradients: Any = tf.UnconnectedGradients.NONE,
+    ) -> Any:
+        """As ``tf.GradientTape.gradient``, combined over the tasks; in the structure of ``sources``."""
+        gradients = self._tape.gradient(target, sources, output_gradients, unconnected_gradients)
+        if not isinstance(sources, (list, tuple, dict)):
+            return self._reducer.reduce([gradients], [sources])[0]
+        reduced = self._reducer.reduce(tf.nest.flatten(gradients), tf.nest.flatten(sources))
+        return tf.nest.pack_sequence_as(sources, reduced)
+
+    def get_local_and_global_gradients(
+        self, target: Any, sources: Any, output_gradients: Any = None, use_generic_names: bool = False
+    ) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]]:
+        """``(variable, gradient)`` of the local variables, and of the others."""
+        pairs = list(zip(sources, self.gradient(target, sources, output_gradients), strict=True))
+        local = [pair for pair in pairs if self._reducer.is_local(pair[0])]
+        return local, [pair for pair in pairs if not self._reducer.is_local(pair[0])]
+
+
+def PartialDistributedGradientTape(
+    gradtape: tf.GradientTape, *args: Any, local_layers: Any = None, **kwargs: Any
+) -> DistributedGradientTape:
+    """A distributed tape that leaves the gradients of ``local_layers`` (one layer or several) to each task."""
+    tape = DistributedGradientTape(gradtape, *args, **kwargs)
+    for variable in layers_variables(local_layers):
+        tape.register_local_source(variable)
+    return tape

@@ -1,0 +1,151 @@
+"""What ``horovod.tensorflow.keras`` has; ``horovod.keras`` is the same, for there is one Keras now.
+
+Its collectives take anything that can be made a tensor, and their arguments come in another order than those of
+``horovod.tensorflow``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from .....backend.task.collectives.communicator import ProcessSet
+from ... import callbacks, elastic
+from ... import collectives as _collectives
+from ...basics import (
+    add_process_set,
+    ccl_built,
+    cross_rank,
+    cross_size,
+    cuda_built,
+    ddl_built,
+    global_process_set,
+    gloo_built,
+    gloo_enabled,
+    init,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rank,
+    rocm_built,
+    shutdown,
+    size,
+    start_timeline,
+    stop_timeline,
+)
+from ...collectives import broadcast_global_variables
+from ...optimizer import DistributedOptimizer as _DistributedOptimizer
+from ...optimizer import PartialDistributedOptimizer
+from ...reduction import Adasum, Average, Compression, Sum
+
+__all__ = [
+    "Adasum",
+    "Average",
+    "Compression",
+    "DistributedOptimizer",
+    "PartialDistributedOptimizer",
+    "ProcessSet",
+    "Sum",
+    "add_process_set",
+    "allgather",
+    "allreduce",
+    "broadcast",
+    "broadcast_global_variables",
+    "callbacks",
+    "ccl_built",
+    "cross_rank",
+    "cross_size",
+    "cuda_built",
+    "ddl_built",
+    "elastic",
+    "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
+    "init",
+    "is_homogeneous",
+    "is_initialized",
+    "load_model",
+    "local_rank",
+    "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "rank",
+    "reducescatter",
+    "rocm_built",
+    "shutdown",
+    "size",
+    "start_timeline",
+    "stop_timeline",
+]
+
+
+def DistributedOptimizer(
+    optimizer: Any,
+    name: str | None = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: str = Compression.none,
+    sparse_as_dense: bool = False,
+    **options: Any,
+) -> Any:
+    """``horovod.tensorflow``'s; these arguments come without ``use_locking`` among them."""
+    return _DistributedOptimizer(optimizer, name, compression=compression, sparse_as_dense=sparse_as_dense, **options)
+
+
+def allreduce(
+    value: Any,
+    name: str | None = None,
+    average: bool | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    op: str | None = None,
+    compression: str = Compression.none,
+) -> Any:
+    """The reduction over the tasks; a tensor of the value's shape and type."""
+    return _collectives.allreduce(
+        tf.constant(value),
+        name=name,
+        average=average,
+        op=op,
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        compression=compression,
+    )
+
+
+def allgather(value: Any, name: str | None = None) -> Any:
+    """All tasks' values, one after the other along the first dimension, which may differ."""
+    return _collectives.allgather(tf.constant(value), name=name)
+
+
+def broadcast(value: Any, root_rank: int, name: str | None = None) -> Any:
+    """The value of the task of rank ``root_rank``."""
+    return _collectives.broadcast(tf.constant(value), root_rank, name=name)
+
+
+def reducescatter(value: Any, name: str | None = None, op: str = Average) -> Any:
+    """This task's part of the reduction, cut along the first dimension."""
+    return _collectives.reducescatter(tf.constant(value), op=op, name=name)
+
+
+def load_model(
+    filepath: Any,
+    custom_optimizers: Any = None,
+    custom_objects: Any = None,
+    compression: str = Compression.none,
+    legacy_opts: bool = False,
+) -> Any:
+    """A saved Keras model whose optimizer, with its state, is a distributed one."""
+    objects = {cls.__name__: cls for cls in custom_optimizers or ()}
+    model = keras.models.load_model(filepath, custom_objects={**objects, **(custom_objects or {})})
+    DistributedOptimizer(model.optimizer, compression=compression)
+    return model

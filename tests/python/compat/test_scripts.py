@@ -1,0 +1,99 @@
+"""Programs in the shape of Horovod's examples: as they are, and on a cluster with their import lines changed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jupyter_dtf as dtf
+
+from ..backend.task.gang import FakeContext, run_gang
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def _script(ctx: Any, path: Path, arguments: list[str], directory: Path) -> str:
+    """What a script prints in this task, which has Horovod's module names."""
+    from jupyter_dtf.compat.horovod import install_as_horovod
+
+    assert install_as_horovod()
+    os.chdir(directory)
+    sys.argv = [str(path), *arguments]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        runpy.run_path(str(path), run_name="__main__")
+    return printed.getvalue()
+
+
+def unchanged(name: str, directory: Path, *arguments: str) -> list[str]:
+    def program(ctx: FakeContext) -> str:
+        from jupyter_dtf.backend.task.context import set_current
+
+        set_current(ctx)  # type: ignore[arg-type]
+        return _script(ctx, EXAMPLES / name, list(arguments), directory)
+
+    return run_gang(2, program)
+
+
+def accuracy(printed: str) -> float:
+    match = re.search(r"([\d.]+)% of the digits", printed)
+    assert match is not None, printed
+    return float(match[1])
+
+
+def test_loop_of_its_own(tmp_path: Path) -> None:
+    first, second = unchanged("horovod_tensorflow2.py", tmp_path)
+    assert first.startswith("Step 0: loss 2.")
+    assert "2 tasks: " in first
+    assert accuracy(first) > 90
+    assert second == ""
+    assert (tmp_path / "horovod-checkpoints").is_dir()
+
+
+def test_keras(tmp_path: Path) -> None:
+    first, second = unchanged("horovod_keras.py", tmp_path)
+    assert "Epoch 3: finished gradual learning rate warmup to 0.1.\n" in first
+    assert accuracy(first) > 85
+    assert second == ""
+    assert {path.name for path in tmp_path.iterdir()} == {f"horovod-{epoch}.h5" for epoch in range(1, 9)}
+
+
+def test_elastic(tmp_path: Path) -> None:
+    first, _ = unchanged("horovod_elastic.py", tmp_path, "--epochs", "5", "--fail-at", "2")
+    assert "5 epochs, 1 resets" in first
+    assert accuracy(first) > 85
+
+
+def test_benchmark(tmp_path: Path) -> None:
+    first, _ = unchanged(
+        "horovod_benchmark.py", tmp_path, "--fp16-allreduce", "--units", "64", "--num-batches-per-iter", "3"
+    )
+    assert len(re.findall(r"^Iteration \d: \d+ examples/s per task$", first, re.MULTILINE)) == 5
+    assert re.search(r"^Examples/s of 2 tasks: \d+$", first, re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.module_directories
+def test_on_a_cluster_with_the_import_lines_changed(tmp_path: Path) -> None:
+    source = (EXAMPLES / "horovod_keras.py").read_text()
+    source = source.replace("import horovod.tensorflow.keras as hvd", "import jupyter_dtf.compat.horovod as hvd")
+    script = tmp_path / "changed.py"
+    script.write_text(source)
+
+    def program(arguments: list[str], ctx: Any) -> None:
+        os.chdir(tmp_path)
+        runpy.run_path(str(script), run_name="__main__")
+
+    with dtf.Cluster(jobs={"worker": 2}) as cluster:
+        run = cluster.run(program, [])
+    assert accuracy(run.logs("worker", 0)) > 85
+    assert run.history["val_accuracy"][-1] > 0.85
+    assert len(run.metrics.query("metric == 'loss' and task == 'worker:1'")) == 8 * 23
