@@ -162,9 +162,14 @@ def allgather_object(obj: Any, session: Any = None, name: str | None = None, pro
 def broadcast_global_variables(root_rank: int) -> None:
     """Refused: there are no global variables outside of TensorFlow 1's graphs. Raises InvalidInput."""
     raise InvalidInput(
-        "TensorFlow 2 keeps no list of global variables: call hvd.broadcast_variables(model.variables, root_rank) and "
-        "hvd.broadcast_variables(optimizer.variables, root_rank)"
+        "TensorFlow 2 keeps no list of global variables. Instead of broadcast_global_variables and its hook: "
+        "hvd.broadcast_variables(model.variables, root_rank), and the same with optimizer.variables"
     )
+
+
+def BroadcastGlobalVariablesHook(root_rank: int, device: str = "") -> None:
+    """Refused, as ``broadcast_global_variables``. Raises InvalidInput."""
+    broadcast_global_variables(root_rank)
 
 
 def rank_op(name: str | None = None) -> tf.Tensor:

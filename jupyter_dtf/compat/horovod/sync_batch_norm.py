@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ...errors import InvalidInput
 from .collectives import allreduce
 from .reduction import Average
 
@@ -19,7 +20,7 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):
 
     def _moments(self, inputs: Any, mask: Any) -> tuple[Any, Any]:
         if mask is not None:
-            raise ValueError("SyncBatchNormalization takes no mask. Received one: use keras.layers.BatchNormalization")
+            raise InvalidInput("SyncBatchNormalization takes no mask, as BatchNormalization does. Received one")
         mean, variance = super()._moments(inputs, mask)
         mean, square = tf.unstack(allreduce(tf.stack([mean, variance + tf.square(mean)]), op=Average))
         return mean, square - tf.square(mean)

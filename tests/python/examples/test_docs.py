@@ -43,6 +43,17 @@ def test_python_api(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_servers(tmp_path: Path) -> None:
+    found = run_script("\n".join(blocks("servers.md", "python")), tmp_path)
+    lines = found.stdout.splitlines()
+    assert "worker:1 at 127.0.0.1:" in lines[0]
+    assert lines[1:4] == ["[[1. 3.]", " [0. 1.]]", "2"]
+    assert "/job:worker/replica:0/task:1/device:CPU:0" in lines[4]
+    assert "tf.Tensor(7.0" in lines[5]
+    assert re.fullmatch(r"\[(20, \d+|\d+, 20), None\]", lines[6])
+
+
+@pytest.mark.slow
 def test_getting_started(tmp_path: Path) -> None:
     try:
         with dtf.Cluster(jobs={"worker": 2}, name="local-1"):
@@ -59,6 +70,15 @@ def test_notebook() -> None:
                 outputs = notebook.run(cell).outputs
                 if cell.startswith("%%dtf run"):
                     assert outputs[-1].data["text/plain"] == "[0, 10]"
+
+
+@pytest.mark.slow
+def test_horovod(tmp_path: Path) -> None:
+    shown = "print(run.history['accuracy'][-1], sorted(set(run.metrics.query(\"metric == 'loss'\")['task'])))"
+    found = run_script("\n".join([*blocks("horovod.md", "python"), shown]), tmp_path)
+    accuracy, tasks = found.stdout.splitlines()[-1].split(" ", 1)
+    assert float(accuracy) > 0.8
+    assert tasks == "['worker:0', 'worker:1']"
 
 
 def test_command_lines_are_understood() -> None:

@@ -33,6 +33,7 @@ from ..basics import (
     stop_timeline,
 )
 from ..collectives import (
+    BroadcastGlobalVariablesHook,
     allgather,
     allgather_object,
     allreduce,
@@ -61,6 +62,7 @@ from ..tape import DistributedGradientTape, PartialDistributedGradientTape
 __all__ = [
     "Adasum",
     "Average",
+    "BroadcastGlobalVariablesHook",
     "Compression",
     "DistributedGradientTape",
     "DistributedOptimizer",
