@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,6 +47,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, T
     jobs = by_job(run.planned, endpoints)
     # Between machines the first thing that is done with TensorFlow's runtime has to be to set up its collectives.
     on_one_machine = len({task.host.machine for task in run.planned}) == 1
+    secret = secrets.token_hex(32)
     may_be_spare = run.request.may_be_spare and on_one_machine and not run.request.environment
     return {
         task.task: TaskSpec(
@@ -66,6 +68,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, T
             cwd=run.request.cwd,
             environment=run.request.environment,
             may_be_spare=may_be_spare,
+            secret=secret,
         )
         for task in run.planned
     }

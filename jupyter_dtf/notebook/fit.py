@@ -54,6 +54,11 @@ class PreparedFit:
                 callback.set_model(self._model)
 
     @property
+    def updates(self) -> dict[str, dict[str, int]]:
+        """See ``FitResult.updates``. Call ``finish`` first."""
+        return self._result.updates if self._result is not None else {}
+
+    @property
     def model(self) -> Any:
         """The trained model: the one passed, or one that the function passed makes here. Call ``finish`` first."""
         if self._model is None:

@@ -42,6 +42,16 @@ class FitRun(Run):
         return self.history
 
     @property
+    def updates(self) -> dict[str, dict[str, int]]:
+        """With parameter servers, what became of each worker's gradients; waits for the end of the run.
+
+        By task (``worker:1``), how many were ``scheduled`` by the worker's own count, ``applied``, ``dropped`` as too
+        late, and ``repeated``: received twice and applied once. Empty under any other strategy.
+        """
+        self.finish()
+        return self._job.updates
+
+    @property
     def model(self) -> Any:
         """The trained Keras model; waits for the end of the run."""
         self.finish()

@@ -34,6 +34,8 @@ class TaskSpec(Struct):
     environment: dict[str, str] = {}
     may_be_spare: bool = False
     """Whether a process may run it in which TensorFlow's runtime has been started, with so many threads."""
+    secret: str = ""
+    """32 random bytes as hex digits, which the tasks of the run know and nobody else."""
     # Filled in by the host:
     shared_dir: str = ""
     task_dir: str = ""

@@ -87,6 +87,11 @@ class Context:
         return self._spec.threads
 
     @property
+    def secret(self) -> str:
+        """32 random bytes as hex digits, which the tasks of the run know and nobody else."""
+        return self._spec.secret
+
+    @property
     def run_id(self) -> str:
         return self._spec.run_id
 

@@ -101,7 +101,10 @@ def test_it_learns_from_data_that_do_not_divide_and_tells_every_step(
     for _task, points in losses.groupby("task"):
         assert points["step"].is_monotonic_increasing
     chiefs = losses[losses["task"] == "worker:0"]
-    assert chiefs["step"].tolist() == list(range(1, STEPS + 1))
+    if getattr(strategy, "backup_workers", 0):  # the chief, too, may miss a step
+        assert chiefs["step"].iloc[-1] == STEPS
+    else:
+        assert chiefs["step"].tolist() == list(range(1, STEPS + 1))
     assert len(run.history.history["loss"]) == EPOCHS
     assert run.info.progress.epoch == EPOCHS
     no_task_is_left(run)

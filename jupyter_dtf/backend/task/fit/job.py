@@ -82,3 +82,7 @@ class FitResult:
     epoch: list[int]
     callbacks: list[bytes]
     """For each callback of the caller a dict of its attributes, cloudpickled."""
+    updates: dict[str, dict[str, int]] = field(default_factory=dict)
+    """With parameter servers, by task, what became of its gradients: ``scheduled``, ``applied``, ``dropped``,
+    ``repeated`` (received twice, applied once).
+    """

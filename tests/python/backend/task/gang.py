@@ -45,10 +45,15 @@ class FakeContext:
     epochs: list[tuple[int, int, dict[str, float]]] = field(default_factory=list)
     progressed: list[tuple[int, int]] = field(default_factory=list)
     stop_at_step: int = 0
+    tracer: Any = None
+    servers: int = 0
+    """How many of the tasks, the last ones by rank, are of the job ps."""
+    secret: str = "5e" * 32
 
     @property
     def tasks(self) -> list[str]:
-        return [f"worker:{rank}" for rank in range(self.size)]
+        workers = self.size - self.servers
+        return [f"worker:{index}" for index in range(workers)] + [f"ps:{index}" for index in range(self.servers)]
 
     @property
     def is_chief(self) -> bool:
@@ -56,15 +61,15 @@ class FakeContext:
 
     @property
     def job_name(self) -> str:
-        return "worker"
+        return self.task.partition(":")[0]
 
     @property
     def task_index(self) -> int:
-        return self.rank
+        return int(self.task.partition(":")[2])
 
     @property
     def task(self) -> str:
-        return f"worker:{self.rank}"
+        return self.tasks[self.rank]
 
     @property
     def cluster_spec(self) -> ClusterSpec:
@@ -98,8 +103,16 @@ class FakeContext:
         return dataset.shard(self.size, self.rank)
 
 
-def run_gang(size: int, function: Callable[[Any], Any], may_die: bool = False) -> list[Any]:
+def run_gang(
+    size: int,
+    function: Callable[[Any], Any],
+    may_die: bool = False,
+    servers: int = 0,
+    machines: list[str] | None = None,
+) -> list[Any]:
     """``function(ctx)`` in ``size`` processes at once; their results by rank, None for one that died if it may.
+
+    The last ``servers`` of them are of the job ps. ``machines``: where, by rank, they are to think that they are.
 
     Raises what the first of them to fail raised. None of the processes is left.
     """
@@ -111,7 +124,7 @@ def run_gang(size: int, function: Callable[[Any], Any], may_die: bool = False) -
     try:
         for rank in range(size):
             here, there = _processes.Pipe(duplex=False)
-            ctx = FakeContext(rank, size, directory, directory, ["here"] * size)
+            ctx = FakeContext(rank, size, directory, directory, machines or ["here"] * size, servers=servers)
             process = _processes.Process(target=_task, args=(there, payload, ctx, endpoints), daemon=True)
             process.start()
             there.close()
@@ -161,9 +174,10 @@ def _collect(started: list[Any], may_die: bool) -> list[Any]:
 
 
 def _task(conn: Any, payload: bytes, ctx: FakeContext, endpoints: list[str]) -> None:
-    os.environ["TF_CONFIG"] = json.dumps(
-        {"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": ctx.rank}}
-    )
+    jobs: dict[str, list[str]] = {}
+    for task, endpoint in zip(ctx.tasks, endpoints, strict=True):
+        jobs.setdefault(task.partition(":")[0], []).append(endpoint)
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": jobs, "task": {"type": ctx.job_name, "index": ctx.task_index}})
     os.environ["TF_GRPC_REUSE_PORT"] = "1"
     try:
         import tensorflow as tf

@@ -1,0 +1,19 @@
+"""Training with parameter servers: variables and optimizer on the ``ps`` tasks, gradients from the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..job import FitJob, FitResult
+
+
+def train(job: FitJob, ctx: Any) -> FitResult | None:
+    """This task's part of ``job``. Returns a FitResult on the chief, None elsewhere."""
+    if ctx.job_name == "ps":
+        from .server import Server
+
+        Server(job, ctx).run()
+        return None
+    from .worker import train as train_worker
+
+    return train_worker(job, ctx)

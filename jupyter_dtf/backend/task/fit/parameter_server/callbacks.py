@@ -1,0 +1,110 @@
+"""What a task's first and last callback, its metrics and its weights do differently with parameter servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .....errors import InvalidInput
+from ..agree import Weights
+from ..callbacks import First, Last, State
+from ..job import FitJob
+from ..steps import Metrics
+from .client import Client
+from .skipping import FollowTheRun
+
+
+class ServedWeights(Weights):
+    """The weights of tasks that go in step. What callbacks changed on the chief goes to the servers first."""
+
+    def __init__(self, variables: list[Any], reducer: Any, ctx: Any, push: Callable[[], None]) -> None:
+        super().__init__(variables, reducer, ctx)
+        self._push = push
+
+    def from_chief(self) -> None:
+        if self._reducer.rank == 0:
+            self._push()
+        super().from_chief()
+
+
+class OwnMetrics(Metrics):
+    """Of tasks apart: each has its own view. Before it validates, it looks at the servers' variables."""
+
+    def __call__(self, logs: Any) -> Any:
+        if not self.alone and not self.validating:
+            self._at_epoch_end()
+        return self._original(logs)
+
+
+class OwnFirst(First):
+    """Of tasks apart."""
+
+    def __init__(self, state: State, watches_callbacks: bool) -> None:
+        super().__init__(state, has_callbacks=False)
+        self._compares = watches_callbacks
+
+
+class OwnLast(Last):
+    """Of tasks apart: reports how stale its gradients are and how many were dropped, ends when the servers say so, and
+    tells them what callbacks have changed.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        job: FitJob,
+        ctx: Any,
+        steps: int | None,
+        *,
+        client: Client,
+        is_sync: bool,
+        push: Callable[[], None] | None,
+        following: FollowTheRun | None,
+    ) -> None:
+        """``push``: gives the servers the weights that callbacks have changed; None where there are no callbacks."""
+        super().__init__(state, job, ctx, steps)
+        self._client = client
+        self._is_sync = is_sync
+        self._push = push
+        self._following = following
+        self.has_last_word = False
+        """Whether callbacks changed the weights at the very end: these are then the run's result."""
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        super().on_train_begin(logs)
+        if self.model._initial_epoch:
+            raise InvalidInput(
+                "A task apart from the others begins at initial_epoch: pass it, in place of a callback that resumes "
+                f"(BackupAndRestore). Received: a callback that resumes at epoch {self.model._initial_epoch}",
+                field="callbacks",
+            )
+        self._tell()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        super().on_epoch_begin(epoch, logs)
+        self._tell()
+        if self._following is not None:
+            self._following.begin_epoch()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        client = self._client
+        more = {"dropped": float(client.dropped)} if self._is_sync else {"staleness": client.answered.staleness}
+        super().on_train_batch_end(batch, {**(logs or {}), **more})
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        super().on_epoch_end(epoch, logs)
+        self.has_last_word = self._tell()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        super().on_train_end(logs)
+        self.has_last_word = self._tell() or (self.has_last_word and bool(self.model.stop_training))
+
+    def _steps_done(self, batch: int) -> int:
+        return super()._steps_done(batch) if self._following is None else self._following.step
+
+    def _tell(self) -> bool:
+        """Give the servers what callbacks have changed, if they have."""
+        if self._push is None or self._state.checksum == self._state.weights.checksum():
+            return False
+        self._push()
+        return True

@@ -1,0 +1,161 @@
+"""An optimizer whose ``apply`` is an exchange with the ``ps`` tasks: gradients out, fresh variables back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ..gradients import Agreement
+from ..learning_rate import LinearScaling
+from .client import Client
+from .layout import Piece
+
+
+class Exchange:
+    """What ``fit.gradients.GradientSync`` is under all-reduce, and stands in its place for what is shared with it."""
+
+    def __init__(
+        self,
+        model: Any,
+        pieces: list[Piece],
+        client: Client,
+        *,
+        may_end: bool = False,
+        scaling: LinearScaling | None = None,
+        meet: Callable[[tf.Tensor, str], tf.Tensor] | None = None,
+    ) -> None:
+        """``meet(tensor, name)`` sums over the training tasks, where they go in step.
+
+        ``may_end``: in some step no task may have an example, which ends the epoch.
+        """
+        self.may_end = may_end
+        self._pieces = pieces
+        self._variables = list(model.trainable_variables)
+        self._positions = {id(variable): i for i, variable in enumerate(self._variables)}
+        self._client = client
+        self._scaling = scaling
+        self._meet = meet
+        self._stop = False
+        self._all_examples = 0
+        self.steps = 0
+        """Gradients sent in this epoch, without those of steps in which no task had an example."""
+        self.examples: tf.Tensor | None = None
+        self.applied = False
+        self.collectives: list[tuple[Callable[[], Any], Any]] = []
+
+    def install(self, optimizer: Any, is_chief: bool) -> None:
+        """Make the optimizer's ``apply`` an exchange. The chief's learning rate is the servers'."""
+        rate = optimizer.learning_rate if isinstance(optimizer._learning_rate, keras.Variable) else None
+
+        def exchanging_apply(grads: Any, trainable_variables: Any = None) -> None:
+            variables = optimizer._trainable_variables if trainable_variables is None else list(trainable_variables)
+            self.applied = True
+            kept = {self._positions[id(v)]: g for g, v in zip(grads, variables, strict=True) if g is not None}
+            self.note(lambda: self._exchange(optimizer, rate, is_chief, {}, tf.constant(0)))
+            assert self.examples is not None
+            self._exchange(optimizer, rate, is_chief, kept, self.examples)
+
+        optimizer.apply = exchanging_apply
+
+    def ask_to_stop(self) -> None:
+        """The servers will tell all tasks in the steps to come."""
+        self._stop = True
+
+    @property
+    def agreement(self) -> Agreement:
+        """What the servers said last."""
+        answered = self._client.answered
+        return Agreement(float(self._all_examples), answered.stop, answered.learning_rate)
+
+    @property
+    def data_ended(self) -> bool:
+        """Whether no task had an example in the last step."""
+        return self._client.answered.examples == 0
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Steps are counted anew."""
+        self.steps = 0
+
+    def begin(self, examples: tf.Tensor) -> None:
+        """A step is being traced, or run eagerly, with so many examples on this task."""
+        self.examples = examples
+        self.applied = False
+        self.collectives = []
+
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
+        """The sum over the tasks of a few numbers that do not depend on the weights, within a step."""
+        assert self._meet is not None
+        meet, name = self._meet, f"values {len(self.collectives)}"
+        self.note(lambda: meet(tf.zeros(values.shape, values.dtype), name))
+        return tf.stop_gradient(meet(tf.stop_gradient(values), name))
+
+    def assign(self, values: Any) -> None:
+        """Give the model's variables the values of all pieces, flattened, one after the other."""
+        parts: dict[int, list[Any]] = {}
+        sizes = [piece.size for piece in self._pieces]
+        for piece, part in zip(self._pieces, tf.split(values, sizes), strict=True):
+            parts.setdefault(piece.variable, []).append(tf.reshape(part, piece.shape))
+        for i, rows in parts.items():  # pieces are in order of server, and so are a variable's rows
+            variable = self._variables[i]
+            variable.assign(tf.cast(tf.concat(rows, 0) if len(rows) > 1 else rows[0], variable.dtype))
+
+    def note(self, without_examples: Callable[[], Any]) -> None:
+        """What a task without examples does in place of this step's next collective."""
+        self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
+
+    def _exchange(self, optimizer: Any, rate: Any, is_chief: bool, grads: dict[int, Any], examples: tf.Tensor) -> None:
+        """Push gradients, by position of their variables, and take the answer."""
+        sparse = [i for i, grad in grads.items() if isinstance(grad, tf.IndexedSlices)]
+        absent = frozenset(range(len(self._variables))) - set(grads)
+        dense = [
+            tf.reshape(self._rows(tf.cast(grads[piece.variable], self._client.dtype), piece), [-1])
+            for piece in self._pieces
+            if piece.variable in grads and piece.variable not in sparse
+        ]
+        rows = [(tf.cast(grads[i].indices, tf.int64), tf.cast(grads[i].values, self._client.dtype)) for i in sparse]
+        sends_rate = is_chief and rate is not None
+
+        def push(count: Any, own_rate: Any, flat: Any, *slices: Any) -> tuple[Any, np.int64, np.float32]:
+            sparse_rows = {i: (slices[2 * n], slices[2 * n + 1]) for n, i in enumerate(sparse)}
+            sent_rate = self._scaled(float(own_rate)) if sends_rate else None
+            values = self._client.push(
+                examples=int(count),
+                dense=flat,
+                sparse=sparse_rows,
+                absent=absent,
+                learning_rate=sent_rate,
+                stop=self._stop,
+            )
+            answered = self._client.answered
+            self._all_examples += answered.examples
+            self.steps += answered.examples > 0
+            return values, np.int64(answered.iterations), np.float32(answered.learning_rate)
+
+        values, iterations, new_rate = tf.numpy_function(
+            push,
+            [
+                examples,
+                tf.cast(rate, tf.float32) if sends_rate else tf.constant(0.0),
+                tf.concat(dense, 0) if dense else tf.zeros([0], self._client.dtype),
+                *(array for pair in rows for array in pair),
+            ],
+            [self._client.dtype, tf.int64, tf.float32],
+        )
+        values.set_shape([sum(piece.size for piece in self._pieces)])
+        self.assign(values)
+        optimizer._iterations.assign(tf.reshape(iterations, []))
+        if rate is not None and not is_chief:
+            rate.assign(tf.reshape(new_rate, []))
+
+    def _scaled(self, rate: float) -> float:
+        if self._scaling is None:
+            return rate
+        return rate * float(self._scaling.factor(self._client.answered.version))
+
+    @staticmethod
+    def _rows(grad: tf.Tensor, piece: Piece) -> tf.Tensor:
+        return grad if piece.is_whole else grad[piece.first : piece.first + piece.rows]

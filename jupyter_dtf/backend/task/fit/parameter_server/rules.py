@@ -1,0 +1,126 @@
+"""When a gradient is applied and when its worker goes on: asynchronously, within a bound, or step by step.
+
+Pure: workers are ranks, gradients do not appear. A ``ps`` task tells its rule what comes and gets back what to apply: a
+list of updates, each the set of workers whose gradients form it. ``may_go_on`` says whose answers are due.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+Updates = list[frozenset[int]]
+
+
+class Rule(ABC):
+    """``version`` counts the updates of the variables; a gradient has the version that it was computed from."""
+
+    def __init__(self, workers: Iterable[int]) -> None:
+        self.version = 0
+        self.training = set(workers)
+        self.dropped = dict.fromkeys(sorted(self.training), 0)
+
+    @abstractmethod
+    def push(self, worker: int, version: int) -> Updates:
+        """A gradient has come."""
+
+    @abstractmethod
+    def may_go_on(self, worker: int) -> bool:
+        """Whether a worker that has pushed is to get the variables now."""
+
+    def leave(self, worker: int) -> Updates:
+        """A worker trains no more."""
+        self.training.discard(worker)
+        return []
+
+
+class Asynchronous(Rule):
+    """Each gradient is applied when it comes.
+
+    ``max_staleness``: a worker begins a step only when the slowest that still trains has finished all but so many of
+    the steps before it (stale synchronous parallel: Ho et al. 2013).
+    """
+
+    def __init__(self, workers: Iterable[int], max_staleness: int | None) -> None:
+        super().__init__(workers)
+        self._max_staleness = max_staleness
+        self._steps = dict.fromkeys(self.training, 0)
+
+    def push(self, worker: int, version: int) -> Updates:
+        self.version += 1
+        self._steps[worker] += 1
+        return [frozenset([worker])]
+
+    def may_go_on(self, worker: int) -> bool:
+        if self._max_staleness is None:
+            return True
+        slowest = min((self._steps[other] for other in self.training), default=self._steps[worker])
+        return self._steps[worker] - slowest <= self._max_staleness
+
+
+class Synchronous(Rule):
+    """One update a step, of the first gradients that come; ``backup_workers`` fewer than there are workers.
+
+    The first ``ps`` task decides whose these are.
+    """
+
+    def __init__(self, workers: Iterable[int], backup_workers: int) -> None:
+        super().__init__(workers)
+        self._backup_workers = backup_workers
+        self._arrived: set[int] = set()
+
+    def push(self, worker: int, version: int) -> Updates:
+        if version < self.version:
+            self.dropped[worker] += 1
+            return []
+        self._arrived.add(worker)
+        return self._complete()
+
+    def may_go_on(self, worker: int) -> bool:
+        return worker not in self._arrived
+
+    def leave(self, worker: int) -> Updates:
+        super().leave(worker)
+        return self._complete()
+
+    def _complete(self) -> Updates:
+        if not self._arrived or len(self._arrived) < len(self.training) - self._backup_workers:
+            return []
+        chosen, self._arrived = frozenset(self._arrived), set()
+        self.version += 1
+        return [chosen]
+
+
+class Following(Rule):
+    """The other ``ps`` tasks' part in synchronous training: they apply what the first has decided on."""
+
+    def __init__(self, workers: Iterable[int]) -> None:
+        super().__init__(workers)
+        self._arrived: set[int] = set()
+        self._decided: dict[int, frozenset[int]] = {}
+
+    def push(self, worker: int, version: int) -> Updates:
+        if version < self.version:
+            self.dropped[worker] += 1
+            return []
+        self._arrived.add(worker)
+        return self._complete()
+
+    def decide(self, version: int, workers: Iterable[int]) -> Updates:
+        """The first ``ps`` task's word on whose gradients make the update of ``version``."""
+        self._decided[version] = frozenset(workers)
+        return self._complete()
+
+    def may_go_on(self, worker: int) -> bool:
+        return worker not in self._arrived
+
+    def _complete(self) -> Updates:
+        chosen = self._decided.get(self.version)
+        if chosen is None or not chosen <= self._arrived:
+            return []
+        for worker in self._arrived - chosen:
+            self.dropped[worker] += 1
+        self._arrived = set()
+        del self._decided[self.version]
+        self.version += 1
+        return [chosen]

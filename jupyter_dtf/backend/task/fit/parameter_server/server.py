@@ -1,0 +1,348 @@
+"""A ``ps`` task: holds its share of the variables, applies gradients as the rule says, and answers the workers.
+
+One thread for each worker, which speaks in turn with it; all that they share is changed under one condition.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .....errors import DtfError
+from .....schema.strategy import ParameterServer
+from ... import keras_io
+from ..job import FitJob
+from ..main import _configure_keras, _model
+from .places import Places
+from .rules import Asynchronous, Following, Rule, Synchronous, Updates
+from .shard import Gradient, Shard, mean
+from .spec import from_plain, pieces_of, wire_dtype
+from .wire import (
+    STRANGERS,
+    AnyWord,
+    Build,
+    Bytes,
+    Channel,
+    Counts,
+    Decide,
+    Done,
+    Fetch,
+    GetState,
+    Join,
+    Leave,
+    Meet,
+    Push,
+    Reader,
+    Refused,
+    SetState,
+    State,
+    Sum,
+    Values,
+    accept,
+)
+
+END_BY_CLUSTER_S = 5.0
+"""How long this task waits, when another has failed, for the cluster to end it before it fails itself."""
+
+Answer = tuple[AnyWord, list[npt.NDArray[Any]]]
+
+
+@dataclass
+class Member:
+    """A worker as this task knows it."""
+
+    task: str
+    number: int = 0
+    """Of its last gradient."""
+    scheduled: int = 0
+    applied: int = 0
+    repeated: int = 0
+    has_left: bool = False
+    has_gone: bool = False
+
+
+class _Over(Exception):
+    """Another thread has failed: this one has nothing more to say."""
+
+
+class Server:
+    """Serves one run. ``run`` returns when all workers have left and gone."""
+
+    def __init__(self, job: FitJob, ctx: Any) -> None:
+        self._job = job
+        self._places = Places(ctx)
+        self._ctx = ctx
+        self._index = self._places.server
+        self._changed = threading.Condition()
+        self._failure: BaseException | None = None
+        self._members = {rank: Member(task) for rank, task in enumerate(self._places.workers)}
+        self._rule = _rule(job.strategy, self._index, len(self._members))
+        self._followers: list[Channel] = []
+        self._shard: Shard | None = None
+        self._gradients: dict[int, Gradient] = {}
+        self._examples = 0
+        self._stop_wanted = False
+        self._stop = False
+        self._meeting = Meeting(len(self._members))
+        self._moving: npt.NDArray[np.float64] | None = None
+        self._moving_workers = 0
+
+    def run(self) -> None:
+        """Raises what went wrong here, RuntimeError naming a worker that has gone before its training ended."""
+        _configure_keras(self._job.keras_config)
+        self._model = _model(self._job)
+        if isinstance(self._rule, Synchronous):
+            for server in range(1, len(self._places.servers)):
+                self._followers.append(self._places.reach(server))
+                self._followers[-1].send(Join(self._ctx.rank, shares_memory=False))
+        for listener in self._places.listen():
+            self._in_thread(self._receive_tasks, listener)
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure or all(m.has_gone for m in self._members.values()))
+        if self._failure is not None:
+            raise self._failure
+
+    # -- threads ------------------------------------------------------------------------------------------------
+
+    def _in_thread(self, function: Callable[..., None], *args: Any) -> None:
+        def guarded() -> None:
+            try:
+                function(*args)
+            except _Over:
+                pass
+            except BaseException as error:
+                with self._changed:
+                    self._failure = self._failure or error
+                    self._changed.notify_all()
+
+        threading.Thread(target=guarded, name="dtf-ps", daemon=True).start()
+
+    def _receive_tasks(self, listener: socket.socket) -> None:
+        while True:
+            connected, _ = listener.accept()
+            self._in_thread(self._receive_task, connected)
+
+    def _receive_task(self, connected: socket.socket) -> None:
+        try:
+            channel = accept(connected, self._places.secret)
+        except STRANGERS:
+            return
+        word, _ = channel.receive()
+        assert isinstance(word, Join)
+        if word.rank not in self._members:
+            self._follow(channel)
+            return
+        if word.shares_memory:
+            to_worker, to_server = self._places.files(self._index, word.rank)
+            channel.share_memory(to_worker, to_server)
+        self._serve(channel, word.rank)
+
+    def _follow(self, channel: Channel) -> None:
+        """Take decisions from the first ``ps`` task until it has ended."""
+        assert isinstance(self._rule, Following)
+        while True:
+            try:
+                word, _ = channel.receive()
+            except (EOFError, OSError):
+                return
+            assert isinstance(word, Decide)
+            with self._changed:
+                self._apply(self._rule.decide(word.version, word.workers))
+
+    def _serve(self, channel: Channel, rank: int) -> None:
+        """Answer a worker until it goes."""
+        member = self._members[rank]
+        while True:
+            try:
+                word, payload = channel.receive()
+                answer, arrays = self._answer(rank, word, payload)
+                channel.send(answer, *arrays)
+            except (EOFError, OSError):
+                self._say_goodbye(member)
+                return
+
+    def _say_goodbye(self, member: Member) -> None:
+        with self._changed:
+            if not member.has_left:
+                # What went wrong there is for that task to say; the cluster then ends this one.
+                self._changed.wait_for(lambda: self._failure is not None, END_BY_CLUSTER_S)
+                raise RuntimeError(f"{member.task} has gone before its training ended")
+            member.has_gone = True
+            self._changed.notify_all()
+
+    # -- answers ------------------------------------------------------------------------------------------------
+
+    def _answer(self, rank: int, word: AnyWord, payload: Bytes) -> Answer:
+        with self._changed:
+            match word:
+                case Push():
+                    return self._push(rank, word, payload)
+                case Fetch():
+                    self._wait(lambda: self._shard is not None and self._rule.version >= word.least)
+                    return self._present()
+                case Meet():
+                    return self._meet(rank, payload.view(word.dtype))
+                case Build():
+                    return self._build(word, payload)
+                case SetState():
+                    shard = self._built()
+                    shard.set_state(_arrays(payload, shard.shapes()))
+                    return Done(), []
+                case GetState():
+                    return self._state(word.final)
+                case Leave():
+                    return self._leave(rank, word, payload)
+        raise ValueError(f"A worker asks what a ps task can answer. Received: {word!r:.200}")
+
+    def _push(self, rank: int, word: Push, payload: Bytes) -> Answer:
+        shard, rule, member = self._built(), self._rule, self._members[rank]
+        if word.learning_rate is not None:
+            shard.set_learning_rate(word.learning_rate)
+        self._stop_wanted = self._stop_wanted or word.stop
+        if word.number <= member.number:
+            member.repeated += 1
+            return self._present()
+        member.number = word.number
+        staleness, dropped = rule.version - word.version, rule.dropped[rank]
+        self._gradients[rank] = _gradient(word, payload, shard)
+        self._apply(rule.push(rank, word.version))
+        self._wait(lambda: rule.may_go_on(rank))
+        self._gradients.pop(rank, None)
+        return self._present(staleness=staleness, late=rule.dropped[rank] > dropped)
+
+    def _apply(self, updates: Updates) -> None:
+        for workers in updates:
+            gradient = mean([self._gradients.pop(rank) for rank in sorted(workers)])
+            self._examples = gradient.examples if gradient else 0
+            if gradient is not None:
+                self._built().apply(gradient)
+            for rank in workers:
+                self._members[rank].applied += 1
+            self._stop = self._stop_wanted
+            for follower in self._followers:
+                follower.send(Decide(self._rule.version - 1, tuple(workers)))
+        self._changed.notify_all()
+
+    def _present(self, **what_became: Any) -> Answer:
+        shard = self._built()
+        values = Values(
+            version=self._rule.version,
+            iterations=shard.iterations,
+            learning_rate=shard.learning_rate,
+            stop=self._stop,
+            examples=self._examples,
+            **what_became,
+        )
+        return values, [shard.values]
+
+    def _meet(self, rank: int, array: npt.NDArray[Any]) -> Answer:
+        meeting = self._meeting.arrive(rank, array)
+        self._changed.notify_all()
+        self._wait(lambda: self._meeting.held > meeting or any(m.has_left for m in self._members.values()))
+        if self._meeting.held == meeting:
+            left = ", ".join(m.task for m in self._members.values() if m.has_left)
+            return Refused(f"{left} has ended while the others wait for it"), []
+        return Sum(), [self._meeting.sum]
+
+    def _build(self, word: Build, payload: Bytes) -> Answer:
+        assert isinstance(self._job.strategy, ParameterServer)
+        try:
+            if not self._model.built:
+                keras_io.build(self._model, from_plain(word.batch))
+            variables = self._model.trainable_variables
+            optimizer = self._model.optimizer
+            pieces = pieces_of(variables, optimizer, len(self._places.servers), self._job.strategy.split_bytes)
+            mine = [piece for piece in pieces if piece.server == self._index]
+            shard = Shard(variables, optimizer, mine, wire_dtype(variables))
+            shard.set_state(_arrays(payload, shard.shapes()))
+        except DtfError as error:
+            return Refused(str(error)), []
+        self._shard = shard
+        del self._model  # what other servers hold
+        self._changed.notify_all()
+        return Done(), []
+
+    def _state(self, final: bool) -> Answer:
+        if final:
+            self._wait(lambda: all(m.has_left for m in self._members.values()))
+        counts = {
+            rank: Counts(m.scheduled, m.applied, self._rule.dropped[rank], m.repeated)
+            for rank, m in self._members.items()
+        }
+        moving = self._moving if final and self._moving is not None else np.zeros(0)
+        state = State(counts, moving.size, self._moving_workers if final else 0)
+        return state, [moving, *self._built().state()]
+
+    def _leave(self, rank: int, word: Leave, payload: Bytes) -> Answer:
+        member = self._members[rank]
+        member.has_left, member.scheduled = True, word.pushed
+        self._stop_wanted = self._stop = self._stop or word.stop
+        if payload.size:
+            moving = payload.view(np.float64)
+            self._moving = moving.copy() if self._moving is None else self._moving + moving
+            self._moving_workers += 1
+        self._apply(self._rule.leave(rank))
+        return Done(), []
+
+    def _built(self) -> Shard:
+        if self._shard is None:
+            raise ValueError("The chief says what to hold before anything else is asked for")
+        return self._shard
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        self._changed.wait_for(lambda: self._failure or condition())
+        if self._failure is not None:
+            raise _Over
+
+
+class Meeting:
+    """Sums of one array from each of ``size`` workers. Not thread-safe."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._arrived: dict[int, npt.NDArray[Any]] = {}
+        self.held = 0
+        """How many sums have been formed."""
+        self.sum: npt.NDArray[Any] = np.zeros(0)
+        """The last one: nobody can be at the next before all have asked for it."""
+
+    def arrive(self, rank: int, array: npt.NDArray[Any]) -> int:
+        """Take a worker's array. The sum is there when ``held`` is more than what this returns."""
+        meeting = self.held
+        self._arrived[rank] = array
+        if len(self._arrived) == self._size:
+            self.sum = np.sum([self._arrived[r] for r in sorted(self._arrived)], axis=0, dtype=array.dtype)
+            self._arrived = {}
+            self.held += 1
+        return meeting
+
+
+def _rule(strategy: Any, index: int, workers: int) -> Rule:
+    if not strategy.sync:
+        return Asynchronous(range(workers), strategy.max_staleness)
+    return Synchronous(range(workers), strategy.backup_workers) if index == 0 else Following(range(workers))
+
+
+def _gradient(word: Push, payload: Bytes, shard: Shard) -> Gradient:
+    reader = Reader(payload)
+    elsewhere = {*word.absent, *(piece for piece, _ in word.sparse)}
+    size = sum(piece.size for i, piece in enumerate(shard.pieces) if i not in elsewhere)
+    dense = reader.take(shard.dtype, size)
+    sparse = []
+    for i, rows in word.sparse:
+        shape = shard.pieces[i].shape[1:]
+        indices = reader.take(np.int64, rows)
+        values = reader.take(shard.dtype, rows * int(np.prod(shape))).reshape(rows, *shape)
+        sparse.append((i, indices, values))
+    return Gradient(word.examples, dense, tuple(sparse), word.absent)
+
+
+def _arrays(payload: Bytes, shapes: list[tuple[Any, int]]) -> list[npt.NDArray[Any]]:
+    reader = Reader(payload)
+    return [reader.take(dtype, size) for dtype, size in shapes]

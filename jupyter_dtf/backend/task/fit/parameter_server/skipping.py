@@ -1,0 +1,47 @@
+"""With backup workers: a task that is late goes on where the run is, in its data too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from .client import Client
+
+
+class FollowTheRun:
+    """Stands in for Keras's train function: what a task takes part in is the run's step, not its own next one.
+
+    Batches of the steps that it has missed are passed over, so that every task is at the same place in the data, and an
+    epoch ends for all with the run's. The dataset holds all epochs.
+    """
+
+    def __init__(self, model: Any, client: Client, dataset: tf.data.Dataset, steps_per_epoch: int) -> None:
+        self._run = model.train_function
+        self._client = client
+        self._batches = iter(dataset)
+        self._steps_per_epoch = steps_per_epoch
+        self._position = 0
+        self._epoch_end = 0
+
+    def begin_epoch(self) -> None:
+        self._epoch_end += self._steps_per_epoch
+
+    @property
+    def step(self) -> int:
+        """How many steps the run has taken."""
+        return self._client.answered.version
+
+    def __call__(self, iterator: Any) -> Any:
+        """Take part in the run's next step. Raises StopIteration at the end of an epoch.
+
+        Keras's ``iterator`` is not used: it makes another one for the next epoch when this one ends early.
+        """
+        step = self.step
+        if step >= self._epoch_end:
+            raise StopIteration
+        while self._position < step:
+            next(self._batches)
+            self._position += 1
+        self._position += 1
+        return self._run(self._batches)

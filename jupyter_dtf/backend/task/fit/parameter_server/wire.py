@@ -1,0 +1,360 @@
+"""What workers and ``ps`` tasks say to each other, and how it travels.
+
+A message is a word (a msgpack struct) and a payload (the bytes of arrays). Between tasks of one machine the word goes
+through a Unix socket and the payload through a file in shared memory, one for each direction: the two sides speak in
+turn, so that what lies there has been read before it is written again. Across machines both go through TCP.
+
+Both sides prove by HMAC over fresh nonces that they know the run's secret before anything else is read. Nothing is
+unpickled.
+"""
+
+from __future__ import annotations
+
+import hmac
+import mmap
+import os
+import secrets
+import socket
+import struct
+from collections.abc import Sequence
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Union
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+HANDSHAKE_S = 10.0
+"""How long a peer may take to prove itself."""
+_ALIGN = 64  # TensorFlow reads aligned memory in place
+_NONCE_BYTES, _PROOF_BYTES = 32, 32
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Word(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of all words."""
+
+
+# -- what a worker says --------------------------------------------------------------------------------------------
+
+
+class Join(Word, frozen=True):
+    """The first word, of the task of this rank. ``shares_memory``: payloads go through files."""
+
+    rank: int
+    shares_memory: bool
+
+
+class Build(Word, frozen=True):
+    """The chief's: what the variables begin with (payload: see ``state``). ``batch``: what its model is built for."""
+
+    batch: Any
+
+
+class Push(Word, frozen=True):
+    """A gradient. Payload: the dense pieces in one, then for each sparse one its row numbers (int64) and its rows."""
+
+    number: int
+    """Counts this worker's gradients from 1, so that one that comes twice is noticed."""
+    version: int
+    """Of the variables that it was computed from."""
+    examples: int
+    absent: tuple[int, ...] = ()
+    """Pieces of this server, by position, that the loss does not depend on."""
+    sparse: tuple[tuple[int, int], ...] = ()
+    """(piece, number of rows)."""
+    learning_rate: float | None = None
+    """What the chief's optimizer has been set to."""
+    stop: bool = False
+    """Whether this worker asks all to stop."""
+
+
+class Fetch(Word, frozen=True):
+    """Asks for the variables, of this version or a later one."""
+
+    least: int
+
+
+class Meet(Word, frozen=True):
+    """A one-dimensional array (payload) to be summed over the workers."""
+
+    dtype: str
+
+
+class Leave(Word, frozen=True):
+    """This worker's training has ended after ``pushed`` gradients. Payload: its moving statistics, float64."""
+
+    pushed: int
+    stop: bool
+
+
+class GetState(Word, frozen=True):
+    """Asks for variables and optimizer slots; ``final``: when all workers have left."""
+
+    final: bool
+
+
+class SetState(Word, frozen=True):
+    """The chief's values (payload) replace variables and optimizer slots."""
+
+
+# -- what a ps task says -------------------------------------------------------------------------------------------
+
+
+class Values(Word, frozen=True):
+    """The variables (payload), and what became of the gradient."""
+
+    version: int
+    iterations: int
+    learning_rate: float
+    staleness: int = 0
+    """Updates between the version of the gradient and the one it was applied to."""
+    late: bool = False
+    """Whether it was dropped."""
+    stop: bool = False
+    examples: int = 0
+    """Of all gradients of the update that ended the step."""
+
+
+class Sum(Word, frozen=True):
+    """Payload: the sum."""
+
+
+class Counts(msgspec.Struct, frozen=True, array_like=True):
+    """What became of a worker's gradients."""
+
+    scheduled: int
+    """By the worker's own count."""
+    applied: int
+    dropped: int
+    repeated: int
+    """Came twice; applied once."""
+
+    def as_dict(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__struct_fields__}
+
+
+class State(Word, frozen=True):
+    """Variables and slots (payload), and how it went until now. ``moving``: leading bytes are statistics, summed."""
+
+    updates: dict[int, Counts]
+    moving: int = 0
+    moving_workers: int = 0
+
+
+class Done(Word, frozen=True):
+    """As you said."""
+
+
+class Refused(Word, frozen=True):
+    """It cannot be done."""
+
+    why: str
+
+
+# -- between ps tasks ----------------------------------------------------------------------------------------------
+
+
+class Decide(Word, frozen=True):
+    """The first ``ps`` task's word on whose gradients make the update of ``version``; it is not answered."""
+
+    version: int
+    workers: tuple[int, ...]
+
+
+AnyWord = Union[Join, Build, Push, Fetch, Meet, Leave, GetState, SetState, Values, Sum, State, Done, Refused, Decide]
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(AnyWord).decode
+_LENGTH = struct.Struct("<q")
+
+
+class Channel:
+    """One side of a conversation that has been authenticated. One thread at a time."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._out: _Memory | None = None
+        self._in: _Memory | None = None
+
+    def share_memory(self, out: Path, into: Path) -> None:
+        """From now on payloads go through these files."""
+        self._out, self._in = _Memory(out), _Memory(into)
+
+    def send(self, word: AnyWord, *arrays: npt.NDArray[Any]) -> None:
+        """Send a word with the bytes of arrays, each beginning at a multiple of 64.
+
+        Raises OSError if nobody is there.
+        """
+        length = sum(padded(a.nbytes) for a in arrays)
+        head = _LENGTH.pack(length) + _encode(word)
+        if self._out is not None:
+            _lay(arrays, self._out.reserve(length))
+            self._connection.send_bytes(head)
+            return
+        self._connection.send_bytes(head)
+        if length:
+            blob = np.empty(length, np.uint8)
+            _lay(arrays, blob)
+            self._connection.send_bytes(blob.data)
+
+    def receive(self) -> tuple[AnyWord, Bytes]:
+        """The next word and its payload, which may be memory that the next message overwrites.
+
+        Raises EOFError or OSError when the other side has gone, msgspec.MsgspecError for what is no word.
+        """
+        data = self._connection.recv_bytes()
+        (length,) = _LENGTH.unpack_from(data)
+        word = _decode(data[_LENGTH.size :])
+        if self._in is not None:
+            return word, self._in.reserve(length)
+        return word, np.frombuffer(self._connection.recv_bytes() if length else b"", np.uint8)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _Memory:
+    """A file in shared memory that grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._view: Bytes = np.empty(0, np.uint8)
+
+    def reserve(self, length: int) -> Bytes:
+        if length > self._view.size:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                capacity = max(-(-length // mmap.PAGESIZE) * mmap.PAGESIZE, os.fstat(descriptor).st_size)
+                os.ftruncate(descriptor, capacity)
+                self._view = np.frombuffer(mmap.mmap(descriptor, capacity), np.uint8)
+            finally:
+                os.close(descriptor)
+        return self._view[:length]
+
+
+def padded(nbytes: int) -> int:
+    """Where the array after one of so many bytes begins."""
+    return -(-nbytes // _ALIGN) * _ALIGN
+
+
+def _lay(arrays: Sequence[npt.NDArray[Any]], target: Bytes) -> None:
+    start = 0
+    for array in arrays:
+        if array.nbytes:
+            target[start : start + array.nbytes].view(array.dtype)[:] = array.reshape(-1)
+        start += padded(array.nbytes)
+
+
+class Reader:
+    """Takes arrays out of a payload in the order in which they were sent."""
+
+    def __init__(self, payload: Bytes) -> None:
+        self._payload = payload
+        self._position = 0
+
+    def take(self, dtype: Any, size: int) -> npt.NDArray[Any]:
+        """The next array, of ``size`` items; a view. Raises ValueError if the payload is shorter."""
+        nbytes = size * np.dtype(dtype).itemsize
+        part = self._payload[self._position : self._position + nbytes]
+        if part.size != nbytes:
+            raise ValueError(f"An array of {nbytes} bytes at {self._position} of the payload. Received: {part.size}")
+        self._position += padded(nbytes)
+        return part.view(dtype)
+
+
+def listen(path: Path) -> socket.socket:
+    """A socket for the tasks of this machine."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(64)
+    return listener
+
+
+def listen_on_port(host: str, port: int) -> socket.socket:
+    """A socket for tasks of other machines, on the port that the host keeps for this task."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.bind(address)
+    listener.listen(64)
+    return listener
+
+
+def accept(connected: socket.socket, secret: bytes) -> Channel:
+    """The server's part of the handshake. Raises one of STRANGERS for who does not know the secret."""
+    connection = _prepared(connected)
+    try:
+        mine, theirs = _exchange_nonces(connection)
+        _expect_proof(connection, secret, b"worker", mine + theirs)
+        connection.send_bytes(_proof(secret, b"ps", mine + theirs))
+    except BaseException:
+        connection.close()
+        raise
+    return _authenticated(connection)
+
+
+def connect(address: Path | tuple[str, int], secret: bytes) -> Channel:
+    """The client's part. Raises ConnectionRefusedError or FileNotFoundError while nobody listens, one of STRANGERS."""
+    if isinstance(address, Path):
+        connected = socket.socket(socket.AF_UNIX)
+        try:
+            connected.connect(str(address))
+        except BaseException:
+            connected.close()
+            raise
+    else:
+        connected = socket.create_connection(address, timeout=HANDSHAKE_S)
+    connection = _prepared(connected)
+    try:
+        mine, theirs = _exchange_nonces(connection)
+        connection.send_bytes(_proof(secret, b"worker", theirs + mine))
+        _expect_proof(connection, secret, b"ps", theirs + mine)
+    except BaseException:
+        connection.close()
+        raise
+    return _authenticated(connection)
+
+
+def _exchange_nonces(connection: Connection) -> tuple[bytes, bytes]:
+    mine = secrets.token_bytes(_NONCE_BYTES)
+    connection.send_bytes(mine)
+    return mine, connection.recv_bytes(_NONCE_BYTES)
+
+
+def _proof(secret: bytes, role: bytes, nonces: bytes) -> bytes:
+    return hmac.digest(secret, role + nonces, "sha256")
+
+
+def _expect_proof(connection: Connection, secret: bytes, role: bytes, nonces: bytes) -> None:
+    if not hmac.compare_digest(connection.recv_bytes(_PROOF_BYTES), _proof(secret, role, nonces)):
+        raise AuthenticationError(f"A task of the run knows its secret. Received another proof from a {role.decode()}")
+
+
+def _prepared(connected: socket.socket) -> Connection:
+    connected.setblocking(True)
+    if connected.family != socket.AF_UNIX:
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection = Connection(connected.detach())
+    _set_timeout(connection, HANDSHAKE_S)
+    return connection
+
+
+def _authenticated(connection: Connection) -> Channel:
+    _set_timeout(connection, 0)
+    return Channel(connection)
+
+
+def _set_timeout(connection: Connection, seconds: float) -> None:
+    """A read that waits longer raises BlockingIOError; 0 waits for ever."""
+    held = socket.socket(fileno=connection.fileno())
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(seconds), 0))
+    finally:
+        held.detach()
+
+
+STRANGERS = (AuthenticationError, EOFError, OSError)
+"""What ``accept`` raises when somebody who does not belong to the run knocks."""

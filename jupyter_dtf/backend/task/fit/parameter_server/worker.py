@@ -1,0 +1,279 @@
+"""A training task: Keras's own ``model.fit``, with gradients that go to the ``ps`` tasks and variables from there.
+
+Two ways to go. *In step*, synchronous without backup workers: the tasks are as under all-reduce, and share what that
+has for data, metrics and callbacks. *Apart*, all else: a task knows of the others only what the servers tell it, its
+data are its share or its own, its metrics its own view, and nothing that it does waits for another task.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import ExitStack
+from typing import Any
+
+import keras
+import numpy as np
+
+from .....schema.strategy import ParameterServer
+from ... import keras_io
+from ...collectives.base import Alone, Reducer
+from ..agree import Weights
+from ..callbacks import First, Last, State, attributes_of, callbacks_here
+from ..data import TaskData, training_data, validation_data
+from ..hooks import hooked
+from ..job import Arrays, FitJob, FitResult
+from ..learning_rate import linear_scaling
+from ..losses import is_plain_mean
+from ..main import _configure_keras, _EpochEnd, _model, _until_all_data_ended, _vary_random_numbers
+from ..steps import Metrics, TestStep, TrainStep
+from .callbacks import OwnFirst, OwnLast, OwnMetrics, ServedWeights
+from .client import Client
+from .exchange import Exchange
+from .limits import refuse_sums, refuse_unsupported
+from .places import Places
+from .reducer import Apart, ServedReducer, moving_values
+from .skipping import FollowTheRun
+from .slots import Plan
+from .spec import pieces_of, to_plain, wire_dtype
+from .wire import Counts
+
+
+def train(job: FitJob, ctx: Any) -> FitResult | None:
+    """Train as one of the run's training tasks. Returns a FitResult on the chief, None elsewhere.
+
+    Raises InvalidInput for what parameter servers cannot train, RuntimeError naming a ``ps`` task that has gone, and
+    whatever the caller's code raises.
+    """
+    worker = Worker(job, ctx)
+    worker.fit()
+    return worker.finish()
+
+
+class Worker:
+    """One training task. Made, it has a built model and the servers have the variables; ``fit``, then ``finish``."""
+
+    def __init__(self, job: FitJob, ctx: Any) -> None:
+        assert isinstance(job.strategy, ParameterServer)
+        self._job, strategy = job, job.strategy
+        self._places = places = Places(ctx)
+        self._ctx = ctx = _AmongWorkers(ctx, len(places.workers))
+        self._goes_in_step = strategy.sync and not strategy.backup_workers
+        self._strategy = strategy
+
+        _configure_keras(job.keras_config)
+        keras.utils.set_random_seed((job.seed + ctx.rank) % 2**32)
+        self._model = model = _model(job)
+        refuse_unsupported(job, model, len(places.workers), len(places.servers))
+        self._client = Client(ctx, places)
+        self._reducer: Reducer = Apart(ctx.rank, ctx.size)
+        if self._goes_in_step:
+            self._reducer = ServedReducer(self._client, ctx.rank, ctx.size)
+        has_own_data = not self._goes_in_step and not isinstance(job.data, Arrays)
+        self._data = training_data(job, ctx, Alone() if has_own_data else self._reducer, model.steps_per_execution)
+        self._spec = keras_io.batch_spec(self._data.dataset.element_spec)
+        keras_io.build(model, self._spec)
+        if isinstance(job.model, keras_io.PackedModel):
+            keras_io.restore(model, job.model)
+        _vary_random_numbers(model, ctx.rank)
+        if strategy.backup_workers:
+            refuse_sums(is_plain_mean(model))
+        self._exchange = self._shared_with_servers()
+        self._sync: Any = self._exchange  # for what takes a GradientSync
+
+    def fit(self) -> None:
+        """Keras's ``fit``, with the exchange in place of the optimizer."""
+        model, job, ctx, data = self._model, self._job, self._ctx, self._data
+        validation = self._validation()
+        self._own = own = callbacks_here(job.callbacks, ctx.is_chief)
+        self._history = next((c for c in own if isinstance(c, keras.callbacks.History)), keras.callbacks.History())
+        if model.jit_compile:
+            model.jit_compile = False
+            ctx.note("info", "XLA is not used", "jit_compile=True is set aside: an exchange is no XLA operation")
+        with ExitStack() as stack:
+            stack.enter_context(
+                hooked(
+                    model,
+                    train_step=TrainStep(model, self._sync, data.may_be_empty),
+                    test_step=TestStep(model),
+                )
+            )
+            # The averages that end a training are the servers'.
+            stack.enter_context(hooked(model.optimizer, finalize_variable_values=lambda variables: None))
+            first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
+            everyone = [first, *own, *([] if self._history in own else [self._history]), last]
+            stack.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
+            model.fit(
+                data.dataset,
+                epochs=job.epochs,
+                initial_epoch=job.initial_epoch,
+                verbose=0,
+                callbacks=keras.callbacks.CallbackList(
+                    everyone, model=model, epochs=job.epochs, steps=data.length, verbose=0
+                ),
+                shuffle=False,
+                class_weight=data.class_weight,
+                steps_per_epoch=data.steps,
+                validation_data=validation.dataset if validation else None,
+                validation_steps=validation.steps if validation else None,
+                validation_freq=job.validation_freq,
+            )
+
+    def finish(self) -> FitResult | None:
+        """Leave the servers; the chief waits for the others and takes the result."""
+        model, ctx = self._model, self._ctx
+        variables, moving = moving_values(model)
+        self._client.leave(bool(model.stop_training), moving)
+        if not ctx.is_chief:
+            self._client.close()
+            return None
+        weights = model.get_weights()
+        counts, total, tasks = self._take_state(final=True)
+        if tasks and not self._goes_in_step:
+            start = 0
+            for variable in variables:
+                size = int(np.prod(variable.shape))
+                variable.assign((total[start : start + size] / tasks).reshape(variable.shape))
+                start += size
+        model.optimizer.finalize_variable_values(model.trainable_weights)
+        if self._has_last_word():
+            model.set_weights(weights)
+        self._client.close()
+        updates = {self._places.workers[rank]: count for rank, count in counts.items()}
+        ctx.note("info", "Updates", described(updates))
+        return FitResult(
+            weights=model.get_weights(),
+            optimizer=[v.numpy() for v in model.optimizer.variables],
+            batch=self._spec,
+            history=self._history.history,
+            epoch=self._history.epoch,
+            callbacks=[attributes_of(callback, ctx) for callback in self._own],
+            updates={task: count.as_dict() for task, count in updates.items()},
+        )
+
+    # -- the servers --------------------------------------------------------------------------------------------
+
+    def _shared_with_servers(self) -> Exchange:
+        """The chief says what the servers hold; everyone takes it from there."""
+        model, job, client = self._model, self._job, self._client
+        variables = model.trainable_variables
+        pieces = pieces_of(variables, model.optimizer, len(self._places.servers), self._strategy.split_bytes)
+        client.divide(pieces, wire_dtype(variables), self._strategy.sync)
+        if self._ctx.is_chief:
+            self._plan = Plan(pieces, len(self._places.servers), variables, model.optimizer)
+            client.build(self._plan.taken_apart(), to_plain(self._spec))
+        tasks = self._ctx.size if self._strategy.sync else 1
+        exchange = Exchange(
+            model,
+            pieces,
+            client,
+            may_end=self._data.ends_by_agreement,
+            scaling=linear_scaling(job, tasks, self._data.length),
+            meet=self._reducer.sum_tensor if self._goes_in_step else None,
+        )
+        exchange.assign(client.fetch())
+        exchange.install(model.optimizer, self._ctx.is_chief)
+        return exchange
+
+    def _push_state(self) -> None:
+        """The servers take the chief's weights and slots."""
+        self._client.set_state(self._plan.taken_apart())
+
+    def _take_state(self, final: bool = False) -> tuple[dict[int, Counts], Any, int]:
+        """The chief takes the servers' weights and slots; its learning rate is its own, which theirs follows."""
+        rate = self._model.optimizer._learning_rate
+        own_rate = float(rate) if isinstance(rate, keras.Variable) else None
+        states, word, moving = self._client.state(self._plan.shapes(), final)
+        self._plan.put_together(states)
+        if own_rate is not None:
+            rate.assign(own_rate)
+        return word.updates, moving, word.moving_workers
+
+    def _at_epoch_end(self) -> None:
+        """Tasks apart: what validation and callbacks see is what the servers hold now."""
+        if not self._ctx.is_chief:
+            return
+        if self._own:
+            self._take_state()
+        else:
+            self._exchange.assign(self._client.fetch())
+
+    # -- the two ways to go -------------------------------------------------------------------------------------
+
+    def _in_step(self, stack: ExitStack) -> tuple[Any, Any]:
+        model, job = self._model, self._job
+        weights = ServedWeights(list(model.weights), self._reducer, self._ctx, self._push_state)
+        average = _EpochEnd(model, weights, job)
+
+        def at_epoch_end() -> None:
+            average()
+            if self._ctx.is_chief and self._own:
+                self._take_state()
+
+        metrics = Metrics(model, self._reducer, at_epoch_end)
+        state = State(weights, metrics, self._sync, self._reducer)
+        stack.enter_context(hooked(model, _get_metrics_result_or_logs=metrics))
+        if self._exchange.may_end:
+            model.make_train_function(force=True)
+            model.train_function = _until_all_data_ended(model, state)
+        self._last: Last = Last(state, job, self._ctx, self._data.length)
+        return First(state, bool(self._own)), self._last
+
+    def _apart(self, stack: ExitStack) -> tuple[Any, Any]:
+        model, job = self._model, self._job
+        watches = bool(self._own) and self._ctx.is_chief
+        weights = Weights(list(model.weights), Alone(), self._ctx)
+        metrics = OwnMetrics(model, Alone(), self._at_epoch_end)
+        state = State(weights, metrics, self._sync, Alone())
+        stack.enter_context(hooked(model, _get_metrics_result_or_logs=metrics))
+        following = None
+        if self._strategy.backup_workers:
+            model.make_train_function(force=True)
+            assert self._data.length is not None
+            following = FollowTheRun(model, self._client, self._data.dataset, self._data.length)
+            model.train_function = following
+        self._last = OwnLast(
+            state,
+            job,
+            self._ctx,
+            self._data.length,
+            client=self._client,
+            is_sync=self._strategy.sync,
+            push=self._push_state if watches else None,
+            following=following,
+        )
+        return OwnFirst(state, watches), self._last
+
+    def _has_last_word(self) -> bool:
+        return isinstance(self._last, OwnLast) and self._last.has_last_word
+
+    def _validation(self) -> TaskData | None:
+        if self._goes_in_step:
+            return validation_data(self._job, self._ctx, self._reducer, not is_plain_mean(self._model))
+        return validation_data(self._job, self._ctx, Alone(), True) if self._ctx.is_chief else None
+
+
+class _AmongWorkers:
+    """``ctx`` as the training tasks see it: ``size`` and ``shard`` leave out the ``ps`` tasks."""
+
+    def __init__(self, ctx: Any, size: int) -> None:
+        self._ctx = ctx
+        self.size = size
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def shard(self, dataset: Any) -> Any:
+        return dataset.shard(self.size, self._ctx.rank)
+
+
+def described(updates: dict[str, Counts]) -> str:
+    """One sentence on what became of all gradients."""
+    scheduled, applied, dropped, repeated = (
+        sum(getattr(count, name) for count in updates.values())
+        for name in ("scheduled", "applied", "dropped", "repeated")
+    )
+    text = f"{scheduled} scheduled, {applied} applied, {dropped} dropped, {scheduled - applied - dropped} lost, "
+    text += f"{repeated} received twice and applied once"
+    late = ", ".join(f"{count.dropped} of {task}" for task, count in updates.items() if count.dropped)
+    return f"{text}. Dropped: {late}" if late else text
