@@ -29,9 +29,10 @@ from ..schema.events import TaskChanged
 from ..schema.launch import TaskResult
 from ..schema.run import RunInfo, RunRequest, RunState, TaskState
 from ..schema.strategy import AllReduce
+from .devices import GpuRequest
 from .gang import ask_hosts, by_job, task_specs
 from .host import Host
-from .plan import HostSlot, PlannedTask, crowding, plan
+from .plan import HostSlot, PlannedTask, crowding, plan, slots, without_gpu
 from .runs import Run
 from .viewers import ARCHIVE, Viewers
 
@@ -146,8 +147,8 @@ class Controller(SchedulerPlugin):
     def _notes(self) -> list[str]:
         if not self.hosts:
             return []
-        crowded = crowding(plan(self.jobs, self._slots()))
-        return [crowded] if crowded else []
+        planned = plan(self.jobs, self._slots())
+        return [note for note in (crowding(planned), without_gpu(planned)) if note]
 
     def _watch_idle(self) -> None:
         """(Re)start or cancel the countdown to the end of a cluster that nobody uses."""
@@ -263,6 +264,8 @@ class Controller(SchedulerPlugin):
         jobs = check_jobs(wanted.jobs or self.jobs)
         if self.closing:
             raise GangIncomplete("The cluster is closing")
+        if self.hosts:
+            self._plan(jobs, wanted)  # raises for what is not there
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         info = RunInfo(
             id=run_id,
@@ -348,9 +351,11 @@ class Controller(SchedulerPlugin):
             await self._hosts_changed.wait_for(lambda: self.hosts or not run.is_active)
         if not run.is_active:
             return
-        planned = plan(run.info.jobs, self._slots(), run.request.threads_per_task)
+        planned = self._plan(run.info.jobs, run.request)
         if crowded := crowding(planned):
             run.note("info", "More threads than cores", crowded)
+        if run.request.gpus_per_task is None and (left := without_gpu(planned)):
+            run.note("warning", "More tasks than GPUs", left)
         run.place(planned)
         run.to(RunState.LAUNCHING)
         self._announce()
@@ -422,7 +427,11 @@ class Controller(SchedulerPlugin):
         return self.runs[run_id]
 
     def _slots(self) -> list[HostSlot]:
-        return [HostSlot(address, host.name, host.machine, host.threads) for address, host in self.hosts.items()]
+        return slots(self.hosts.values())
+
+    def _plan(self, jobs: dict[str, int], request: RunRequest) -> list[PlannedTask]:
+        gpus = GpuRequest(request.gpus_per_task, request.gpu_memory)
+        return plan(jobs, self._slots(), request.threads_per_task, gpus)
 
     def _forget_old(self) -> None:
         finished = [run_id for run_id, run in self.runs.items() if not run.is_active]

@@ -67,6 +67,8 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, T
             sys_path=run.request.sys_path,
             cwd=run.request.cwd,
             environment=run.request.environment,
+            visible_gpus=list(task.gpus.gpus),
+            gpu_memory_bytes=task.gpus.memory_bytes,
             may_be_spare=may_be_spare,
             secret=secret,
         )

@@ -1,15 +1,18 @@
-"""Which task runs on which host, with how many threads. Pure: plain values in, plain values out."""
+"""Which task runs on which host, with how many threads and which GPUs. Pure: plain values in, plain values out."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import GangIncomplete
+from ..schema.api import HostInfo
+from ..schema.cluster import CPU_JOBS
+from .devices import NO_GPU, Gpu, GpuRequest, Grant, Seat, grant_gpus
 
 _FIRST_JOBS = ("chief", "worker")  # ranks count these first, in this order
-_LAST_JOBS = ("ps", "evaluator")
+_LAST_JOBS = CPU_JOBS
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class HostSlot:
     name: str
     machine: str
     threads: int
+    gpus: tuple[Gpu, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,27 @@ class PlannedTask:
     threads: int
     local_rank: int
     local_size: int
+    gpus: Grant = NO_GPU
 
     @property
     def task(self) -> str:
         return f"{self.job}:{self.index}"
+
+    @property
+    def devices(self) -> list[str]:
+        """TensorFlow's names of its devices, the CPU first."""
+        kinds = ["CPU:0", *(f"GPU:{number}" for number in range(len(self.gpus.gpus)))]
+        return [f"/job:{self.job}/task:{self.index}/device:{kind}" for kind in kinds]
+
+
+def slots(hosts: Iterable[HostInfo]) -> list[HostSlot]:
+    """What planning needs to know of hosts."""
+    return [
+        HostSlot(
+            host.address, host.name, host.machine, host.threads, tuple(Gpu(g.id, g.memory_bytes) for g in host.gpus)
+        )
+        for host in hosts
+    ]
 
 
 def ordered_tasks(jobs: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -46,11 +67,13 @@ def ordered_tasks(jobs: Mapping[str, int]) -> list[tuple[str, int]]:
     return [(job, index) for job in order for index in range(jobs[job])]
 
 
-def plan(jobs: Mapping[str, int], hosts: Sequence[HostSlot], threads_per_task: int = 0) -> list[PlannedTask]:
+def plan(
+    jobs: Mapping[str, int], hosts: Sequence[HostSlot], threads_per_task: int = 0, gpus: GpuRequest | None = None
+) -> list[PlannedTask]:
     """Spread the tasks evenly over the hosts, neighbours in rank on neighbouring hosts; in order of rank.
 
-    ``threads_per_task`` 0 divides each host's threads among its tasks, at least one each.
-    Raises GangIncomplete if there is no host.
+    ``threads_per_task`` 0 divides each host's threads among its tasks, at least one each; so does ``gpus`` None with
+    the GPUs. Raises GangIncomplete if there is no host, Unavailable if one has not got the GPUs that are asked for.
     """
     tasks = ordered_tasks(jobs)
     if not hosts:
@@ -59,11 +82,17 @@ def plan(jobs: Mapping[str, int], hosts: Sequence[HostSlot], threads_per_task: i
     chosen = [hosts[rank * len(hosts) // len(tasks)] for rank in range(len(tasks))]
     on_host = Counter(host.address for host in chosen)
     on_machine = Counter(host.machine for host in chosen)
+    seats = [
+        Seat(f"{job}:{index}", job, host.name, host.machine, host.gpus)
+        for (job, index), host in zip(tasks, chosen, strict=True)
+    ]
+    granted = grant_gpus(seats, gpus or GpuRequest())
     seen: Counter[str] = Counter()
     planned = []
     for rank, ((job, index), host) in enumerate(zip(tasks, chosen, strict=True)):
         threads = threads_per_task or max(1, host.threads // on_host[host.address])
-        planned.append(PlannedTask(job, index, rank, host, threads, seen[host.machine], on_machine[host.machine]))
+        place = seen[host.machine], on_machine[host.machine]
+        planned.append(PlannedTask(job, index, rank, host, threads, *place, granted[f"{job}:{index}"]))
         seen[host.machine] += 1
     return planned
 
@@ -79,4 +108,15 @@ def crowding(planned: Sequence[PlannedTask]) -> str:
     return "; ".join(
         f"{tasks[host]} tasks with {wanted[host]} threads share the {host.threads} of host {host.name}"
         for host in crowded
+    )
+
+
+def without_gpu(planned: Sequence[PlannedTask]) -> str:
+    """One sentence about hosts whose GPUs are too few for their tasks, which then use none; empty if there is none."""
+    left = [task for task in planned if task.host.gpus and not task.gpus.gpus and task.job not in CPU_JOBS]
+    waiting = Counter(task.host for task in left)
+    return "; ".join(
+        f"{count} tasks on host {host.name} compute on its CPU, for it has {len(host.gpus)} GPU"
+        f"{'s' * (len(host.gpus) > 1)}: gpu_memory lets several share one"
+        for host, count in waiting.items()
     )

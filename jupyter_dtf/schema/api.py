@@ -72,6 +72,8 @@ class ClusterPatch(Struct):
 
 
 class GpuInfo(Struct):
+    id: str
+    """What CUDA_VISIBLE_DEVICES calls it: its UUID."""
     index: int
     name: str
     memory_bytes: int
@@ -93,6 +95,7 @@ class HostInfo(Struct):
     """Cores in use by the host and its tasks."""
     memory_used_bytes: int = 0
     gpus: list[GpuInfo] = []
+    """Those that the Dask worker may use, in the order in which it takes them."""
     warm: bool = False
     """TensorFlow is imported and tasks start at once."""
 

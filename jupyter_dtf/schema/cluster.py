@@ -13,6 +13,8 @@ _JOB = re.compile(r"^[a-zA-Z][a-zA-Z0-9_]*\Z")  # what TensorFlow accepts betwee
 _ENDPOINT = re.compile(r"^(?P<host>\[[0-9a-fA-F:.]+(%[A-Za-z0-9_.\-]+)?\]|[A-Za-z0-9_.\-]+):(?P<port>[0-9]{1,5})\Z")
 
 MAX_TASKS_PER_JOB = 10_000
+CPU_JOBS = ("ps", "evaluator")
+"""Jobs that hold variables or look on: they come last by rank, and get no GPU."""
 
 
 def check_job_name(name: object, field: str = "") -> str:

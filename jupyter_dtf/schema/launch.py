@@ -32,6 +32,10 @@ class TaskSpec(Struct):
     sys_path: list[str] = []
     cwd: str = ""
     environment: dict[str, str] = {}
+    visible_gpus: list[str] = []
+    """For CUDA_VISIBLE_DEVICES; empty: none."""
+    gpu_memory_bytes: int = 0
+    """The most that TensorFlow takes of each; 0: what it needs, as it needs it."""
     may_be_spare: bool = False
     """Whether a process may run it in which TensorFlow's runtime has been started, with so many threads."""
     secret: str = ""

@@ -10,6 +10,8 @@ import msgspec
 from ..errors import IllegalTransition, InvalidInput
 from .base import Struct
 
+MIN_GPU_MEMORY_BYTES = 1 << 20
+
 
 class RunState(str, enum.Enum):
     """The life of a run. ``RunState.step`` knows which steps there are."""
@@ -135,6 +137,10 @@ class RunRequest(Struct):
     threads_per_task: int = 0
     """0: the host's threads divided among its tasks of this run."""
     stop_grace_s: float = 10.0
+    gpus_per_task: int | None = None
+    """None: the machine's GPUs divided among its tasks of this run, but ``ps`` and ``evaluator``. 0: none."""
+    gpu_memory: int | float | None = None
+    """The most that a task takes of each of its GPUs: bytes (int), or a fraction (float). None: one task, all of it."""
     """After a stop, how long the program may take to end by itself."""
     sys_path: list[str] = []
     cwd: str = ""
@@ -152,3 +158,23 @@ class RunRequest(Struct):
             raise InvalidInput(
                 f"stop_grace_s is 0 or more seconds. Received: {self.stop_grace_s}", field="stop_grace_s"
             )
+        self._check_gpus()
+
+    def _check_gpus(self) -> None:
+        count, memory = self.gpus_per_task, self.gpu_memory
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
+            raise InvalidInput(
+                f"gpus_per_task is a whole number, 0 or more, or None (divide). Received: {count!r}",
+                field="gpus_per_task",
+            )
+        if memory is None:
+            return
+        fraction = isinstance(memory, float) and 0 < memory <= 1
+        if not fraction and (not isinstance(memory, int) or memory < MIN_GPU_MEMORY_BYTES):
+            raise InvalidInput(
+                f"gpu_memory is a whole number of bytes, {MIN_GPU_MEMORY_BYTES} or more, or a fraction of a GPU, above "
+                f"0 and up to 1.0. Received: {memory!r}",
+                field="gpu_memory",
+            )
+        if count == 0:
+            raise InvalidInput(f"gpu_memory is of a GPU. Received: {memory!r} with gpus_per_task=0", field="gpu_memory")

@@ -84,6 +84,8 @@ export interface ClusterPatch {
 }
 
 export interface GpuInfo {
+  /** What CUDA_VISIBLE_DEVICES calls it: its UUID. */
+  id: string;
   index: number;
   name: string;
   memory_bytes: number;
@@ -103,6 +105,7 @@ export interface HostInfo {
   /** Cores in use by the host and its tasks. */
   cpu: number;
   memory_used_bytes: number;
+  /** Those that the Dask worker may use, in the order in which it takes them. */
   gpus: GpuInfo[];
   /** TensorFlow is imported and tasks start at once. */
   warm: boolean;

@@ -12,6 +12,7 @@ from ...schema.events import LEVELS, EpochEnded, Note, Progressed
 from ...schema.launch import TaskSpec
 from ...schema.run import Progress
 from .recorder import Recorder
+from .devices import gpu_options
 
 
 class Context:
@@ -136,7 +137,9 @@ class Context:
             import tensorflow as tf
 
             config = tf.compat.v1.ConfigProto(
-                intra_op_parallelism_threads=self.threads, inter_op_parallelism_threads=max(2, self.threads)
+                intra_op_parallelism_threads=self.threads,
+                inter_op_parallelism_threads=max(2, self.threads),
+                gpu_options=gpu_options(self._spec),
             )
             self._server = tf.distribute.Server(
                 self.cluster_spec.as_tf(), job_name=self.job_name, task_index=self.task_index, config=config

@@ -20,7 +20,7 @@ from ...schema.cluster import ClusterSpec
 from ...schema.events import TaskChanged
 from ...schema.launch import Outcome, TaskSpec, leave_outcome
 from ...schema.run import TaskState
-from . import context
+from . import context, devices
 from .recorder import Recorder
 from .server import TaskServers
 
@@ -33,6 +33,7 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
     recorder = Recorder(events_fd)
     ctx = context.Context(spec, recorder)
     context.set_current(ctx)
+    devices.limit_memory(spec, ctx.note)
     servers = TaskServers(ctx, recorder)
     servers.watch()
     threading.Thread(target=_listen, args=(control_fd, ctx), name="dtf-control", daemon=True).start()
@@ -58,6 +59,7 @@ def _enter(spec: TaskSpec) -> None:
     os.environ.update(spec.environment)
     cluster_spec = ClusterSpec(spec.cluster_spec)
     os.environ["TF_CONFIG"] = cluster_spec.as_tf_config(spec.job_name, spec.task_index)
+    devices.pin(spec)
     os.environ["TF_GRPC_REUSE_PORT"] = "1"  # the host keeps this task's port bound until TensorFlow listens on it
     if spec.cwd and os.path.isdir(spec.cwd):
         os.chdir(spec.cwd)

@@ -57,6 +57,12 @@ def test_descriptions_share_nothing() -> None:
     [
         ({"threads_per_task": -1}, "threads_per_task is 0 (divide) or more. Received: -1"),
         ({"stop_grace_s": -0.5}, "stop_grace_s is 0 or more seconds. Received: -0.5"),
+        ({"gpus_per_task": -1}, "gpus_per_task is a whole number, 0 or more, or None (divide). Received: -1"),
+        ({"gpus_per_task": 0.5}, "gpus_per_task is a whole number, 0 or more, or None (divide). Received: 0.5"),
+        ({"gpu_memory": 1000}, "gpu_memory is a whole number of bytes, 1048576 or more, or a fraction"),
+        ({"gpu_memory": 1.5}, "0 and up to 1.0. Received: 1.5"),
+        ({"gpu_memory": "8GB"}, "Received: '8GB'"),
+        ({"gpu_memory": 0.5, "gpus_per_task": 0}, "gpu_memory is of a GPU. Received: 0.5 with gpus_per_task=0"),
     ],
 )
 def test_a_request_states_the_rule_and_the_value(fields: dict[str, Any], message: str) -> None:

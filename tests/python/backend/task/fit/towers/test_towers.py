@@ -19,14 +19,13 @@ from ..comparison import Recorded, _pickled, _recorder, _seeded, compare, plain
 
 pytestmark = pytest.mark.timeout(180)
 
+UNEVEN = ["one example in the last batch", "sum over examples, weights regularized", "masked sequences, embedding"]
 CHOSEN = [
     "sgd, last batch smaller than the cluster",
     "momentum and clipping",
     "adam, class weights",
     "sample weights",
-    "one example in the last batch",
-    "sum over examples, weights regularized",
-    "masked sequences, embedding",
+    *UNEVEN,
     "several inputs and outputs",
     "own train_step",
     "two optimizers",
@@ -74,14 +73,14 @@ def reference() -> dict[str, Recorded]:
     return results
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_towers_follow_one_process(count: int, reference: dict[str, Recorded]) -> None:
+@pytest.mark.parametrize(("count", "names"), [(2, CHOSEN), (3, [CHOSEN[0], *UNEVEN])])
+def test_towers_follow_one_process(count: int, names: list[str], reference: dict[str, Recorded]) -> None:
     def program(ctx: FakeContext) -> dict[str, Recorded | None]:
         devices(count)
-        return {name: case(ctx, name) for name in CHOSEN}
+        return {name: case(ctx, name) for name in names}
 
     (results,) = run_gang(1, program)
-    for name in CHOSEN:
+    for name in names:
         compare(CASES[name], reference[name], results[name])
         assert results[name].more["ctx"].notes[0][1] == f"Towers: {count}"
 
@@ -142,11 +141,13 @@ def test_what_towers_estimate_is_averaged_and_random_numbers_differ() -> None:
         model.compile("sgd", "mse", metrics=["mae"])
         x = np.arange(60, dtype="float32").reshape(10, 6)
         job, here = fit(ctx, model, x, x[:, :3], batch_size=5, shuffle=False, callbacks=[Dropped()])
-        return [w.tolist() for w in job.model.layers[0].get_weights()], here.points, float(x[5:].mean())
+        return [w.tolist() for w in job.model.layers[0].get_weights()], here.points, float(x[5:].mean()), drops
 
-    ((calls, mean), points, expected), *_ = run_gang(1, program)
+    ((calls, mean), points, expected, drops), *_ = run_gang(1, program)
     assert calls == 2  # steps, not steps of each tower
     assert mean == pytest.approx(expected, rel=1e-6)
+    (first,), (second,) = drops
+    assert second[1] - first[1] == 2  # each tower has drawn a number of its own in the step
     assert [step for step, values in points if "mae" in values] == [1, 2]
 
 
