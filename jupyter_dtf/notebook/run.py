@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..backend.plan import ordered_tasks
+from ..backend.traces.files import read_traces
 from ..errors import ClusterLost, NotFound, RunFailed, RunStopped
 from ..schema.events import EpochEnded, Logged
 from ..schema.run import RunInfo, RunState, TaskState
@@ -18,6 +19,7 @@ from .session import Session, session
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .trace import Trace
     from .widgets import RunWidget
 
 
@@ -122,6 +124,22 @@ class Run:
         directory = Path(self.info.run_dir) / "checkpoints"
         found = directory.iterdir() if directory.is_dir() else ()
         return sorted((path for path in found if not path.name.startswith(".")), key=lambda path: path.stat().st_mtime)
+
+    def timeline(self) -> Trace:
+        """What ran where in the steps that were traced (``trace_steps``), of all tasks; in a notebook, a picture.
+
+        Raises NotFound, which says how to have a run traced.
+        """
+        from .trace import Trace
+
+        return Trace(read_traces(Path(self.info.run_dir)))
+
+    def placement(self) -> pd.DataFrame:
+        """``step``, ``op``, ``op_type``, ``task``, ``device``, ``start_us``, ``duration_us`` of the steps traced.
+
+        Raises NotFound, as ``timeline``.
+        """
+        return self.timeline().table
 
     # -- what to do with it -------------------------------------------------------------------------------------
 

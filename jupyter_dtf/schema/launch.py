@@ -38,6 +38,8 @@ class TaskSpec(Struct):
     """The most that TensorFlow takes of each; 0: what it needs, as it needs it."""
     may_be_spare: bool = False
     """Whether a process may run it in which TensorFlow's runtime has been started, with so many threads."""
+    trace_steps: list[int] = []
+    """``[first, last]``: the steps to trace; empty: none."""
     secret: str = ""
     """32 random bytes as hex digits, which the tasks of the run know and nobody else."""
     # Filled in by the host:

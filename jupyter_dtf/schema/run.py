@@ -9,6 +9,7 @@ import msgspec
 
 from ..errors import IllegalTransition, InvalidInput
 from .base import Struct
+from .trace import check_steps
 
 MIN_GPU_MEMORY_BYTES = 1 << 20
 
@@ -136,29 +137,33 @@ class RunRequest(Struct):
     """Which jobs take part, and with how many tasks; empty: all of the cluster's."""
     threads_per_task: int = 0
     """0: the host's threads divided among its tasks of this run."""
-    stop_grace_s: float = 10.0
     gpus_per_task: int | None = None
     """None: the machine's GPUs divided among its tasks of this run, but ``ps`` and ``evaluator``. 0: none."""
     gpu_memory: int | float | None = None
     """The most that a task takes of each of its GPUs: bytes (int), or a fraction (float). None: one task, all of it."""
+    stop_grace_s: float = 10.0
     """After a stop, how long the program may take to end by itself."""
     sys_path: list[str] = []
     cwd: str = ""
     environment: dict[str, str] = {}
     may_be_spare: bool = False
     """Whether the program does without the settings of TensorFlow that cannot be changed once its runtime runs."""
+    trace_steps: list[int] = []
+    """``[first, last]``: record what ran where in these steps, counted from 1. Empty: in none."""
     parameters: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
+        if self.trace_steps:
+            check_steps(self.trace_steps)
         if self.threads_per_task < 0:
             raise InvalidInput(
                 f"threads_per_task is 0 (divide) or more. Received: {self.threads_per_task}", field="threads_per_task"
             )
+        self._check_gpus()
         if self.stop_grace_s < 0:
             raise InvalidInput(
                 f"stop_grace_s is 0 or more seconds. Received: {self.stop_grace_s}", field="stop_grace_s"
             )
-        self._check_gpus()
 
     def _check_gpus(self) -> None:
         count, memory = self.gpus_per_task, self.gpu_memory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from ...schema.cluster import ClusterSpec
 from ...schema.events import LEVELS, EpochEnded, Note, Progressed
 from ...schema.launch import TaskSpec
 from ...schema.run import Progress
-from .recorder import Recorder
+from . import trace
 from .devices import gpu_options
+from .recorder import Recorder
 
 
 class Context:
@@ -27,6 +29,8 @@ class Context:
         self._stop = threading.Event()
         self._work_done = threading.Event()
         self._server: Any = None
+        self.tracer = trace.start(spec) if spec.trace_steps else None
+        """What records the steps that are to be traced, if any are."""
 
     # -- where am I ---------------------------------------------------------------------------------------------
 
@@ -155,6 +159,13 @@ class Context:
     def report(self, step: float | None = None, **metrics: float) -> None:
         """Put one point of each metric on the plots. ``step`` None counts on from the last. Costs microseconds."""
         self._recorder.report(step, metrics)
+
+    def traced(self, step: int) -> AbstractContextManager[None]:
+        """``with ctx.traced(step):`` says that step ``step``, counted from 1, runs inside.
+
+        What ran where is recorded if the run was started with ``trace_steps`` and this is one of them.
+        """
+        return self.tracer.step(step) if self.tracer is not None else nullcontext()
 
     def log(self, text: str) -> None:
         """Write a line to this task's output."""

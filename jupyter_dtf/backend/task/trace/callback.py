@@ -1,0 +1,32 @@
+"""The steps of Keras's ``fit``, told to a recorder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from .recorder import StepRecorder
+
+
+class TraceSteps(keras.callbacks.Callback):
+    """Counts the steps from 1, over all epochs. Comes before callbacks that run operations of their own."""
+
+    def __init__(self, recorder: StepRecorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._done = 0
+        self._epoch_start = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch_start = self._done
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self._recorder.begin(self._epoch_start + batch + 1, self.model.steps_per_execution)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._done = self._epoch_start + batch + 1
+        self._recorder.end(self._done)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._recorder.finish()

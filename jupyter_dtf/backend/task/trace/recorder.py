@@ -1,0 +1,149 @@
+"""Records what runs in this task during some steps, and leaves it in the run's directory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ....schema.trace import TraceData, leave_trace, merge, relative
+from . import placed
+from .devices import plain
+from .xplane import Window, ops
+
+
+class StepRecorder:
+    """Traces the steps ``first`` to ``last`` of one task: functions and eager operations by TensorFlow's profiler.
+
+    Starting from the step before the first, the graphs that run are collected: they alone tell an operation's device.
+    What sessions' steps add comes by ``add``. All methods but ``add`` belong to one thread.
+    """
+
+    def __init__(self, steps: Sequence[int], run_dir: Path, task: str) -> None:
+        self.first, self.last = steps
+        self._run_dir = run_dir
+        self._name = task
+        self.task = "/job:{}/task:{}".format(*task.split(":"))
+        """The beginning of its device strings."""
+        self._windows: list[Window] = []
+        self._graphs: list[Any] = []
+        self._collecting = False
+        self._profile_dir = ""
+        self.marked = False
+        """Whether the program has said where a step begins."""
+        self.current: int | None = None
+        """The step that the program is in, where it says so."""
+        self._lock = threading.Lock()
+        self._parts: list[TraceData] = []
+
+    @contextmanager
+    def step(self, step: int) -> Iterator[None]:
+        """What runs inside is step ``step``."""
+        self.marked = True
+        self.current = step
+        self.begin(step)
+        try:
+            yield
+        finally:
+            self.current = None
+            self.end(step)
+
+    def begin(self, step: int, count: int = 1) -> None:
+        """Step ``step`` begins, or ``count`` steps that are executed as one."""
+        end = step + count
+        if step > self.last or end < self.first:
+            return
+        if not self._collecting:
+            self._collect()
+        if end > self.first:
+            if not self._profile_dir:
+                self._start_profile()
+            self._windows.append(Window(step, time.time_ns(), 0))
+
+    def end(self, step: int) -> None:
+        """Step ``step`` has ended; after the last one, the trace is written."""
+        if self._windows and self._windows[-1].end_ns == 0:
+            self._windows[-1] = self._windows[-1]._replace(end_ns=time.time_ns())
+        if step >= self.last:
+            self.finish()
+
+    def finish(self) -> None:
+        """Write what there is: the last step has ended, or the program has before it came there."""
+        if self._profile_dir:
+            self._add_profile()
+        if self._collecting:
+            self._stop_collecting()
+
+    def add(self, part: TraceData) -> None:
+        """Take the trace of a session's step, and write all that there is."""
+        with self._lock:
+            self._parts.append(part)
+            leave_trace(self._run_dir, self._name, merge(self._parts))
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _collect(self) -> None:
+        from tensorflow.python.eager import context
+
+        # A function's graphs are handed over when it is instantiated: have that done once more.
+        context.context().clear_kernel_cache()
+        context.context().enable_run_metadata()
+        self._collecting = True
+
+    def _stop_collecting(self) -> None:
+        from tensorflow.python.eager import context
+
+        context.context().disable_run_metadata()
+        self._collecting = False
+
+    def _start_profile(self) -> None:
+        import tensorflow as tf
+
+        self._profile_dir = tempfile.mkdtemp(prefix="trace-")
+        tf.profiler.experimental.start(self._profile_dir)
+
+    def _add_profile(self) -> None:
+        import tensorflow as tf
+        from tensorflow.python.eager import context
+        from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+        tf.profiler.experimental.stop()
+        metadata = context.context().export_run_metadata()
+        space = xplane_pb2.XSpace()
+        for file in Path(self._profile_dir).rglob("*.xplane.pb"):
+            space.MergeFromString(file.read_bytes())
+        shutil.rmtree(self._profile_dir)
+        self._profile_dir = ""
+        logical = tf.config.list_logical_devices()
+        other = plain(logical[0].name, self.task) if len(logical) == 1 else self.task
+        data = relative(ops(space, self._windows, _devices(metadata, self.task), other), [])
+        data.warnings = _warnings(metadata, self.task)
+        self.add(data)
+
+
+def _devices(metadata: Any, task: str) -> dict[str, str]:
+    """Where the nodes of the functions that ran are, by their names; of names that several devices have, none."""
+    found: dict[str, str] = {}
+    doubtful = set()
+    for function in metadata.function_graphs:
+        for graph in function.partition_graphs:
+            for node in graph.node:
+                device = plain(node.device, task)
+                if found.setdefault(node.name, device) != device:
+                    doubtful.add(node.name)
+    return {name: task if name in doubtful else device for name, device in found.items()}
+
+
+def _warnings(metadata: Any, task: str) -> list[str]:
+    """What the functions' own placement says, against the graphs that ran."""
+    texts = [
+        one.text
+        for function in metadata.function_graphs
+        for one in placed.displaced(function.pre_optimization_graph, function.partition_graphs, task=task)
+    ]
+    return list(dict.fromkeys(texts))  # a function may have been instantiated more than once

@@ -1,0 +1,139 @@
+"""What TensorFlow's profiler saw of functions and eager operations, as rows. Pure: reads an XSpace's fields.
+
+The host's plane has a line for each thread, with nested events. The executor's ``Process`` events carry the id of the
+step they work for, and within them each operation is an event ``name:Type``; one that runs asynchronously (a
+collective, say) is a pair of events with a common connection. An eager operation is an ``EagerKernelExecute`` within an
+``EagerLocalExecute: Type``. Step ids: -1 is TensorFlow's own work (constant folding), other negative ones are
+functions', positive ones are sessions', whose RunMetadata tells more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ....schema.trace import TracedOp
+
+_OP = re.compile(r"(?P<op>[\w.][\w.\-/\\>]*):(?P<type>[A-Za-z_]\w*)$")
+_EAGER = "EagerLocalExecute: "
+_NOT_SHOWN = frozenset({"_Arg", "_EagerConst", "_HostRecv", "_HostSend", "_Recv", "_Retval", "_Send"})
+_OWN_WORK = -1
+
+
+class Window(NamedTuple):
+    """A step in time, nanoseconds since the epoch."""
+
+    step: int
+    start_ns: int
+    end_ns: int
+
+
+class _Execution(NamedTuple):
+    op: str
+    op_type: str
+    start_ns: float
+    end_ns: float
+    is_eager: bool = False
+
+
+class _Event(NamedTuple):
+    name: str
+    start_ns: float
+    end_ns: float
+    stats: Mapping[str, Any]
+
+
+def ops(space: Any, windows: Iterable[Window], devices: Mapping[str, str], other: str) -> list[TracedOp]:
+    """The operations that began in one of the windows; times are microseconds since the epoch.
+
+    ``devices`` maps the names of nodes to devices, as the graphs that ran tell; all else gets ``other``.
+    """
+    steps = list(windows)
+    found = []
+    for execution in _executions(space):
+        start_ns = execution.start_ns
+        step = next((window.step for window in steps if window.start_ns <= start_ns <= window.end_ns), None)
+        if step is not None and execution.op_type not in _NOT_SHOWN:
+            found.append(
+                TracedOp(
+                    step=step,
+                    op=execution.op,
+                    op_type=execution.op_type,
+                    device=other if execution.is_eager else devices.get(execution.op, other),
+                    start_us=start_ns / 1000,
+                    duration_us=(execution.end_ns - start_ns) / 1000,
+                )
+            )
+    return found
+
+
+def _executions(space: Any) -> Iterator[_Execution]:
+    """Each execution of an operation, by any thread; nanoseconds since the epoch."""
+    begun_ns = _begun_ns(space)
+    started: dict[int, _Event] = {}
+    done: dict[int, _Event] = {}
+    for plane in space.planes:
+        if not plane.name.startswith("/host:CPU"):
+            continue
+        for line in plane.lines:
+            yield from _of_thread(_events(plane, line, begun_ns), started, done)
+    for connection, start in started.items():
+        if connection in done:
+            stats, end_ns = start.stats, done[connection].start_ns
+            yield _Execution(stats["name"], stats["kernel_type"], start.start_ns, end_ns)
+
+
+def _of_thread(events: list[_Event], started: dict[int, _Event], done: dict[int, _Event]) -> Iterator[_Execution]:
+    """The operations of one thread; the ends of asynchronous ones are put aside."""
+    works_until, is_function = 0.0, False
+    eager, eager_until = "", 0.0
+    for event in events:
+        if event.name == "ExecutorState::Process":
+            works_until = event.end_ns
+            is_function = _is_functions(event.stats.get("id", 0))
+        elif event.name == "ExecutorState::ProcessAsync::Start":
+            if _is_functions(event.stats.get("step_id", 0)) and "_p" in event.stats:
+                started[event.stats["_p"]] = event
+        elif event.name == "ExecutorState::ProcessAsync::Done":
+            if "_c" in event.stats:
+                done[event.stats["_c"]] = event
+        elif event.name.startswith(_EAGER):
+            eager, eager_until = event.name.removeprefix(_EAGER), event.end_ns
+        elif event.name == "EagerKernelExecute":
+            if event.start_ns <= eager_until and not eager.startswith("__"):  # the name of a function
+                yield _Execution(eager, eager, event.start_ns, event.end_ns, is_eager=True)
+        elif is_function and event.start_ns <= works_until and (match := _OP.match(event.name)):
+            yield _Execution(match["op"], match["type"], event.start_ns, event.end_ns)
+
+
+def _is_functions(step_id: int) -> bool:
+    return step_id < _OWN_WORK
+
+
+def _events(plane: Any, line: Any, begun_ns: int) -> list[_Event]:
+    """A thread's events, each before those that it holds."""
+    names = {number: metadata.name for number, metadata in plane.event_metadata.items()}
+    stats = {number: metadata.name for number, metadata in plane.stat_metadata.items()}
+    found = []
+    for event in line.events:
+        start_ns = begun_ns + line.timestamp_ns + event.offset_ps / 1000
+        values = {}
+        for stat in event.stats:
+            kind = stat.WhichOneof("value")
+            value = getattr(stat, kind) if kind else None
+            values[stats.get(stat.metadata_id, "")] = stats.get(value, "") if kind == "ref_value" else value
+        found.append(_Event(names[event.metadata_id], start_ns, start_ns + event.duration_ps / 1000, values))
+    found.sort(key=lambda event: (event.start_ns, -event.end_ns))
+    return found
+
+
+def _begun_ns(space: Any) -> int:
+    """When the profile began: lines count from there. 0 where they count from the epoch."""
+    for plane in space.planes:
+        if plane.name == "Task Environment":
+            names = {number: metadata.name for number, metadata in plane.stat_metadata.items()}
+            for stat in plane.stats:
+                if names.get(stat.metadata_id) == "profile_start_time":
+                    return int(stat.uint64_value)
+    return 0

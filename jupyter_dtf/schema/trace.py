@@ -1,0 +1,126 @@
+"""What ran where: the operations of some steps with their devices and times, and the tensors that travelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from ..errors import InvalidInput
+from .base import Struct
+
+MAX_STEPS = 100
+
+
+class TracedOp(Struct):
+    """One execution of one operation."""
+
+    step: int
+    op: str
+    """The name of its node in the graph; of an eager operation its type."""
+    op_type: str
+    """As it was run: TensorFlow's optimizer may have replaced what the program said (``_FusedMatMul``)."""
+    device: str
+    """``/job:worker/task:1/device:CPU:0``; ends with the task where the device is not known."""
+    start_us: float
+    """Microseconds since the trace's ``origin_us``."""
+    duration_us: float
+
+
+class Transfer(Struct):
+    """A tensor that travelled from one task to another."""
+
+    step: int
+    tensor: str
+    """The name of the operation that made it."""
+    source: str
+    """The device that sent it."""
+    target: str
+    bytes: int
+    start_us: float
+    """When the receiver had asked for it and the sender had it."""
+    duration_us: float
+
+
+class TraceData(Struct):
+    """A trace, in the order of starting times."""
+
+    origin_us: int = 0
+    """Microseconds since the epoch, to which all times of the trace are relative."""
+    ops: list[TracedOp] = []
+    transfers: list[Transfer] = []
+    warnings: list[str] = []
+    """Operations that did not run where, or as, the program says, a sentence for each."""
+    left_out: int = 0
+    """How many operations, the shortest, are left out here."""
+
+
+def task_of(device: str) -> str:
+    """The short name of a device's task: ``worker:1`` of ``/job:worker/task:1/device:CPU:0``."""
+    parts = dict(part.split(":", 1) for part in device.split("/") if ":" in part)
+    return f"{parts.get('job', 'localhost')}:{parts.get('task', '0')}"
+
+
+def trace_file(run_dir: Path, task: str) -> Path:
+    """Where a task (``worker:1``) of a run leaves its trace."""
+    return run_dir / "traces" / f"{task.replace(':', '-')}.json"
+
+
+def leave_trace(run_dir: Path, task: str, data: TraceData) -> None:
+    """Write a task's trace into the run's directory: whole or not at all."""
+    path = trace_file(run_dir, task)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".part")
+    aside.write_bytes(msgspec.json.encode(data))
+    aside.replace(path)
+
+
+def relative(ops: list[TracedOp], transfers: list[Transfer]) -> TraceData:
+    """The trace of operations and transfers whose times are microseconds since the epoch. Takes them over."""
+    items: list[TracedOp | Transfer] = [*ops, *transfers]
+    origin_us = int(min((item.start_us for item in items), default=0))
+    for item in items:
+        item.start_us -= origin_us
+    ops.sort(key=lambda op: op.start_us)
+    transfers.sort(key=lambda transfer: transfer.start_us)
+    return TraceData(origin_us=origin_us, ops=ops, transfers=transfers)
+
+
+def merge(parts: Iterable[TraceData]) -> TraceData:
+    """One trace of many, which it takes over; each part's times are right by its own machine's clock."""
+    found = [part for part in parts if part.ops or part.transfers or part.warnings]
+    if not found:
+        return TraceData()
+    merged = TraceData(origin_us=min(part.origin_us for part in found))
+    for part in found:
+        shift_us = part.origin_us - merged.origin_us
+        items: list[TracedOp | Transfer] = [*part.ops, *part.transfers]
+        for item in items:
+            item.start_us += shift_us
+        merged.ops += part.ops
+        merged.transfers += part.transfers
+        merged.warnings += [warning for warning in part.warnings if warning not in merged.warnings]
+        merged.left_out += part.left_out
+        part.origin_us = merged.origin_us
+    merged.ops.sort(key=lambda op: op.start_us)
+    merged.transfers.sort(key=lambda transfer: transfer.start_us)
+    return merged
+
+
+def check_steps(steps: object) -> list[int]:
+    """``trace_steps`` as ``[first, last]``; empty for None. Raises InvalidInput."""
+    if steps is None:
+        return []
+    pair = list(steps) if isinstance(steps, (list, tuple)) else []
+    if len(pair) != 2 or not all(isinstance(step, int) and not isinstance(step, bool) for step in pair):
+        raise InvalidInput(
+            f"trace_steps is (first, last), two whole numbers. Received: {steps!r:.100}", field="trace_steps"
+        )
+    first, last = pair
+    if not 1 <= first <= last or last - first >= MAX_STEPS:
+        raise InvalidInput(
+            f"trace_steps is (first, last) with 1 <= first <= last, at most {MAX_STEPS} steps. Received: {steps!r}",
+            field="trace_steps",
+        )
+    return pair
