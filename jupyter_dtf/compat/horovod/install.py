@@ -60,7 +60,8 @@ def install_as_horovod() -> bool:
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return True
-    if importlib.util.find_spec("horovod") is not None:
+    installed = importlib.util.find_spec("horovod")
+    if installed is not None and installed.origin is not None:  # a mere directory of that name has none
         return False
     sys.meta_path.insert(0, _Finder())  # before the finder of files, which would load this package a second time
     return True

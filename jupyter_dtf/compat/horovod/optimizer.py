@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from types import MethodType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import keras
 import tensorflow as tf
 
-from ...backend.task.collectives import ops
 from ...errors import InvalidInput
-from . import basics
+from . import hooks
 from .gradients import GradientReducer, checked_groups, layers_variables
 from .reduction import Average, Compression
-
-_reducers: WeakKeyDictionary[Any, GradientReducer] = WeakKeyDictionary()
-"""Of every distributed optimizer."""
 
 
 def DistributedOptimizer(
@@ -80,8 +75,7 @@ def DistributedOptimizer(
 
     optimizer.apply = distributed_apply
     optimizer.register_local_var = reducer.register_local
-    _reducers[optimizer] = reducer
-    _agree_on_overflow()
+    hooks.register(optimizer, reducer)
     return optimizer
 
 
@@ -137,25 +131,3 @@ class _Accumulator:
             return tf.constant(0)
 
         tf.cond(self._count >= self._passes, step, wait)
-
-
-def _agree_on_overflow() -> None:
-    """Make Keras's loss scaling ask all tasks whether gradients are finite: it skips the step where they are not.
-
-    ``compile`` puts a LossScaleOptimizer around an optimizer when it is given ``mixed_float16``. Were each task to
-    decide on its own, one would skip the collective that the others wait in.
-    """
-    scaling = keras.optimizers.LossScaleOptimizer
-    check_finite = scaling.check_finite
-    if hasattr(check_finite, "__wrapped__"):
-        return
-
-    def check_finite_everywhere(self: Any, grads: Any) -> Any:
-        finite = check_finite(self, grads)
-        reducer = _reducers.get(self.inner_optimizer)
-        if reducer is None:
-            return finite
-        return ops.allreduce(tf.cast(finite, tf.int32), op="min", process_set=basics.ours(reducer.process_set)) > 0
-
-    check_finite_everywhere.__wrapped__ = check_finite  # type: ignore[attr-defined]
-    scaling.check_finite = check_finite_everywhere

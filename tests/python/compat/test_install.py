@@ -49,13 +49,14 @@ def test_horovods_names_lead_here() -> None:
 
 def test_an_installed_horovod_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "horovod.py").write_text("mine = True\n")
-    run(
+    begin = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from jupyter_dtf.compat.horovod import install_as_horovod\n"
-        "assert not install_as_horovod()\n"
-        "import horovod\n"
-        "assert horovod.mine\n"
     )
+    run(begin + "assert not install_as_horovod()\nimport horovod\nassert horovod.mine\n")
+    (tmp_path / "horovod.py").unlink()
+    (tmp_path / "horovod").mkdir()  # say, of programs
+    run(begin + "assert install_as_horovod()\nimport horovod.common.exceptions\n")
 
 
 def test_outside_of_a_run_there_is_one_task() -> None:

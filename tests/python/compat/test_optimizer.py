@@ -186,7 +186,10 @@ def _overflows(ctx: FakeContext) -> Any:
     keras.utils.set_random_seed(7)
     keras.config.set_dtype_policy("mixed_float16")
     model = dense()
-    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), "sparse_categorical_crossentropy")
+    with pytest.warns(UserWarning, match="jit_compile is ignored"):
+        model.compile(
+            hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), "sparse_categorical_crossentropy", jit_compile=True
+        )
     assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
     x, y = numbers(48)
     scales = []
