@@ -4,10 +4,14 @@ A session spans every server of its cluster and hangs when one is gone, so a tas
 server up until all have (state ``finished``). ``join()``, which in TensorFlow never returns, returns when no task of
 the run works any more (state ``serving`` meanwhile), so that programs written as one function, or as the scripts of
 2016, come to an end. It is all the same who starts the server: ``ctx.server``, or the program itself.
+
+A worker whose chief has not initialized the variables looks again after 30 s, where ``MonitoredTrainingSession`` and
+``Supervisor`` are left as they are. The tasks of a gang start together, so here it looks every half second.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 import threading
 import time
@@ -20,6 +24,7 @@ from ...schema.run import TaskState
 from .context import Context
 from .recorder import Recorder
 
+_MOST_RECOVERY_WAIT_S = 0.5
 _LOOPBACK = re.compile(r"grpc://(localhost|127\.[0-9.]+|\[::1\]):")
 
 
@@ -41,6 +46,7 @@ class TaskServers:
 
         tf.distribute.Server.start = started
         tf.distribute.Server.join = lambda server: self._join()
+        _look_often()
 
     def keep_up(self) -> None:
         """The program has ended: wait until nobody can need its servers any more."""
@@ -67,3 +73,17 @@ class TaskServers:
         if not self._ctx.work_done.is_set():
             self._recorder.emit(TaskChanged(time=time.time(), task=self._ctx.task, state=state))
             self._ctx.work_done.wait()
+
+
+def _look_often() -> None:
+    """Limit the time between two looks for variables that another task's session initializes."""
+    manager = tf.compat.v1.train.SessionManager
+    init, signature = manager.__init__, inspect.signature(manager.__init__)
+
+    def limited(*args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        bound.arguments["recovery_wait_secs"] = min(_MOST_RECOVERY_WAIT_S, bound.arguments["recovery_wait_secs"])
+        init(*bound.args, **bound.kwargs)
+
+    manager.__init__ = limited

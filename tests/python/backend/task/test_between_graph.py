@@ -1,0 +1,200 @@
+"""Programs with a graph per task, as they were written before TensorFlow 2, on a real cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import jupyter_dtf as dtf
+from jupyter_dtf.notebook.session import session
+from jupyter_dtf.schema.events import TaskChanged
+
+pytestmark = pytest.mark.module_directories
+
+
+@pytest.fixture(scope="module")
+def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
+    with dtf.Cluster(jobs={"worker": 2, "ps": 1}, name="graphs") as shared:
+        yield shared
+    session().close()
+
+
+def task_states(run: dtf.Run, task: str) -> list[str]:
+    events = [event for _, event in session().hub.events(run.id)]
+    return [event.state.value for event in events if isinstance(event, TaskChanged) and event.task == task]
+
+
+def placed(ctx: Any) -> Any:
+    """Variables on ``ps``, all else here."""
+    import tensorflow.compat.v1 as tf
+
+    here = f"/job:worker/task:{ctx.task_index}"
+    return tf.train.replica_device_setter(worker_device=here, cluster=ctx.cluster_spec.as_tf())
+
+
+def counting(ctx: Any) -> Any:
+    """A graph that adds 1 to a variable on ``ps`` and to the global step; returns (variable, operation, step)."""
+    import tensorflow.compat.v1 as tf
+
+    with tf.device(placed(ctx)):
+        step = tf.train.get_or_create_global_step()
+        x = tf.get_variable("x", initializer=0.0)
+        train = tf.train.GradientDescentOptimizer(1.0).minimize(-x, step)
+    return x, train, step
+
+
+def monitored(args: Any, ctx: Any) -> Any:
+    import tensorflow.compat.v1 as tf
+
+    if ctx.job_name == "ps":
+        ctx.server.join()
+        return "joined"
+    with tf.Graph().as_default():
+        x, train, step = counting(ctx)
+        tf.summary.scalar("x", x)
+        with tf.train.MonitoredTrainingSession(
+            ctx.server.target,
+            is_chief=ctx.is_chief,
+            checkpoint_dir=args or str(ctx.checkpoint_dir),
+            save_summaries_steps=2,
+        ) as client:
+            for _ in range(5):
+                client.run(train)
+            return x.device, float(client.run(x)), int(client.run(step))
+
+
+def test_a_chief_restores_what_the_last_one_saved(cluster: dtf.Cluster) -> None:
+    first = cluster.run(monitored)
+    (device, _, _), _, joined = first.result()
+    assert (device, joined) == ("/job:ps/task:0", "joined")
+    assert task_states(first, "ps:0")[-2:] == ["serving", "succeeded"]
+    names = [path.name for path in first.checkpoints]
+    assert "checkpoint" in names
+    assert any(name.startswith("events.out.tfevents") for name in names)
+
+    again = cluster.run(monitored, str(first.checkpoints[0].parent))
+    x, step = max(again.result()[rank][1:] for rank in (0, 1))
+    assert x == step > 10  # five of each worker in this run, and what the chief had saved in the first
+
+
+def slow_last(args: Any, ctx: Any) -> Any:
+    """Starts TensorFlow's own server; the second worker is still at work when the first has ended."""
+    import tensorflow.compat.v1 as tf
+
+    server = tf.distribute.Server(ctx.cluster_spec.as_tf(), ctx.job_name, ctx.task_index)
+    if ctx.job_name == "ps":
+        server.join()
+        return None
+    with tf.Graph().as_default():
+        x, train, _ = counting(ctx)
+        with tf.Session(server.target) as client:
+            client.run(tf.global_variables_initializer())
+        if ctx.task_index == 0:
+            return None
+        time.sleep(0.5)
+        with tf.Session(server.target) as client:  # a new session spans every task again
+            client.run(train)
+            return float(client.run(x))
+
+
+def test_a_worker_that_has_finished_keeps_its_server_up(cluster: dtf.Cluster) -> None:
+    run = cluster.run(slow_last)
+    assert run.result()["worker:1"] == 1.0
+    assert task_states(run, "worker:0")[-3:] == ["running", "finished", "succeeded"]
+    ended = [task for task in run.info.tasks if task.state.value == "succeeded"]
+    assert len(ended) == 3
+
+
+def supervised(args: Any, ctx: Any) -> Any:
+    import tensorflow.compat.v1 as tf
+    tf.disable_v2_behavior()  # its threads know no graph otherwise
+    if ctx.job_name == "ps":
+        ctx.server.join()
+        return None
+    with tf.Graph().as_default():
+        x, train, step = counting(ctx)
+        supervisor = tf.train.Supervisor(
+            is_chief=ctx.is_chief, logdir=str(ctx.checkpoint_dir), global_step=step, save_model_secs=0
+        )
+        with supervisor.managed_session(ctx.server.target) as client:
+            while int(client.run(step)) < 20:
+                client.run(train)
+            return float(client.run(x))
+
+
+def test_a_supervisor_manages_the_sessions(cluster: dtf.Cluster) -> None:
+    assert all(20 <= x <= 22 for x in cluster.run(supervised).result()[:2])
+
+
+def synchronous(args: Any, ctx: Any) -> Any:
+    """Three workers, of whose gradients the first two of each step count; the third is slow."""
+    import tensorflow.compat.v1 as tf
+
+    if ctx.job_name == "ps":
+        ctx.server.join()
+        return None
+    with tf.Graph().as_default():
+        with tf.device(placed(ctx)):
+            step = tf.train.get_or_create_global_step()
+            x = tf.get_variable("x", initializer=0.0)
+            optimizer = tf.train.SyncReplicasOptimizer(
+                tf.train.GradientDescentOptimizer(1.0), replicas_to_aggregate=2, total_num_replicas=3
+            )
+            train = optimizer.minimize(-x, step)
+        hooks = [optimizer.make_session_run_hook(ctx.is_chief), tf.train.StopAtStepHook(last_step=10)]
+        with tf.train.MonitoredTrainingSession(ctx.server.target, is_chief=ctx.is_chief, hooks=hooks) as client:
+            last = 0, 0.0
+            while not client.should_stop():
+                _, *last = client.run([train, step, x])
+                if ctx.task_index == 2:
+                    time.sleep(0.2)
+        return last
+
+
+def test_synchronous_replicas_with_a_backup_worker(cluster: dtf.Cluster) -> None:
+    chief, _, slow, _ = cluster.run(synchronous, jobs={"worker": 3, "ps": 1}).result()
+    assert chief[0] >= 9
+    assert slow[0] <= 10
+
+
+def failing(args: Any, ctx: Any) -> Any:
+    if ctx.job_name == "ps" or ctx.task_index == 0:
+        ctx.server.join()
+    raise ValueError("no luck")
+
+
+def test_a_failure_ends_those_that_serve(cluster: dtf.Cluster) -> None:
+    with pytest.raises(dtf.RunFailed, match="ValueError: no luck") as caught:
+        cluster.run(failing)
+    assert caught.value.task == "worker:1"
+    states = {task.task: task.state.value for task in dtf.run(caught.value.run_id).info.tasks}
+    assert states["worker:1"] == "failed"
+    assert set(states.values()) <= {"failed", "stopped"}
+
+
+def until_stopped(args: Any, ctx: Any) -> Any:
+    import tensorflow.compat.v1 as tf
+
+    if ctx.job_name == "ps":
+        ctx.server.join()
+        return None
+    with tf.Graph().as_default():
+        x, train, _ = counting(ctx)
+        with tf.train.MonitoredTrainingSession(ctx.server.target, is_chief=ctx.is_chief) as client:
+            while not ctx.should_stop:
+                ctx.report(x=client.run([train, x])[1])
+            return float(client.run(x))  # its variables are there to the last
+
+
+def test_a_stop_lets_the_workers_end_before_their_servers(cluster: dtf.Cluster) -> None:
+    run = cluster.run(until_stopped, wait=False)
+    run.wait_for(lambda info: info.latest.get("x", 0) > 0, timeout_s=30)
+    run.stop()
+    run.wait()
+    assert run.status == "stopped"
+    assert {task.task: task.state.value for task in run.info.tasks} == dict.fromkeys(
+        ("worker:0", "worker:1", "ps:0"), "succeeded"
+    )
