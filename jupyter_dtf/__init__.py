@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         barrier,
         reducescatter,
     )
+    from .backend.task.ensemble import Ensemble, ensemble
     from .compat.horovod.optimizer import DistributedOptimizer
     from .compat.horovod.tape import DistributedGradientTape
     from .errors import (
@@ -44,6 +45,8 @@ _HOMES = {
     "alltoall": "backend.task.collectives.ops",
     "barrier": "backend.task.collectives.ops",
     "reducescatter": "backend.task.collectives.ops",
+    "Ensemble": "backend.task.ensemble",
+    "ensemble": "backend.task.ensemble",
     "DistributedGradientTape": "compat.horovod.tape",
     "DistributedOptimizer": "compat.horovod.optimizer",
     "Cluster": "notebook.cluster",
@@ -80,6 +83,7 @@ __all__ = [
     "DistributedGradientTape",
     "DistributedOptimizer",
     "DtfError",
+    "Ensemble",
     "InGraph",
     "InvalidInput",
     "NotFound",
@@ -97,6 +101,7 @@ __all__ = [
     "broadcast",
     "clusters",
     "connect",
+    "ensemble",
     "is_chief",
     "rank",
     "reducescatter",

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from ..backend import clusters as cluster_starts
+from ..backend.plan import HostSlot, plan, slots
 from ..backend.task.context import serve
 from ..errors import DtfError, InvalidInput, NotFound
 from ..schema import payload
@@ -19,6 +20,7 @@ from ..schema.base import convert
 from ..schema.cluster import ClusterSpec
 from ..schema.run import RunInfo, RunRequest
 from ..schema.strategy import Strategy
+from ..schema.trace import check_steps
 from . import words
 from .fit_run import FitRun
 from .run import Run
@@ -112,8 +114,16 @@ class Cluster:
 
     @property
     def devices(self) -> list[str]:
-        """The device strings of all tasks, ``/job:worker/task:0/device:CPU:0`` first."""
-        return [f"/job:{job}/task:{index}/device:CPU:0" for job, count in self.jobs.items() for index in range(count)]
+        """The device strings of all tasks, ``/job:worker/task:0/device:CPU:0`` first; of GPUs, once there are hosts.
+
+        A run that asks for other ``gpus_per_task`` has other ones.
+        """
+        info = self.info
+        hosts = slots(info.hosts) or [HostSlot("", "", "", 1)]
+        found = {task.task: task.devices for task in plan(info.jobs, hosts)}
+        return [
+            device for job, count in info.jobs.items() for index in range(count) for device in found[f"{job}:{index}"]
+        ]
 
     @property
     def runs(self) -> list[Run]:
@@ -159,15 +169,23 @@ class Cluster:
         name: str = "",
         jobs: Mapping[str, int] | None = None,
         threads_per_task: int = 0,
+        gpus_per_task: int | None = None,
+        gpu_memory: int | float | None = None,
         stop_grace_s: float = 10.0,
         environment: Mapping[str, str] | None = None,
+        trace_steps: tuple[int, int] | None = None,
         wait: bool = True,
     ) -> Run:
         """Run ``main_fun(args, ctx)`` on every task, each in a process of its own.
 
         ``jobs`` restricts or changes which tasks take part; ``threads_per_task`` 0 divides a host's threads among its
-        tasks. Waits until the end unless ``wait=False``; ``run.result()`` is what the tasks returned.
-        Raises RunFailed with the traceback of the task that failed first, RunStopped.
+        tasks, ``gpus_per_task`` None a machine's GPUs. ``gpu_memory`` caps what a task takes of each of its GPUs, in
+        bytes (int) or as a fraction (float), so that several tasks may share one.
+        ``trace_steps=(first, last)`` records what ran where in the steps that the program marks with
+        ``ctx.traced(step)``, or in those calls of ``Session.run``, for ``run.placement()`` and ``run.timeline()``.
+        Waits until the end unless ``wait=False``; ``run.result()`` is what the tasks returned.
+        Raises RunFailed with the traceback of the task that failed first, RunStopped, and Unavailable for devices that
+        are not there.
         """
         if not callable(main_fun):
             raise InvalidInput(f"main_fun is a function main_fun(args, ctx). Received: {main_fun!r:.200}")
@@ -175,8 +193,11 @@ class Cluster:
             name=name or getattr(main_fun, "__name__", "program"),
             jobs=dict(jobs or {}),
             threads_per_task=threads_per_task,
+            gpus_per_task=gpus_per_task,
+            gpu_memory=gpu_memory,
             stop_grace_s=stop_grace_s,
             environment=dict(environment or {}),
+            trace_steps=check_steps(trace_steps),
         )
         run = Run(self._submit(request, (main_fun, (args,), {})).id)
         if wait:
@@ -194,6 +215,9 @@ class Cluster:
         name: str = "",
         jobs: Mapping[str, int] | None = None,
         threads_per_task: int = 0,
+        gpus_per_task: int | None = None,
+        gpu_memory: int | float | None = None,
+        trace_steps: tuple[int, int] | None = None,
         wait: bool = True,
         **fit_args: Any,
     ) -> FitRun:
@@ -201,11 +225,16 @@ class Cluster:
 
         ``model`` is a compiled Keras model or a function that returns one. ``x`` and ``y`` are arrays (or lists or
         dicts of them), or ``x`` is a function ``data_fn(ctx)`` that returns a ``tf.data.Dataset``. ``batch_size`` is
-        global. After the run ``model`` holds the trained weights; ``run.model`` is the trained model in every case,
-        ``run.history`` what Keras's ``History`` would be. Waits until the end unless ``wait=False``.
+        global. ``scale_lr=True`` multiplies the learning rate by the number of tasks that share a step; it rises to
+        that over the first ``warmup_epochs`` (5) epochs. ``trace_steps=(first, last)`` records what ran where in these
+        steps, counted from 1 over all epochs, for ``run.placement()`` and ``run.timeline()``. After the run ``model``
+        holds the trained weights; ``run.model`` is the trained model in every case, ``run.history`` what Keras's
+        ``History`` would be. Waits until the end unless ``wait=False``.
 
-        Raises InvalidInput before anything starts, RunFailed with the failing task's traceback. A run that is stopped
-        keeps what it has learnt.
+        ``gpus_per_task`` and ``gpu_memory`` as in ``run``.
+
+        Raises InvalidInput and Unavailable before anything starts, RunFailed with the failing task's traceback. A run
+        that is stopped keeps what it has learnt.
         """
         from . import fit as fit_client
 
@@ -215,8 +244,11 @@ class Cluster:
             kind="fit",
             strategy=job.strategy.name,
             may_be_spare=job.may_be_spare,
-            jobs=dict(jobs or _jobs_of(job.strategy, self.jobs)),
+            jobs=_jobs_of(job.strategy, jobs or self.jobs),
             threads_per_task=threads_per_task,
+            gpus_per_task=gpus_per_task,
+            gpu_memory=gpu_memory,
+            trace_steps=check_steps(trace_steps),
             parameters=job.parameters,
         )
         run = FitRun(self._submit(request, job.program).id, job)
@@ -283,6 +315,13 @@ def _jobs_of(strategy: Strategy, jobs: Mapping[str, int]) -> dict[str, int]:
         raise InvalidInput(f"Training needs a job worker or chief. Received: {dict(jobs)!r}", field="jobs")
     if "ps" in strategy.jobs and "ps" not in training:
         raise InvalidInput(f"Parameter servers need a job ps. Received: {dict(jobs)!r}", field="jobs")
+    backup = getattr(strategy, "backup_workers", 0)
+    if backup >= (workers := sum(count for job, count in training.items() if job != "ps")):
+        raise InvalidInput(
+            f"A step takes the gradients of workers - backup_workers tasks, at least one. Received: {workers} workers, "
+            f"backup_workers={backup}",
+            field="strategy.backup_workers",
+        )
     return training
 
 

@@ -55,10 +55,15 @@ class Lockstep:
                 tower.abandon()
             self._towers = []
 
+    @property
+    def at_top_level(self) -> bool:
+        """Whether the running tower is in the step itself, not in a loop, a condition or a function of it."""
+        return self._graph is None or tf.compat.v1.get_default_graph() is self._graph
+
     def meet(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
         """Called by a tower: wait for the others, and return ``merge`` of what all brought, in the towers' order."""
         assert self.current is not None
-        if self._graph is not None and tf.compat.v1.get_default_graph() is not self._graph:
+        if not self.at_top_level:
             raise InvalidInput(
                 "In train_step a loss is computed and an optimizer applied at the top level: towers meet there, and "
                 "cannot within a loop, a condition or a tf.function of it"

@@ -59,9 +59,9 @@ class TowerStep:
         examples = batch_size(data)
         self._sync.begin(examples)
         towers = len(self._devices)
-        known = int(examples) if tf.executing_eagerly() else tf.get_static_value(examples)
+        known = next(leaf for leaf in tf.nest.flatten(data) if leaf is not None).shape[0]
         if known is not None:
-            return self._on(towers if known >= towers else 1, data, int(known))
+            return self._on(towers if known >= towers else 1, data, known)
         if towers == 1:
             return self._on(1, data, examples)
         return tf.cond(
@@ -120,9 +120,12 @@ class TowerStep:
         return self._lockstep.meet(mine, lambda all_towers: apply(mean_gradients(all_towers, variables), variables))
 
     def _move(self, index: int, value: Any) -> None:
-        """Take note of the value that a tower gives a variable that no optimizer changes."""
+        """Take note of the value that one of several towers gives a variable that no optimizer changes.
+
+        In a condition or loop of the step they give it one after the other.
+        """
         tower = self._lockstep.current
-        if tower is None:
+        if tower is None or len(self._sizes) == 1 or not self._lockstep.at_top_level:
             self._assign[index](value)
         else:
             self._moved.setdefault(index, {})[tower] = value

@@ -130,18 +130,23 @@ def test_what_towers_estimate_is_averaged_and_random_numbers_differ() -> None:
                 self.mean.assign(keras.ops.mean(x))
                 return x
 
-        drops: list[Any] = []
-
         class Dropped(keras.callbacks.Callback):
+            def __init__(self) -> None:
+                super().__init__()
+                self.states: list[Any] = []
+
             def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-                drops.append([v.numpy().tolist() for v in self.model.variables if v.name == "seed_generator_state"])
+                self.states.append(
+                    [v.numpy().tolist() for v in self.model.variables if v.name == "seed_generator_state"]
+                )
 
         layers = [keras.Input((6,)), Counting(), keras.layers.Dropout(0.5), keras.layers.Dense(3)]
         model = keras.Sequential(layers)
         model.compile("sgd", "mse", metrics=["mae"])
+        dropped = Dropped()
         x = np.arange(60, dtype="float32").reshape(10, 6)
-        job, here = fit(ctx, model, x, x[:, :3], batch_size=5, shuffle=False, callbacks=[Dropped()])
-        return [w.tolist() for w in job.model.layers[0].get_weights()], here.points, float(x[5:].mean()), drops
+        job, here = fit(ctx, model, x, x[:, :3], batch_size=5, shuffle=False, callbacks=[dropped])
+        return [w.tolist() for w in job.model.layers[0].get_weights()], here.points, float(x[5:].mean()), dropped.states
 
     ((calls, mean), points, expected, drops), *_ = run_gang(1, program)
     assert calls == 2  # steps, not steps of each tower
