@@ -54,6 +54,17 @@ def test_servers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_in_graph(tmp_path: Path) -> None:
+    found = run_script("\n".join(blocks("in-graph.md", "python")), tmp_path)
+    assert "'/job:worker/replica:0/task:1/device:CPU:0'" in found.stdout
+
+
+def test_devices(tmp_path: Path) -> None:
+    found = run_script("\n".join(blocks("devices.md", "python")), tmp_path)
+    assert "100 GPUs per task: host 0 has none for 2 tasks\n" in found.stdout or "GPU:0" in found.stdout
+
+
+@pytest.mark.slow
 def test_getting_started(tmp_path: Path) -> None:
     try:
         with dtf.Cluster(jobs={"worker": 2}, name="local-1"):
