@@ -25,6 +25,7 @@ from ..schema.api import (
     Template,
 )
 from ..schema.run import RunInfo
+from ..schema.trace import TraceData
 from .routes import PREFIX
 
 FILE = Path(__file__).with_name("openapi.json")
@@ -90,6 +91,12 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("/runs/{run_id}/metrics.csv", "get"): Operation(
         "Every point of a run: metric, task, seq, step, time (seconds since the epoch), value", CSV, errors=(404,)
+    ),
+    ("/runs/{run_id}/trace", "get"): Operation(
+        "What ran where in the steps that were traced; of very many operations the longest", TraceData, errors=(404,)
+    ),
+    ("/runs/{run_id}/chrome-trace.json", "get"): Operation(
+        "All of a run's trace in Chrome's format, for chrome://tracing and Perfetto", dict[str, Any], errors=(404,)
     ),
     ("/events", "get"): Operation(
         "A WebSocket. The server sends ServerMessage: all clusters and runs, then what changes, and the events and "

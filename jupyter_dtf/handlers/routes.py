@@ -10,6 +10,7 @@ from .kinds import KindsHandler
 from .runs import MetricsHandler, RunEventsHandler, RunHandler, RunsHandler, StopHandler
 from .status import StatusHandler
 from .templates import TemplateHandler, TemplatesHandler
+from .traces import ChromeTraceHandler, TraceHandler
 
 PREFIX = "/jupyter-dtf/api"
 
@@ -29,6 +30,8 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/runs/{run_id}/stop": StopHandler,
     "/runs/{run_id}/events": RunEventsHandler,
     "/runs/{run_id}/metrics.csv": MetricsHandler,
+    "/runs/{run_id}/trace": TraceHandler,
+    "/runs/{run_id}/chrome-trace.json": ChromeTraceHandler,
     "/events": EventsHandler,
 }
 

@@ -17,7 +17,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from . import api, events, run
+from . import api, events, run, trace
 
 HEADER = """\
 // Made from jupyter_dtf/schema by `python -m jupyter_dtf.schema.typescript`. Change the structs there, not this file.
@@ -58,6 +58,9 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     api.SeriesFrame,
     api.SeriesMessage,
     api.SocketError,
+    trace.TracedOp,
+    trace.Transfer,
+    trace.TraceData,
 )
 
 UNIONS: dict[str, Any] = {

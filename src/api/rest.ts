@@ -10,7 +10,8 @@ import type {
   Preview,
   RunInfo,
   StatusInfo,
-  Template
+  Template,
+  TraceData
 } from './schema';
 
 /** Where the server extension answers, below the Jupyter server's base URL. */
@@ -91,8 +92,22 @@ export class RestApi {
     return this._request('DELETE', ['runs', id]);
   }
 
+  /** What ran where in a run's traced steps. Rejects with status 404 where none were. */
+  trace(id: string): Promise<TraceData> {
+    return this._request('GET', ['runs', id, 'trace']);
+  }
+
+  /** Where all of a run's trace is, in Chrome's trace format, to be downloaded. */
+  chromeTraceUrl(id: string): string {
+    return this._url(['runs', id, 'chrome-trace.json']);
+  }
+
+  private _url(path: string[]): string {
+    return URLExt.join(this.settings.baseUrl, API_PATH, ...path.map(encodeURIComponent));
+  }
+
   private async _request<T>(method: Method, path: string[], body?: unknown): Promise<T> {
-    const url = URLExt.join(this.settings.baseUrl, API_PATH, ...path.map(encodeURIComponent));
+    const url = this._url(path);
     const init: RequestInit = { method };
     if (body !== undefined) {
       init.body = JSON.stringify(body);

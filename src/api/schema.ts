@@ -318,6 +318,46 @@ export interface SocketError {
   run: string;
 }
 
+/** One execution of one operation. */
+export interface TracedOp {
+  step: number;
+  /** The name of its node in the graph; of an eager operation its type. */
+  op: string;
+  /** As it was run: TensorFlow's optimizer may have replaced what the program said (`_FusedMatMul`). */
+  op_type: string;
+  /** `/job:worker/task:1/device:CPU:0`; ends with the task where the device is not known. */
+  device: string;
+  /** Microseconds since the trace's `origin_us`. */
+  start_us: number;
+  duration_us: number;
+}
+
+/** A tensor that travelled from one task to another. */
+export interface Transfer {
+  step: number;
+  /** The name of the operation that made it. */
+  tensor: string;
+  /** The device that sent it. */
+  source: string;
+  target: string;
+  bytes: number;
+  /** When the receiver had asked for it and the sender had it. */
+  start_us: number;
+  duration_us: number;
+}
+
+/** A trace, in the order of starting times. */
+export interface TraceData {
+  /** Microseconds since the epoch, to which all times of the trace are relative. */
+  origin_us: number;
+  ops: TracedOp[];
+  transfers: Transfer[];
+  /** Operations that did not run where, or as, the program says, a sentence for each. */
+  warnings: string[];
+  /** How many operations, the shortest, are left out here. */
+  left_out: number;
+}
+
 export type AnyEvent = RunChanged | TaskChanged | Logged | Note | Progressed | EpochEnded;
 
 export type ClientMessage = Subscribe | Unsubscribe;

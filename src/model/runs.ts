@@ -1,7 +1,7 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-import type { RestApi } from '../api/rest';
-import type { RunInfo, ServerMessage } from '../api/schema';
+import { ApiError, RestApi } from '../api/rest';
+import type { RunInfo, ServerMessage, TraceData } from '../api/schema';
 import type { EventSocket } from '../api/socket';
 import { RunModel } from './run';
 
@@ -53,6 +53,23 @@ export class RunsModel {
 
   forget(id: string): Promise<void> {
     return this._api.forgetRun(id);
+  }
+
+  /** What ran where in the run's traced steps; null when none were. */
+  async trace(id: string): Promise<TraceData | null> {
+    try {
+      return await this._api.trace(id);
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) {
+        return null;
+      }
+      throw error;
+    }
+  }
+
+  /** Where a run's trace can be downloaded. */
+  traceUrl(id: string): string {
+    return this._api.chromeTraceUrl(id);
   }
 
   private _apply(message: ServerMessage): void {

@@ -4,6 +4,7 @@ import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
 import type { RunModel } from '../model/run';
+import { isFinal } from '../model/state';
 import type { IDtf } from '../tokens';
 import { countTroubles, Events } from '../views/events';
 import { Header } from '../views/header';
@@ -13,6 +14,7 @@ import { Metrics } from '../views/metrics';
 import { Output } from '../views/output';
 import { Plots } from '../views/plots';
 import { Tabs } from '../views/tabs';
+import { KnownTrace, Timeline } from '../views/timeline';
 
 export interface DashboardOptions {
   run: string;
@@ -98,6 +100,7 @@ function Dashboard(props: { model: RunModel; options: DashboardOptions; compact:
         onActive={setTab}
         tabs={[
           { id: 'metrics', title: trans.__('Metrics'), content: metrics },
+          { id: 'timeline', title: trans.__('Timeline'), content: <RunTimeline model={model} options={options} /> },
           { id: 'output', title: trans.__('Output'), content: <RunOutput model={model} options={options} /> },
           {
             id: 'events',
@@ -123,6 +126,44 @@ function RunOutput(props: { model: RunModel; options: DashboardOptions }): React
       tasks={tasks}
       follow={options.dtf.preferences.values.followOutput}
       trans={options.trans}
+    />
+  );
+}
+
+/** Asks for the run's trace when it is first looked at, and again when the run has changed its state. */
+function RunTimeline(props: { model: RunModel; options: DashboardOptions }): React.ReactElement {
+  const { model, options } = props;
+  const { dtf, trans } = options;
+  const [trace, setTrace] = React.useState<KnownTrace>(undefined);
+  const [problem, setProblem] = React.useState('');
+  useSignals(model.infoChanged, model.storyChanged);
+  const [asked, askAgain] = React.useReducer((count: number) => count + 1, 0);
+  const told = model.story.length;
+  React.useEffect(() => {
+    let gone = false;
+    dtf.runs.trace(model.id).then(
+      found => {
+        if (!gone) {
+          setTrace(found);
+          setProblem('');
+        }
+      },
+      (error: unknown) => !gone && setProblem(error instanceof Error ? error.message : String(error))
+    );
+    return () => {
+      gone = true;
+    };
+  }, [dtf, model, told, asked]);
+  const names = model.info.tasks.map(task => task.task).join('\n');
+  const tasks = React.useMemo(() => (names === '' ? [] : names.split('\n')), [names]);
+  return (
+    <Timeline
+      trace={trace}
+      problem={problem}
+      tasks={tasks}
+      downloadUrl={dtf.runs.traceUrl(model.id)}
+      onReload={isFinal(model.info.state) ? null : askAgain}
+      trans={trans}
     />
   );
 }

@@ -1,6 +1,15 @@
 import { ServerConnection } from '@jupyterlab/services';
 
-import type { ClusterInfo, ClientMessage, KindInfo, RunInfo, ServerMessage, TaskInfo } from '../../src/api/schema';
+import type {
+  ClientMessage,
+  ClusterInfo,
+  KindInfo,
+  RunInfo,
+  ServerMessage,
+  TaskInfo,
+  TraceData,
+  TracedOp
+} from '../../src/api/schema';
 
 export function taskInfo(task: string, change: Partial<TaskInfo> = {}): TaskInfo {
   return {
@@ -173,4 +182,49 @@ export function fakeSettings(answer: (seen: Seen) => unknown = () => ({})): {
     }
   });
   return { settings, seen };
+}
+
+export function tracedOp(change: Partial<TracedOp> = {}): TracedOp {
+  return {
+    step: 3,
+    op: 'dense/MatMul',
+    op_type: 'MatMul',
+    device: '/job:worker/task:0/device:CPU:0',
+    start_us: 0,
+    duration_us: 10,
+    ...change
+  };
+}
+
+/** Two steps of two workers, and what one of them fetched from a parameter server. */
+export function traceData(change: Partial<TraceData> = {}): TraceData {
+  return {
+    origin_us: 1e15,
+    ops: [
+      tracedOp(),
+      tracedOp({
+        op: 'relu',
+        op_type: 'Relu',
+        device: '/job:worker/task:1/device:GPU:0',
+        start_us: 5,
+        duration_us: 40
+      }),
+      tracedOp({ start_us: 10, duration_us: 20 }),
+      tracedOp({ step: 4, op: 'late', op_type: 'Sum', start_us: 200, duration_us: 5 })
+    ],
+    transfers: [
+      {
+        step: 3,
+        tensor: 'weights',
+        source: '/job:ps/task:0/device:CPU:0',
+        target: '/job:worker/task:0/device:CPU:0',
+        bytes: 2560,
+        start_us: 1,
+        duration_us: 4
+      }
+    ],
+    warnings: ['folded (MatMul), placed on /job:worker/task:0, did not run'],
+    left_out: 0,
+    ...change
+  };
 }

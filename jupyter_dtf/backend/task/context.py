@@ -29,7 +29,7 @@ class Context:
         self._stop = threading.Event()
         self._work_done = threading.Event()
         self._server: Any = None
-        self.tracer = trace.start(spec) if spec.trace_steps else None
+        self.tracer = trace.start(spec, self._tell_traced) if spec.trace_steps else None
         """What records the steps that are to be traced, if any are."""
 
     # -- where am I ---------------------------------------------------------------------------------------------
@@ -159,6 +159,12 @@ class Context:
     def report(self, step: float | None = None, **metrics: float) -> None:
         """Put one point of each metric on the plots. ``step`` None counts on from the last. Costs microseconds."""
         self._recorder.report(step, metrics)
+
+    def _tell_traced(self) -> None:
+        if self.is_chief:
+            first, last = self._spec.trace_steps
+            steps = f"Step {first} is" if first == last else f"Steps {first} to {last} are"
+            self.note("info", f"{steps} traced", "The timeline, run.timeline() and run.placement() show what ran where")
 
     def traced(self, step: int) -> AbstractContextManager[None]:
         """``with ctx.traced(step):`` says that step ``step``, counted from 1, runs inside.

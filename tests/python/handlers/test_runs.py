@@ -3,13 +3,16 @@ from __future__ import annotations
 import csv
 import io
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jupyter_dtf.backend.metrics.hub import Hub
+from jupyter_dtf.schema.base import convert
 from jupyter_dtf.schema.events import encode_event
 from jupyter_dtf.schema.run import RunInfo, RunState
+from jupyter_dtf.schema.trace import TraceData, TracedOp, leave_trace
 
 from ..backend.metrics.run_events import T0, encoded, points, run_info, short_run
 from .conftest import Api
@@ -83,6 +86,20 @@ async def test_every_point_can_be_downloaded(hub: Hub, api: Api) -> None:
     assert rows[6 + 5][-1] == "nan"
 
 
+async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Path) -> None:
+    info = run_info("r1", T0)
+    info.run_dir = str(tmp_path)
+    hub.add_run(info)
+    assert "trace_steps" in (await api.refused(404, "GET", "runs", "r1", "trace"))["message"]
+    op = TracedOp(step=1, op="a", op_type="A", device="/job:w/task:0", start_us=1, duration_us=2)
+    leave_trace(tmp_path, "worker:0", TraceData(origin_us=5, ops=[op], warnings=["beware"]))
+    trace = await api("GET", "runs", "r1", "trace")
+    assert convert(trace, TraceData) == TraceData(origin_us=5, ops=[op], warnings=["beware"])
+    document = await api("GET", "runs", "r1", "chrome-trace.json")
+    assert "r1.trace.json" in api.response.headers["Content-Disposition"]
+    assert [event["ts"] for event in document["traceEvents"] if event["ph"] == "X"] == [1]
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -91,6 +108,8 @@ async def test_every_point_can_be_downloaded(hub: Hub, api: Api) -> None:
         ("POST", ("stop",)),
         ("GET", ("events",)),
         ("GET", ("metrics.csv",)),
+        ("GET", ("trace",)),
+        ("GET", ("chrome-trace.json",)),
     ],
 )
 async def test_an_unknown_run_is_not_found(fleet: MemoryFleet, api: Api, method: str, path: Any) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import atexit
+from collections.abc import Callable
 from pathlib import Path
 
 from ....schema.launch import TaskSpec
 from .recorder import StepRecorder
 
 
-def start(spec: TaskSpec) -> StepRecorder:
-    """Record the steps that a task is to trace. What there is by its end is written then, at the latest."""
+def start(spec: TaskSpec, on_done: Callable[[], None]) -> StepRecorder:
+    """Record the steps that a task is to trace. ``on_done`` is called when all is written, at its end at the latest."""
     from .sessions import wrap
 
-    recorder = StepRecorder(spec.trace_steps, Path(spec.run_dir), spec.task)
+    recorder = StepRecorder(spec.trace_steps, Path(spec.run_dir), spec.task, on_done)
     wrap(recorder)
     atexit.register(recorder.finish)
     return recorder

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ class StepRecorder:
     """Traces the steps ``first`` to ``last`` of one task: functions and eager operations by TensorFlow's profiler.
 
     Starting from the step before the first, the graphs that run are collected: they alone tell an operation's device.
-    What sessions' steps add comes by ``add``. All methods but ``add`` belong to one thread.
+    What sessions' steps add comes by ``add``. ``on_done`` is called once, when all is written. All methods but ``add``
+    belong to one thread.
     """
 
-    def __init__(self, steps: Sequence[int], run_dir: Path, task: str) -> None:
+    def __init__(self, steps: Sequence[int], run_dir: Path, task: str, on_done: Callable[[], None]) -> None:
         self.first, self.last = steps
         self._run_dir = run_dir
+        self._on_done: Callable[[], None] | None = on_done
         self._name = task
         self.task = "/job:{}/task:{}".format(*task.split(":"))
         """The beginning of its device strings."""
@@ -78,6 +80,9 @@ class StepRecorder:
             self._add_profile()
         if self._collecting:
             self._stop_collecting()
+        if self._parts and self._on_done is not None:
+            self._on_done()
+            self._on_done = None
 
     def add(self, part: TraceData) -> None:
         """Take the trace of a session's step, and write all that there is."""

@@ -39,6 +39,8 @@ def wrap(recorder: StepRecorder) -> None:
             data.warnings = [warning for warning in found if warning not in warned]
             warned.update(data.warnings)
         recorder.add(data)
+        if not recorder.marked and step == recorder.last:
+            recorder.finish()
         return values
 
     base.run = run
