@@ -107,14 +107,23 @@ class ParameterServer(_Strategy, frozen=True):
 class InGraph(_Strategy, frozen=True):
     """One client, one tower per device: each takes its share of the batch, the client applies the mean gradient.
 
-    ``devices``: device strings of the towers; empty takes every GPU of the client's machine, or where there is none
-    the CPU of each task.
+    ``devices``: device strings of the towers (without job and task, the client's); empty takes every GPU of the run's
+    tasks, or where there is none the CPU of each task.
     """
 
     name = "mirrored"
     jobs = ("chief", "worker")
 
     devices: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = self.devices
+        well_formed = isinstance(names, (tuple, list)) and all(isinstance(name, str) and name for name in names)
+        if not well_formed or len(set(names)) < len(names):
+            raise InvalidInput(
+                f"devices is a tuple of device strings, each once: a device carries one tower. Received: {names!r}",
+                field="strategy.devices",
+            )
 
 
 Strategy = AllReduce | ParameterServer | InGraph
