@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +171,7 @@ class Context:
 
         What ran where is recorded if the run was started with ``trace_steps`` and this is one of them.
         """
-        return self.tracer.step(step) if self.tracer is not None else nullcontext()
+        return trace.marked(self.tracer, step)
 
     def log(self, text: str) -> None:
         """Write a line to this task's output."""

@@ -14,7 +14,7 @@ from ....schema.strategy import AllReduce
 from .. import keras_io
 from ..collectives import make_reducer
 from ..collectives.base import Reducer
-from ..trace.callback import TraceSteps
+from ..trace.callback import trace_callbacks
 from .agree import Weights
 from .callbacks import First, Last, State, attributes_of, callbacks_here
 from .data import training_data, validation_data
@@ -91,7 +91,7 @@ def train_with(
     history = next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
     last = Last(state, job, ctx, data.length)
     tracing = [TraceSteps(ctx.tracer)] if ctx.tracer is not None else []
-    everyone = [First(state, bool(own)), *tracing, *own, *([] if history in own else [history]), last]
+    everyone = [First(state, bool(own)), *trace_callbacks(ctx.tracer), *own, *([] if history in own else [history]), last]
     callbacks = keras.callbacks.CallbackList(everyone, model=model, epochs=job.epochs, steps=data.length, verbose=0)
     with ExitStack() as stack:
         stack.enter_context(

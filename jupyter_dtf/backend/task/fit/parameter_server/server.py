@@ -17,6 +17,7 @@ import numpy.typing as npt
 from .....errors import DtfError
 from .....schema.strategy import ParameterServer
 from ... import keras_io
+from ...trace import marked
 from ..job import FitJob
 from ..main import _configure_keras, _model
 from .places import Places
@@ -221,7 +222,8 @@ class Server:
             gradient = mean([self._gradients.pop(rank) for rank in sorted(workers)])
             self._examples = gradient.examples if gradient else 0
             if gradient is not None:
-                self._built().apply(gradient)
+                with marked(self._ctx.tracer, self._rule.version):
+                    self._built().apply(gradient)
             for rank in workers:
                 self._members[rank].applied += 1
             self._stop = self._stop_wanted

@@ -17,6 +17,7 @@ import numpy as np
 from .....schema.strategy import ParameterServer
 from ... import keras_io
 from ...collectives.base import Alone, Reducer
+from ...trace.callback import trace_callbacks
 from ..agree import Weights
 from ..callbacks import First, Last, State, attributes_of, callbacks_here
 from ..data import TaskData, training_data, validation_data
@@ -100,7 +101,7 @@ class Worker:
             # The averages that end a training are the servers'.
             stack.enter_context(hooked(model.optimizer, finalize_variable_values=lambda variables: None))
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
-            everyone = [first, *own, *([] if self._history in own else [self._history]), last]
+            everyone = [first, *trace_callbacks(self._ctx.tracer), *own, *([] if self._history in own else [self._history]), last]
             stack.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
             model.fit(
