@@ -90,8 +90,8 @@ def train_with(
     own = callbacks_here(job.callbacks, ctx.is_chief)
     history = next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
     last = Last(state, job, ctx, data.length)
-    tracing = [TraceSteps(ctx.tracer)] if ctx.tracer is not None else []
-    everyone = [First(state, bool(own)), *trace_callbacks(ctx.tracer), *own, *([] if history in own else [history]), last]
+    record = [] if history in own else [history]
+    everyone = [First(state, bool(own)), *trace_callbacks(ctx.tracer), *own, *record, last]
     callbacks = keras.callbacks.CallbackList(everyone, model=model, epochs=job.epochs, steps=data.length, verbose=0)
     with ExitStack() as stack:
         stack.enter_context(

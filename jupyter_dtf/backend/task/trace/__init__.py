@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from ....schema.launch import TaskSpec
@@ -18,3 +19,8 @@ def start(spec: TaskSpec, on_done: Callable[[], None]) -> StepRecorder:
     wrap(recorder)
     atexit.register(recorder.finish)
     return recorder
+
+
+def marked(recorder: StepRecorder | None, step: int) -> AbstractContextManager[None]:
+    """What runs inside is step ``step``, counted from 1; None records nothing."""
+    return nullcontext() if recorder is None else recorder.step(step)

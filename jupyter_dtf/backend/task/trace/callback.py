@@ -9,7 +9,12 @@ import keras
 from .recorder import StepRecorder
 
 
-class TraceSteps(keras.callbacks.Callback):
+def trace_callbacks(recorder: StepRecorder | None) -> list[Any]:
+    """What tells a recorder of the steps of ``fit``: a callback, or where nothing is recorded none."""
+    return [] if recorder is None else [_TraceSteps(recorder)]
+
+
+class _TraceSteps(keras.callbacks.Callback):
     """Counts the steps from 1, over all epochs. Comes before callbacks that run operations of their own."""
 
     def __init__(self, recorder: StepRecorder) -> None:

@@ -101,7 +101,8 @@ class Worker:
             # The averages that end a training are the servers'.
             stack.enter_context(hooked(model.optimizer, finalize_variable_values=lambda variables: None))
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
-            everyone = [first, *trace_callbacks(self._ctx.tracer), *own, *([] if self._history in own else [self._history]), last]
+            record = [] if self._history in own else [self._history]
+            everyone = [first, *trace_callbacks(self._ctx.tracer), *own, *record, last]
             stack.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
             model.fit(
