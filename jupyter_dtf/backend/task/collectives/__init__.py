@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 from collections import Counter
 from collections.abc import Sequence
@@ -19,9 +18,10 @@ _made: Counter[str] = Counter()
 def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -> Reducer:
     """The reducer of this task among those of ``ranks``, all of its run by default. A collective among them.
 
-    ``reducer.rank`` counts within ``ranks``, in their order. Where they are on several machines, all tasks of the run
-    make one among all first, before TensorFlow has run anything: its own collectives can only be set up then.
-    Raises Unavailable if the transport cannot work here.
+    ``reducer.rank`` counts within ``ranks``, in their order. Tasks of one machine use its memory, unless ``transport``
+    is "ring". Between machines it is TensorFlow's own collectives, between one task of each where some hold several;
+    all tasks of the run then make a reducer among all first, before TensorFlow has run anything: collectives can only
+    be set up then. Raises InvalidInput for ranks that are none, Unavailable if the transport cannot work here.
     """
     ranks = list(range(ctx.size)) if ranks is None else list(ranks)
     if len(set(ranks)) < len(ranks) or not set(ranks) <= set(range(ctx.size)) or ctx.rank not in ranks:
@@ -32,50 +32,58 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
         )
     if len(ranks) == 1:
         return Alone()
-    obstacle = _obstacle_to_shared_memory([ctx.machines[rank] for rank in ranks])
-    if transport == "shm" and obstacle:
-        raise Unavailable(f'transport="shm" needs all tasks on one x86-64 Linux machine. {obstacle}')
+    machines = [ctx.machines[rank] for rank in ranks]
+    obstacle = _obstacle_to_shared_memory()
+    if transport == "shm" and (obstacle or len(set(machines)) > 1):
+        received = obstacle or f"tasks on {', '.join(sorted(set(machines)))}"
+        raise Unavailable(f'transport="shm" needs all tasks on one x86-64 Linux machine. Received: {received}')
     members = hashlib.sha1(repr(ranks).encode()).hexdigest()[:16]
     key = f"{members}-{_made[members]}"
     _made[members] += 1
-    if transport == "ring" or obstacle:
-        from .ring import CollectiveReducer
+    if len(set(machines)) == 1 and transport != "ring" and not obstacle:
+        return _in_memory(ctx, ranks, key)
+    return _between_machines(ctx, ranks, key, hierarchical=1 < len(set(machines)) < len(ranks) and not obstacle)
 
-        return CollectiveReducer(ranks.index(ctx.rank), len(ranks), key)
+
+def _in_memory(ctx: Any, ranks: list[int], key: str) -> Reducer:
     from .shared_memory import SharedMemoryReducer
+    from .stall import note_stalls, stall_seconds
 
     tasks = [ctx.tasks[rank] for rank in ranks]
-    return SharedMemoryReducer(
-        ctx.shared_dir / f"reduce-{key}", ranks.index(ctx.rank), tasks, _stall_seconds(), _note_stall(ctx)
-    )
+    path = ctx.shared_dir / f"reduce-{key}"
+    return SharedMemoryReducer(path, ranks.index(ctx.rank), tasks, stall_seconds(), note_stalls(ctx))
 
 
-def _obstacle_to_shared_memory(machines: list[str]) -> str:
-    if len(set(machines)) > 1:
-        return f"Received tasks on {', '.join(sorted(set(machines)))}"
+def _between_machines(ctx: Any, ranks: list[int], key: str, hierarchical: bool) -> Reducer:
+    from .hierarchical import HierarchicalReducer
+    from .ring import CollectiveReducer, start_collectives
+    from .shared_memory import SharedMemoryReducer
+    from .stall import WatchedReducer, note_stalls, stall_seconds
+
+    start_collectives()
+    rank = ranks.index(ctx.rank)
+    reducer: Reducer
+    if hierarchical:
+        own = ctx.machines[ctx.rank]
+        local = [r for r in ranks if ctx.machines[r] == own]
+        leaders = sorted({ctx.machines[r]: r for r in reversed(ranks)}.values(), key=ranks.index)
+        # Who waits in the memory waits for the network as well: only the whole is watched.
+        path = ctx.shared_dir / f"reduce-{key}-of-{local[0]}"
+        memory = (
+            SharedMemoryReducer(path, local.index(ctx.rank), [ctx.tasks[r] for r in local], float("inf"))
+            if len(local) > 1
+            else Alone()
+        )
+        between = CollectiveReducer(leaders.index(ctx.rank), len(leaders), key) if ctx.rank in leaders else None
+        reducer = HierarchicalReducer(rank, len(ranks), memory, between)
+    else:
+        reducer = CollectiveReducer(rank, len(ranks), key)
+    directory = ctx.run_dir / "collectives" / key
+    tasks = [ctx.tasks[r] for r in ranks]
+    return WatchedReducer(reducer, directory, tasks, stall_seconds(), note_stalls(ctx))
+
+
+def _obstacle_to_shared_memory() -> str:
     if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
-        return f"Received: {platform.system()} on {platform.machine()}"
+        return f"{platform.system()} on {platform.machine()}"
     return ""
-
-
-def _stall_seconds() -> float:
-    """After how long a collective that waits is told of."""
-    value = os.environ.get("DTF_STALL_SECONDS", "60")
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not seconds > 0:
-        raise InvalidInput(f"DTF_STALL_SECONDS is a number above 0. Received: {value!r}", field="DTF_STALL_SECONDS")
-    return seconds
-
-
-def _note_stall(ctx: Any) -> Any:
-    seconds = _stall_seconds()
-
-    def stalled(missing: list[str], what: str) -> None:
-        have = "has" if len(missing) == 1 else "have"
-        text = f"{', '.join(missing)} {have} not come after {seconds:g} s" + (f" ({what})" if what else "")
-        ctx.note("warning", "A collective waits", text)
-
-    return stalled

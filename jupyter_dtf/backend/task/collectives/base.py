@@ -125,7 +125,10 @@ class Reducer(ABC):
         return False
 
     def renew(self) -> None:
-        """Leave as failed and begin anew, when all tasks do so. Raises Unavailable where that cannot be."""
+        """Leave as failed and begin anew, when all tasks do so: a collective. What was traced before goes on working.
+
+        Raises Unavailable where that cannot be.
+        """
         raise Unavailable(
             "TensorFlow's collectives cannot begin anew in a process in which they have failed. Going back to a commit "
             "needs all tasks on one machine"
@@ -179,8 +182,8 @@ class Alone(Reducer):
             check_op(op, tensor.dtype)
         return list(tensors)
 
-    def close(self, failed: bool = False) -> None:
+    def renew(self) -> None:
         pass
 
-    def renew(self) -> None:
+    def close(self, failed: bool = False) -> None:
         pass

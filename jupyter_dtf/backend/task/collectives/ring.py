@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ....errors import Unavailable
 from .base import Reducer, check_op
 
 _MERGES = {"sum": "Add", "min": "Min", "max": "Max", "product": "Mul"}
@@ -23,6 +24,7 @@ class CollectiveReducer(Reducer):
         self._strategy = start_collectives()
         self._device = self._strategy.extended.worker_devices[0]
         self._group_key = _key(key)
+        self._hint = _communication_hint()
 
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
         for tensor in tensors:
@@ -53,7 +55,7 @@ class CollectiveReducer(Reducer):
                 ordering_token=[],
                 merge_op=_MERGES[op],
                 final_op="Id",
-                communication_hint="auto",
+                communication_hint=self._hint,
             )
 
     def close(self, failed: bool = False) -> None:
@@ -64,9 +66,25 @@ class CollectiveReducer(Reducer):
 def start_collectives() -> Any:
     """TensorFlow's collectives between the tasks of TF_CONFIG. All of them have to come here.
 
-    Making the strategy starts this task's server and waits for the others'; it is used for nothing else.
+    Making the strategy starts this task's server and waits for the others'; it is used for nothing else. Raises
+    Unavailable when it is too late.
     """
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except RuntimeError as error:
+        if "program startup" not in str(error):
+            raise
+        raise Unavailable(
+            "Between machines, the first collective comes before anything else that TensorFlow does, a variable or a "
+            "model included: call dtf.barrier() at the beginning of the program"
+        ) from error
+
+
+def _communication_hint() -> str:
+    """NCCL, where this task has GPUs to itself; it refuses one that tasks share, which is one with a cap."""
+    gpus = tf.config.list_physical_devices("GPU")
+    shared = any(tf.config.get_logical_device_configuration(gpu) for gpu in gpus)
+    return "nccl" if gpus and not shared else "auto"
 
 
 def _instance_key(text: str, tensor: tf.Tensor) -> Any:

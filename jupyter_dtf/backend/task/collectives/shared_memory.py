@@ -16,7 +16,6 @@ import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -52,18 +51,29 @@ class SharedMemoryReducer(Reducer):
         stall_s: float = 60.0,
         stalled: Callable[[list[str], str], None] = lambda missing, what: None,
     ) -> None:
-        size = len(tasks)
-        super().__init__(rank, size)
-        self._others = [r for r in range(size) if r != rank]
-        self._lock = threading.Lock()
+        super().__init__(rank, len(tasks))
         self._path = path
-        self._renewals = 0
-        self._new_meeting = partial(Meeting, rank=rank, tasks=tasks, stall_s=stall_s, stalled=stalled)
-        share = _MEMORY_BYTES // (2 * size * (size + 1))
+        self._tasks = list(tasks)
+        self._stall = (stall_s, stalled)
+        self._others = [r for r in range(self.size) if r != rank]
+        self._lock = threading.Lock()
+        share = _MEMORY_BYTES // (2 * self.size * (self.size + 1))
         self._cell = max(4096, min(_CELL_BYTES, share // 4096 * 4096))
-        self._slot = (size + 1) * self._cell
+        self._slot = (self.size + 1) * self._cell
         self._buffers: list[_Bytes] = []
-        self._begin()
+        self._starts = 0
+        self._start()
+
+    def _start(self) -> None:
+        paths = [Path(f"{self._path}-{self._starts}-{what}") for what in ("meeting", "slots")]
+        self._starts += 1
+        self._meeting = Meeting(paths[0], self.rank, self._tasks, *self._stall)
+        slots = np.frombuffer(mapped(paths[1], 2 * self.size * self._slot), np.uint8)
+        self._slots = slots.reshape(2, self.size, self._slot)
+        self._meeting.meet("start")
+        if self.rank == 0:  # everyone holds the memory now: nothing is left of it when all have gone, however they go
+            for path in paths:
+                path.unlink()
 
     def close(self, failed: bool = False) -> None:
         self._meeting.leave(failed)
@@ -74,21 +84,8 @@ class SharedMemoryReducer(Reducer):
 
     def renew(self) -> None:
         self._meeting.leave(failed=True)
-        left = self._files()
-        self._renewals += 1
-        self._begin()
-        for path in left:  # everyone has
-            path.unlink(missing_ok=True)
-
-    def _begin(self) -> None:
-        meeting, slots = self._files()
-        self._meeting = self._new_meeting(meeting)
-        memory = np.frombuffer(mapped(slots, 2 * self.size * self._slot), np.uint8)
-        self._slots = memory.reshape(2, self.size, self._slot)
-        self._meeting.meet("start")
-
-    def _files(self) -> tuple[Path, Path]:
-        return Path(f"{self._path}-{self._renewals}-meeting"), Path(f"{self._path}-{self._renewals}-slots")
+        with self._lock:
+            self._start()
 
     # -- reductions ---------------------------------------------------------------------------------------------
 

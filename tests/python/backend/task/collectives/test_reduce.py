@@ -21,7 +21,7 @@ LENGTHS = (1, 3, 1_000, 16_384, 16_385, 300_001)
 def contract_of_types(reducer: Any) -> None:
     import tensorflow as tf
 
-    own = np.array([[1, 2, 3], [3, 2, 1]])
+    own = np.array([[1, 2, 1], [2, 1, 2]])
     everyones = np.stack([own + rank for rank in range(reducer.size)])
     expected = {"sum": everyones.sum(0), "min": everyones.min(0), "max": everyones.max(0), "product": everyones.prod(0)}
     for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64, tf.uint8):
@@ -91,12 +91,13 @@ def contract_of_shapes(reducer: Any) -> None:
     assert [tf.cast(t, tf.int32).numpy().tolist() for t in received] == [[[last] * 2] * 3, 1, [last] * 2]
 
 
-def contract(transport: str) -> Callable[[FakeContext], Any]:
+def contract(transport: str, machines: str) -> Callable[[FakeContext], Any]:
     def program(ctx: FakeContext) -> Any:
         import tensorflow as tf
 
         from jupyter_dtf.backend.task.collectives import make_reducer
 
+        ctx.machines = list(machines)
         reducer = make_reducer(transport, ctx)
         rng = np.random.default_rng(ctx.rank)
         sums = []
@@ -132,9 +133,11 @@ def contract(transport: str) -> Callable[[FakeContext], Any]:
     return program
 
 
-@pytest.mark.parametrize(("transport", "size"), [("shm", 2), ("shm", 3), ("ring", 2), ("auto", 1)])
-def test_sums_are_right_and_the_same_bits_everywhere(transport: str, size: int) -> None:
-    results = run_gang(size, contract(transport))
+@pytest.mark.parametrize(
+    ("transport", "machines"), [("shm", "aa"), ("shm", "aaa"), ("ring", "aa"), ("auto", "abba"), ("auto", "a")]
+)
+def test_sums_are_right_and_the_same_bits_everywhere(transport: str, machines: str) -> None:
+    results = run_gang(len(machines), contract(transport, machines))
     for other in results[1:]:
         for ours, theirs in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(ours, theirs)
@@ -160,13 +163,36 @@ def test_waiting_for_a_task_that_is_gone_is_an_error(how: str) -> None:
     assert words[how] in run_gang(2, program, may_die=True)[0]
 
 
+def test_tasks_begin_anew_after_a_failure() -> None:
+    """Those that wait get an error; what was traced before works again when all have begun anew."""
+
+    def program(ctx: FakeContext) -> Any:
+        import tensorflow as tf
+
+        from jupyter_dtf.backend.task.collectives.shared_memory import SharedMemoryReducer
+
+        reducer = SharedMemoryReducer(ctx.shared_dir / "reduce", ctx.rank, ctx.tasks)
+        traced = tf.function(lambda t: reducer.sum_tensor(t, "a"), autograph=False)
+        for _ in range(3):
+            assert traced(tf.ones(3)).numpy().tolist() == [2.0] * 3
+            assert not reducer.interrupted
+            if ctx.rank == 0:
+                with pytest.raises(tf.errors.OpError, match="The task worker:1 has failed"):
+                    traced(tf.ones(3))
+                assert reducer.interrupted
+            reducer.renew()
+        assert not list(ctx.shared_dir.glob("reduce*")) or ctx.rank == 1  # rank 0 removes the names
+
+    run_gang(2, program)
+
+
 def test_shared_memory_needs_one_machine() -> None:
     def program(ctx: FakeContext) -> Any:
         from jupyter_dtf.backend.task.collectives import make_reducer
 
         ctx.machines = ["a", "b"]
         ctx.size = 2
-        with pytest.raises(Unavailable, match="Received tasks on a, b"):
+        with pytest.raises(Unavailable, match="Received: tasks on a, b"):
             make_reducer("shm", ctx)
 
     run_gang(1, program)

@@ -1,0 +1,30 @@
+"""Collectives where machines hold several tasks: in memory within each, by TensorFlow's own between one of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from .base import Reducer
+
+
+class HierarchicalReducer(Reducer):
+    """``local`` is among the tasks of this machine; ``leaders`` among the first of each, None where this is none.
+
+    What crosses the network is one task's share for each machine, whatever the number of its tasks.
+    """
+
+    def __init__(self, rank: int, size: int, local: Reducer, leaders: Reducer | None) -> None:
+        super().__init__(rank, size)
+        self._local = local
+        self._leaders = leaders
+
+    def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
+        reduced = self._local.reduce_tensors(tensors, op, name)
+        if self._leaders is not None:
+            reduced = self._leaders.reduce_tensors(reduced, op, name)
+        return self._local.broadcast_tensors(reduced, 0, f"{name} to all")
+
+    def close(self, failed: bool = False) -> None:
+        self._local.close(failed)
