@@ -5,17 +5,20 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ....schema.launch import TaskSpec
-from .recorder import StepRecorder
+
+if TYPE_CHECKING:
+    from .recorder import StepRecorder
 
 
 def start(spec: TaskSpec, on_done: Callable[[], None]) -> StepRecorder:
     """Record the steps that a task is to trace. ``on_done`` is called when all is written, at its end at the latest."""
+    from .recorder import StepRecorder
     from .sessions import wrap
 
-    recorder = StepRecorder(spec.trace_steps, Path(spec.run_dir), spec.task, on_done)
+    recorder = StepRecorder(spec, on_done)
     wrap(recorder)
     atexit.register(recorder.finish)
     return recorder

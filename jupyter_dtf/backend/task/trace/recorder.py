@@ -6,13 +6,17 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from ....schema.launch import TaskSpec
 from ....schema.trace import TraceData, leave_trace, merge, relative
-from . import placed
+from . import placed, remote
 from .devices import plain
 from .xplane import Window, ops
 
@@ -22,24 +26,24 @@ class StepRecorder:
 
     Starting from the step before the first, the graphs that run are collected: they alone tell an operation's device.
     What sessions' steps add comes by ``add``. ``on_done`` is called once, when all is written. All methods but ``add``
-    belong to one thread.
+    belong to one thread. Tasks on whose devices this one's functions run record the same steps.
     """
 
-    def __init__(self, steps: Sequence[int], run_dir: Path, task: str, on_done: Callable[[], None]) -> None:
-        self.first, self.last = steps
-        self._run_dir = run_dir
+    def __init__(self, spec: TaskSpec, on_done: Callable[[], None]) -> None:
+        self.first, self.last = spec.trace_steps
+        self._spec = spec
         self._on_done: Callable[[], None] | None = on_done
-        self._name = task
-        self.task = "/job:{}/task:{}".format(*task.split(":"))
+        self.task = f"/job:{spec.job_name}/task:{spec.task_index}"
         """The beginning of its device strings."""
         self._windows: list[Window] = []
-        self._graphs: list[Any] = []
         self._collecting = False
         self._profile_dir = ""
         self.marked = False
         """Whether the program has said where a step begins."""
         self.current: int | None = None
         """The step that the program is in, where it says so."""
+        self._others: list[str] = []
+        self._listening = remote.listen(self.begin, self.end)
         self._lock = threading.Lock()
         self._parts: list[TraceData] = []
 
@@ -62,15 +66,20 @@ class StepRecorder:
             return
         if not self._collecting:
             self._collect()
+            self._others = remote.others(self._spec.task)
         if end > self.first:
             if not self._profile_dir:
                 self._start_profile()
+            for device in self._others:
+                remote.tell(device, remote.BEGIN, step, count)
             self._windows.append(Window(step, time.time_ns(), 0))
 
     def end(self, step: int) -> None:
         """Step ``step`` has ended; after the last one, the trace is written."""
         if self._windows and self._windows[-1].end_ns == 0:
             self._windows[-1] = self._windows[-1]._replace(end_ns=time.time_ns())
+            for device in self._others:
+                remote.tell(device, remote.END, step)
         if step >= self.last:
             self.finish()
 
@@ -88,33 +97,25 @@ class StepRecorder:
         """Take the trace of a session's step, and write all that there is."""
         with self._lock:
             self._parts.append(part)
-            leave_trace(self._run_dir, self._name, merge(self._parts))
+            leave_trace(Path(self._spec.run_dir), self._spec.task, merge(self._parts))
 
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _collect(self) -> None:
-        from tensorflow.python.eager import context
-
         # A function's graphs are handed over when it is instantiated: have that done once more.
         context.context().clear_kernel_cache()
         context.context().enable_run_metadata()
         self._collecting = True
 
     def _stop_collecting(self) -> None:
-        from tensorflow.python.eager import context
-
         context.context().disable_run_metadata()
         self._collecting = False
 
     def _start_profile(self) -> None:
-        import tensorflow as tf
-
-        self._profile_dir = tempfile.mkdtemp(prefix="trace-")
+        self._profile_dir = tempfile.mkdtemp(prefix="profile-", dir=self._spec.task_dir or None)
         tf.profiler.experimental.start(self._profile_dir)
 
     def _add_profile(self) -> None:
-        import tensorflow as tf
-        from tensorflow.python.eager import context
         from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
         tf.profiler.experimental.stop()
@@ -124,8 +125,9 @@ class StepRecorder:
             space.MergeFromString(file.read_bytes())
         shutil.rmtree(self._profile_dir)
         self._profile_dir = ""
-        logical = tf.config.list_logical_devices()
-        other = plain(logical[0].name, self.task) if len(logical) == 1 else self.task
+        devices = {plain(device.name, self.task) for device in tf.config.list_logical_devices()}
+        own = [device for device in devices if device.startswith(f"{self.task}/")]
+        other = own[0] if len(own) == 1 else self.task
         data = relative(ops(space, self._windows, _devices(metadata, self.task), other), [])
         data.warnings = _warnings(metadata, self.task)
         self.add(data)

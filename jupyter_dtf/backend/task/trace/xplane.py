@@ -18,6 +18,7 @@ from ....schema.trace import TracedOp
 _OP = re.compile(r"(?P<op>[\w.][\w.\-/\\>]*):(?P<type>[A-Za-z_]\w*)$")
 _EAGER = "EagerLocalExecute: "
 _NOT_SHOWN = frozenset({"_Arg", "_EagerConst", "_HostRecv", "_HostSend", "_Recv", "_Retval", "_Send"})
+_WORD_FROM_THE_CLIENT = "PyFunc"  # as an eager operation: trace/remote.py
 _OWN_WORK = -1
 
 
@@ -101,7 +102,8 @@ def _of_thread(events: list[_Event], started: dict[int, _Event], done: dict[int,
         elif event.name.startswith(_EAGER):
             eager, eager_until = event.name.removeprefix(_EAGER), event.end_ns
         elif event.name == "EagerKernelExecute":
-            if event.start_ns <= eager_until and not eager.startswith("__"):  # the name of a function
+            is_operation = not eager.startswith("__") and eager != _WORD_FROM_THE_CLIENT  # "__": a function
+            if event.start_ns <= eager_until and is_operation:
                 yield _Execution(eager, eager, event.start_ns, event.end_ns, is_eager=True)
         elif is_function and event.start_ns <= works_until and (match := _OP.match(event.name)):
             yield _Execution(match["op"], match["type"], event.start_ns, event.end_ns)

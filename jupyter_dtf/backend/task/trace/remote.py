@@ -1,0 +1,51 @@
+"""Steps of a client whose functions run on other tasks' devices: it says there when they begin and end.
+
+It says so by an operation placed on such a task, which calls Python there: nothing has to be set up, it arrives
+wherever the client's functions do, and when it has run, the other's recorder is ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.ops import script_ops
+
+from ....schema.trace import task_of
+
+BEGIN, END = "jupyter_dtf_step_begins", "jupyter_dtf_step_ends"
+
+
+def listen(begin: Callable[[int, int], None], end: Callable[[int], None]) -> list[Any]:
+    """Have a client of this task's devices call ``begin(step, count)`` and ``end(step)``, while the result is kept."""
+
+    def on_begin(step: Any, count: Any) -> Any:
+        begin(int(step), int(count))
+        return np.int64(0)
+
+    def on_end(step: Any, _: Any) -> Any:
+        end(int(step))
+        return np.int64(0)
+
+    called = {BEGIN: on_begin, END: on_end}
+    script_ops._py_funcs._funcs.update(called)
+    return list(called.values())
+
+
+def others(task: str) -> list[str]:
+    """A device of each other task that this process is a client of; ``task`` is this one's, ``worker:1``."""
+    found: dict[str, str] = {}
+    for device in tf.config.list_logical_devices("CPU"):
+        other = task_of(device.name)
+        if other not in (task, "localhost:0"):
+            found.setdefault(other, device.name)
+    return list(found.values())
+
+
+def tell(device: str, what: str, step: int, count: int = 1) -> None:
+    """Say on a device of another task that a step begins or ends. Returns when it is known there."""
+    with tf.device(device):
+        (heard,) = tf.raw_ops.PyFunc(input=[tf.constant(step), tf.constant(count)], token=what, Tout=[tf.int64])
+    heard.numpy()
