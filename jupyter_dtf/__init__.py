@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from .notebook.cluster import Cluster, clusters, connect, run, runs
     from .notebook.run import Run
-    from .notebook.task import broadcast, is_chief, rank, report, size
+    from .notebook.task import broadcast, is_chief, rank, report, size, traced
     from .schema.cluster import ClusterSpec
     from .schema.strategy import AllReduce, InGraph, ParameterServer
 
@@ -60,6 +60,7 @@ _HOMES = {
     "rank": "notebook.task",
     "report": "notebook.task",
     "size": "notebook.task",
+    "traced": "notebook.task",
     "ClusterSpec": "schema.cluster",
     "AllReduce": "schema.strategy",
     "InGraph": "schema.strategy",
@@ -109,6 +110,7 @@ __all__ = [
     "run",
     "runs",
     "size",
+    "traced",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ..backend.task.context import current
@@ -28,6 +29,11 @@ def is_chief() -> bool:
 def report(step: float | None = None, **metrics: float) -> None:
     """Put one point of each metric on the plots, as ``ctx.report``. Raises RuntimeError outside a task."""
     current().report(step, **metrics)
+
+
+def traced(step: int) -> AbstractContextManager[None]:
+    """``with dtf.traced(step):`` step ``step`` runs inside, as with ``ctx.traced``. Raises RuntimeError outside a task."""
+    return current().traced(step)
 
 
 def broadcast(value: Any, root_rank: int = 0, process_set: ProcessSet | None = None) -> Any:
