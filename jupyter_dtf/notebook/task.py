@@ -32,7 +32,7 @@ def report(step: float | None = None, **metrics: float) -> None:
 
 
 def traced(step: int) -> AbstractContextManager[None]:
-    """``with dtf.traced(step):`` step ``step`` runs inside, as with ``ctx.traced``. Raises RuntimeError outside a task."""
+    """``with dtf.traced(step):`` says which step runs inside, as ``ctx.traced``. Raises RuntimeError outside a task."""
     return current().traced(step)
 
 
