@@ -59,7 +59,14 @@ describe('Clusters', () => {
   });
 
   it('has bars for GPUs where there are any', () => {
-    const gpu = { id: 'GPU-1', index: 1, name: 'H200', memory_bytes: 2 ** 37, memory_used_bytes: 2 ** 36, utilization: 0.9 };
+    const gpu = {
+      id: 'GPU-1',
+      index: 1,
+      name: 'H200',
+      memory_bytes: 2 ** 37,
+      memory_used_bytes: 2 ** 36,
+      utilization: 0.9
+    };
     const cluster = clusterInfo('gpus');
     cluster.hosts[0]!.gpus = [gpu];
     render(<Clusters {...clustersProps()} clusters={[cluster]} />);
