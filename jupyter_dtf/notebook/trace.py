@@ -70,7 +70,9 @@ class Trace:
         return path
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return {"image/svg+xml": draw(self.data), "text/plain": repr(self)}
+        picture = draw(self.data)
+        # As HTML it is a part of the page, and has the colours of its theme.
+        return {"text/html": f"<div>{picture}</div>", "image/svg+xml": picture, "text/plain": repr(self)}
 
     def __repr__(self) -> str:
         data = self.data

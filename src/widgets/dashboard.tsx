@@ -100,14 +100,14 @@ function Dashboard(props: { model: RunModel; options: DashboardOptions; compact:
         onActive={setTab}
         tabs={[
           { id: 'metrics', title: trans.__('Metrics'), content: metrics },
+          { id: 'machines', title: trans.__('Machines'), content: <RunMachines model={model} options={options} /> },
           { id: 'timeline', title: trans.__('Timeline'), content: <RunTimeline model={model} options={options} /> },
           { id: 'output', title: trans.__('Output'), content: <RunOutput model={model} options={options} /> },
           {
             id: 'events',
             title: troubles > 0 ? trans.__('Events (%1)', troubles) : trans.__('Events'),
             content: <Events story={model.story} trans={trans} />
-          },
-          { id: 'machines', title: trans.__('Machines'), content: <RunMachines model={model} options={options} /> }
+          }
         ]}
       />
     </>
