@@ -19,14 +19,16 @@ from .report import Progress, numbers, step_of
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
     """Gives every task the root's weights and optimizer state when training begins.
 
-    That is before the first batch where the model is built by then, else after it. It also puts the logs of every
-    batch and the progress on the plots. ``device`` is taken and not needed; ``local_variables`` stay each task's own.
+    That is before the first batch where the model is built by then on all tasks, else after it. It also puts every
+    batch's logs and the progress on the plots. ``device`` is taken and not needed; ``local_variables`` stay each
+    task's own.
     """
 
     def __init__(self, root_rank: int, device: str = "", local_variables: Any = None) -> None:
         super().__init__()
         self.root_rank = root_rank
         self.broadcast_done = False
+        self._asked = False
         self._local: set[int] = set()
         self._epoch = 0
         self._progress = Progress()
@@ -41,14 +43,15 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
         self._epoch = epoch
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if self.model.built:
-            self._broadcast()
+        if not self._asked:
+            self._asked = True
+            if all(ops.allgather_object(bool(self.model.built))):
+                self._broadcast()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._broadcast()
-        current().report(
-            step=step_of(self.model), **numbers(logs), learning_rate=float(self.model.optimizer.learning_rate)
-        )
+        values = {**numbers(logs), "learning_rate": float(self.model.optimizer.learning_rate)}
+        current().report(step=step_of(self.model), **values)
         self._progress.batch_ended(self._epoch, batch, self.params)
 
     def _broadcast(self) -> None:

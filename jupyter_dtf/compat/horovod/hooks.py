@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,8 +27,8 @@ def register(optimizer: Any, reducer: GradientReducer) -> None:
         _asking = True
         scaling = keras.optimizers.LossScaleOptimizer
         scaling.check_finite = _agreeing(scaling.check_finite)
-        trainer = next(cls for cls in keras.Model.__mro__ if "compile" in vars(cls))
-        trainer.compile = _without_xla(trainer.compile)
+        trainer: Any = next(cls for cls in keras.Model.__mro__ if "jit_compile" in vars(cls))
+        trainer.jit_compile = _without_xla(trainer.jit_compile)
     _reducers[optimizer] = reducer
 
 
@@ -44,23 +43,22 @@ def _agreeing(check_finite: Any) -> Any:
     def check_finite_everywhere(self: Any, grads: Any) -> Any:
         finite = check_finite(self, grads)
         reducer = _reducers.get(self.inner_optimizer)
-        if reducer is None:
+        if reducer is None or not basics.included(reducer.process_set):
             return finite
         return ops.allreduce(tf.cast(finite, tf.int32), op="min", process_set=basics.ours(reducer.process_set)) > 0
 
     return check_finite_everywhere
 
 
-def _without_xla(compile_model: Any) -> Any:
-    """Steps with collectives are not compiled by XLA, which Keras chooses by itself where there are GPUs."""
+def _without_xla(jit_compile: Any) -> property:
+    """Steps with collectives are not compiled by XLA, which Keras chooses by itself where there are GPUs.
 
-    @functools.wraps(compile_model)
-    def compile_for_collectives(self: Any, *args: Any, **kwargs: Any) -> Any:
-        compile_model(self, *args, **kwargs)
-        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
-        if (optimizer in _reducers or self.optimizer in _reducers) and self.jit_compile:
-            if kwargs.get("jit_compile") is True:
-                warnings.warn("A step with collectives cannot be compiled by XLA: jit_compile is ignored", stacklevel=2)
-            self.jit_compile = False
+    Asked when ``fit`` begins: the ``compile`` that is given the first distributed optimizer is Keras's own.
+    """
 
-    return compile_for_collectives
+    def is_compiled(self: Any) -> Any:
+        optimizer = getattr(self, "optimizer", None)
+        distributed = any(o in _reducers for o in (optimizer, getattr(optimizer, "inner_optimizer", None)))
+        return not distributed and jit_compile.fget(self)
+
+    return property(is_compiled, jit_compile.fset)
