@@ -25,10 +25,12 @@ class _Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         if value not in values:
             raise InvalidInput(f"{field} is one of {', '.join(values)}. Received: {value!r}", field=f"strategy.{field}")
 
-    def _at_least(self, field: str, least: float) -> None:
+    def _at_least(self, field: str, least: int) -> None:
         value = getattr(self, field)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
-            raise InvalidInput(f"{field} is {least:g} or more. Received: {value!r}", field=f"strategy.{field}")
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InvalidInput(
+                f"{field} is a whole number, {least} or more. Received: {value!r}", field=f"strategy.{field}"
+            )
 
 
 class AllReduce(_Strategy, frozen=True):
@@ -64,8 +66,11 @@ class AllReduce(_Strategy, frozen=True):
         self._one_of("sparse", SPARSE)
         self._at_least("backward_passes_per_step", 1)
         self._at_least("fusion_bytes", 0)
-        if self.clip_norm is not None:
-            self._at_least("clip_norm", 1e-30)
+        clip = self.clip_norm
+        if clip is not None and (isinstance(clip, bool) or not isinstance(clip, (int, float)) or not clip > 0):
+            raise InvalidInput(
+                f"clip_norm is a number above 0, or None. Received: {clip!r}", field="strategy.clip_norm"
+            )
 
 
 class ParameterServer(_Strategy, frozen=True):

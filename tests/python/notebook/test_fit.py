@@ -112,11 +112,24 @@ def _generator() -> Iterator[Any]:
         ({"x": lambda ctx: ctx, "validation_split": 0.1}, "validation_split divides arrays"),
         ({"x": X, "y": Y, "callbacks": ["no callback"]}, "callbacks are keras.callbacks"),
         ({"x": X, "y": Y, "strategy": "alone"}, 'strategy is one of "allreduce"'),
+        ({"x": X, "y": Y, "scale_lr": 2}, "scale_lr is True or False. Received: 2"),
+        ({"x": X, "y": Y, "scale_lr": True, "warmup_epochs": -1}, "warmup_epochs is a number, 0 or more"),
+        ({"x": X, "y": Y, "warmup_epochs": 3}, "warmup_epochs needs scale_lr=True"),
     ],
 )
 def test_what_cannot_work_is_refused_with_the_rule(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message.replace("(", r"\(")):
         prepare(model_function, **arguments)
+
+
+def test_a_scaled_learning_rate_is_warmed_up_over_five_epochs_unless_told_otherwise() -> None:
+    def warmup(**arguments: Any) -> tuple[bool, float]:
+        _, (job,), _ = prepare(model_function, X, Y, **arguments).program
+        return job.scale_lr, job.warmup_epochs
+
+    assert warmup() == (False, 0.0)
+    assert warmup(scale_lr=True) == (True, 5.0)
+    assert warmup(scale_lr=True, warmup_epochs=0) == (True, 0.0)
 
 
 def test_a_dataset_made_here_is_refused_with_what_to_do() -> None:

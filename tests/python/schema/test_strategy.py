@@ -32,3 +32,21 @@ def test_towers_stand_on_devices_each_named_once(devices: Any) -> None:
         InGraph(devices=devices)
     assert raised.value.field == "strategy.devices"
     assert repr(devices) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("op", "max", "op is one of average, sum. Received: 'max'"),
+        ("compression", "int8", "compression is one of none, fp16, bf16"),
+        ("sparse", "rows", "sparse is one of gather, dense"),
+        ("backward_passes_per_step", 1.5, "a whole number, 1 or more. Received: 1.5"),
+        ("fusion_bytes", -1, "a whole number, 0 or more. Received: -1"),
+        ("clip_norm", 0.0, "None or a number above 0. Received: 0.0"),
+        ("clip_norm", float("nan"), "None or a number above 0. Received: nan"),
+    ],
+)
+def test_fields_of_all_reduce_that_mean_nothing_are_refused(field: str, value: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as raised:
+        AllReduce(**{field: value})
+    assert raised.value.field == f"strategy.{field}"
