@@ -68,9 +68,7 @@ class AllReduce(_Strategy, frozen=True):
         self._at_least("fusion_bytes", 0)
         clip = self.clip_norm
         if clip is not None and (isinstance(clip, bool) or not isinstance(clip, (int, float)) or not clip > 0):
-            raise InvalidInput(
-                f"clip_norm is a number above 0, or None. Received: {clip!r}", field="strategy.clip_norm"
-            )
+            raise InvalidInput(f"clip_norm is None or a number above 0. Received: {clip!r}", field="strategy.clip_norm")
 
 
 class ParameterServer(_Strategy, frozen=True):
