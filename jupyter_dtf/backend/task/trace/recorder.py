@@ -15,10 +15,10 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from ....schema.launch import TaskSpec
-from ....schema.trace import TraceData, leave_trace, merge, relative
+from ....schema.trace import TraceData, leave_trace, merge
 from . import placed, remote
 from .devices import plain
-from .xplane import Window, ops
+from .xplane import Window, rows
 
 
 class StepRecorder:
@@ -128,7 +128,7 @@ class StepRecorder:
         devices = {plain(device.name, self.task) for device in tf.config.list_logical_devices()}
         own = [device for device in devices if device.startswith(f"{self.task}/")]
         other = own[0] if len(own) == 1 else self.task
-        data = relative(ops(space, self._windows, _devices(metadata, self.task), other), [])
+        data = rows(space, self._windows, _devices(metadata, self.task), other)
         data.warnings = _warnings(metadata, self.task)
         self.add(data)
 

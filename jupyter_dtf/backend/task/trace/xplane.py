@@ -10,10 +10,10 @@ functions', positive ones are sessions', whose RunMetadata tells more.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ....schema.trace import TracedOp
+from ....schema.trace import TraceData, TracedOp
 
 _OP = re.compile(r"(?P<op>[\w.][\w.\-/\\>]*):(?P<type>[A-Za-z_]\w*)$")
 _EAGER = "EagerLocalExecute: "
@@ -33,28 +33,28 @@ class Window(NamedTuple):
 class _Execution(NamedTuple):
     op: str
     op_type: str
-    start_ns: float
-    end_ns: float
+    start_ns: int
+    end_ns: int
     is_eager: bool = False
 
 
 class _Event(NamedTuple):
     name: str
-    start_ns: float
-    end_ns: float
+    start_ns: int
+    end_ns: int
     stats: Mapping[str, Any]
 
 
-def ops(space: Any, windows: Iterable[Window], devices: Mapping[str, str], other: str) -> list[TracedOp]:
-    """The operations that began in one of the windows; times are microseconds since the epoch.
+def rows(space: Any, windows: Sequence[Window], devices: Mapping[str, str], other: str) -> TraceData:
+    """The operations that began in one of the windows, the first of which is the earliest.
 
     ``devices`` maps the names of nodes to devices, as the graphs that ran tell; all else gets ``other``.
     """
-    steps = list(windows)
+    origin_us = windows[0].start_ns // 1000
     found = []
     for execution in _executions(space):
         start_ns = execution.start_ns
-        step = next((window.step for window in steps if window.start_ns <= start_ns <= window.end_ns), None)
+        step = next((window.step for window in windows if window.start_ns <= start_ns <= window.end_ns), None)
         if step is not None and execution.op_type not in _NOT_SHOWN:
             found.append(
                 TracedOp(
@@ -62,11 +62,12 @@ def ops(space: Any, windows: Iterable[Window], devices: Mapping[str, str], other
                     op=execution.op,
                     op_type=execution.op_type,
                     device=other if execution.is_eager else devices.get(execution.op, other),
-                    start_us=start_ns / 1000,
+                    start_us=(start_ns - 1000 * origin_us) / 1000,
                     duration_us=(execution.end_ns - start_ns) / 1000,
                 )
             )
-    return found
+    found.sort(key=lambda op: op.start_us)
+    return TraceData(origin_us=origin_us, ops=found)
 
 
 def _executions(space: Any) -> Iterator[_Execution]:
@@ -87,8 +88,8 @@ def _executions(space: Any) -> Iterator[_Execution]:
 
 def _of_thread(events: list[_Event], started: dict[int, _Event], done: dict[int, _Event]) -> Iterator[_Execution]:
     """The operations of one thread; the ends of asynchronous ones are put aside."""
-    works_until, is_function = 0.0, False
-    eager, eager_until = "", 0.0
+    works_until, is_function = 0, False
+    eager, eager_until = "", 0
     for event in events:
         if event.name == "ExecutorState::Process":
             works_until = event.end_ns
@@ -119,13 +120,13 @@ def _events(plane: Any, line: Any, begun_ns: int) -> list[_Event]:
     stats = {number: metadata.name for number, metadata in plane.stat_metadata.items()}
     found = []
     for event in line.events:
-        start_ns = begun_ns + line.timestamp_ns + event.offset_ps / 1000
+        start_ns = begun_ns + line.timestamp_ns + event.offset_ps // 1000
         values = {}
         for stat in event.stats:
             kind = stat.WhichOneof("value")
             value = getattr(stat, kind) if kind else None
             values[stats.get(stat.metadata_id, "")] = stats.get(value, "") if kind == "ref_value" else value
-        found.append(_Event(names[event.metadata_id], start_ns, start_ns + event.duration_ps / 1000, values))
+        found.append(_Event(names[event.metadata_id], start_ns, start_ns + event.duration_ps // 1000, values))
     found.sort(key=lambda event: (event.start_ns, -event.end_ns))
     return found
 
