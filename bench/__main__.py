@@ -9,7 +9,9 @@ import sys
 
 from .table import Row, print_rows
 
-NAMES = ("submit", "start", "steps", "scaling", "report", "points", "latency")
+NAMES = ("submit", "start", "steps", "allreduce", "scaling", "report", "points", "latency", "ps", "horovod")
+MODULES = {"ps": "parameter_server"}
+"""Where a benchmark is that does not have the name of its module."""
 
 
 def main() -> int:
@@ -22,7 +24,7 @@ def main() -> int:
     rows: list[Row] = []
     for name in chosen:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        measured = importlib.import_module(f"bench.{name}").measure()
+        measured = importlib.import_module(f"bench.{MODULES.get(name, name)}").measure()
         print_rows(measured)
         rows += measured
     if len(chosen) > 1:

@@ -75,6 +75,14 @@ def test_devices(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_collectives(tmp_path: Path) -> None:
+    found = run_script("\n".join(blocks("collectives.md", "python")), tmp_path)
+    right, rest = found.stdout.splitlines()[-1].split(" ", 1)
+    assert int(right) > 1600
+    assert rest == "of 1797 right, weights equal: True"
+
+
+@pytest.mark.slow
 def test_getting_started(tmp_path: Path) -> None:
     try:
         with dtf.Cluster(jobs={"worker": 2}, name="local-1"):
