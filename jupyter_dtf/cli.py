@@ -18,6 +18,8 @@ from typing import Any
 from ._version import __version__
 from .errors import DtfError, InvalidInput, NotFound
 from .schema.base import encode_json
+from .schema.cluster import check_jobs
+from .schema.trace import check_steps
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -83,6 +85,17 @@ def _parser() -> argparse.ArgumentParser:
     stop.add_argument("--all", action="store_true", help="end every cluster")
     stop.set_defaults(do=_stop)
 
+    run = commands.add_parser("run", help="run a script once per task")
+    run.add_argument("--cluster", default="", metavar="NAME", help="on this cluster (default: one of its own, here)")
+    tasks = run.add_mutually_exclusive_group()
+    tasks.add_argument("-n", type=int, metavar="N", help="on so many workers (default: 2, or the cluster's tasks)")
+    tasks.add_argument("--jobs", default="", metavar="JOB=N,...", help="on these tasks, as worker=2,ps=1")
+    run.add_argument("--name", default="", help="the run's name (default: the script's)")
+    run.add_argument("--trace-steps", nargs=2, type=int, metavar=("FIRST", "LAST"), help="record what ran where")
+    run.add_argument("script", help="a Python program")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's arguments")
+    run.set_defaults(do=_run)
+
     runs = commands.add_parser("runs", help="list the runs, newest first")
     runs.add_argument("--json", action="store_true", help="as JSON")
     runs.add_argument("-n", type=int, default=20, help="how many (default: 20)")
@@ -93,6 +106,16 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
     logs.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     logs.set_defaults(do=_logs)
+
+    server = commands.add_parser("server", help="a plain TensorFlow server in the foreground")
+    server.add_argument(
+        "--cluster_spec", required=True, metavar="SPEC", help="worker|host:port;host:port,ps|host:port, or local"
+    )
+    server.add_argument("--job_name", default="", metavar="JOB", help="the job of this server")
+    server.add_argument("--task_index", "--task_id", type=int, metavar="N", help="its task in the job (default: 0)")
+    server.add_argument("--gpu_memory_fraction", type=float, default=1.0, help="of each GPU's memory (default: 1)")
+    server.add_argument("--verbose", action="store_true", help="show what TensorFlow logs, and the server's definition")
+    server.set_defaults(do=_server)
 
     demo = commands.add_parser("demo", help="train a small network on two workers, here")
     demo.add_argument("--workers", type=int, default=2, help="how many (default: 2)")
@@ -212,6 +235,44 @@ def _logs(arguments: argparse.Namespace) -> int:
     lines = LogLines(info.id, task)
     for line in lines.follow() if arguments.follow else lines.new():
         print(line, flush=arguments.follow)
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from .notebook import arguments as reading
+    from .notebook import script as scripts
+    from .notebook.cluster import Cluster, connect
+
+    words = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments
+    scripts.read(arguments.script, words)  # what is wrong with it is said before a cluster is started
+    check_steps(arguments.trace_steps)
+    jobs: dict[str, int] = {}
+    if arguments.jobs:
+        jobs = reading.parse_jobs(arguments.jobs)
+    elif arguments.n is not None:
+        jobs = check_jobs({"worker": arguments.n})
+    with (
+        _terminated(),
+        contextlib.nullcontext(connect(arguments.cluster)) if arguments.cluster else Cluster(jobs or None) as cluster,
+    ):
+        run = cluster.run_script(
+            arguments.script, words, name=arguments.name, jobs=jobs, trace_steps=arguments.trace_steps, wait=False
+        )
+        scripts.run_in_foreground(run)
+    return 0
+
+
+def _server(arguments: argparse.Namespace) -> int:
+    from .notebook.foreground_server import serve
+
+    with _terminated(), contextlib.suppress(KeyboardInterrupt):
+        serve(
+            arguments.cluster_spec,
+            arguments.job_name,
+            arguments.task_index,
+            gpu_memory_fraction=arguments.gpu_memory_fraction,
+            verbose=arguments.verbose,
+        )
     return 0
 
 

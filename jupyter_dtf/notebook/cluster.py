@@ -5,14 +5,17 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from ..backend import clusters as cluster_starts
 from ..backend.plan import HostSlot, plan, slots
 from ..backend.task.context import serve
+from ..backend.task.script import run as run_script
 from ..errors import DtfError, InvalidInput, NotFound
 from ..schema import payload
 from ..schema.api import ClusterInfo, ClusterRequest, ClusterState
@@ -200,6 +203,48 @@ class Cluster:
             trace_steps=check_steps(trace_steps),
         )
         run = Run(self._submit(request, (main_fun, (args,), {})).id)
+        if wait:
+            show_until_end(run)
+            run.raise_for_state()
+        return run
+
+    def run_script(
+        self,
+        path: str | Path,
+        arguments: Sequence[str] = (),
+        *,
+        name: str = "",
+        jobs: Mapping[str, int] | None = None,
+        threads_per_task: int = 0,
+        gpus_per_task: int | None = None,
+        gpu_memory: int | float | None = None,
+        stop_grace_s: float = 10.0,
+        environment: Mapping[str, str] | None = None,
+        trace_steps: tuple[int, int] | None = None,
+        wait: bool = True,
+    ) -> Run:
+        """Run a Python script on every task as ``python path arguments...`` would, with TF_CONFIG set.
+
+        Where the script defines ``--job_name``, ``--task_index`` (or ``--task_id``), ``--ps_hosts`` and its like, or
+        ``--cluster_spec``, and ``arguments`` do not give them, each task gives its own. All else is as in ``run``.
+        Raises NotFound or InvalidInput for what is no Python script, and what ``run`` raises.
+        """
+        from . import script as scripts
+
+        script = scripts.read(path, arguments)
+        request = self._request(
+            name=name or Path(path).name,
+            kind="script",
+            jobs=dict(jobs or {}),
+            threads_per_task=threads_per_task,
+            gpus_per_task=gpus_per_task,
+            gpu_memory=gpu_memory,
+            stop_grace_s=stop_grace_s,
+            environment=dict(environment or {}),
+            trace_steps=check_steps(trace_steps),
+            parameters={"script": script.path, "arguments": shlex.join(script.arguments)},
+        )
+        run = Run(self._submit(request, (run_script, (script,), {})).id)
         if wait:
             show_until_end(run)
             run.raise_for_state()

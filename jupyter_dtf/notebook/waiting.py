@@ -65,11 +65,11 @@ def wait_in_foreground(run: Run, tell: Callable[[str], None]) -> None:
         ) from None
     except KeyboardInterrupt:
         tell("Stopping the run.")
-        _stop(run)
+        stop_in_foreground(run)
     raise Detached(f"the run {run.info.name} ({run.id}) is {run.status}") from None
 
 
-def _stop(run: Run) -> None:
+def stop_in_foreground(run: Run) -> None:
     """Stop the run and wait for its end; another interrupt ends it at once."""
     try:
         run.stop()

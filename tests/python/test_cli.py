@@ -44,7 +44,7 @@ def test_version() -> None:
 def test_help_names_every_command() -> None:
     found = dtf_command("--help")
     assert found.returncode == 0
-    for command in ("start", "list", "scale", "stop", "runs", "logs", "demo"):
+    for command in ("start", "list", "scale", "stop", "run", "runs", "logs", "server", "demo"):
         assert re.search(rf"^    {command} ", found.stdout, re.MULTILINE)
 
 
@@ -61,7 +61,11 @@ def test_jupyter_finds_it() -> None:
     [
         [],
         ["bogus"],
-        ["run", "script.py"],  # not a command yet
+        ["run"],
+        ["run", "-n", "0", __file__],
+        ["run", "-n", "2", "--jobs", "worker=2", __file__],
+        ["run", "--jobs", "worker", __file__],
+        ["server"],
         ["start", "Bad Name"],
         ["start", "--jobs", "worker"],
         ["start", "--option", "nope=1"],
@@ -88,7 +92,14 @@ def test_a_wrong_command_line_is_2(arguments: list[str], capsys: pytest.CaptureF
 
 @pytest.mark.parametrize(
     "arguments",
-    [["stop", "nope"], ["scale", "nope", "worker=2"], ["logs", "nope"], ["start", "--kind", "nope"]],
+    [
+        ["stop", "nope"],
+        ["scale", "nope", "worker=2"],
+        ["logs", "nope"],
+        ["start", "--kind", "nope"],
+        ["run", "nope.py"],
+        ["run", "--cluster", "nope", __file__],
+    ],
     ids=" ".join,
 )
 def test_what_fails_is_1_and_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,6 +208,83 @@ def test_logs_that_are_followed(cluster: dtf.Cluster) -> None:
         run.stop()
         assert process.wait(30) == 0
         assert process.stdout.read() == ""
+
+
+SCRIPT = """
+import argparse, json, os, sys, threading
+import beside  # a module in the script's directory
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--job_name")
+parser.add_argument("--task_index", type=int)
+parser.add_argument("--ps_hosts", default="")
+parser.add_argument("--worker_hosts", default="")
+parser.add_argument("--then", default="end")
+flags = parser.parse_args()
+
+import tensorflow.compat.v1 as tf
+
+spec = tf.train.ClusterSpec({"ps": flags.ps_hosts.split(","), "worker": flags.worker_hosts.split(",")})
+server = tf.train.Server(spec, job_name=flags.job_name, task_index=flags.task_index)
+if flags.job_name == "ps":
+    server.join()
+elif __name__ == "__main__":
+    place = json.loads(os.environ["TF_CONFIG"])["task"]
+    print(place["type"], place["index"], beside.VALUE, flags.then, os.getcwd(), flush=True)
+    if flags.then == "fail" and flags.task_index == 1:
+        raise ValueError("no luck")
+    elif flags.then == "wait":
+        threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    """A script of 2016: told its place by flags, with a server of its own that its parameter server only joins."""
+    directory = tmp_path / "program"
+    directory.mkdir()
+    (directory / "beside.py").write_text("VALUE = 42\n")
+    (directory / "train.py").write_text(SCRIPT)
+    return str(directory / "train.py")
+
+
+def test_run_starts_a_cluster_and_runs_an_unchanged_script_on_it(script: str) -> None:
+    found = dtf_command("run", "--jobs", "worker=2,ps=1", script, "--", "--then", "end")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert sorted(found.stdout.splitlines()) == [
+        f"worker:{index} | worker {index} 42 end {os.getcwd()}" for index in (0, 1)
+    ]
+    assert dtf_command("list").stdout == "There are no clusters.\n"
+    (info,) = json.loads(dtf_command("runs", "--json").stdout)
+    assert (info["name"], info["kind"], info["state"]) == ("train.py", "script", "succeeded")
+    assert info["parameters"] == {"script": script, "arguments": "--then end"}
+
+
+def test_run_shows_the_traceback_of_the_task_that_failed(cluster: dtf.Cluster, script: str) -> None:
+    cluster.scale({"worker": 2, "ps": 1})
+    found = dtf_command("run", "--cluster", "here", "--name", "unlucky", script, "--then=fail")
+    assert found.returncode == 1
+    assert "error: The run unlucky" in found.stderr
+    assert "worker:1 failed: ValueError: no luck" in found.stderr
+    number = SCRIPT.splitlines().index('        raise ValueError("no luck")') + 1
+    assert f'  File "{script}", line {number}, in <module>\n    raise ValueError("no luck")\n' in found.stderr
+    assert "runpy" not in found.stderr
+    assert cluster.status == "running"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_run_stops_with_its_command(cluster: dtf.Cluster, script: str, number: signal.Signals) -> None:
+    command = [*COMMAND, "run", "--cluster", "here", "--jobs", "worker=1,ps=1", script, "--then", "wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"worker:0 | worker 0 42 wait {os.getcwd()}\n"
+        process.send_signal(number)
+        assert process.stderr is not None
+        assert "another interrupt ends it at once" in process.stderr.readline()
+        process.send_signal(number)
+        assert process.wait(30) == 130
+        assert "is stopped" in process.stderr.read()
+    assert [run.status for run in cluster.runs] == ["stopped"]
 
 
 @pytest.mark.slow
