@@ -82,13 +82,11 @@ class Communicator:
         if self._baton is None:
             with tf.init_scope(), tf.device("CPU:0"):
                 self._baton = tf.Variable(0, dtype=tf.int64, trainable=False)
-        taken = self._baton.assign_add(1, read_value=False)
-        with tf.control_dependencies([taken]):
+        with tf.control_dependencies([self._baton.read_value()]):
             outputs = collective()
         with tf.control_dependencies(outputs):
-            passed_on = self._baton.assign_add(1, read_value=False)
-        with tf.control_dependencies([passed_on]):
-            return [tf.identity(output) for output in outputs]
+            self._baton.assign_add(1, read_value=False)
+        return outputs
 
 
 _communicators: dict[tuple[int, ...], Communicator] = {}

@@ -71,7 +71,7 @@ class WatchedReducer(Reducer):
         if not tf.executing_eagerly() and not getattr(graph, "building_function", False):
             return self._inner.reduce_tensors(tensors, op, name)  # a graph of TensorFlow 1 has variables of its own
         with tf.control_dependencies([self._begun.assign_add(1, read_value=False)]):
-            reduced = self._inner.reduce_tensors([tf.identity(t) for t in tensors], op, name)
+            reduced = self._inner.reduce_tensors(tensors, op, name)
         with tf.control_dependencies(reduced):
             self._ended.assign_add(1, read_value=False)
         return reduced

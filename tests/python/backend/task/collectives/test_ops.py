@@ -7,6 +7,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+import jupyter_dtf as dtf
+from jupyter_dtf.errors import InvalidInput, Unavailable
+
 from ..gang import FakeContext, run_gang
 
 pytestmark = pytest.mark.timeout(120)
@@ -149,16 +152,15 @@ def exchanges(ctx: FakeContext, ops: Any) -> None:
     assert counts.numpy().tolist() == [1] * size
 
     variables = [tf.Variable([float(rank)]), tf.Variable(rank), tf.Variable(rank == 0)]
-    ops.broadcast_variables(variables, root_rank=root)
+    dtf.broadcast(variables, root_rank=root)
     assert [v.numpy().tolist() for v in variables] == [[root], root, root == 0]
+    assert int(dtf.broadcast(rank, root)) == root
     assert ops.broadcast_object({"rank": rank}, root) == {"rank": root}
     assert ops.allgather_object("x" * rank) == ["x" * r for r in range(size)]
 
 
 def refusals(ctx: FakeContext, ops: Any) -> None:
     import tensorflow as tf
-
-    from jupyter_dtf.errors import InvalidInput
 
     for call, words in [
         (lambda: ops.allreduce(1), 'op="average" needs floating-point values. Received: int32'),
@@ -266,3 +268,14 @@ def test_different_calls_are_told() -> None:
     here, there = run_gang(2, check)
     assert here.endswith("Received: sum of float32 (2) on worker:0, sum of float32 (3) on worker:1")
     assert there.endswith("Received: sum of float32 (3) on worker:1, sum of float32 (2) on worker:0")
+
+
+def test_between_machines_collectives_come_first() -> None:
+    def check(ctx: FakeContext) -> None:
+        import tensorflow as tf
+
+        tf.Variable(1.0)
+        with pytest.raises(Unavailable, match=r"call dtf.barrier\(\) at the beginning"):
+            enter(ctx, ["a", "b"])
+
+    run_gang(2, check)
