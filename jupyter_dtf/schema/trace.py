@@ -92,7 +92,7 @@ def merge(parts: Iterable[TraceData]) -> TraceData:
     found = [part for part in parts if part.ops or part.transfers or part.warnings]
     if not found:
         return TraceData()
-    merged = TraceData(origin_us=min(part.origin_us for part in found))
+    merged = TraceData(origin_us=min(part.origin_us + int(_first_us(part)) for part in found))
     for part in found:
         shift_us = part.origin_us - merged.origin_us
         items: list[TracedOp | Transfer] = [*part.ops, *part.transfers]
@@ -106,6 +106,11 @@ def merge(parts: Iterable[TraceData]) -> TraceData:
     merged.ops.sort(key=lambda op: op.start_us)
     merged.transfers.sort(key=lambda transfer: transfer.start_us)
     return merged
+
+
+def _first_us(data: TraceData) -> float:
+    starts = [item.start_us for items in (data.ops, data.transfers) for item in items]
+    return min(starts, default=0.0)
 
 
 def check_steps(steps: object) -> list[int]:

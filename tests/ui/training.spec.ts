@@ -51,7 +51,7 @@ from sklearn.datasets import load_digits
 x, y = load_digits(return_X_y=True)
 model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(64, activation="relu"), keras.layers.Dense(10)])
 model.compile(keras.optimizers.SGD(0.001), keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])`,
-    'run = cluster.fit(model, x / 16, y, epochs=100_000, batch_size=256, validation_split=0.2, name="long", wait=False)\nrun'
+    'run = cluster.fit(model, x / 16, y, epochs=100_000, batch_size=256, validation_split=0.2, trace_steps=(10, 12), name="long", wait=False)\nrun'
   ]);
   await runNotebook(page, 'long.ipynb');
   const panel = await openPanel(page);
@@ -73,14 +73,19 @@ test('each view, light and dark, narrow and wide', async () => {
   for (const dark of [false, true]) {
     await setTheme(page, dark);
     const theme = dark ? 'dark' : 'light';
-    for (const tab of ['Metrics', 'Machines', 'Output', 'Events']) {
+    for (const tab of ['Metrics', 'Machines', 'Timeline', 'Output', 'Events']) {
       await dashboard.getByRole('tab', { name: new RegExp(`^${tab}`) }).click();
       await expect(dashboard.getByRole('tabpanel', { name: new RegExp(`^${tab}`) })).toBeVisible();
+      if (tab === 'Timeline') {
+        await expect(dashboard.getByRole('group', { name: /^Timeline of 2 devices/ })).toBeVisible();
+      }
       await picture(page, `dashboard-${tab.toLowerCase()}-${theme}`);
     }
-    await dashboard.getByRole('tab', { name: 'Metrics' }).click();
     await page.setViewportSize({ width: 800, height: 900 });
-    await picture(page, `dashboard-narrow-${theme}`);
+    for (const tab of ['Timeline', 'Metrics']) {
+      await dashboard.getByRole('tab', { name: tab }).click();
+      await picture(page, `dashboard-${tab.toLowerCase()}-narrow-${theme}`);
+    }
     await page.setViewportSize({ width: 1400, height: 900 });
   }
   await setTheme(page, false);

@@ -49,6 +49,12 @@ def test_parts_are_merged_on_one_clock() -> None:
     assert merge([]) == TraceData()
 
 
+def test_the_first_begins_at_nothing() -> None:
+    data = merge([TraceData(origin_us=100, ops=[op(70.5), op(90)]), TraceData(origin_us=160, transfers=[transfer(11)])])
+    assert (data.origin_us, [one.start_us for one in data.ops]) == (170, [0.5, 20])
+    assert [one.start_us for one in data.transfers] == [1]
+
+
 def test_what_was_merged_may_be_merged_again() -> None:
     parts = [TraceData(origin_us=100, ops=[op(0)]), TraceData(origin_us=120, ops=[op(0)])]
     once = [one.start_us for one in merge(parts).ops]

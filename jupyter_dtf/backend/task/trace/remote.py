@@ -15,7 +15,7 @@ from tensorflow.python.ops import script_ops
 
 from ....schema.trace import task_of
 
-BEGIN, END = "jupyter_dtf_step_begins", "jupyter_dtf_step_ends"
+HELLO, BEGIN, END = "jupyter_dtf_records_steps", "jupyter_dtf_step_begins", "jupyter_dtf_step_ends"
 
 
 def listen(begin: Callable[[int, int], None], end: Callable[[int], None]) -> list[Any]:
@@ -29,19 +29,30 @@ def listen(begin: Callable[[int, int], None], end: Callable[[int], None]) -> lis
         end(int(step))
         return np.int64(0)
 
-    called = {BEGIN: on_begin, END: on_end}
+    called = {HELLO: lambda *_: np.int64(0), BEGIN: on_begin, END: on_end}
     script_ops._py_funcs._funcs.update(called)
     return list(called.values())
 
 
 def others(task: str) -> list[str]:
-    """A device of each other task that this process is a client of; ``task`` is this one's, ``worker:1``."""
+    """A device of each other task that records steps and that this process is a client of.
+
+    ``task`` is this one's, ``worker:1``.
+    """
     found: dict[str, str] = {}
     for device in tf.config.list_logical_devices("CPU"):
         other = task_of(device.name)
         if other not in (task, "localhost:0"):
             found.setdefault(other, device.name)
-    return list(found.values())
+    return [device for device in found.values() if _records(device)]
+
+
+def _records(device: str) -> bool:
+    try:
+        tell(device, HELLO, 0)
+    except tf.errors.OpError:  # servers of another run
+        return False
+    return True
 
 
 def tell(device: str, what: str, step: int, count: int = 1) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def _no_attributes() -> Any:
-    return defaultdict(lambda: SimpleNamespace(type=0))
+    return defaultdict(lambda: SimpleNamespace(type=0, b=False, s=b""))
 
 
 @dataclass
@@ -28,3 +28,11 @@ class Graph:
 
 def int32() -> Any:
     return {"T": SimpleNamespace(type=3)}
+
+
+def between(edge: str, source: str, target: str) -> Any:
+    """The attributes of a ``_Send`` and its ``_Recv``."""
+    texts = {"tensor_name": edge, "send_device": source, "recv_device": target}
+    found = _no_attributes()
+    found.update({key: SimpleNamespace(s=text.encode()) for key, text in texts.items()})
+    return found

@@ -122,21 +122,22 @@ def test_a_program_that_ends_before_the_last_step_leaves_what_there_is() -> None
 
 
 def client(ctx: FakeContext) -> TraceData | None:
-    """The first task is a client of the second, which only serves."""
+    """The first task is a client of the others, which only serve. The third knows nothing of traces."""
     import contextlib
     import json
     import os
 
     import tensorflow as tf
 
-    done = ctx.shared_dir / "done"
-    with contextlib.suppress(FileExistsError):
-        os.mkfifo(done)
-    recorder = recorder_of(ctx)
+    done = [ctx.shared_dir / f"done-{rank}" for rank in range(ctx.size)]
+    for path in done:
+        with contextlib.suppress(FileExistsError):
+            os.mkfifo(path)
+    recorder = recorder_of(ctx) if ctx.rank < 2 else None
     cluster = tf.train.ClusterSpec(json.loads(os.environ["TF_CONFIG"])["cluster"])
     if ctx.rank:
         server = tf.distribute.Server(cluster, job_name="worker", task_index=ctx.rank)
-        done.read_bytes()  # serves until the client has ended
+        done[ctx.rank].read_bytes()  # serves until the client has ended
         del server
         return None
     tf.config.experimental_connect_to_cluster(cluster, job_name="worker", task_index=0)
@@ -146,18 +147,22 @@ def client(ctx: FakeContext) -> TraceData | None:
         with tf.device("/job:worker/task:0/device:CPU:0"):
             here = tf.matmul(x, x, name="here")
         with tf.device("/job:worker/task:1/device:CPU:0"):
-            return tf.reduce_sum(tf.matmul(here, x, name="there"), name="sum")
+            there = tf.matmul(here, x, name="there")
+        with tf.device("/job:worker/task:2/device:CPU:0"):
+            return tf.reduce_sum(tf.matmul(there, x, name="unseen"), name="sum")
 
+    assert recorder is not None
     x = tf.random.normal([50, 50])
     for step in range(1, 6):
         with recorder.step(step):
             across(x).numpy()
-    done.write_bytes(b"")
+    for path in done[1:]:
+        path.write_bytes(b"")
     return read_traces(ctx.run_dir)
 
 
 def test_what_a_clients_functions_run_on_other_tasks_is_recorded_there() -> None:
-    trace, _ = run_gang(2, client)
+    trace, _, _ = run_gang(3, client)
     ran = {(op.step, op.op, op.device) for op in trace.ops if op.op_type.endswith("MatMul")}
     assert ran == {
         (step, name, f"/job:worker/task:{task}/device:CPU:0")

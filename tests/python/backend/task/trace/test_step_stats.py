@@ -7,7 +7,7 @@ from typing import Any
 
 from jupyter_dtf.backend.task.trace.step_stats import rows
 
-from .graphs import Graph, Node
+from .graphs import Graph, Node, between
 
 T0, T1 = (f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in (0, 1))
 BEGUN_US = 1_800_000_000_000_000
@@ -24,7 +24,7 @@ def node(name: str, start: int, span: tuple[int, int, int], label: str = "", siz
         op_start_rel_micros=op_start,
         op_end_rel_micros=op_end,
         all_end_rel_micros=end,
-        output=[SimpleNamespace(tensor_description=SimpleNamespace(allocation_description=allocation))],
+        output=[SimpleNamespace(slot=0, tensor_description=SimpleNamespace(allocation_description=allocation))],
     )
 
 
@@ -73,3 +73,26 @@ def test_the_devices_of_a_local_session_are_the_tasks() -> None:
     local = "/job:localhost/replica:0/task:0/device:CPU:0"
     data = rows(metadata((local, [node("b", 0, (0, 1, 1))])), 1, "/job:ps/task:2")
     assert data.ops[0].device == "/job:ps/task:2/device:CPU:0"
+
+
+def test_what_nobody_has_logged_is_completed_from_the_graphs() -> None:
+    sent = between("edge_4_b", T0, T1)
+    graphs = (
+        Graph([Node("b", "MatMul", device=T0), Node("b_S1", "_Send", ("b",), T0, sent)]),
+        Graph([Node("b_S2", "_Recv", (), T1, sent), Node("c", "Relu", ("b_S2",), T1), Node("d", "Sum", ("c",), T1)]),
+    )
+    made = node("b", 0, (0, 500, 501), size=4000)
+    used = [node("d", 1500, (0, 9, 9)), node("c", 800, (20, 30, 31))]
+    for logged in ([], [received("b", 100, 650, 4000)]):
+        (found,) = rows(metadata((T0, [made]), (T1, [*used, *logged]), graphs=graphs), 1).transfers
+        assert (found.tensor, found.bytes, found.start_us) == ("b", 4000, 500)
+        assert found.duration_us == (250 if logged else 320)  # it is there at the latest when c begins
+
+
+def test_what_is_sent_within_a_task_or_not_at_all_is_no_transfer() -> None:
+    other = T0.replace("CPU:0", "CPU:1")
+    graphs = (
+        Graph([Node("b_S1", "_Send", ("b",), T0, between("edge_4_b", T0, other))]),
+        Graph([Node("x_S1", "_Send", ("dead",), T0, between("edge_5_dead", T0, T1))]),
+    )
+    assert rows(metadata((T0, [node("b", 0, (0, 5, 5))]), graphs=graphs), 1).transfers == []
