@@ -45,7 +45,7 @@ callbacks = [
     hvd.callbacks.LearningRateWarmupCallback(initial_lr=scaled_lr, warmup_epochs=3, verbose=1),
 ]
 if hvd.rank() == 0:
-    callbacks.append(tf.keras.callbacks.ModelCheckpoint("./horovod-{epoch}.h5"))
+    callbacks.append(tf.keras.callbacks.ModelCheckpoint("./horovod-{epoch}.keras"))
 
 history = model.fit(
     batches,

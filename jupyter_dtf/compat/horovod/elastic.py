@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from ...backend.task.collectives import communicator, ops
+from ...backend.task.context import current
 from ...errors import InvalidInput
 from .collectives import broadcast_object, broadcast_variables
 from .elastic_callbacks import CommitStateCallback, UpdateBatchStateCallback, UpdateEpochStateCallback
@@ -170,7 +171,9 @@ def run(func: Callable[..., Result]) -> Callable[..., Result]:
             except HostsUpdatedInterrupt as interrupt:
                 sync = not interrupt.skip_sync
             except (RuntimeError, tf.errors.OpError) as error:
-                if not isinstance(error, HorovodInternalError) and not communicator.interrupted():
+                if isinstance(error, HorovodInternalError):
+                    current().note("warning", "Back to the last commit", str(error))
+                elif not communicator.interrupted():
                     raise
                 state.restore()
                 sync = True

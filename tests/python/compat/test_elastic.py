@@ -49,7 +49,14 @@ def _trained(ctx: FakeContext, failing_rank: int | None) -> dict[str, Any]:
 
     returned = train(state, 12)
     weights = [v.numpy() for v in [*model.variables, *optimizer.variables]]
-    return {"returned": returned, "done": done, "resets": resets, "note": state.note, "weights": weights}
+    return {
+        "returned": returned,
+        "done": done,
+        "resets": resets,
+        "note": state.note,
+        "weights": weights,
+        "notes": ctx.notes,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +67,10 @@ def undisturbed() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("failing_rank", [0, 1])
 def test_a_failure_costs_the_steps_since_the_commit(failing_rank: int, undisturbed: list[dict[str, Any]]) -> None:
     tasks = run_gang(2, lambda ctx: _trained(ctx, failing_rank))
-    for task in tasks:
+    for rank, task in enumerate(tasks):
         assert task["returned"] == "done"
+        notes = 2 * [("warning", "Back to the last commit", "once more")] if rank == failing_rank else []
+        assert task["notes"] == notes
         assert task["resets"] == [6, 6]
         assert task["done"] == [*range(7), *range(6, 8), *range(6, 12)]
         assert task["note"] == ""

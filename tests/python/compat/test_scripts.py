@@ -59,7 +59,7 @@ def test_keras(tmp_path: Path) -> None:
     assert "Epoch 3: finished gradual learning rate warmup to 0.1.\n" in first
     assert accuracy(first) > 85
     assert second == ""
-    assert {path.name for path in tmp_path.iterdir()} == {f"horovod-{epoch}.h5" for epoch in range(1, 9)}
+    assert {path.name for path in tmp_path.iterdir()} == {f"horovod-{epoch}.keras" for epoch in range(1, 9)}
 
 
 def test_elastic(tmp_path: Path) -> None:
