@@ -9,9 +9,14 @@ from pathlib import Path
 
 from ..backend.task.script import Script, is_place_flag
 from ..errors import InvalidInput, NotFound
+from ..schema.events import Note
+from .following import Follower
 from .outputs import Outputs
+from .progress import note_line
 from .run import Run
 from .waiting import say, stop_in_foreground
+
+_REFRESH_S = 0.2
 
 
 def read(path: str | Path, arguments: Sequence[str] = ()) -> Script:
@@ -31,12 +36,19 @@ def read(path: str | Path, arguments: Sequence[str] = ()) -> Script:
 
 
 def run_in_foreground(run: Run) -> None:
-    """Show what the tasks print until the run has ended. An interrupt stops it, a second one at once.
+    """Show what the tasks print, and warnings, until the run has ended. An interrupt stops it, a second one at once.
 
     Raises what a run raises that did not succeed, and KeyboardInterrupt after an interrupt.
     """
+
+    def warn() -> None:
+        for event in warnings.new_events():
+            if isinstance(event, Note) and event.level != "info":
+                say(note_line(event))
+
     interrupted = False
-    with Outputs(run):
+    warnings = Follower(run, warn, _REFRESH_S)
+    with Outputs(run), warnings:
         try:
             run.wait()
         except KeyboardInterrupt:
