@@ -53,17 +53,52 @@ def test_notebook_is_kept_without_outputs() -> None:
     assert all(not cell.outputs and cell.execution_count is None for cell in code)
 
 
-@pytest.mark.slow
-def test_script() -> None:
+def run_example(name: str, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
     script = subprocess.run(
-        [sys.executable, str(EXAMPLES / "digits.py")],
+        [sys.executable, str(EXAMPLES / name)],
         capture_output=True,
         text=True,
         timeout=90,
+        cwd=directory,
         env=os.environ,
         check=False,
     )
     assert script.returncode == 0, script.stderr
+    return script
+
+
+@pytest.mark.slow
+def test_between_graph() -> None:
+    script = run_example("between_graph.py")
+    match = re.search(r"not seen: ([\d.]+)% right", script.stdout)
+    assert match is not None
+    assert float(match[1]) > 90
+    assert re.search(r"both workers together: (59\d|600)$", script.stdout, re.MULTILINE)
+    assert "model.ckpt-200.index" in script.stdout
+
+
+@pytest.mark.slow
+def test_towers() -> None:
+    script = run_example("towers.py")
+    match = re.search(r"not seen: ([\d.]+)% right\n.*at most (\S+) apart", script.stdout)
+    assert match is not None
+    assert float(match[1]) > 90
+    assert float(match[2]) < 1e-5
+
+
+@pytest.mark.slow
+def test_ensemble() -> None:
+    script = run_example("ensemble.py")
+    alone = re.findall(r"^alone, on /job:worker/replica:0/task:(\d)/\S+: ([\d.]+)% right$", script.stdout, re.MULTILINE)
+    together = re.search(r"^together: ([\d.]+)% right$", script.stdout, re.MULTILINE)
+    assert [task for task, _ in alone] == ["0", "1", "2"]
+    assert together is not None
+    assert float(together[1]) > sum(float(right) for _, right in alone) / 3
+
+
+@pytest.mark.slow
+def test_script() -> None:
+    script = run_example("digits.py")
     assert "Epoch 10/10 - accuracy:" in script.stderr
     match = re.search(r"not seen: ([\d.]+)% right", script.stdout)
     assert match is not None
