@@ -103,3 +103,16 @@ def test_script() -> None:
     match = re.search(r"not seen: ([\d.]+)% right", script.stdout)
     assert match is not None
     assert float(match[1]) > 90
+
+
+@pytest.mark.slow
+def test_parameter_server(tmp_path: Path) -> None:
+    script = run_example("parameter_server.py", tmp_path)
+    lines = re.findall(r"(\d) workers: (\d+) updates, ([\d.]+) stale on average, accuracy ([\d.]+)", script.stdout)
+    assert [(int(workers), int(updates)) for workers, updates, *_ in lines] == [(n, n * 135) for n in (1, 2, 3)]
+    one, two, three = (float(accuracy) for *_, accuracy in lines)
+    assert two > one + 0.05
+    assert three > two + 0.02
+    staleness = [float(stale) for *_, stale, _ in lines]
+    assert staleness[0] == 0 < staleness[2]
+    assert "accuracy on unseen digits" in (tmp_path / "parameter_server.html").read_text()

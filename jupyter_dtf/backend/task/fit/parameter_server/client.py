@@ -12,22 +12,8 @@ import numpy.typing as npt
 from .....errors import InvalidInput
 from .layout import Piece
 from .places import Places
-from .wire import (
-    AnyWord,
-    Build,
-    Bytes,
-    Fetch,
-    GetState,
-    Join,
-    Leave,
-    Meet,
-    Push,
-    Reader,
-    Refused,
-    SetState,
-    State,
-    Values,
-)
+from .wire import Bytes, Reader
+from .words import AnyWord, Build, Fetch, GetState, Join, Leave, Meet, Push, Refused, SetState, State, Values
 
 Rows = tuple[npt.NDArray[np.int64], npt.NDArray[Any]]
 """Row numbers of a variable, and a row of its gradient for each."""
@@ -44,6 +30,7 @@ class Answered:
     """Mean over the servers."""
     stop: bool = False
     examples: int = 0
+    """Of the last update that this task took part in: where it is synchronous, of all gradients in it."""
 
 
 class Client:
@@ -115,7 +102,10 @@ class Client:
         first = answers[0][0]
         assert isinstance(first, Values)
         self.dropped += first.late
-        return self._values(answers)
+        values = self._values(answers)
+        if not self._is_sync:
+            self.answered.examples = examples
+        return values
 
     def meet(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The sum over the training tasks of a one-dimensional array."""

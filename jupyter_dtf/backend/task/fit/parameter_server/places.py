@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .....errors import Unavailable
+from .....errors import InvalidInput, Unavailable
 from .....schema.cluster import split_endpoint
 from . import wire
 
@@ -20,13 +20,18 @@ class Places:
 
     def __init__(self, ctx: Any) -> None:
         self._ctx = ctx
-        jobs = ctx.cluster_spec.jobs
-        self.workers = [f"{job}:{index}" for job in ("chief", "worker") for index in jobs.get(job, {})]
+        jobs = [task.partition(":")[0] for task in ctx.tasks]
+        self.workers = [task for task, job in zip(ctx.tasks, jobs, strict=True) if job in ("chief", "worker")]
         """Short names of the training tasks, by rank."""
-        self.servers = [f"ps:{index}" for index in jobs["ps"]]
+        self.servers = [task for task, job in zip(ctx.tasks, jobs, strict=True) if job == "ps"]
+        if not self.servers or len(self.workers) + len(self.servers) < ctx.size:
+            raise InvalidInput(
+                f"Tasks with parameter servers are of the jobs chief, worker and ps. Received: {sorted(set(jobs))}",
+                field="jobs",
+            )
         self.server = ctx.rank - len(self.workers)
         """Which server this task is; negative for a worker."""
-        self._endpoints = list(jobs["ps"].values())
+        self._endpoints = list(ctx.cluster_spec.jobs["ps"].values())
         self.secret = bytes.fromhex(ctx.secret)
 
     def listen(self) -> list[socket.socket]:

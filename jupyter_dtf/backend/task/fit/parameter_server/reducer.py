@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -41,12 +40,3 @@ class Apart(Reducer):
 
     def close(self, failed: bool = False) -> None:
         pass
-
-
-def moving_values(model: Any) -> tuple[list[Any], np.ndarray[Any, Any]]:
-    """The variables that a task estimates from its own examples, as normalization layers do, and their values.
-
-    Floating-point ones that are not trained; flattened, one after the other, float64.
-    """
-    variables = [v for v in model.non_trainable_weights if tf.as_dtype(v.dtype).is_floating]
-    return variables, np.concatenate([np.zeros(0), *(v.numpy().ravel().astype(np.float64) for v in variables)])

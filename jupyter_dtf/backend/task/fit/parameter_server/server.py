@@ -20,16 +20,15 @@ from ... import keras_io
 from ...trace import marked
 from ..job import FitJob
 from ..main import _configure_keras, _model
+from .meeting import Meeting
 from .places import Places
 from .rules import Asynchronous, Following, Rule, Synchronous, Updates
 from .shard import Gradient, Shard, mean
 from .spec import from_plain, pieces_of, wire_dtype
-from .wire import (
-    STRANGERS,
+from .wire import STRANGERS, Bytes, Channel, Reader, accept
+from .words import (
     AnyWord,
     Build,
-    Bytes,
-    Channel,
     Counts,
     Decide,
     Done,
@@ -39,13 +38,11 @@ from .wire import (
     Leave,
     Meet,
     Push,
-    Reader,
     Refused,
     SetState,
     State,
     Sum,
     Values,
-    accept,
 )
 
 END_BY_CLUSTER_S = 5.0
@@ -102,10 +99,15 @@ class Server:
             for server in range(1, len(self._places.servers)):
                 self._followers.append(self._places.reach(server))
                 self._followers[-1].send(Join(self._ctx.rank, shares_memory=False))
-        for listener in self._places.listen():
+        listeners = self._places.listen()
+        for listener in listeners:
             self._in_thread(self._receive_tasks, listener)
         with self._changed:
             self._changed.wait_for(lambda: self._failure or all(m.has_gone for m in self._members.values()))
+        for listener in listeners:
+            listener.shutdown(socket.SHUT_RDWR)  # which ends the accept() that waits there
+        for follower in self._followers:
+            follower.close()
         if self._failure is not None:
             raise self._failure
 
@@ -125,9 +127,13 @@ class Server:
         threading.Thread(target=guarded, name="dtf-ps", daemon=True).start()
 
     def _receive_tasks(self, listener: socket.socket) -> None:
-        while True:
-            connected, _ = listener.accept()
-            self._in_thread(self._receive_task, connected)
+        with listener:
+            while True:
+                try:
+                    connected, _ = listener.accept()
+                except OSError:  # shut down: all have gone
+                    return
+                self._in_thread(self._receive_task, connected)
 
     def _receive_task(self, connected: socket.socket) -> None:
         try:
@@ -301,28 +307,6 @@ class Server:
         self._changed.wait_for(lambda: self._failure or condition())
         if self._failure is not None:
             raise _Over
-
-
-class Meeting:
-    """Sums of one array from each of ``size`` workers. Not thread-safe."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._arrived: dict[int, npt.NDArray[Any]] = {}
-        self.held = 0
-        """How many sums have been formed."""
-        self.sum: npt.NDArray[Any] = np.zeros(0)
-        """The last one: nobody can be at the next before all have asked for it."""
-
-    def arrive(self, rank: int, array: npt.NDArray[Any]) -> int:
-        """Take a worker's array. The sum is there when ``held`` is more than what this returns."""
-        meeting = self.held
-        self._arrived[rank] = array
-        if len(self._arrived) == self._size:
-            self.sum = np.sum([self._arrived[r] for r in sorted(self._arrived)], axis=0, dtype=array.dtype)
-            self._arrived = {}
-            self.held += 1
-        return meeting
 
 
 def _rule(strategy: Any, index: int, workers: int) -> Rule:

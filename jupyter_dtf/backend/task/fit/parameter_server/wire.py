@@ -20,11 +20,12 @@ from collections.abc import Sequence
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
+
+from .words import AnyWord, decode, encode
 
 HANDSHAKE_S = 10.0
 """How long a peer may take to prove itself."""
@@ -33,141 +34,6 @@ _NONCE_BYTES, _PROOF_BYTES = 32, 32
 
 Bytes = npt.NDArray[np.uint8]
 
-
-class Word(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of all words."""
-
-
-# -- what a worker says --------------------------------------------------------------------------------------------
-
-
-class Join(Word, frozen=True):
-    """The first word, of the task of this rank. ``shares_memory``: payloads go through files."""
-
-    rank: int
-    shares_memory: bool
-
-
-class Build(Word, frozen=True):
-    """The chief's: what the variables begin with (payload: see ``state``). ``batch``: what its model is built for."""
-
-    batch: Any
-
-
-class Push(Word, frozen=True):
-    """A gradient. Payload: the dense pieces in one, then for each sparse one its row numbers (int64) and its rows."""
-
-    number: int
-    """Counts this worker's gradients from 1, so that one that comes twice is noticed."""
-    version: int
-    """Of the variables that it was computed from."""
-    examples: int
-    absent: tuple[int, ...] = ()
-    """Pieces of this server, by position, that the loss does not depend on."""
-    sparse: tuple[tuple[int, int], ...] = ()
-    """(piece, number of rows)."""
-    learning_rate: float | None = None
-    """What the chief's optimizer has been set to."""
-    stop: bool = False
-    """Whether this worker asks all to stop."""
-
-
-class Fetch(Word, frozen=True):
-    """Asks for the variables, of this version or a later one."""
-
-    least: int
-
-
-class Meet(Word, frozen=True):
-    """A one-dimensional array (payload) to be summed over the workers."""
-
-    dtype: str
-
-
-class Leave(Word, frozen=True):
-    """This worker's training has ended after ``pushed`` gradients. Payload: its moving statistics, float64."""
-
-    pushed: int
-    stop: bool
-
-
-class GetState(Word, frozen=True):
-    """Asks for variables and optimizer slots; ``final``: when all workers have left."""
-
-    final: bool
-
-
-class SetState(Word, frozen=True):
-    """The chief's values (payload) replace variables and optimizer slots."""
-
-
-# -- what a ps task says -------------------------------------------------------------------------------------------
-
-
-class Values(Word, frozen=True):
-    """The variables (payload), and what became of the gradient."""
-
-    version: int
-    iterations: int
-    learning_rate: float
-    staleness: int = 0
-    """Updates between the version of the gradient and the one it was applied to."""
-    late: bool = False
-    """Whether it was dropped."""
-    stop: bool = False
-    examples: int = 0
-    """Of all gradients of the update that ended the step."""
-
-
-class Sum(Word, frozen=True):
-    """Payload: the sum."""
-
-
-class Counts(msgspec.Struct, frozen=True, array_like=True):
-    """What became of a worker's gradients."""
-
-    scheduled: int
-    """By the worker's own count."""
-    applied: int
-    dropped: int
-    repeated: int
-    """Came twice; applied once."""
-
-    def as_dict(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in self.__struct_fields__}
-
-
-class State(Word, frozen=True):
-    """Variables and slots (payload), and how it went until now. ``moving``: leading bytes are statistics, summed."""
-
-    updates: dict[int, Counts]
-    moving: int = 0
-    moving_workers: int = 0
-
-
-class Done(Word, frozen=True):
-    """As you said."""
-
-
-class Refused(Word, frozen=True):
-    """It cannot be done."""
-
-    why: str
-
-
-# -- between ps tasks ----------------------------------------------------------------------------------------------
-
-
-class Decide(Word, frozen=True):
-    """The first ``ps`` task's word on whose gradients make the update of ``version``; it is not answered."""
-
-    version: int
-    workers: tuple[int, ...]
-
-
-AnyWord = Union[Join, Build, Push, Fetch, Meet, Leave, GetState, SetState, Values, Sum, State, Done, Refused, Decide]
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(AnyWord).decode
 _LENGTH = struct.Struct("<q")
 
 
@@ -189,7 +55,7 @@ class Channel:
         Raises OSError if nobody is there.
         """
         length = sum(padded(a.nbytes) for a in arrays)
-        head = _LENGTH.pack(length) + _encode(word)
+        head = _LENGTH.pack(length) + encode(word)
         if self._out is not None:
             _lay(arrays, self._out.reserve(length))
             self._connection.send_bytes(head)
@@ -207,7 +73,7 @@ class Channel:
         """
         data = self._connection.recv_bytes()
         (length,) = _LENGTH.unpack_from(data)
-        word = _decode(data[_LENGTH.size :])
+        word = decode(data[_LENGTH.size :])
         if self._in is not None:
             return word, self._in.reserve(length)
         return word, np.frombuffer(self._connection.recv_bytes() if length else b"", np.uint8)

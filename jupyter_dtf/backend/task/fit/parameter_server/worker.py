@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import keras
-import numpy as np
+from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
 from .....schema.strategy import ParameterServer
 from ... import keras_io
@@ -27,16 +27,17 @@ from ..learning_rate import linear_scaling
 from ..losses import is_plain_mean
 from ..main import _configure_keras, _EpochEnd, _model, _until_all_data_ended, _vary_random_numbers
 from ..steps import Metrics, TestStep, TrainStep
+from . import moving
 from .callbacks import OwnFirst, OwnLast, OwnMetrics, ServedWeights
 from .client import Client
 from .exchange import Exchange
 from .limits import refuse_sums, refuse_unsupported
 from .places import Places
-from .reducer import Apart, ServedReducer, moving_values
+from .reducer import Apart, ServedReducer
 from .skipping import FollowTheRun
 from .slots import Plan
 from .spec import pieces_of, to_plain, wire_dtype
-from .wire import Counts
+from .words import Counts
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
@@ -124,19 +125,14 @@ class Worker:
     def finish(self) -> FitResult | None:
         """Leave the servers; the chief waits for the others and takes the result."""
         model, ctx = self._model, self._ctx
-        variables, moving = moving_values(model)
-        self._client.leave(bool(model.stop_training), moving)
+        self._client.leave(bool(model.stop_training), moving.take(model))
         if not ctx.is_chief:
             self._client.close()
             return None
         weights = model.get_weights()
         counts, total, tasks = self._take_state(final=True)
         if tasks and not self._goes_in_step:
-            start = 0
-            for variable in variables:
-                size = int(np.prod(variable.shape))
-                variable.assign((total[start : start + size] / tasks).reshape(variable.shape))
-                start += size
+            moving.assign(model, total / tasks)
         model.optimizer.finalize_variable_values(model.trainable_weights)
         if self._has_last_word():
             model.set_weights(weights)
@@ -164,7 +160,7 @@ class Worker:
         if self._ctx.is_chief:
             self._plan = Plan(pieces, len(self._places.servers), variables, model.optimizer)
             client.build(self._plan.taken_apart(), to_plain(self._spec))
-        tasks = self._ctx.size if self._strategy.sync else 1
+        tasks = self._ctx.size - self._strategy.backup_workers if self._strategy.sync else 1
         exchange = Exchange(
             model,
             pieces,
@@ -182,14 +178,17 @@ class Worker:
         self._client.set_state(self._plan.taken_apart())
 
     def _take_state(self, final: bool = False) -> tuple[dict[int, Counts], Any, int]:
-        """The chief takes the servers' weights and slots; its learning rate is its own, which theirs follows."""
+        """The chief takes the servers' weights and slots; its learning rate is its own, which theirs follows.
+
+        Returns what became of the gradients by rank, and at the end the sum of the moving statistics of so many tasks.
+        """
         rate = self._model.optimizer._learning_rate
         own_rate = float(rate) if isinstance(rate, keras.Variable) else None
-        states, word, moving = self._client.state(self._plan.shapes(), final)
+        states, word, total = self._client.state(self._plan.shapes(), final)
         self._plan.put_together(states)
         if own_rate is not None:
             rate.assign(own_rate)
-        return word.updates, moving, word.moving_workers
+        return word.updates, total, word.moving_workers
 
     def _at_epoch_end(self) -> None:
         """Tasks apart: what validation and callbacks see is what the servers hold now."""
@@ -232,7 +231,8 @@ class Worker:
         if self._strategy.backup_workers:
             model.make_train_function(force=True)
             assert self._data.length is not None
-            following = FollowTheRun(model, self._client, self._data.dataset, self._data.length)
+            dataset = TFDatasetAdapter(self._data.dataset, self._data.class_weight).get_tf_dataset()
+            following = FollowTheRun(model, self._client, dataset, self._data.length)
             model.train_function = following
         self._last = OwnLast(
             state,

@@ -16,14 +16,13 @@ import pytest
 from jupyter_dtf.backend.task.fit.parameter_server.wire import (
     STRANGERS,
     Channel,
-    Done,
-    Push,
     Reader,
     accept,
     connect,
     listen,
     listen_on_port,
 )
+from jupyter_dtf.backend.task.fit.parameter_server.words import Done, Push
 
 SECRET = b"the run's secret"
 

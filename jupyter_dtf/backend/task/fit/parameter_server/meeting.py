@@ -1,0 +1,30 @@
+"""Sums over the workers of a run, on one ``ps`` task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Meeting:
+    """Sums of one array from each of ``size`` workers. Not thread-safe."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._arrived: dict[int, npt.NDArray[Any]] = {}
+        self.held = 0
+        """How many sums have been formed."""
+        self.sum: npt.NDArray[Any] = np.zeros(0)
+        """The last one: nobody can be at the next before all have asked for it."""
+
+    def arrive(self, rank: int, array: npt.NDArray[Any]) -> int:
+        """Take a worker's array. The sum is there when ``held`` is more than what this returns."""
+        meeting = self.held
+        self._arrived[rank] = array
+        if len(self._arrived) == self._size:
+            self.sum = np.sum([self._arrived[r] for r in sorted(self._arrived)], axis=0, dtype=array.dtype)
+            self._arrived = {}
+            self.held += 1
+        return meeting

@@ -1,0 +1,132 @@
+"""Tasks that train at their own pace: what they have in common afterwards, and how far apart they get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.schema.strategy import ParameterServer
+
+from ...gang import FakeContext, run_gang
+from ..cases import CASES, digits
+from ..comparison import compare, distributed, plain
+from .programs import fit, metric, sgd
+
+pytestmark = pytest.mark.timeout(120)
+
+# With one worker nothing is stale: it does what one process does, whatever lies on which server.
+ON_ONE = ("momentum and clipping", "steps per execution", "learning rate schedule", "early stopping")
+OVER_TWO = ("adam, class weights", "masked sequences, embedding", "several inputs and outputs")
+
+
+def test_one_worker_does_what_one_process_does() -> None:
+    expected = run_gang(1, plain({name: CASES[name] for name in ON_ONE + OVER_TWO}))[0]
+    strategy = ParameterServer(split_bytes=100)
+    for names, servers in ((ON_ONE, 1), (OVER_TWO, 2)):
+        cases = {name: CASES[name] for name in names}
+        received = run_gang(1 + servers, distributed(cases, strategy=strategy), servers=servers)[0]
+        for name, case in cases.items():
+            compare(case, expected[name], received[name])
+
+
+def apart(ctx: FakeContext) -> Any:
+    """Two workers of unequal share, with batch normalization."""
+    import keras
+
+    class Own(keras.callbacks.Callback):
+        run_on_all_tasks = True
+
+        def on_train_end(self, logs: Any = None) -> None:
+            np.savez(ctx.run_dir / f"{ctx.rank}.npz", *(v.numpy() for v in self.model.non_trainable_weights))
+
+    def model() -> Any:
+        keras.utils.set_random_seed(3)
+        layers = keras.layers
+        model = keras.Sequential(
+            [keras.Input((6,)), layers.Dense(8), layers.BatchNormalization(), layers.Dense(3, activation="softmax")]
+        )
+        model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+        return model
+
+    def data_fn(ctx: Any) -> Any:
+        import tensorflow as tf
+
+        seen["size"] = ctx.size
+        return tf.data.Dataset.from_tensor_slices(digits(50 if ctx.rank else 70)).batch(5)
+
+    seen: dict[str, Any] = {}
+    here, result = fit(
+        ctx, "apart", model, data_fn, epochs=2, callbacks=[Own()], validation_data=digits(40), strategy="ps"
+    )
+    seen["moving"] = list(np.load(ctx.run_dir / f"{ctx.rank}.npz").values()) if ctx.job_name == "worker" else []
+    return here, seen, result
+
+
+def test_each_worker_goes_through_its_own_data_and_all_gradients_count() -> None:
+    (chief, seen, result), (other, others, _), *servers = run_gang(4, apart, servers=2)
+    assert [after for *_, after in servers] == [None, None]
+    assert seen["size"] == others["size"] == 2
+    assert [step for step, _ in chief.points if step][-1] == 28
+    assert [step for step, _ in other.points][-1] == 20
+    assert result.updates == {
+        "worker:0": {"scheduled": 28, "applied": 28, "dropped": 0, "repeated": 0},
+        "worker:1": {"scheduled": 20, "applied": 20, "dropped": 0, "repeated": 0},
+    }
+    assert ("info", "Updates", "48 scheduled, 48 applied, 0 dropped, 0 lost, 0 received twice and applied once") in (
+        chief.notes
+    )
+    iterations = result.optimizer[0]
+    assert iterations == 48
+    assert min(metric(chief, "staleness") + metric(other, "staleness")) >= 0
+    assert len(metric(other, "staleness")) == 20
+    assert set(result.history) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert chief.progressed[-1] == (28, 28)
+    for index, moving in enumerate(m for m in range(len(result.weights)) if m in (4, 5)):
+        expected = (seen["moving"][index] + others["moving"][index]) / 2
+        np.testing.assert_allclose(result.weights[moving], expected, rtol=1e-6)
+
+
+def paced(bound: int | None) -> Callable[[FakeContext], Any]:
+    """Both have made five steps; then one waits until the other is ``bound`` steps ahead, and a while longer."""
+
+    def program(ctx: FakeContext) -> Any:
+        import time
+
+        import keras
+
+        def wait_for(name: str) -> None:
+            while not (ctx.run_dir / name).exists():
+                time.sleep(0.01)
+
+        class Pace(keras.callbacks.Callback):
+            run_on_all_tasks = True
+
+            def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+                if batch == 5 and ctx.rank == 0:
+                    wait_for("slow one waits")
+                elif batch == 5:
+                    (ctx.run_dir / "slow one waits").touch()
+                    wait_for("fast one is ahead")
+                    time.sleep(0.2)  # in which it would get further, if nothing held it
+
+            def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+                if ctx.rank == 0 and batch + 1 == 5 + (10 if bound is None else bound):
+                    (ctx.run_dir / "fast one is ahead").touch()
+
+        strategy = ParameterServer(max_staleness=bound)
+        here, _ = fit(ctx, "paced", sgd, *digits(80), batch_size=4, callbacks=[Pace()], strategy=strategy)
+        return here
+
+    return program
+
+
+@pytest.mark.parametrize("bound", [None, 2])
+def test_a_worker_gets_as_far_ahead_as_the_bound_allows(bound: int | None) -> None:
+    chief, slow, _ = run_gang(3, paced(bound), servers=1)
+    assert len(metric(chief, "staleness")) == len(metric(slow, "staleness")) == 20
+    stalest = max(metric(slow, "staleness"))
+    # The other has made at least two steps when the slow one looks last, and at most eight when it comes back.
+    assert stalest >= 10 if bound is None else stalest <= 6

@@ -1,0 +1,131 @@
+"""Synchronous training that does not wait for the slowest."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.notebook.cluster import _jobs_of
+from jupyter_dtf.schema.strategy import ParameterServer
+
+from ...gang import FakeContext, run_gang
+from ..cases import digits
+from .programs import fit, metric, sgd
+
+pytestmark = pytest.mark.timeout(120)
+
+EPOCHS, STEPS = 3, 10
+DELAY_S = 0.1
+
+
+def one_is_slow(ctx: FakeContext) -> Any:
+    """Three workers on equal data; one takes a tenth of a second longer for every step."""
+    import keras
+
+    class Slow(keras.callbacks.Callback):
+        run_on_all_tasks = True
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            if ctx.rank == 1:
+                time.sleep(DELAY_S)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            (ctx.run_dir / f"{ctx.rank}-{epoch}").write_text(str(time.perf_counter()))
+
+    x, y = digits(12 * STEPS)
+    strategy = ParameterServer(sync=True, backup_workers=1)
+    here, result = fit(
+        ctx, "slow", sgd, x, y, batch_size=12, epochs=EPOCHS, callbacks=[Slow()], shuffle=False, strategy=strategy
+    )
+    if not ctx.is_chief:
+        return here, result, 0.0
+    first, last = (float((ctx.run_dir / f"0-{epoch}").read_text()) for epoch in (0, EPOCHS - 1))
+    return here, result, last - first
+
+
+def accepted(ctx: FakeContext) -> set[int]:
+    """The steps of the run that this task's gradients are part of."""
+    steps, before, dropped = set(), 0, 0.0
+    for step, values in ctx.points:
+        if "dropped" in values:
+            if values["dropped"] == dropped:
+                steps.add(before)
+            before, dropped = int(step), values["dropped"]
+    return steps
+
+
+def replayed(taken: list[set[int]]) -> Any:
+    """One process on the examples of the tasks whose gradients each step took; ``taken`` by rank."""
+
+    def program(ctx: FakeContext) -> Any:
+        x, y = digits(12 * STEPS)
+        model = sgd()
+        for step in range(EPOCHS * STEPS):
+            first = step % STEPS * 12
+            rows = [first + 4 * rank + i for rank in range(3) if step in taken[rank] for i in range(4)]
+            model.train_on_batch(x[rows], y[rows])
+        return model.get_weights()
+
+    return program
+
+
+def test_late_gradients_are_dropped_and_counted_and_nobody_waits_for_them() -> None:
+    workers = run_gang(5, one_is_slow, servers=2)[:3]
+    (chief, result, seconds), (slow, *_), _ = workers
+    total = EPOCHS * STEPS
+    taken = [accepted(ctx) for ctx, *_ in workers]
+    assert all(sum(step in steps for steps in taken) == 2 for step in range(total))
+    for ours, theirs in zip(result.weights, run_gang(1, replayed(taken))[0], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
+    assert result.optimizer[0] == total
+    assert seconds < (EPOCHS - 1) * STEPS * DELAY_S / 2
+    assert len(taken[1]) < total / 3
+    for rank, (task, counts) in enumerate(result.updates.items()):
+        assert task == f"worker:{rank}"
+        assert counts["applied"] == len(taken[rank])
+        assert counts["applied"] + counts["dropped"] == counts["scheduled"]
+    assert metric(slow, "dropped")[-1] == result.updates["worker:1"]["dropped"] >= 1
+    (text,) = [text for _, title, text in chief.notes if title == "Updates"]
+    assert f"{int(metric(slow, 'dropped')[-1])} of worker:1" in text
+    assert [step for step, values in chief.points if "loss" in values][-1] == total
+    assert chief.progressed[-1] == (total, total)
+
+
+def refusals(ctx: FakeContext) -> Any:
+    import keras
+
+    from ..cases import dense
+
+    x, y = digits(20)
+
+    def refused(name: str, message: str, model: Any, strategy: Any, **arguments: Any) -> None:
+        if ctx.job_name == "ps":
+            return
+        with pytest.raises(InvalidInput, match=message):
+            fit(ctx, name, model, x, y, strategy=strategy, **arguments)
+
+    backup = ParameterServer(sync=True, backup_workers=1)
+    refused("all", "at least one. Received: 2 workers", sgd, ParameterServer(sync=True, backup_workers=2))
+    refused("executions", "steps_per_execution=1", lambda: dense("sgd", steps_per_execution=2), backup)
+    clipped = lambda: dense(keras.optimizers.SGD(global_clipnorm=1.0))  # noqa: E731
+    refused("clip", "one ps task has to hold. Received: 2", clipped, ParameterServer())
+    scaled = lambda: dense(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()))  # noqa: E731
+    refused("scaled", "losses are not scaled", scaled, ParameterServer())
+    return True
+
+
+def test_what_cannot_be_right_is_refused() -> None:
+    assert all(run_gang(4, refusals, servers=2))
+
+
+def test_the_client_refuses_what_a_cluster_cannot_do() -> None:
+    backup = ParameterServer(sync=True, backup_workers=2)
+    with pytest.raises(InvalidInput, match="at least one. Received: 2 workers, backup_workers=2"):
+        _jobs_of(backup, {"worker": 2, "ps": 1})
+    with pytest.raises(InvalidInput, match="need a job ps"):
+        _jobs_of(ParameterServer(), {"worker": 2})
+    assert _jobs_of(backup, {"chief": 1, "worker": 2, "ps": 1, "evaluator": 1}) == {"chief": 1, "worker": 2, "ps": 1}

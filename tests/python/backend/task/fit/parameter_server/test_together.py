@@ -1,0 +1,177 @@
+"""What tasks with parameter servers owe each other: state that comes back, the end, failures."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.schema.strategy import ParameterServer
+
+from ...gang import FakeContext, run_gang
+from ..cases import dense, digits
+from .programs import fit, metric, sgd
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def in_two_runs(ctx: FakeContext) -> Any:
+    """Adam's slots go to the servers with the model and come back with it."""
+    import keras
+
+    from jupyter_dtf.notebook.fit import prepare
+
+    x, y = digits(48)
+    keras.utils.set_random_seed(3)
+    model, alone = dense("adam"), dense("adam")
+    alone.set_weights(model.get_weights())
+    for run in range(2):
+        job = prepare(
+            model, x, y, batch_size=12, epochs=2, shuffle=False, strategy=ParameterServer(sync=True, split_bytes=50)
+        )
+        here = dataclasses.replace(ctx, shared_dir=ctx.shared_dir / str(run))
+        here.shared_dir.mkdir(exist_ok=True)
+        result = job.program[0](*job.program[1], here)
+        if result is not None:
+            job.finish(result)
+        else:
+            model = dense("adam")  # what the client hands out is the chief's
+    if not ctx.is_chief:
+        return None
+    alone.fit(x, y, batch_size=12, epochs=4, shuffle=False, verbose=0)
+    return [[v.numpy() for v in [*m.weights, *m.optimizer.variables]] for m in (model, alone)]
+
+
+def test_slots_of_all_servers_come_back_and_are_gone_on_from() -> None:
+    for ours, theirs in zip(*run_gang(4, in_two_runs, servers=2)[0], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-7)
+
+
+def callbacks_of_the_chief(ctx: FakeContext) -> Any:
+    import keras
+
+    class Meddling(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.model.optimizer.learning_rate = 1e-9 * (epoch + 1)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self.model.set_weights([np.full_like(w, epoch + 1) for w in self.model.get_weights()])
+
+    class Ending(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self.model.stop_training = epoch == 1
+
+    class AfterTheChief(keras.callbacks.Callback):
+        run_on_all_tasks = True
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            while ctx.rank == 1 and not (ctx.run_dir / "begun").exists():
+                time.sleep(0.01)
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            (ctx.run_dir / "begun").touch()
+
+    x, y = digits(64)
+    arguments = {"batch_size": 4, "strategy": "ps"}
+    callbacks = [Meddling(), AfterTheChief()]
+    meddled, result = fit(ctx, "meddling", sgd, x, y, epochs=3, callbacks=callbacks, **arguments)
+    stopped = dataclasses.replace(ctx, stop_at_step=5 if ctx.rank == 1 else 0)
+    asked, kept = fit(stopped, "asked", sgd, x, y, epochs=10_000, **arguments)
+    ended, _ = fit(ctx, "ending", sgd, x, y, epochs=10_000, callbacks=[Ending()], **arguments)
+    return meddled, result, asked, kept, ended
+
+
+def test_what_the_chief_decides_reaches_the_servers_and_all_workers() -> None:
+    chief, other, _ = run_gang(3, callbacks_of_the_chief, servers=1)
+    for weights in chief[1].weights:
+        np.testing.assert_allclose(weights, 3, atol=1e-6)
+    assert metric(chief[0], "learning_rate")[-1] == pytest.approx(3e-9)
+    assert max(metric(other[0], "learning_rate")) < 1e-8
+    assert metric(other[2], "loss")  # it asked all to stop at its fifth step
+    assert len(metric(other[2], "loss")) == 5
+    assert len(metric(chief[2], "loss")) < 1000
+    assert chief[3].updates["worker:1"]["applied"] == 5
+    assert len(chief[4].epochs) == 2
+    assert len(metric(other[4], "loss")) < 160_000
+
+
+def dying_server(ctx: FakeContext) -> Any:
+    import keras
+    import tensorflow as tf
+
+    class Dying(keras.optimizers.SGD):
+        """Ends the process in which it is applied for the fifth time: ps:1's."""
+
+        def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+            def look(iterations: Any) -> Any:
+                if ctx.task == "ps:1" and iterations == 5:
+                    os._exit(3)
+                return iterations
+
+            with tf.control_dependencies([tf.numpy_function(look, [self.iterations], tf.int64)]):
+                super().apply(grads, trainable_variables)
+
+    def model() -> Any:
+        return dense(Dying(0.1))
+
+    try:
+        fit(ctx, "dying", model, *digits(64), batch_size=4, epochs=10_000, strategy=ParameterServer(sync=True))
+    except Exception as error:
+        return str(error)
+    return "nothing happened"
+
+
+def test_workers_name_the_server_that_has_gone() -> None:
+    first, second, *_ = run_gang(4, dying_server, may_die=True, servers=2)
+    assert "The task ps:1 has gone" in first
+    assert "The task ps:" in second
+
+
+def dying_worker(ctx: FakeContext) -> Any:
+    import keras
+
+    from jupyter_dtf.backend.task.fit.parameter_server import server
+
+    class Dying(keras.callbacks.Callback):
+        run_on_all_tasks = True
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if ctx.rank == 1 and batch == 3:
+                os._exit(3)
+
+    server.END_BY_CLUSTER_S = 0.0
+    try:
+        fit(ctx, "dying", sgd, *digits(64), batch_size=4, callbacks=[Dying()], strategy=ParameterServer(sync=True))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing happened"
+
+
+def test_a_server_names_the_worker_that_has_gone() -> None:
+    chief, gone, server = run_gang(3, dying_worker, may_die=True, servers=1)
+    assert gone is None
+    assert server == "RuntimeError: worker:1 has gone before its training ended"
+    assert "The task ps:0 has gone" in chief
+
+
+def not_divided(ctx: FakeContext) -> Any:
+    """Adafactor keeps what is no slot of one variable: two servers cannot share that."""
+    import keras
+
+    from jupyter_dtf.backend.task.fit.parameter_server import server
+
+    server.END_BY_CLUSTER_S = 0.0
+    try:
+        fit(ctx, "adafactor", lambda: dense(keras.optimizers.Adafactor()), *digits(20), strategy="ps")
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing happened"
+
+
+def test_an_optimizer_that_cannot_be_divided_is_refused() -> None:
+    chief, *_ = run_gang(3, not_divided, servers=2)
+    assert chief.startswith("InvalidInput: Over several ps tasks an optimizer's slots have the shapes")
