@@ -70,7 +70,6 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, T
             visible_gpus=list(task.gpus.gpus),
             gpu_memory_bytes=task.gpus.memory_bytes,
             may_be_spare=may_be_spare,
-            secret=secret,
             trace_steps=run.request.trace_steps,
             secret=secret,
         )
