@@ -14,7 +14,7 @@ from . import by_hand, digits
 from .table import Row
 
 ROUNDS = 3
-SIZES = {"digits": ((128,), 1000), "10 million parameters": (digits.WIDE, 40)}
+SIZES = {"digits": ((128,), 1000), "10 million parameters": (digits.WIDE, 28)}
 """Hidden layers, and steps."""
 
 
