@@ -27,7 +27,8 @@ def blocks(page: str, language: str = "") -> list[str]:
 def run_script(text: str, directory: Path) -> subprocess.CompletedProcess[str]:
     script = directory / "script.py"
     script.write_text(text)
-    found = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=110, check=False)
+    command = [sys.executable, str(script)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, cwd=directory)
     assert found.returncode == 0, found.stderr
     return found
 
