@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from .reduction import Gradient
+from .arithmetic import Gradient
 
 
 class Accumulation:

@@ -16,8 +16,9 @@ import tensorflow as tf
 from ....schema.strategy import AllReduce
 from ..collectives.base import Reducer
 from .accumulation import Accumulation
+from .arithmetic import Gradient, clip_by_global_norm, divided, nothing_like, times
 from .learning_rate import LinearScaling, scaled
-from .reduction import Gradient, Reduction
+from .reduction import Reduction
 
 
 @dataclass(frozen=True)
@@ -169,9 +170,9 @@ class _SharedOptimizer:
         variables = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
         gradients = [self._prepared(g, v) for g, v in zip(grads, variables, strict=True)]
         sync.applied = True
-        sync.note(lambda: optimizer.apply([_nothing_like(g) for g in gradients], variables))
+        sync.note(lambda: optimizer.apply([nothing_like(g) for g in gradients], variables))
         examples = tf.cast(sync.examples, tf.float32)
-        sums = [_times(g, examples) for g in gradients] if self._weighs else gradients
+        sums = [times(g, examples) for g in gradients] if self._weighs else gradients
         if accumulation is None:
             self._update(sums, examples, variables)
             return
@@ -209,7 +210,7 @@ class _SharedOptimizer:
         gradients = list(sums)
         if self._weighs:
             divisor = tf.maximum(lanes[0], 1.0) / self._op_factor
-            gradients = [_divided(g, divisor, v.dtype) for g, v in zip(sums, variables, strict=True)]
+            gradients = [divided(g, divisor, v.dtype) for g, v in zip(sums, variables, strict=True)]
         if self._strategy.clip_norm is not None:  # gradients may be those of a scaled loss
             gradients = clip_by_global_norm(gradients, self._optimizer.scale_loss(self._strategy.clip_norm))
 
@@ -222,51 +223,6 @@ class _SharedOptimizer:
             tf.cond(lanes[0] > 0, apply, lambda: tf.constant(0))
         else:
             apply()
-
-
-def clip_by_global_norm(gradients: Sequence[Gradient], clip_norm: Any) -> list[Gradient]:
-    """Gradients scaled down together so that their global norm is at most ``clip_norm``; NaN where it is not finite.
-
-    As in Keras, rows of ``tf.IndexedSlices`` count as they are, even where several belong to one row of the variable.
-    """
-    parts = [_values(g) for g in gradients if g is not None]
-    norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(tf.cast(part, tf.float32))) for part in parts]))
-    return [_times(g, clip_norm / tf.maximum(norm, clip_norm) + (norm - norm)) for g in gradients]
-
-
-def _values(gradient: Gradient) -> tf.Tensor:
-    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-
-
-def _with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return values
-
-
-def _times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
-    """In float32 at least: sums of many small numbers are to come."""
-    if gradient is None:
-        return None
-    values = _values(gradient)
-    values = values if values.dtype == tf.float64 else tf.cast(values, tf.float32)
-    return _with_values(gradient, values * tf.cast(factor, values.dtype))
-
-
-def _divided(gradient: Gradient, divisor: tf.Tensor, dtype: Any) -> Gradient:
-    if gradient is None:
-        return None
-    values = _values(gradient)
-    return _with_values(gradient, tf.cast(values / tf.cast(divisor, values.dtype), dtype))
-
-
-def _nothing_like(gradient: Gradient) -> Gradient:
-    """What a task without examples has in place of such a gradient: zeros, or no rows."""
-    if isinstance(gradient, tf.IndexedSlices):
-        values, indices = gradient.values, gradient.indices
-        none = tf.zeros([0, *values.shape[1:]], values.dtype)
-        return tf.IndexedSlices(none, tf.zeros([0], indices.dtype), gradient.dense_shape)
-    return None if gradient is None else tf.zeros(gradient.shape, gradient.dtype)
 
 
 def _update_directly(optimizer: Any) -> None:

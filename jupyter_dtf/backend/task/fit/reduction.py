@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
 from ....schema.strategy import AllReduce
 from ..collectives.base import Reducer
+from .arithmetic import Gradient
 
 _WIRE_TYPES = {"fp16": tf.float16, "bf16": tf.bfloat16}
 _FP16_EXPONENT = 15  # 2 ** 15 is half of what float16 can hold
-
-Gradient = Any
-"""A dense tensor, ``tf.IndexedSlices``, or None for a variable that has no gradient."""
 
 
 class Reduction:
