@@ -233,9 +233,15 @@ class Server:
             for rank in workers:
                 self._members[rank].applied += 1
             self._stop = self._stop_wanted
-            for follower in self._followers:
-                follower.send(Decide(self._rule.version - 1, tuple(workers)))
+            self._tell_followers(Decide(self._rule.version - 1, tuple(workers)))
         self._changed.notify_all()
+
+    def _tell_followers(self, decision: Decide) -> None:
+        for server, follower in enumerate(self._followers, start=1):
+            try:
+                follower.send(decision)
+            except OSError as error:
+                raise RuntimeError(f"The task {self._places.servers[server]} has gone") from error
 
     def _present(self, **what_became: Any) -> Answer:
         shard = self._built()

@@ -38,10 +38,8 @@ OVER_TWO = {
     name: CASES[name]
     for name in (
         "adam, class weights",
-        "masked sequences, embedding",
         "fewer examples than tasks",
         "moving average of the weights",
-        "early stopping",
     )
 }
 

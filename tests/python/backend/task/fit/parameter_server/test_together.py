@@ -118,6 +118,9 @@ def dying_server(ctx: FakeContext) -> Any:
     def model() -> Any:
         return dense(Dying(0.1))
 
+    from jupyter_dtf.backend.task.fit.parameter_server import server
+
+    server.END_BY_CLUSTER_S = 0.0
     try:
         fit(ctx, "dying", model, *digits(64), batch_size=4, epochs=10_000, strategy=ParameterServer(sync=True))
     except Exception as error:
