@@ -12,9 +12,7 @@ and most of it stays in the processor's cache.
 
 from __future__ import annotations
 
-import sys
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -25,9 +23,10 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from .base import Array, Reducer, check_op
+from .cells import Cells
 from .meeting import Meeting, mapped
+from .results import Results
 
-_LINE = 64  # bytes: TensorFlow takes over memory aligned to this without a copy
 _SMALL_BYTES = 1 << 16  # up to here reducing everyone's whole arrays costs less than a second meeting
 _CELL_BYTES = 1 << 19
 _MEMORY_BYTES = 48 << 20  # for all slots; containers often have no more than 64 MiB to share
@@ -60,7 +59,7 @@ class SharedMemoryReducer(Reducer):
         share = _MEMORY_BYTES // (2 * self.size * (self.size + 1))
         self._cell = max(4096, min(_CELL_BYTES, share // 4096 * 4096))
         self._slot = (self.size + 1) * self._cell
-        self._buffers: list[_Bytes] = []
+        self._results = Results()
         self._starts = 0
         self._start()
 
@@ -126,8 +125,8 @@ class SharedMemoryReducer(Reducer):
         return [total[end - a.size : end] for end, a in zip(ends, arrays, strict=True)]
 
     def _reduce_large(self, arrays: list[Array], ufunc: np.ufunc, what: str) -> list[Array]:
-        totals = self._results(arrays)
-        cell = _Cells(arrays, self.size, self._cell)
+        totals = self._results.like(arrays)
+        cell = Cells(arrays, self.size, self._cell)
         for number in range(cell.rounds + 1):
             own = self._next_slots()[self.rank]
             if number > 0:  # the cell that this task owns of the round before
@@ -154,25 +153,6 @@ class SharedMemoryReducer(Reducer):
                         total = totals[i][lo:hi]
                         total[...] = _view(now[owner], self.size * self._cell + offset, total)
         return totals
-
-    def _results(self, arrays: list[Array]) -> list[Array]:
-        """Memory for results, old one that nobody refers to any more if there is: fresh pages are dear."""
-        starts = [0, *accumulate(-(-a.nbytes // _LINE) * _LINE for a in arrays)]
-        raw = self._buffer(starts[-1] + _LINE)
-        first = -raw.ctypes.data % _LINE
-        return [
-            raw[first + start : first + start + a.nbytes].view(a.dtype)
-            for start, a in zip(starts[:-1], arrays, strict=True)
-        ]
-
-    def _buffer(self, nbytes: int) -> _Bytes:
-        for buffer in self._buffers:
-            if buffer.size == nbytes and _unused(buffer):
-                return buffer
-        self._buffers = [b for b in self._buffers if not _unused(b)][-3:]
-        buffer = np.empty(nbytes, np.uint8)
-        self._buffers.append(buffer)
-        return buffer
 
     # -- exchanges of any length --------------------------------------------------------------------------------
 
@@ -270,32 +250,6 @@ class SharedMemoryReducer(Reducer):
         return slots
 
 
-class _Cells:
-    """One-dimensional arrays of one type, laid end to end and cut into cells, owned by the tasks in turn."""
-
-    def __init__(self, arrays: Sequence[Array], size: int, cell_bytes: int) -> None:
-        item = arrays[0].itemsize
-        self._starts = [0, *accumulate(a.size for a in arrays)]
-        self._size = size
-        fair = -(-self._starts[-1] * item // size // _LINE) * _LINE  # where there is less than a cell for everyone
-        self._length = max(_LINE, min(cell_bytes, fair)) // item
-        self._item = item
-        self.rounds = -(-self._starts[-1] // (self._length * size))
-
-    def pieces(self, round_: int, owner: int) -> list[tuple[int, int, int, int]]:
-        """(array, start, stop, offset in the cell in bytes) of what lies in the owner's cell of that round."""
-        begin = (round_ * self._size + owner) * self._length
-        end = min(begin + self._length, self._starts[-1])
-        found = []
-        at, index = begin, bisect_right(self._starts, begin) - 1
-        while at < end:
-            stop = min(end, self._starts[index + 1])
-            if stop > at:
-                found.append((index, at - self._starts[index], stop - self._starts[index], (at - begin) * self._item))
-            at, index = stop, index + 1
-        return found
-
-
 def _as_op(function: Callable[..., list[Array]], inputs: Sequence[tf.Tensor], like: Sequence[Any]) -> list[tf.Tensor]:
     """``function`` of the inputs' arrays, at once or as an op; what it returns has the types and shapes of ``like``."""
     if tf.executing_eagerly():
@@ -322,7 +276,3 @@ def _sizes(arrays: Sequence[Array]) -> str:
     if len(arrays) == 1:
         return f"({arrays[0].size})"
     return f"({len(arrays)} arrays, {sum(a.size for a in arrays)})"
-
-
-def _unused(buffer: Any) -> bool:
-    return sys.getrefcount(buffer) <= 4  # the list, the caller's variable, this parameter, getrefcount's own

@@ -1,0 +1,49 @@
+"""Memory for results that is used again when nobody refers to them any more: fresh pages are dear."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_ALIGNMENT = 64  # bytes: TensorFlow takes over memory aligned to this without a copy
+_KEPT = 4
+
+
+class Results:
+    """Arrays for results; what they are views of is one buffer for each call, of which the last few are kept."""
+
+    def __init__(self) -> None:
+        self._buffers: list[npt.NDArray[np.uint8]] = []
+
+    def like(self, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """One-dimensional arrays of the lengths and types of these, not initialized."""
+        starts = [0, *accumulate(-(-a.nbytes // _ALIGNMENT) * _ALIGNMENT for a in arrays)]
+        buffer = self._buffer(starts[-1] + _ALIGNMENT)
+        first = -buffer.ctypes.data % _ALIGNMENT
+        return [
+            buffer[first + start : first + start + a.nbytes].view(a.dtype)
+            for start, a in zip(starts[:-1], arrays, strict=True)
+        ]
+
+    def _buffer(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        free = [i for i in range(len(self._buffers)) if _references(self._buffers, i) == _UNUSED]
+        for i in free:
+            if self._buffers[i].size == nbytes:
+                return self._buffers[i]
+        self._buffers = [b for i, b in enumerate(self._buffers) if i not in free][1 - _KEPT :]
+        self._buffers.append(np.empty(nbytes, np.uint8))
+        return self._buffers[-1]
+
+
+def _references(buffers: list[npt.NDArray[np.uint8]], index: int) -> int:
+    """How many there are to a buffer, views of it included, also those that TensorFlow holds."""
+    return sys.getrefcount(buffers[index])
+
+
+_UNUSED = _references([np.empty(0, np.uint8)], 0)
+"""What that is when there is the list alone, which depends on Python's version."""
