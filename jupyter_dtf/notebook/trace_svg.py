@@ -7,6 +7,7 @@ image they are those of the light theme.
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Iterator
 
 from ..backend.traces.chrome import by_device, lanes
@@ -35,7 +36,7 @@ def draw(data: TraceData) -> str:
     """The SVG document of a trace."""
     shown = longest(data, MAX_OPS)
     rows, height = _rows(shown)
-    warnings = [f"⚠ {warning}" for warning in data.warnings[:MAX_WARNINGS]]
+    warnings = [line for warning in data.warnings[:MAX_WARNINGS] for line in _wrapped(f"⚠ {warning}")]
     if len(data.warnings) > MAX_WARNINGS:
         warnings.append(f"and {len(data.warnings) - MAX_WARNINGS} more: trace.warnings")
     if shown.left_out:
@@ -59,7 +60,7 @@ def draw(data: TraceData) -> str:
     for transfer in sorted(shown.transfers, key=lambda transfer: -transfer.bytes):
         parts += _arrow(transfer, rows, scale, taken)
     parts += [
-        _label(10, bottom + _LINE * (number + 1), _cut(text, 150), _WARN if text[0] == "⚠" else _FAINT, full=text)
+        _label(10, bottom + _LINE * (number + 1), text, _WARN if text[0] in "⚠\xa0" else _FAINT)
         for number, text in enumerate(warnings)
     ]
     return "".join([*parts, "</svg>"])
@@ -149,7 +150,7 @@ def _arrow(transfer: Transfer, rows: dict[str, _Row], scale: float, taken: list[
     yield f'<g data-bytes="{transfer.bytes}"><title>{html.escape(told)}</title>'
     yield f'<path d="M{x1:.1f} {y1}L{x2:.1f} {y2}" fill="none" style="stroke: {_TEXT}" stroke-width="1.2"/>'
     yield f'<path d="{tip}" style="fill: {_TEXT}"/>'
-    x, y = (x1 + x2) / 2 + 5, (y1 + y2) / 2 + 3
+    x, y = min((x1 + x2) / 2 + 5, _WIDTH - _LABEL_WIDTH), (y1 + y2) / 2 + 3
     if not any(abs(y - other_y) < 10 and abs(x - other_x) < _LABEL_WIDTH for other_x, other_y in taken):
         taken.append((x, y))
         yield _label(x, y, size, _TEXT, size=10)
@@ -165,8 +166,8 @@ def _label(x: float, y: float, text: str, colour: str, *, size: int = 11, anchor
     )
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH // 6, subsequent_indent="\xa0" * 5)
 
 
 def _ink(colour: str) -> str:

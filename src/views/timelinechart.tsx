@@ -123,7 +123,7 @@ export function TimelineChart(props: {
               colour={colours.get(each.row.task) ?? '#999999'}
             />
           ))}
-          <Arrows transfers={transfers} placed={placed} span={span} at={at} />
+          <Arrows transfers={transfers} placed={placed} span={span} at={at} right={width} />
         </svg>
       </div>
     </div>
@@ -198,8 +198,9 @@ function Arrows(props: {
   placed: readonly Placed[];
   span: Span;
   at: (time: number) => number;
+  right: number;
 }): React.ReactElement {
-  const { transfers, placed, span, at } = props;
+  const { transfers, placed, span, at, right } = props;
   const places = new Map(placed.map(each => [each.row.device, each]));
   const taken: [number, number][] = [];
   const drawn = [...transfers]
@@ -210,7 +211,7 @@ function Arrows(props: {
       const down = target.top > source.top;
       const [x1, x2] = [at(one.start_us), at(one.start_us + one.duration_us)];
       const [y1, y2] = down ? [source.top + source.height, target.top] : [source.top, target.top + target.height];
-      const [x, y] = [(x1 + x2) / 2 + 5, (y1 + y2) / 2 + 4];
+      const [x, y] = [Math.min((x1 + x2) / 2 + 5, right - BYTES_LABEL_PX), (y1 + y2) / 2 + 4];
       const free = !taken.some(([tx, ty]) => Math.abs(y - ty) < 10 && Math.abs(x - tx) < BYTES_LABEL_PX);
       if (free) {
         taken.push([x, y]);
