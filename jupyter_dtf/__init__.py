@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from .notebook.cluster import Cluster, clusters, connect, run, runs
+    from .notebook.placement import describe, place
     from .notebook.run import Run
     from .notebook.task import broadcast, is_chief, rank, report, size, traced
     from .schema.cluster import ClusterSpec
@@ -63,6 +64,8 @@ _HOMES = {
     "traced": "notebook.task",
     "ClusterSpec": "schema.cluster",
     "AllReduce": "schema.strategy",
+    "describe": "notebook.placement",
+    "place": "notebook.placement",
     "InGraph": "schema.strategy",
     "ParameterServer": "schema.strategy",
     "ClusterLost": "errors",
@@ -102,8 +105,10 @@ __all__ = [
     "broadcast",
     "clusters",
     "connect",
+    "describe",
     "ensemble",
     "is_chief",
+    "place",
     "rank",
     "reducescatter",
     "report",

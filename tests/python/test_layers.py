@@ -20,6 +20,7 @@ PURE = (
     "jupyter_dtf/backend/devices.py",
     "jupyter_dtf/backend/plan.py",
     "jupyter_dtf/backend/info.py",
+    "jupyter_dtf/backend/placement.py",
     "jupyter_dtf/backend/metrics/record.py",
     "jupyter_dtf/backend/metrics/series.py",
     "jupyter_dtf/backend/metrics/decimate.py",

@@ -64,6 +64,13 @@ def test_placement(tmp_path: Path) -> None:
     assert found.stdout.splitlines()[-1] == "[5, 6]"
 
 
+def test_layers(tmp_path: Path) -> None:
+    found = run_script("\n".join(blocks("layers.md", "python")), tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert re.search(r"^dense_\d+ Dense \[\[1, 256\]\] 65792 131328$", found.stdout, re.MULTILINE)
+    assert re.search(r"^\[4, 4\] [0-9.]+ ms a step$", found.stdout, re.MULTILINE)
+
+
 @pytest.mark.slow
 def test_in_graph(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("in-graph.md", "python")), tmp_path)

@@ -1,0 +1,226 @@
+"""A Keras model's graph of layers, seen by calling the model once on one example, symbolically.
+
+Every layer that is called is noted with the tensors that it takes and returns, so that functional, sequential, nested
+and subclassed models are all read in the same way. What lies between two layers, an addition or a function of
+TensorFlow's, is passed over on the way back from a layer's inputs to the layers they come from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ...errors import InvalidInput
+from ...schema.graph import Edge, Layer, LayerGraph
+from . import flops
+
+_MUCH = 0.01
+"""The part of a model's computation that may be outside of its layers without a word."""
+
+
+@dataclass
+class _Call:
+    """A call of a layer while it lasts, and what is known of it afterwards."""
+
+    layer: Any
+    path: str
+    inputs: list[tf.Tensor]
+    outputs: list[tf.Tensor] = field(default_factory=list)
+    operations: list[tf.Operation] = field(default_factory=list)
+    """Made in this call and not in a call within it."""
+    opened: bool = False
+    """Whether layers that are nodes of their own were called within it."""
+
+
+def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
+    """The layers of a Keras model and what each needs; see ``schema.graph``.
+
+    ``input_shapes``: for a model that is not built, or whose inputs have dimensions that are not known: their shapes,
+    with the batch or ``None`` first, in the structure that the model takes. Raises InvalidInput.
+    """
+    if not isinstance(model, keras.Model):
+        raise InvalidInput(f"A Keras model is described. Received: {model!r:.200}", field="model")
+    example, notes = _example(model, input_shapes)
+    if not all(layer.built for layer in model._flatten_layers()):
+        _call(model, example)  # a call that builds layers calls them more often than once
+    with _noted(model) as calls:
+        _call(model, example)
+    leaves = [call for call in calls if not call.opened]
+    layers = _layers(model, leaves)
+    outside = sum(flops.of_operation(op) for call in calls if call.opened for op in call.operations)
+    total = sum(layer.flops for layer in layers.values()) + outside
+    if outside > _MUCH * total:
+        notes.append(f"{outside / total:.0%} of the computation is outside of layers, and is not in their numbers")
+    return LayerGraph(model=model.name, layers=list(layers.values()), edges=_edges(leaves, layers), notes=notes)
+
+
+def _call(model: Any, example: Any) -> None:
+    tf.function(model, autograph=False).get_concrete_function(example)
+
+
+def _example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
+    """The specs of one example, and notes."""
+    if input_shapes is not None:
+        shapes = tf.nest.map_structure(tuple, input_shapes) if isinstance(input_shapes, dict) else input_shapes
+        given = _specs(shapes)
+    elif getattr(model, "inputs", None):
+        struct = getattr(model, "_inputs_struct", None)
+        given = keras.tree.map_structure(
+            lambda t: tf.TensorSpec(t.shape, t.dtype), struct if struct is not None else model.inputs[0]
+        )
+    elif model.built and getattr(model, "_build_shapes_dict", None):
+        given = _specs(next(iter(model._build_shapes_dict.values())))
+    else:
+        raise InvalidInput(
+            "A model that is not built is described with input_shapes, such as (None, 28, 28). Received: None",
+            field="input_shapes",
+        )
+    unknown: set[int] = set()
+
+    def one(spec: tf.TensorSpec) -> tf.TensorSpec:
+        unknown.update(axis for axis, size in enumerate(spec.shape[1:], 1) if size is None)
+        return tf.TensorSpec([1, *(1 if size is None else size for size in spec.shape[1:])], spec.dtype)
+
+    specs = tf.nest.map_structure(one, given)
+    if unknown:
+        return specs, [f"Dimensions that are not known are taken as 1: {sorted(unknown)}. Give input_shapes"]
+    return specs, []
+
+
+def _specs(shapes: Any) -> Any:
+    if isinstance(shapes, dict):
+        return {name: _specs(shape) for name, shape in shapes.items()}
+    if shapes and isinstance(shapes[0], (list, tuple)):
+        return [_specs(shape) for shape in shapes]
+    return tf.TensorSpec(shapes, keras.config.floatx())
+
+
+@contextmanager
+def _noted(model: Any) -> Iterator[list[_Call]]:
+    """Note the calls of the model's layers while this lasts, in the order in which they end."""
+    calls: list[_Call] = []
+    stack: list[_Call] = []
+    own = {id(layer) for layer in model._flatten_layers()}
+    original = keras.layers.Layer.__call__
+    seen = 0
+
+    def account() -> None:
+        """What has been made since the last look belongs to the innermost call."""
+        nonlocal seen
+        operations = tf.compat.v1.get_default_graph().get_operations()
+        if stack:
+            stack[-1].operations += operations[seen:]
+        seen = len(operations)
+
+    def call(layer: Any, *args: Any, **kwargs: Any) -> Any:
+        if id(layer) not in own or (stack and not _opens(stack[-1].layer)):
+            return original(layer, *args, **kwargs)
+        account()
+        if stack:
+            stack[-1].opened = True
+        path = f"{stack[-1].path}/{layer.name}".lstrip("/") if stack else ""
+        inputs = [leaf for leaf in tf.nest.flatten((args, kwargs)) if tf.is_tensor(leaf)]
+        stack.append(_Call(layer, path, inputs))
+        try:
+            outputs = original(layer, *args, **kwargs)
+        finally:
+            account()
+            ended = stack.pop()
+        ended.outputs = [leaf for leaf in tf.nest.flatten(outputs) if tf.is_tensor(leaf)]
+        calls.append(ended)
+        return outputs
+
+    keras.layers.Layer.__call__ = call
+    try:
+        yield calls
+    finally:
+        keras.layers.Layer.__call__ = original
+
+
+def _opens(layer: Any) -> bool:
+    """Whether what is inside is shown: models, and layers of the user's. A composite layer of Keras's is one node."""
+    return isinstance(layer, keras.Model) or not type(layer).__module__.startswith("keras.")
+
+
+def _layers(model: Any, calls: Sequence[_Call]) -> dict[str, Layer]:
+    slots = _slots_per_parameter(model)
+    found: dict[str, Layer] = {}
+    for call in calls:
+        path = call.path or call.layer.name
+        cost = sum(map(flops.of_operation, call.operations))
+        activations = sum(_bytes(t) for op in call.operations if flops.of_operation(op) for t in op.outputs)
+        if path in found:
+            found[path].calls += 1
+            found[path].flops += cost
+            found[path].activation_bytes += activations
+            continue
+        trainable = sum(math.prod(w.shape) * tf.as_dtype(w.dtype).size for w in call.layer.trainable_weights)
+        found[path] = Layer(
+            id=path,
+            kind=type(call.layer).__name__,
+            input_shapes=[list(t.shape) for t in call.inputs],
+            output_shapes=[list(t.shape) for t in call.outputs],
+            parameters=call.layer.count_params(),
+            parameter_bytes=sum(math.prod(w.shape) * tf.as_dtype(w.dtype).size for w in call.layer.weights),
+            gradient_bytes=trainable,
+            slot_bytes=round(trainable * slots),
+            activation_bytes=activations,
+            flops=cost,
+        )
+    return found
+
+
+def _slots_per_parameter(model: Any) -> float:
+    """How many numbers the optimizer keeps for each trainable one, told by trying it on one variable."""
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        return 0.0
+    trial = type(optimizer).from_config(optimizer.get_config())
+    shape = (64, 64)
+    trial.build([keras.Variable(tf.zeros(shape))])
+    kept: int = sum(math.prod(v.shape) for v in trial.variables if len(v.shape))
+    return kept / math.prod(shape)
+
+
+def _edges(calls: Sequence[_Call], layers: dict[str, Layer]) -> list[Edge]:
+    made = {id(t): call.path or call.layer.name for call in calls for t in call.outputs}
+    sizes: dict[tuple[str, str], int] = {}
+    for call in calls:
+        target = call.path or call.layer.name
+        for tensor in _reached(call.inputs, made):
+            pair = (made[id(tensor)], target)
+            if pair[0] != target:
+                sizes[pair] = sizes.get(pair, 0) + _bytes(tensor)
+    order = {name: index for index, name in enumerate(layers)}
+    return [
+        Edge(source=source, target=target, bytes=size)
+        for (source, target), size in sorted(sizes.items(), key=lambda item: (order[item[0][0]], order[item[0][1]]))
+    ]
+
+
+def _reached(tensors: Sequence[tf.Tensor], made: dict[int, str]) -> list[tf.Tensor]:
+    """The outputs of layers that these come from, each once."""
+    found: dict[int, tf.Tensor] = {}
+    waiting = list(tensors)
+    seen: set[int] = set()
+    while waiting:
+        tensor = waiting.pop()
+        if id(tensor) in seen:
+            continue
+        seen.add(id(tensor))
+        if id(tensor) in made:
+            found[id(tensor)] = tensor
+        else:
+            waiting += tensor.op.inputs
+    return list(found.values())
+
+
+def _bytes(tensor: tf.Tensor) -> int:
+    known = math.prod(size or 1 for size in tensor.shape) if tensor.shape.rank is not None else 0
+    return int(known * tensor.dtype.size)
