@@ -56,7 +56,9 @@ def test_a_training_is_traced_under_every_strategy(
     assert notes.count("Steps 4 to 5 are traced") == 1
 
 
-def between_graph(args: Any, ctx: Any) -> None:
+def between_graph(marks: bool, ctx: Any) -> None:
+    from contextlib import nullcontext
+
     import numpy as np
     import tensorflow as tf
 
@@ -73,12 +75,14 @@ def between_graph(args: Any, ctx: Any) -> None:
             loss = tf.reduce_mean(tf.square(tf.matmul(x, weights, name="product")))
             train = v1.train.GradientDescentOptimizer(0.01).minimize(loss, global_step=step)
         with v1.train.MonitoredTrainingSession(ctx.server.target, is_chief=ctx.is_chief) as training:
-            for _ in range(8):
-                training.run(train, {x: np.ones((32, 64))})
+            for number in range(1, 9):
+                with ctx.traced(number) if marks else nullcontext():
+                    training.run(train, {x: np.ones((32, 64))})
 
 
-def test_a_program_with_a_client_per_task(cluster: dtf.Cluster) -> None:
-    run = cluster.run(between_graph, trace_steps=(5, 8))
+@pytest.mark.parametrize("marks", [False, True])
+def test_a_program_with_a_client_per_task(cluster: dtf.Cluster, marks: bool) -> None:
+    run = cluster.run(between_graph, marks, trace_steps=(5, 8))
     trace = run.timeline()
     products = trace.table[trace.table["op"] == "product"]
     assert set(products["device"]) == {cpu("worker:0"), cpu("worker:1")}
@@ -101,7 +105,7 @@ def test_a_run_without_a_trace_says_how_to_ask_for_one(cluster: dtf.Cluster) -> 
 
 def test_bad_steps_are_refused_before_anything_starts(cluster: dtf.Cluster) -> None:
     with pytest.raises(dtf.InvalidInput, match=r"Received: \(3, 1\)"):
-        cluster.run(between_graph, trace_steps=(3, 1))
+        cluster.run(between_graph, False, trace_steps=(3, 1))
 
 
 def test_a_session_on_a_clusters_servers(cluster: dtf.Cluster) -> None:
