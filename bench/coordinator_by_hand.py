@@ -34,7 +34,7 @@ def updates_per_second(updates: int) -> float:
         command = [sys.executable, "-m", "bench.coordinator_by_hand", str(updates)]
         processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
     output, _ = processes[-1].communicate()
-    for process in processes:
+    for process in processes[:-1]:
         process.kill()
         process.communicate()
     return float(json.loads(output.splitlines()[-1]))
