@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
+
+from jupyter_dtf.errors import Unavailable
 
 from ..backend.task.gang import FakeContext, run_gang
 from .tasks import begin, dense, numbers, shares
@@ -126,3 +129,19 @@ def _interrupted(ctx: FakeContext) -> list[Any]:
 
 def test_an_interrupt_keeps_what_was_done() -> None:
     assert run_gang(2, _interrupted) == [[0, 1, 2], [0, 1, 2]]
+
+
+def _between_machines(ctx: FakeContext) -> str:
+    hvd = begin(dataclasses.replace(ctx, machines=["a", "b"]))
+
+    @hvd.elastic.run
+    def train(state: Any) -> None:
+        raise hvd.elastic.HorovodInternalError("once")
+
+    with pytest.raises(Unavailable) as error:
+        train(hvd.elastic.ObjectState(value=0))
+    return str(error.value)
+
+
+def test_between_machines_there_is_no_way_back() -> None:
+    assert all("needs all tasks on one machine" in said for said in run_gang(2, _between_machines))

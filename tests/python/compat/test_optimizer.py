@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,9 +121,17 @@ def _trained_by_tape(ctx: FakeContext) -> Any:
     return model.get_weights()
 
 
+def _on_two_machines(ctx: FakeContext) -> Any:
+    return _trained_by_tape(dataclasses.replace(ctx, machines=["a", "b"]))
+
+
 def test_tape_as_one_process_on_the_global_batch() -> None:
     (one,) = run_gang(1, _trained_by_tape)
-    first, second = run_gang(2, _trained_by_tape)
+    _check(one, *run_gang(2, _trained_by_tape))
+    _check(one, *run_gang(2, _on_two_machines))
+
+
+def _check(one: list[Any], first: list[Any], second: list[Any]) -> None:
     for expected, found, other in zip(one, first, second, strict=True):
         assert np.array_equal(found, other)
         assert np.abs(found - expected).max() <= 2e-6
