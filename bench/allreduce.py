@@ -17,7 +17,7 @@ CASES = {
 }
 
 
-def seconds_per_sum(_args: object, ctx: Any) -> dict[str, list[tuple[float, float]]]:
+def seconds_per_sum(_args: object, ctx: Any) -> dict[str, list[tuple[float, ...]]]:
     """For each case and round, what one sum takes: ours, and the ring's, seconds."""
     import time
 
@@ -27,11 +27,9 @@ def seconds_per_sum(_args: object, ctx: Any) -> dict[str, list[tuple[float, floa
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()  # TensorFlow's collectives, which come before all else
 
-    @tf.function(autograph=False)
     def ours(tensors: Any) -> Any:
         return ops.grouped_allreduce(tensors, "sum")
 
-    @tf.function(autograph=False)
     def ring(tensors: Any) -> Any:
         def replica() -> Any:
             here = [tf.identity(tensor) for tensor in tensors]  # it wants to know on which device they are
@@ -39,23 +37,33 @@ def seconds_per_sum(_args: object, ctx: Any) -> dict[str, list[tuple[float, floa
 
         return strategy.run(replica)
 
-    def timed(function: Any, tensors: Any, times: int) -> float:
+    def repeated(reduce: Any, times: int) -> Any:
+        """So many sums of sums, one after the other as in the steps of a training, in one function."""
+
+        @tf.function(autograph=False)
+        def sums(tensors: Any) -> Any:
+            for _ in range(times):
+                tensors = reduce(tensors)
+            return tensors
+
+        return sums
+
+    def seconds(sums: Any, tensors: Any, times: int) -> float:
         ops.barrier()
         begin = time.perf_counter()
-        for _ in range(times):
-            sums = function(tensors)
-        total = float(sums[-1][-1])
-        seconds = time.perf_counter() - begin
-        assert total == ctx.size, total
-        return seconds / times
+        last = float(sums(tensors)[-1][-1])
+        found = time.perf_counter() - begin
+        assert last == float(ctx.size**times), last
+        return found / times
 
     found = {}
     for case, lengths in CASES.items():
         tensors = [tf.ones(length) for length in lengths]
-        times = 5 if sum(lengths) > 1_000_000 else 200
-        for function in (ours, ring):
-            timed(function, tensors, times)
-        found[case] = [(timed(ours, tensors, times), timed(ring, tensors, times)) for _ in range(ROUNDS)]
+        times = 5 if sum(lengths) > 1_000_000 else 50
+        both = [repeated(reduce, times) for reduce in (ours, ring)]
+        for sums in both:
+            seconds(sums, tensors, times)
+        found[case] = [tuple(seconds(sums, tensors, times) for sums in both) for _ in range(ROUNDS)]
     return found
 
 

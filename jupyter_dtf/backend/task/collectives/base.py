@@ -17,13 +17,29 @@ OPS = ("sum", "min", "max", "product")
 
 Array = npt.NDArray[Any]
 
+_TYPES = {
+    tf.bool: "bool",
+    tf.uint8: "uint8",
+    tf.uint16: "uint16",
+    tf.uint32: "uint32",
+    tf.int8: "int8",
+    tf.int16: "int16",
+    tf.int32: "int32",
+    tf.int64: "int64",
+    tf.float16: "float16",
+    tf.bfloat16: "bfloat16",
+    tf.float32: "float32",
+    tf.float64: "float64",
+}
+
 
 class Reducer(ABC):
     """Exchanges between ``size`` tasks. Collectives: every task calls the same methods in the same order.
 
     Shapes and types are equal on all tasks, except for the first dimension where a method says so. Every task gets the
     same bits. A call returns when all tasks have made it, and raises RuntimeError if one of them has died or, where
-    that can be seen, has called something else. Types: bool, uint8, int8 to int64, float16, bfloat16, float32, float64.
+    that can be seen, has called something else. Types: bool, uint8 to uint32, int8 to int64, bfloat16, float16 to
+    float64.
 
     What takes tensors works in a ``tf.function``, where collectives run in the order of the program, and outside of
     one; nothing of it has a gradient (``ops`` has). ``name`` is the same on all tasks.
@@ -139,6 +155,9 @@ def check_op(op: str, dtype: tf.DType) -> None:
     """Raise InvalidInput unless values of the type can be reduced so."""
     if op not in OPS:
         raise InvalidInput(f"op is one of {', '.join(OPS)}. Received: {op!r}", field="op")
+    if dtype not in _TYPES:
+        names = ", ".join(_TYPES.values())
+        raise InvalidInput(f"What is reduced is of one of the types {names}. Received: {dtype.name}", field="tensor")
     if dtype == tf.bool and op == "sum":
         raise InvalidInput('Booleans are reduced by op="min", "max" or "product". Received: op="sum"', field="op")
 

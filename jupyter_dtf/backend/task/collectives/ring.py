@@ -13,7 +13,15 @@ from ....errors import Unavailable
 from .base import Reducer, check_op
 
 _MERGES = {"sum": "Add", "min": "Min", "max": "Max", "product": "Mul"}
-_NATIVE = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64)
+_SENT_AS = {
+    tf.bool: tf.int32,
+    tf.uint8: tf.int32,
+    tf.uint16: tf.int32,
+    tf.uint32: tf.int64,
+    tf.int8: tf.int32,
+    tf.int16: tf.int32,
+}
+"""What types that TensorFlow's collectives do not know travel as."""
 
 
 class CollectiveReducer(Reducer):
@@ -31,7 +39,7 @@ class CollectiveReducer(Reducer):
             check_op(op, tensor.dtype)
         groups: dict[tf.DType, list[int]] = {}
         for index, tensor in enumerate(tensors):
-            groups.setdefault(tensor.dtype if tensor.dtype in _NATIVE else tf.int32, []).append(index)
+            groups.setdefault(_SENT_AS.get(tensor.dtype, tensor.dtype), []).append(index)
         results: list[Any] = [None] * len(tensors)
         for dtype, indices in groups.items():
             sent = [tf.cast(tensors[i], dtype) for i in indices]

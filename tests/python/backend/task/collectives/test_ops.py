@@ -167,6 +167,7 @@ def refusals(ctx: FakeContext, ops: Any) -> None:
         (lambda: ops.allreduce(1, "sum", prescale_factor=0.5), "a factor needs floating-point values. Received: int32"),
         (lambda: ops.allreduce(1.0, "mean"), "op is one of average, sum, min, max, product. Received: 'mean'"),
         (lambda: ops.allreduce(1.0, compression="zip"), "compression is one of none, fp16, bf16. Received: 'zip'"),
+        (lambda: ops.allreduce(tf.constant(["a"]), "min"), "one of the types bool, .*Received: string"),
         (lambda: ops.allreduce(True, "sum"), "Booleans are reduced by"),
         (lambda: ops.allgather(1.0), "at least one dimension. Received: a scalar"),
         (lambda: ops.reducescatter(1.0), "at least one dimension. Received: a scalar"),
@@ -235,6 +236,37 @@ def test_a_function_runs_collectives_in_the_order_of_the_program() -> None:
         for step in range(50):
             found = outer(tf.constant(float(ctx.rank + 1)))
             assert [float(t) for t in found] == [3.0] * 5 + [6.0, -2.0, 2.0, 6.0], step
+
+    run_gang(2, check)
+
+
+def test_a_nested_function_keeps_its_place_although_its_input_is_late() -> None:
+    """What is ready first on one task is late on the other: the nested call, or the collective after it."""
+
+    def check(ctx: FakeContext) -> None:
+        import tensorflow as tf
+
+        ops = enter(ctx, ["a", "a"])
+        scale = tf.Variable(2.0)
+
+        def late(x: Any) -> Any:
+            square = tf.fill([16, 16], x)
+            for _ in range(20):
+                square = tf.tanh(tf.matmul(square, square))
+            return tf.minimum(x, x + square[0, 0])
+
+        @tf.function(autograph=False)
+        def inner(x: Any) -> Any:
+            return ops.allreduce(x * scale, "sum")
+
+        @tf.function(autograph=False)
+        def outer(x: Any) -> Any:
+            first = inner(late(x) if ctx.rank == 0 else x)
+            return first, ops.allreduce(tf.fill([7], late(x) if ctx.rank == 1 else x), "max")
+
+        for _ in range(20):
+            first, second = outer(tf.constant(float(ctx.rank + 1)))
+            assert (float(first), second.numpy().tolist()) == (6.0, [2.0] * 7)
 
     run_gang(2, check)
 

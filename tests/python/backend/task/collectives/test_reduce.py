@@ -24,7 +24,7 @@ def contract_of_types(reducer: Any) -> None:
     own = np.array([[1, 2, 1], [2, 1, 2]])
     everyones = np.stack([own + rank for rank in range(reducer.size)])
     expected = {"sum": everyones.sum(0), "min": everyones.min(0), "max": everyones.max(0), "product": everyones.prod(0)}
-    for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64, tf.uint8):
+    for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64, tf.uint8, tf.uint32):
         for op, values in expected.items():
             mine = tf.cast(tf.constant(own + reducer.rank), dtype)
             eager = reducer.reduce_tensors([mine], op, "eager")[0]
