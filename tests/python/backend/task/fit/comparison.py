@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..gang import FakeContext
+from ..gang import FakeContext, run_gang
 from .cases import Case
 
 
@@ -23,6 +23,38 @@ class Recorded:
         self.final = final
         self.history = history
         self.more = more
+
+
+class Trained:
+    """What one process and so many tasks make of cases, which are trained in groups when one is first asked for."""
+
+    _GROUP = 7  # a gang has to be done before its time is over
+
+    def __init__(self, cases: Mapping[str, Case]) -> None:
+        self._cases = cases
+        self._expected: dict[tuple[str, int], Recorded] = {}
+        self._received: dict[tuple[str, int], list[Any]] = {}
+
+    def __call__(self, name: str, size: int) -> tuple[Recorded, list[Any]]:
+        """What one process makes of a case, and by rank what the tasks make of it."""
+        if (name, size) not in self._received:
+            self._train([other for other, case in self._cases.items() if size in case.sizes], name, size)
+        return self._expected[self._key(name, size)], self._received[name, size]
+
+    def _train(self, names: list[str], name: str, size: int) -> None:
+        first = names.index(name) // self._GROUP * self._GROUP
+        group = {other: self._cases[other] for other in names[first : first + self._GROUP]}
+        missing = {other: case for other, case in group.items() if self._key(other, size) not in self._expected}
+        if missing:
+            for other, recorded in run_gang(1, plain(missing, size))[0].items():
+                self._expected[self._key(other, size)] = recorded
+        tasks = run_gang(size, distributed(group))
+        for other in group:
+            self._received[other, size] = [task[other] for task in tasks]
+
+    def _key(self, name: str, size: int) -> tuple[str, int]:
+        case = self._cases[name]
+        return name, size if case.plain_model or case.plain_callbacks else 1
 
 
 def _recorder() -> Any:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,32 +12,15 @@ from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.strategy import AllReduce
 
 from ..gang import FakeContext, run_gang
-from .comparison import Recorded, compare, distributed, fit, plain
+from .comparison import Recorded, Trained, compare, distributed, fit
 from .strategy_cases import STRATEGY_CASES, sentences, warm, words
 
 pytestmark = pytest.mark.timeout(180)
 
-Trained = Callable[[str, int], tuple[Recorded, list[Any]]]
-
-_GROUP = 7  # cases for one gang, which has to be done before its time is over
-
 
 @pytest.fixture(scope="module")
 def trained() -> Trained:
-    """What one process and, by rank, so many tasks made of a case."""
-
-    @cache
-    def group(size: int, number: int) -> tuple[dict[str, Recorded], list[dict[str, Any]]]:
-        names = [name for name, case in STRATEGY_CASES.items() if size in case.sizes]
-        cases = {name: STRATEGY_CASES[name] for name in names[number * _GROUP : (number + 1) * _GROUP]}
-        return run_gang(1, plain(cases, size))[0], run_gang(size, distributed(cases))
-
-    def results(name: str, size: int) -> tuple[Recorded, list[Any]]:
-        names = [name for name, case in STRATEGY_CASES.items() if size in case.sizes]
-        expected, received = group(size, names.index(name) // _GROUP)
-        return expected[name], [task[name] for task in received]
-
-    return results
+    return Trained(STRATEGY_CASES)
 
 
 @pytest.mark.parametrize(
