@@ -53,8 +53,7 @@ def run_in_foreground(run: Run) -> None:
             run.wait()
         except KeyboardInterrupt:
             interrupted = True
-            say("Stopping the run; another interrupt ends it at once.")
-            stop_in_foreground(run)
+            stop_in_foreground(run, say, "Stopping the run; another interrupt ends it at once.")
     if interrupted:
         raise KeyboardInterrupt(f"the run {run.info.name} ({run.id}) is {run.status}")
     run.raise_for_state()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import socket
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 # TensorFlow's name for a process that has no cluster. The client keeps it when it connects, or the variables that it
 # has made before would belong to a task that is no more.
 _CLIENT = "localhost"
+_REUSE_PORT = "TF_GRPC_REUSE_PORT"
 
 
 class Servers:
@@ -86,11 +90,8 @@ class Servers:
         if _connected is not self:
             jobs = spec.as_dict()
             host = _address_towards(spec.endpoint(*next(iter(spec.tasks()))[:2]))
-            with socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET) as reserved:
-                reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-                reserved.bind(("", 0))
-                os.environ["TF_GRPC_REUSE_PORT"] = "1"  # TensorFlow binds the port while it is still ours
-                jobs[_CLIENT] = [f"{host}:{reserved.getsockname()[1]}"]
+            with _reserved_port(host) as port:
+                jobs[_CLIENT] = [f"{host}:{port}"]
                 tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(jobs), job_name=_CLIENT)
             _connected = self
         prefixes = tuple(f"/job:{job}/" for job in spec.jobs)
@@ -129,8 +130,14 @@ class Servers:
         return trace_session(self.target, fetches, feed_dict, graph=graph, steps=steps)
 
     def close(self) -> None:
-        """End the servers and wait until they have ended. Does nothing to those that have."""
+        """End the servers and wait until they have ended. Does nothing to those that have.
+
+        This process's sessions on them are closed first: without their servers they would wait for ever, those that
+        are forgotten at the process's end.
+        """
         self.disconnect()
+        if "tensorflow" in sys.modules and not self.run.info.state.is_final:
+            _close_sessions({f"grpc://{task.endpoint}".encode() for task in self.run.info.tasks})
         self.run.stop()
         self.run.wait()
 
@@ -150,6 +157,33 @@ class Servers:
 
 _connected: Servers | None = None
 """The servers whose devices this process knows."""
+
+
+def _close_sessions(targets: set[bytes]) -> None:
+    """Close the open sessions of this process at ``targets``. TensorFlow keeps no list of them."""
+    import tensorflow as tf
+
+    kinds = (tf.compat.v1.Session, tf.compat.v1.InteractiveSession)
+    for session in [each for each in gc.get_objects() if issubclass(type(each), kinds)]:
+        if session.sess_str in targets:  # None for a session of this process alone
+            session.close()
+
+
+@contextlib.contextmanager
+def _reserved_port(host: str) -> Iterator[int]:
+    """A free port that nobody gets before TensorFlow, which may bind it while it is still bound here."""
+    before = os.environ.get(_REUSE_PORT)
+    with socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET) as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reserved.bind(("", 0))
+        os.environ[_REUSE_PORT] = "1"
+        try:
+            yield reserved.getsockname()[1]
+        finally:
+            if before is None:
+                del os.environ[_REUSE_PORT]
+            else:
+                os.environ[_REUSE_PORT] = before
 
 
 def _address_towards(endpoint: str) -> str:

@@ -64,14 +64,14 @@ def wait_in_foreground(run: Run, tell: Callable[[str], None]) -> None:
             f"stop it with dtf.run({run.id!r}).stop()"
         ) from None
     except KeyboardInterrupt:
-        tell("Stopping the run.")
-        stop_in_foreground(run)
+        stop_in_foreground(run, tell, "Stopping the run.")
     raise Detached(f"the run {run.info.name} ({run.id}) is {run.status}") from None
 
 
-def stop_in_foreground(run: Run) -> None:
-    """Stop the run and wait for its end; another interrupt ends it at once."""
+def stop_in_foreground(run: Run, tell: Callable[[str], None], text: str) -> None:
+    """Say ``text``, stop the run and wait for its end; another interrupt, however soon, ends it at once."""
     try:
+        tell(text)
         run.stop()
         run.wait()
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -162,6 +163,35 @@ def test_eager_code_connects_more_than_once_and_what_is_local_stays(cluster: dtf
             local.assign_add(1.0)
         assert not [device for device in tf.config.list_logical_devices() if "worker" in device.name]
     assert local == 3.0
+
+
+def test_sessions_that_were_forgotten_are_closed_with_their_servers(cluster: dtf.Cluster, tf: Any) -> None:
+    graph, x, z = product_on_two_tasks(tf)
+    local = tf.compat.v1.Session(graph=tf.Graph())
+    with cluster.servers({"worker": 2}) as servers:
+        forgotten = tf.compat.v1.Session(servers.targets("worker")[1], graph=graph)
+        forgotten.run(z, {x: [[1, 1], [0, 1]]})
+    with pytest.raises(RuntimeError, match="closed"):
+        forgotten.run(z, {x: [[1, 1], [0, 1]]})
+    forgotten.close()  # would hang
+    with local.graph.as_default():
+        assert local.run(tf.constant(1)) == 1
+    local.close()
+
+
+def test_a_process_is_freed_of_servers_that_somebody_else_has_ended(cluster: dtf.Cluster, tf: Any) -> None:
+    servers = cluster.servers({"worker": 1})
+    servers.connect()
+    servers.run.stop(now=True)
+    servers.run.wait()
+    servers.disconnect()
+
+    @tf.function
+    def double(x: Any) -> Any:
+        return 2.0 * x
+
+    assert double(tf.constant(2.0)) == 4.0  # would hang on the servers that are gone
+    assert "TF_GRPC_REUSE_PORT" not in os.environ
 
 
 def test_they_are_a_run_that_others_can_stop(cluster: dtf.Cluster) -> None:
