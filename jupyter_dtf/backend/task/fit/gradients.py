@@ -72,7 +72,7 @@ class GradientSync:
         shared = _SharedOptimizer(optimizer, self, self._reducer, self._strategy, reduction)
         self._optimizers.append(shared)
         optimizer.apply = shared.apply
-        _update_directly(getattr(optimizer, "inner_optimizer", optimizer))
+        update_directly(getattr(optimizer, "inner_optimizer", optimizer))
 
     def ask_to_stop(self) -> None:
         """All tasks will learn it in the next exchange."""
@@ -225,7 +225,7 @@ class _SharedOptimizer:
             apply()
 
 
-def _update_directly(optimizer: Any) -> None:
+def update_directly(optimizer: Any) -> None:
     """Update each variable by the optimizer's own rule, without the detour of Keras through ``tf.distribute``.
 
     There is no distribution strategy here, so the detour ends in the same call; but it costs a tenth of the time that

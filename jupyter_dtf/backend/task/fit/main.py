@@ -9,7 +9,6 @@ from typing import Any
 
 import keras
 
-from ....errors import InvalidInput
 from ....schema.strategy import AllReduce
 from .. import keras_io
 from ..collectives import make_reducer
@@ -18,13 +17,14 @@ from ..trace.callback import trace_callbacks
 from .agree import Weights
 from .callbacks import First, Last, State, attributes_of, callbacks_here
 from .data import training_data, validation_data
+from .epochs import EpochEnd, until_all_data_ended
 from .gradients import GradientSync, optimizers_of
 from .hooks import hooked
 from .job import FitJob, FitResult
 from .learning_rate import linear_scaling
-from .limits import refuse_unsupported
 from .losses import is_plain_mean
-from .steps import Metrics, TestStep, TrainStep, seed_states, shared_variables
+from .models import configure_keras, job_model, vary_random_numbers
+from .steps import Metrics, TestStep, TrainStep, shared_variables
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
@@ -58,15 +58,15 @@ def train_with(
     """
     strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
     accumulates = strategy.backward_passes_per_step > 1
-    _configure_keras(job.keras_config)
+    configure_keras(job.keras_config)
     keras.utils.set_random_seed((job.seed + reducer.rank) % 2**32)
-    model = _model(job)
+    model = job_model(job)
     data = training_data(job, ctx, reducer, model.steps_per_execution, must_find_end=accumulates)
     spec = keras_io.batch_spec(data.dataset.element_spec)
     keras_io.build(model, spec)
     if isinstance(job.model, keras_io.PackedModel):
         keras_io.restore(model, job.model)
-    _vary_random_numbers(model, reducer.rank)
+    vary_random_numbers(model, reducer.rank)
     validation = validation_data(job, ctx, reducer, whole_on_chief=not is_plain_mean(model))
 
     optimizers = optimizers_of(model)
@@ -80,7 +80,7 @@ def train_with(
     for optimizer in optimizers:
         sync.install(optimizer)
     weights = Weights(shared_variables(model, optimizers), reducer, ctx)
-    epoch = _EpochEnd(model, weights, job)
+    epoch = EpochEnd(model, weights, job)
     metrics = Metrics(model, reducer, at_epoch_end=epoch)
     state = State(weights, metrics, sync, reducer)
     if (reducer.size > 1 or accumulates) and model.jit_compile:
@@ -106,7 +106,7 @@ def train_with(
         warnings.filterwarnings("ignore", "Your input ran out of data")  # a share may be shorter than the others
         if sync.may_end:
             model.make_train_function(force=True)
-            model.train_function = _until_all_data_ended(model, state)
+            model.train_function = until_all_data_ended(model, state)
         model.fit(
             data.dataset,
             epochs=job.epochs,
@@ -136,60 +136,3 @@ def train_with(
         epoch=history.epoch,
         callbacks=[attributes_of(callback, ctx) for callback in own],
     )
-
-
-def _configure_keras(config: dict[str, Any]) -> None:
-    if "floatx" in config:
-        keras.config.set_floatx(config["floatx"])
-    if "image_data_format" in config:
-        keras.config.set_image_data_format(config["image_data_format"])
-    if "dtype_policy" in config:
-        keras.config.set_dtype_policy(config["dtype_policy"])
-
-
-def _model(job: FitJob) -> Any:
-    if isinstance(job.model, keras_io.PackedModel):
-        return keras_io.unpack(job.model)
-    model = job.model()
-    if not isinstance(model, keras.Model) or not model.compiled:
-        raise InvalidInput(f"The function passed as model returns a compiled keras.Model. Received: {model!r:.200}")
-    refuse_unsupported(model)
-    return model
-
-
-def _vary_random_numbers(model: Any, rank: int) -> None:
-    """Dropout and the like draw other numbers on every task; the chief draws what one process would."""
-    for state in seed_states(model):
-        seed, counter = state.numpy()
-        state.assign([(int(seed) + rank * 0x9E3779B1) % 2**32, counter])
-
-
-class _EpochEnd:
-    """Between the last step of an epoch and its validation."""
-
-    def __init__(self, model: Any, weights: Weights, job: FitJob) -> None:
-        self._moving = list(model.non_trainable_weights)
-        self._weights = weights
-        self._epoch = job.initial_epoch
-
-    def __call__(self) -> None:
-        self._weights.average_moving(self._moving)
-        self._weights.check(self._epoch)
-        self._epoch += 1
-
-
-def _until_all_data_ended(model: Any, state: State) -> Any:
-    """Keras's train function, ending the epoch after the step in which no task had an example."""
-    run = model.train_function
-
-    def train_function(iterator: Any) -> Any:
-        if state.data_ended:
-            raise StopIteration
-        before = state.sync.steps
-        logs = run(iterator)
-        state.data_ended = state.sync.data_ended
-        if state.data_ended and state.sync.steps == before:  # an execution may have begun with examples
-            raise StopIteration
-        return logs
-
-    return train_function

@@ -110,6 +110,7 @@ def test_a_worker_that_has_finished_keeps_its_server_up(cluster: dtf.Cluster) ->
 
 def supervised(args: Any, ctx: Any) -> Any:
     import tensorflow.compat.v1 as tf
+
     tf.disable_v2_behavior()  # its threads know no graph otherwise
     if ctx.job_name == "ps":
         ctx.server.join()

@@ -19,7 +19,7 @@ from .....schema.strategy import ParameterServer
 from ... import keras_io
 from ...trace import marked
 from ..job import FitJob
-from ..main import _configure_keras, _model
+from ..models import configure_keras, job_model
 from .meeting import Meeting
 from .places import Places
 from .rules import Asynchronous, Following, Rule, Synchronous, Updates
@@ -93,8 +93,8 @@ class Server:
 
     def run(self) -> None:
         """Raises what went wrong here, RuntimeError naming a worker that has gone before its training ended."""
-        _configure_keras(self._job.keras_config)
-        self._model = _model(self._job)
+        configure_keras(self._job.keras_config)
+        self._model = job_model(self._job)
         if isinstance(self._rule, Synchronous):
             for server in range(1, len(self._places.servers)):
                 self._followers.append(self._places.reach(server))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ..gradients import _update_directly
+from ..gradients import update_directly
 from . import slots
 from .layout import Piece
 
@@ -71,7 +71,7 @@ class Shard:
         found = slots.build(self.optimizer, self._held)
         order = sorted(range(len(found)), key=lambda i: _order(found[i]))
         self._state = [*self._held, *(self.optimizer.variables[i] for i in order)]
-        _update_directly(self.optimizer)
+        update_directly(self.optimizer)
         self._steps: dict[Any, Any] = {}
         self._look = tf.function(self._present)
         self.values: npt.NDArray[Any] = np.zeros(0, dtype)

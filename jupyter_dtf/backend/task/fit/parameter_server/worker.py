@@ -21,11 +21,12 @@ from ...trace.callback import trace_callbacks
 from ..agree import Weights
 from ..callbacks import First, Last, State, attributes_of, callbacks_here
 from ..data import TaskData, training_data, validation_data
+from ..epochs import EpochEnd, until_all_data_ended
 from ..hooks import hooked
 from ..job import Arrays, FitJob, FitResult
 from ..learning_rate import linear_scaling
 from ..losses import is_plain_mean
-from ..main import _configure_keras, _EpochEnd, _model, _until_all_data_ended, _vary_random_numbers
+from ..models import configure_keras, job_model, vary_random_numbers
 from ..steps import Metrics, TestStep, TrainStep
 from . import moving
 from .callbacks import OwnFirst, OwnLast, OwnMetrics, ServedWeights
@@ -62,9 +63,9 @@ class Worker:
         self._goes_in_step = strategy.sync and not strategy.backup_workers
         self._strategy = strategy
 
-        _configure_keras(job.keras_config)
+        configure_keras(job.keras_config)
         keras.utils.set_random_seed((job.seed + ctx.rank) % 2**32)
-        self._model = model = _model(job)
+        self._model = model = job_model(job)
         refuse_unsupported(job, model, len(places.workers), len(places.servers))
         self._client = Client(ctx, places)
         self._reducer: Reducer = Apart(ctx.rank, ctx.size)
@@ -76,7 +77,7 @@ class Worker:
         keras_io.build(model, self._spec)
         if isinstance(job.model, keras_io.PackedModel):
             keras_io.restore(model, job.model)
-        _vary_random_numbers(model, ctx.rank)
+        vary_random_numbers(model, ctx.rank)
         if strategy.backup_workers:
             refuse_sums(is_plain_mean(model))
         self._exchange = self._shared_with_servers()
@@ -204,7 +205,7 @@ class Worker:
     def _in_step(self, stack: ExitStack) -> tuple[Any, Any]:
         model, job = self._model, self._job
         weights = ServedWeights(list(model.weights), self._reducer, self._ctx, self._push_state)
-        average = _EpochEnd(model, weights, job)
+        average = EpochEnd(model, weights, job)
 
         def at_epoch_end() -> None:
             average()
@@ -216,7 +217,7 @@ class Worker:
         stack.enter_context(hooked(model, _get_metrics_result_or_logs=metrics))
         if self._exchange.may_end:
             model.make_train_function(force=True)
-            model.train_function = _until_all_data_ended(model, state)
+            model.train_function = until_all_data_ended(model, state)
         self._last: Last = Last(state, job, self._ctx, self._data.length)
         return First(state, bool(self._own)), self._last
 

@@ -1,0 +1,40 @@
+"""Where an epoch of several tasks ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .agree import Weights
+from .callbacks import State
+from .job import FitJob
+
+
+class EpochEnd:
+    """Between the last step of an epoch and its validation."""
+
+    def __init__(self, model: Any, weights: Weights, job: FitJob) -> None:
+        self._moving = list(model.non_trainable_weights)
+        self._weights = weights
+        self._epoch = job.initial_epoch
+
+    def __call__(self) -> None:
+        self._weights.average_moving(self._moving)
+        self._weights.check(self._epoch)
+        self._epoch += 1
+
+
+def until_all_data_ended(model: Any, state: State) -> Any:
+    """Keras's train function, ending the epoch after the step in which no task had an example."""
+    run = model.train_function
+
+    def train_function(iterator: Any) -> Any:
+        if state.data_ended:
+            raise StopIteration
+        before = state.sync.steps
+        logs = run(iterator)
+        state.data_ended = state.sync.data_ended
+        if state.data_ended and state.sync.steps == before:  # an execution may have begun with examples
+            raise StopIteration
+        return logs
+
+    return train_function

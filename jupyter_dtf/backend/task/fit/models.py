@@ -1,0 +1,41 @@
+"""A job's model in a task, before it is trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from ....errors import InvalidInput
+from .. import keras_io
+from .job import FitJob
+from .limits import refuse_unsupported
+from .steps import seed_states
+
+
+def configure_keras(config: dict[str, Any]) -> None:
+    """Make Keras's settings those of the client."""
+    if "floatx" in config:
+        keras.config.set_floatx(config["floatx"])
+    if "image_data_format" in config:
+        keras.config.set_image_data_format(config["image_data_format"])
+    if "dtype_policy" in config:
+        keras.config.set_dtype_policy(config["dtype_policy"])
+
+
+def job_model(job: FitJob) -> Any:
+    """The compiled model, built or not. Raises InvalidInput for one that cannot be trained over several tasks."""
+    if isinstance(job.model, keras_io.PackedModel):
+        return keras_io.unpack(job.model)
+    model = job.model()
+    if not isinstance(model, keras.Model) or not model.compiled:
+        raise InvalidInput(f"The function passed as model returns a compiled keras.Model. Received: {model!r:.200}")
+    refuse_unsupported(model)
+    return model
+
+
+def vary_random_numbers(model: Any, rank: int) -> None:
+    """Dropout and the like draw other numbers on every task; the chief draws what one process would."""
+    for state in seed_states(model):
+        seed, counter = state.numpy()
+        state.assign([(int(seed) + rank * 0x9E3779B1) % 2**32, counter])
