@@ -30,6 +30,7 @@ import shutil
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -161,6 +162,8 @@ class Warm:
                 self._be_child()
                 if os.getppid() == parent:
                     status = child()
+            except BaseException:
+                traceback.print_exc()  # of a spare, into the log; a task leaves its own as its outcome
             finally:
                 os._exit(status)
         with contextlib.suppress(OSError):  # done by both, so that a kill right after the fork finds the group

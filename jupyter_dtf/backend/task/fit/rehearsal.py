@@ -18,8 +18,9 @@ class _Alone:
     """As much of a Context as ``train`` uses, for a task that has nobody to speak to."""
 
     rank, size, is_chief, should_stop = 0, 1, True, False
-    machines = ("",)
+    machines, tasks = ("",), ("",)
     shared_dir = Path()
+    tracer = None
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: None

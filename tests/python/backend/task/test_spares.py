@@ -83,9 +83,11 @@ class Warm:
         assert process is not None and process.stdin is not None
         try:
             self.client = await WarmClient.connect(self.directory, self._messages.put_nowait, lambda: None)
-            self.pid = (await self.until("ready"))["pid"]
-            yield self
-            await self.client.close()
+            try:
+                self.pid = (await self.until("ready"))["pid"]
+                yield self
+            finally:
+                await self.client.close()
         finally:
             process.stdin.close()
             await asyncio.to_thread(process.wait)
