@@ -45,6 +45,9 @@ class Reducer(ABC):
     one; nothing of it has a gradient (``ops`` has). ``name`` is the same on all tasks.
     """
 
+    keeps_order = False
+    """Whether collectives in a ``tf.function`` run in the order of the program without further ado."""
+
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
         self.size = size
@@ -187,6 +190,8 @@ def _from_integers(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 class Alone(Reducer):
     """The only task: what it sends is what it gets."""
+
+    keeps_order = True
 
     def __init__(self) -> None:
         super().__init__(rank=0, size=1)

@@ -12,6 +12,7 @@ from ....errors import InvalidInput
 from ..context import current
 from . import make_reducer
 from .base import Reducer
+from .order import ProgramOrder
 
 
 class ProcessSet:
@@ -55,7 +56,7 @@ class Communicator:
     def __init__(self, ranks: Sequence[int], reducer: Reducer) -> None:
         self.ranks = tuple(ranks)
         self.reducer = reducer
-        self._baton: tf.Variable | None = None
+        self._order = ProgramOrder()
 
     @property
     def size(self) -> int:
@@ -72,21 +73,8 @@ class Communicator:
         return self.ranks.index(rank)
 
     def in_order(self, collective: Callable[[], list[tf.Tensor]]) -> list[tf.Tensor]:
-        """Call ``collective`` such that in a ``tf.function`` its ops come after those called before it.
-
-        TensorFlow orders the uses of one variable as the program does, also between nested functions and in loops.
-        Without that, two tasks might begin two collectives in different order, and wait for each other forever.
-        """
-        if not getattr(tf.compat.v1.get_default_graph(), "building_function", False):
-            return collective()
-        if self._baton is None:
-            with tf.init_scope(), tf.device("CPU:0"):
-                self._baton = tf.Variable(0, dtype=tf.int64, trainable=False)
-        with tf.control_dependencies([self._baton.read_value()]):
-            outputs = collective()
-        with tf.control_dependencies(outputs):
-            self._baton.assign_add(1, read_value=False)
-        return outputs
+        """Call ``collective``, a reducer's; in a ``tf.function`` its ops come after those called before it."""
+        return collective() if self.reducer.keeps_order else self._order(collective)
 
 
 _communicators: dict[tuple[int, ...], Communicator] = {}

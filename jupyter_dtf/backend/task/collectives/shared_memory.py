@@ -25,6 +25,7 @@ import tensorflow as tf
 from .base import Array, Reducer, check_op
 from .cells import Cells
 from .meeting import Meeting, mapped
+from .order import ProgramOrder
 from .results import Results
 
 _SMALL_BYTES = 1 << 16  # up to here reducing everyone's whole arrays costs less than a second meeting
@@ -41,6 +42,8 @@ class SharedMemoryReducer(Reducer):
 
     ``tasks`` are the names of the tasks, by rank; for ``stalled`` see Meeting.
     """
+
+    keeps_order = True
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class SharedMemoryReducer(Reducer):
         self._cell = max(4096, min(_CELL_BYTES, share // 4096 * 4096))
         self._slot = (self.size + 1) * self._cell
         self._results = Results()
+        self._order = ProgramOrder()
         self._starts = 0
         self._start()
 
@@ -86,6 +90,14 @@ class SharedMemoryReducer(Reducer):
         with self._lock:
             self._start()
 
+    def _as_op(
+        self, function: Callable[..., list[Array]], inputs: Sequence[tf.Tensor], like: Sequence[Any]
+    ) -> list[tf.Tensor]:
+        """``function`` of the inputs' arrays, at once or as an op, giving what has types and shapes of ``like``."""
+        if tf.executing_eagerly():
+            return [tf.convert_to_tensor(a) for a in function(*(np.asarray(t) for t in inputs))]
+        return self._order(lambda: _op(function, inputs, like))
+
     # -- reductions ---------------------------------------------------------------------------------------------
 
     def reduce(self, array: Array, op: str = "sum") -> Array:
@@ -111,7 +123,7 @@ class SharedMemoryReducer(Reducer):
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
         for tensor in tensors:
             check_op(op, tensor.dtype)
-        return _as_op(lambda *arrays: self.reduce_arrays(arrays, op), tensors, tensors)
+        return self._as_op(lambda *arrays: self.reduce_arrays(arrays, op), tensors, tensors)
 
     def _reduce_small(self, arrays: list[Array], ufunc: np.ufunc, what: str) -> list[Array]:
         ends = list(accumulate(a.size for a in arrays))
@@ -176,7 +188,7 @@ class SharedMemoryReducer(Reducer):
             return [np.concatenate(parts), np.array([len(p) for p in parts], np.int64)]
 
         some_rows = tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
-        rows, counts = _as_op(function, [tensor], [some_rows, tf.TensorSpec([self.size], tf.int64)])
+        rows, counts = self._as_op(function, [tensor], [some_rows, tf.TensorSpec([self.size], tf.int64)])
         return rows, counts
 
     def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
@@ -197,7 +209,7 @@ class SharedMemoryReducer(Reducer):
         ]
 
     def broadcast_tensors(self, tensors: Sequence[tf.Tensor], root: int, name: str) -> list[tf.Tensor]:
-        return _as_op(lambda *arrays: self.broadcast(arrays, root), tensors, tensors)
+        return self._as_op(lambda *arrays: self.broadcast(arrays, root), tensors, tensors)
 
     def exchange_rows(self, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
         def function(array: Array, splits: Array) -> list[Array]:
@@ -213,7 +225,7 @@ class SharedMemoryReducer(Reducer):
             return [received, rows]
 
         some_rows = tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
-        received, rows = _as_op(function, [tensor, splits], [some_rows, tf.TensorSpec([self.size], tf.int64)])
+        received, rows = self._as_op(function, [tensor, splits], [some_rows, tf.TensorSpec([self.size], tf.int64)])
         return received, rows
 
     def _exchange(self, sent: _Bytes, what: str, wanted: Callable[[list[int]], list[tuple[int, _Bytes]]]) -> None:
@@ -250,10 +262,7 @@ class SharedMemoryReducer(Reducer):
         return slots
 
 
-def _as_op(function: Callable[..., list[Array]], inputs: Sequence[tf.Tensor], like: Sequence[Any]) -> list[tf.Tensor]:
-    """``function`` of the inputs' arrays, at once or as an op; what it returns has the types and shapes of ``like``."""
-    if tf.executing_eagerly():
-        return [tf.convert_to_tensor(a) for a in function(*(np.asarray(t) for t in inputs))]
+def _op(function: Callable[..., list[Array]], inputs: Sequence[tf.Tensor], like: Sequence[Any]) -> list[tf.Tensor]:
     outputs = tf.numpy_function(function, list(inputs), [t.dtype for t in like])
     for output, spec in zip(outputs, like, strict=True):
         output.set_shape(spec.shape)
