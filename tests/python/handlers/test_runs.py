@@ -91,13 +91,13 @@ async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Pat
     info.run_dir = str(tmp_path)
     hub.add_run(info)
     assert "trace_steps" in (await api.refused(404, "GET", "runs", "r1", "trace"))["message"]
-    op = TracedOp(step=1, op="a", op_type="A", device="/job:w/task:0", start_us=1, duration_us=2)
+    op = TracedOp(step=1, op="a", op_type="A", device="/job:w/task:0", start_us=0.0, duration_us=2.0)
     leave_trace(tmp_path, "worker:0", TraceData(origin_us=5, ops=[op], warnings=["beware"]))
     trace = await api("GET", "runs", "r1", "trace")
     assert convert(trace, TraceData) == TraceData(origin_us=5, ops=[op], warnings=["beware"])
     document = await api("GET", "runs", "r1", "chrome-trace.json")
     assert "r1.trace.json" in api.response.headers["Content-Disposition"]
-    assert [event["ts"] for event in document["traceEvents"] if event["ph"] == "X"] == [1]
+    assert [event["ts"] for event in document["traceEvents"] if event["ph"] == "X"] == [0]
 
 
 @pytest.mark.parametrize(
