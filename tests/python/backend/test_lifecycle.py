@@ -118,7 +118,7 @@ def test_arrays_travel_and_results_come_back_by_rank_and_name(cluster: dtf.Clust
 def test_output_is_carried_line_by_line(cluster: dtf.Cluster) -> None:
     def talk(_args: object, ctx: Any) -> None:
         print("first")
-        print("zwölf", end="")
+        print("zwölf", end="", flush=True)
         print("to stderr", file=sys.stderr)
         os.write(1, b" and more\nlast words")
 

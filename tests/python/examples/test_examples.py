@@ -74,7 +74,7 @@ def test_between_graph() -> None:
     assert match is not None
     assert float(match[1]) > 90
     assert re.search(r"both workers together: (59\d|600)$", script.stdout, re.MULTILINE)
-    assert "model.ckpt-200.index" in script.stdout
+    assert len(re.findall(r"model\.ckpt-\d+\.index", script.stdout)) >= 3  # about every 200 steps
 
 
 @pytest.mark.slow
