@@ -16,15 +16,14 @@ class ProgramOrder:
     """
 
     def __init__(self) -> None:
-        self._baton: tf.Variable | None = None
+        # Not at the first call: a tf.function in whose trace a variable comes to be is traced a second time.
+        with tf.init_scope(), tf.device("CPU:0"):
+            self._baton = tf.Variable(0, dtype=tf.int64, trainable=False)
 
     def __call__(self, collective: Callable[[], list[tf.Tensor]]) -> list[tf.Tensor]:
         """Call ``collective`` such that its ops come after those of the calls before."""
         if not getattr(tf.compat.v1.get_default_graph(), "building_function", False):
             return collective()
-        if self._baton is None:
-            with tf.init_scope(), tf.device("CPU:0"):
-                self._baton = tf.Variable(0, dtype=tf.int64, trainable=False)
         with tf.control_dependencies([self._baton.read_value()]):
             outputs = collective()
         with tf.control_dependencies(outputs):
