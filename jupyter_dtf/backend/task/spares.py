@@ -1,4 +1,4 @@
-"""Forks that have rehearsed: a training that starts in one has its first step in two thirds of the time.
+"""Forks that have rehearsed: a training that starts in one has its first step in three quarters of the time.
 
 A spare is a fork of the warm process that has set the number of TensorFlow's threads, has trained a tiny model, and
 waits for a task to become. It is made only while no task runs, so that it takes time from nobody, and becomes one task

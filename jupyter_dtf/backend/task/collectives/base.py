@@ -41,12 +41,12 @@ class Reducer(ABC):
     that can be seen, has called something else. Types: bool, uint8 to uint32, int8 to int64, bfloat16, float16 to
     float64.
 
-    What takes tensors works in a ``tf.function``, where collectives run in the order of the program, and outside of
-    one; nothing of it has a gradient (``ops`` has). ``name`` is the same on all tasks.
+    What takes tensors works in a ``tf.function`` and outside of one; nothing of it has a gradient (``ops`` has).
+    ``name`` is the same on all tasks.
     """
 
     keeps_order = False
-    """Whether collectives in a ``tf.function`` run in the order of the program without further ado."""
+    """Whether collectives in a ``tf.function`` run in the order of the program. Where not, ops of one name meet."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
