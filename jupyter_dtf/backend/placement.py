@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..errors import InvalidInput
 from ..schema.graph import LayerGraph
-from ..schema.placement import Device, Link, Placement, Stage
+from ..schema.placement import Device, Link, Placement
 
 _PASSES = 3
 """Forward, and a backward pass that computes twice as much."""
@@ -25,6 +25,29 @@ _MOST_CUTS = 1_200
 """Between how many places of a long graph the stages may be cut."""
 
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one device does in a step."""
+
+    device: str
+    layers: list[str]
+    seconds: float
+    """For one microbatch, forward and backward, with what it sends and receives."""
+    memory_bytes: int
+    """Weights, gradients, slots, and the activations of all microbatches of a step."""
+    sent_bytes: int
+    """By the forward pass of one microbatch."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Stages in the order in which an example goes through them."""
+
+    stages: list[Stage]
+    step_seconds: float
+    """Expected: the first microbatch goes through all stages, the others follow at the pace of the slowest."""
 
 
 def place(
@@ -36,15 +59,30 @@ def place(
     link: Link | None = None,
     pinned: Mapping[str, str] | None = None,
 ) -> Placement:
-    """Cut the graph into stages over some of the devices. ``pinned`` maps layers to devices that are settled.
+    """Place the layers on some of the devices. ``pinned`` maps layers to devices that are settled.
 
     Raises InvalidInput if a layer or a device is not known, if the graph has a cycle, or if nothing fits.
     """
+    found = cut(graph, devices, batch_size=batch_size, microbatches=microbatches, link=link, pinned=pinned)
+    placed = {layer: stage.device for stage in found.stages for layer in stage.layers}
+    return Placement(devices=placed, pinned=list(pinned or {}))
+
+
+def cut(
+    graph: LayerGraph,
+    devices: Sequence[Device],
+    *,
+    batch_size: int = 32,
+    microbatches: int = 1,
+    link: Link | None = None,
+    pinned: Mapping[str, str] | None = None,
+) -> Stages:
+    """Cut the graph into stages, one for each device that is used. Raises as ``place`` does."""
     link, pinned = link or Link(), dict(pinned or {})
     _check(graph, devices, batch_size, microbatches, pinned)
     costs = _Costs(graph, batch_size, microbatches, link)
     kinds = _kinds(devices, pinned)
-    best: Placement | None = None
+    best: Stages | None = None
     for bounds, chosen in _cuts(costs, kinds, pinned):
         stages = [
             costs.stage(first, last, device)
@@ -53,9 +91,7 @@ def place(
         seconds = [stage.seconds for stage in stages]
         step = sum(seconds) + (microbatches - 1) * max(seconds)
         if best is None or step < best.step_seconds:
-            best = Placement(
-                stages=stages, batch_size=batch_size, microbatches=microbatches, step_seconds=step, pinned=pinned
-            )
+            best = Stages(stages, step)
     if best is None:
         needed = costs.memory[-1] / 2**20
         there = ", ".join(f"{device.name} {device.memory_bytes / 2**20:.0f} MiB" for device in devices)

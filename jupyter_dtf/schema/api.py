@@ -14,6 +14,7 @@ import msgspec
 from ..errors import InvalidInput
 from .base import Struct, decode_json
 from .cluster import check_jobs
+from .hosts import HostDesign, TaskPlace
 from .run import RunInfo
 
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9_\-]{0,62}[a-z0-9])?\Z")
@@ -49,6 +50,10 @@ class ClusterRequest(Struct):
     kind: str = "local"
     jobs: dict[str, int] = msgspec.field(default_factory=lambda: {"worker": 2})
     options: dict[str, Any] = {}
+    hosts: list[HostDesign] = []
+    """The hosts that were drawn, which have to be there; empty: whatever hosts the kind makes."""
+    tasks: list[TaskPlace] = []
+    """Tasks with a place of their own; the others go where there is room."""
     keep: bool = False
     """Stay until stopped, with or without clients."""
     grace_s: float = 300.0

@@ -5,7 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from ..errors import InvalidInput
+from .api import Problem
 from .base import Struct
+
+
+class Placement(Struct):
+    """Where each layer runs. A layer is in ``devices`` or in ``splits``."""
+
+    devices: dict[str, str] = {}
+    """The device of each layer, ``/job:worker/task:1/device:CPU:0``."""
+    splits: dict[str, list[str]] = {}
+    """Layers whose columns are parted: the devices that each hold a part, in the order of the columns."""
+    pinned: list[str] = []
+    """Layers whose place a person chose. Automatic placement leaves them there."""
 
 
 class Device(Struct):
@@ -36,37 +48,71 @@ class Link(Struct):
             )
 
 
-class Stage(Struct):
-    """What one device does in a step."""
+class Calibration(Struct):
+    """What a short run on the real devices measured."""
+
+    batch_size: int
+    """Examples of the microbatch it was measured with."""
+    devices: list[Device]
+    link: Link
+    layer_seconds: dict[str, list[float]]
+    """The forward and the backward pass of one microbatch through each layer, on a device as fast as the first."""
+    overhead_s: float = 0.0
+    """Of each step, beside what layers and transfers take."""
+
+
+class DeviceLoad(Struct):
+    """What one device does in a step, and what it needs for it."""
 
     device: str
-    layers: list[str]
-    seconds: float
-    """For one microbatch, forward and backward, with what it sends and receives."""
     memory_bytes: int
-    """Weights, gradients, slots, and the activations of all microbatches of a step."""
-    sent_bytes: int
-    """By the forward pass of one microbatch."""
+    """Needed: weights, gradients, slots, and the activations of all microbatches of a step."""
+    memory_limit_bytes: int = 0
+    """There; 0 where that is not known."""
+    share: float = 0.0
+    """Of the work of a step, from 0 to 1."""
+    busy_s: float = 0.0
+    """Of each step."""
+    sent_bytes: int = 0
+    """In each step."""
+    received_bytes: int = 0
+    layers: int = 0
+    problem: str = ""
+    """Why it does not fit, with the sizes; empty when it does."""
 
 
-class Placement(Struct):
-    """Stages in the order in which an example goes through them."""
+class Cut(Struct):
+    """An edge of the graph that goes from one device to another."""
 
-    stages: list[Stage]
+    source: str
+    target: str
+    source_device: str
+    target_device: str
+    bytes: int
+    """In the forward pass of one microbatch."""
+
+
+class Slot(Struct):
+    """One device busy with one microbatch, for the timeline."""
+
+    device: str
+    microbatch: int
+    phase: str  # forward, backward, update
+    start_s: float
+    duration_s: float
+
+
+class Prediction(Struct):
+    """What a step is expected to take."""
+
+    step_seconds: float
+    bubble: float
+    """The part of the step, from 0 to 1, in which the devices wait for each other."""
     batch_size: int
     microbatches: int
-    step_seconds: float
-    """Expected: the first microbatch goes through all stages, the others follow at the pace of the slowest."""
-    pinned: dict[str, str] = msgspec.field(default_factory=dict)
-    """What a person had chosen."""
-
-    @property
-    def devices(self) -> dict[str, str]:
-        """The device of each layer."""
-        return {layer: stage.device for stage in self.stages for layer in stage.layers}
-
-    @property
-    def bubble(self) -> float:
-        """The part of the step, from 0 to 1, in which the devices wait for each other."""
-        busy = sum(stage.seconds for stage in self.stages) * self.microbatches
-        return 1 - busy / (self.step_seconds * len(self.stages))
+    calibrated: bool = False
+    """By a run on the real devices; otherwise seconds are worth something only in comparison."""
+    devices: list[DeviceLoad] = []
+    cuts: list[Cut] = []
+    timeline: list[Slot] = []
+    problems: list[Problem] = msgspec.field(default_factory=list)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import enum
 import inspect
+import json
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from . import api, events, run, trace
+from . import api, design, events, graph, hosts, placement, run, trace
 
 HEADER = """\
 // Made from jupyter_dtf/schema by `python -m jupyter_dtf.schema.typescript`. Change the structs there, not this file.
@@ -31,6 +32,8 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     run.Progress,
     run.TaskInfo,
     run.RunInfo,
+    hosts.HostDesign,
+    hosts.TaskPlace,
     api.ClusterRequest,
     api.ClusterPatch,
     api.GpuInfo,
@@ -61,7 +64,44 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     trace.TracedOp,
     trace.Transfer,
     trace.TraceData,
+    graph.Layer,
+    graph.Edge,
+    graph.LayerGraph,
+    placement.Placement,
+    placement.Device,
+    placement.Link,
+    placement.Calibration,
+    placement.DeviceLoad,
+    placement.Cut,
+    placement.Slot,
+    placement.Prediction,
+    design.ClusterDesign,
+    design.ModelSource,
+    design.ModelDesign,
+    design.RunSettings,
+    design.Design,
+    design.DesignProblem,
+    design.DesignReport,
+    design.LayerPlace,
+    design.RunPlacement,
 )
+
+FILLED_BY_THE_BROWSER: tuple[type[msgspec.Struct], ...] = (
+    hosts.HostDesign,
+    hosts.TaskPlace,
+    graph.Layer,
+    graph.LayerGraph,
+    placement.Placement,
+    placement.Link,
+    placement.Device,
+    placement.Calibration,
+    design.ClusterDesign,
+    design.ModelSource,
+    design.ModelDesign,
+    design.RunSettings,
+    design.Design,
+)
+"""A document that a person wrote may leave out fields that have a default: the browser fills in ``DEFAULTS``."""
 
 UNIONS: dict[str, Any] = {
     "AnyEvent": events.AnyEvent,
@@ -85,6 +125,7 @@ def generate() -> str:
     parts += [f"{_comment(kind.__doc__)}export type {kind.__name__} = {_values(kind)};\n" for kind in ENUMS]
     parts += [_interface(struct) for struct in STRUCTS]
     parts += [f"export type {name} = {_union(members)};\n" for name, members in UNIONS.items()]
+    parts.append(_defaults())
     parts.append(
         f"{_comment('An event with its number within its run, as the socket sends it.')}"
         "export type NumberedEvent = AnyEvent & { seq: number };\n"
@@ -113,6 +154,21 @@ def _interface(struct: type[msgspec.Struct]) -> str:
         comment = textwrap.indent(_comment(docs.get(field.name)), "  ")
         lines.append(f"{comment}  {field.encode_name}{optional}: {type_};")
     return "\n".join([*lines, "}", ""])
+
+
+def _defaults() -> str:
+    comment = _comment("What the fields are that a text leaves out. Copy before you change one.")
+    lines = [f"  {struct.__name__}: {_defaults_of(struct)}" for struct in FILLED_BY_THE_BROWSER]
+    return "\n".join([f"{comment}export const DEFAULTS = {{", ",\n".join(lines), "};", ""])
+
+
+def _defaults_of(struct: type[msgspec.Struct]) -> str:
+    values = {
+        field.encode_name: field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+        for field in msgspec.structs.fields(struct)
+        if not field.required
+    }
+    return json.dumps(msgspec.to_builtins(values))
 
 
 def _type(hint: Any) -> str:

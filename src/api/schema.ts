@@ -65,6 +65,27 @@ export interface RunInfo {
   next_seq: number;
 }
 
+/** A host that is wanted, with its devices. */
+export interface HostDesign {
+  name: string;
+  cpus: number;
+  /** 0: not known. */
+  memory_bytes: number;
+  /** The memory of each GPU in bytes, 0 where it is not known; `GPU:0` first. */
+  gpus: number[];
+}
+
+/** A task put on a device of a host. Tasks without a place go where there is room. */
+export interface TaskPlace {
+  job: string;
+  index: number;
+  host: string;
+  /** `CPU`, or `GPU:1`: the host's second GPU. */
+  device: string;
+  /** The most it may take of the device's memory; 0: all. */
+  memory_bytes: number;
+}
+
 /** A cluster to start. `options` are those of its kind (`KindInfo.fields`). */
 export interface ClusterRequest {
   /** Empty: a free name is chosen. */
@@ -72,6 +93,10 @@ export interface ClusterRequest {
   kind?: string;
   jobs?: Record<string, number>;
   options?: Record<string, unknown>;
+  /** The hosts that were drawn, which have to be there; empty: whatever hosts the kind makes. */
+  hosts?: HostDesign[];
+  /** Tasks with a place of their own; the others go where there is room. */
+  tasks?: TaskPlace[];
   /** Stay until stopped, with or without clients. */
   keep?: boolean;
   /** Without `keep`: end this long after the last client has gone, never during a run. */
@@ -358,11 +383,240 @@ export interface TraceData {
   left_out: number;
 }
 
+/** One layer that computes something itself. A layer that is called several times is one node. */
+export interface Layer {
+  /** Its path in the model, `encoder/dense_1`: the containers it is in, and its name. */
+  id: string;
+  /** Its class, `Dense`. */
+  kind: string;
+  calls: number;
+  /** Of the first call, with a batch of one example. */
+  input_shapes: number[][];
+  output_shapes: number[][];
+  /** Numbers in its weights, trainable or not. */
+  parameters: number;
+  parameter_bytes: number;
+  gradient_bytes: number;
+  /** What the optimizer keeps for its weights. */
+  slot_bytes: number;
+  /** What its operations put out in a forward pass, which the backward pass may need. */
+  activation_bytes: number;
+  /** Floating-point operations of a forward pass: a multiplication and an addition are two. */
+  flops: number;
+}
+
+/** What a layer puts out is needed by another. */
+export interface Edge {
+  source: string;
+  target: string;
+  /** In a forward pass; the backward pass sends as many the other way. */
+  bytes: number;
+}
+
+/** The layers in the order in which they are first called, and what travels between them. */
+export interface LayerGraph {
+  model: string;
+  layers: Layer[];
+  edges: Edge[];
+  /** What could not be seen. */
+  notes: string[];
+}
+
+/** Where each layer runs. A layer is in `devices` or in `splits`. */
+export interface Placement {
+  /** The device of each layer, `/job:worker/task:1/device:CPU:0`. */
+  devices: Record<string, string>;
+  /** Layers whose columns are parted: the devices that each hold a part, in the order of the columns. */
+  splits: Record<string, string[]>;
+  /** Layers whose place a person chose. Automatic placement leaves them there. */
+  pinned: string[];
+}
+
+/** A device that layers may be placed on. */
+export interface Device {
+  /** `/job:worker/task:1/device:CPU:0`. */
+  name: string;
+  flops_per_s: number;
+  /** 0: as much as is wanted. */
+  memory_bytes: number;
+}
+
+/** What it takes to send something from one device to another. */
+export interface Link {
+  bytes_per_s: number;
+  latency_s: number;
+}
+
+/** What a short run on the real devices measured. */
+export interface Calibration {
+  /** Examples of the microbatch it was measured with. */
+  batch_size: number;
+  devices: Device[];
+  link: Link;
+  /** The forward and the backward pass of one microbatch through each layer, on a device as fast as the first. */
+  layer_seconds: Record<string, number[]>;
+  /** Of each step, beside what layers and transfers take. */
+  overhead_s: number;
+}
+
+/** What one device does in a step, and what it needs for it. */
+export interface DeviceLoad {
+  device: string;
+  /** Needed: weights, gradients, slots, and the activations of all microbatches of a step. */
+  memory_bytes: number;
+  /** There; 0 where that is not known. */
+  memory_limit_bytes: number;
+  /** Of the work of a step, from 0 to 1. */
+  share: number;
+  /** Of each step. */
+  busy_s: number;
+  /** In each step. */
+  sent_bytes: number;
+  received_bytes: number;
+  layers: number;
+  /** Why it does not fit, with the sizes; empty when it does. */
+  problem: string;
+}
+
+/** An edge of the graph that goes from one device to another. */
+export interface Cut {
+  source: string;
+  target: string;
+  source_device: string;
+  target_device: string;
+  /** In the forward pass of one microbatch. */
+  bytes: number;
+}
+
+/** One device busy with one microbatch, for the timeline. */
+export interface Slot {
+  device: string;
+  microbatch: number;
+  phase: string;
+  start_s: number;
+  duration_s: number;
+}
+
+/** What a step is expected to take. */
+export interface Prediction {
+  step_seconds: number;
+  /** The part of the step, from 0 to 1, in which the devices wait for each other. */
+  bubble: number;
+  batch_size: number;
+  microbatches: number;
+  /** By a run on the real devices; otherwise seconds are worth something only in comparison. */
+  calibrated: boolean;
+  devices: DeviceLoad[];
+  cuts: Cut[];
+  timeline: Slot[];
+  problems: Problem[];
+}
+
+/** The cluster that is wanted. */
+export interface ClusterDesign {
+  /** Empty: a free name is chosen. */
+  name: string;
+  kind: string;
+  jobs: Record<string, number>;
+  /** Those of its kind. */
+  options: Record<string, unknown>;
+  /** Empty: those that the kind makes by itself. */
+  hosts: HostDesign[];
+  tasks: TaskPlace[];
+}
+
+/** Where the model came from, so that it can be read again. */
+export interface ModelSource {
+  kind: string;
+  /** Of the file, or of the notebook whose kernel has the variable; relative to the server's folder. */
+  path: string;
+  variable: string;
+}
+
+/** A model as its layers. */
+export interface ModelDesign {
+  graph: LayerGraph;
+  source: ModelSource;
+}
+
+/** How the model is to be trained. */
+export interface RunSettings {
+  /** Of a step, over all microbatches and replicas. */
+  batch_size: number;
+  microbatches: number;
+  replicas: number;
+  epochs: number;
+}
+
+/** A `.dtf` document. */
+export interface Design {
+  version: number;
+  cluster: ClusterDesign;
+  model: ModelDesign | null;
+  placement: Placement;
+  run: RunSettings;
+  calibration: Calibration | null;
+  /** What the designer keeps of the picture itself: folded blocks, positions. */
+  drawing: Record<string, unknown>;
+}
+
+/** What is wrong with a design: with a field of it, or with the text, which then could not be read. */
+export interface DesignProblem {
+  field: string;
+  message: string;
+  level: string;
+  /** From 1, as `column`; 0 where it is a field that is meant. */
+  line: number;
+  column: number;
+}
+
+/** What a design would make, and what is wrong with it. Ports are 0: each run chooses its own. */
+export interface DesignReport {
+  cluster_spec: Record<string, string[]>;
+  /** TF_CONFIG as JSON text for each task, `worker:0` first. */
+  tf_config: Record<string, string>;
+  /** The device that each task computes on, `/job:worker/task:1/device:GPU:0`. */
+  devices: Record<string, string>;
+  problems: DesignProblem[];
+  prediction: Prediction | null;
+}
+
+/** A layer of a run: where it was to be, and where its operations ran. */
+export interface LayerPlace {
+  layer: string;
+  planned: string[];
+  actual: string[];
+}
+
+/** Where a run's layers were to be and where they were, and which device was busy when in the last step traced. */
+export interface RunPlacement {
+  layers: LayerPlace[];
+  timeline: Slot[];
+  step_seconds: number;
+}
+
 export type AnyEvent = RunChanged | TaskChanged | Logged | Note | Progressed | EpochEnded;
 
 export type ClientMessage = Subscribe | Unsubscribe;
 
 export type ServerMessage = ClustersMessage | RunsMessage | EventsMessage | SeriesMessage | SocketError;
+
+/** What the fields are that a text leaves out. Copy before you change one. */
+export const DEFAULTS = {
+  HostDesign: {"cpus": 1, "memory_bytes": 0, "gpus": []},
+  TaskPlace: {"device": "CPU", "memory_bytes": 0},
+  Layer: {"calls": 1, "input_shapes": [], "output_shapes": [], "parameters": 0, "parameter_bytes": 0, "gradient_bytes": 0, "slot_bytes": 0, "activation_bytes": 0, "flops": 0},
+  LayerGraph: {"notes": []},
+  Placement: {"devices": {}, "splits": {}, "pinned": []},
+  Link: {"bytes_per_s": 1000000000.0, "latency_s": 0.0002},
+  Device: {"memory_bytes": 0},
+  Calibration: {"overhead_s": 0.0},
+  ClusterDesign: {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": []},
+  ModelSource: {"kind": "none", "path": "", "variable": ""},
+  ModelDesign: {"source": {"kind": "none", "path": "", "variable": ""}},
+  RunSettings: {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1},
+  Design: {"version": 1, "cluster": {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": []}, "model": null, "placement": {"devices": {}, "splits": {}, "pinned": []}, "run": {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1}, "calibration": null, "drawing": {}}
+};
 
 /** An event with its number within its run, as the socket sends it. */
 export type NumberedEvent = AnyEvent & { seq: number };

@@ -8,10 +8,10 @@ import random
 
 import pytest
 
-from jupyter_dtf.backend.placement import ordered, place
+from jupyter_dtf.backend.placement import cut, ordered, place
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.graph import Edge, Layer, LayerGraph
-from jupyter_dtf.schema.placement import Device, Link
+from jupyter_dtf.schema.placement import Device, Link, Placement
 
 LINK = Link(bytes_per_s=1e8, latency_s=1e-3)
 
@@ -36,9 +36,9 @@ def chain(rng: random.Random, length: int) -> LayerGraph:
 def seconds_of(graph: LayerGraph, first: int, last: int, device: Device, examples: float) -> float:
     """A stage of a chain, from the definition."""
     seconds = sum(layer.flops for layer in graph.layers[first:last]) * 3 * examples / device.flops_per_s
-    for cut in (first, last):
-        if 0 < cut < len(graph.layers):
-            seconds += 2 * (graph.edges[cut - 1].bytes * examples / LINK.bytes_per_s + LINK.latency_s)
+    for end in (first, last):
+        if 0 < end < len(graph.layers):
+            seconds += 2 * (graph.edges[end - 1].bytes * examples / LINK.bytes_per_s + LINK.latency_s)
     return seconds
 
 
@@ -84,10 +84,13 @@ def test_the_slowest_stage_of_a_chain_is_as_fast_as_can_be(seed: int) -> None:
         with pytest.raises(InvalidInput, match="The layers fit into the devices"):
             place(graph, devices, microbatches=microbatches, link=LINK, pinned=pinned)
         return
-    placed = place(graph, devices, microbatches=microbatches, link=LINK, pinned=pinned)
+    placed = cut(graph, devices, microbatches=microbatches, link=LINK, pinned=pinned)
     assert [name for stage in placed.stages for name in stage.layers] == names
     assert max(stage.seconds for stage in placed.stages) == pytest.approx(best[len(placed.stages)])
-    assert all(placed.devices[name] == device for name, device in pinned.items())
+    where = {name: stage.device for stage in placed.stages for name in stage.layers}
+    assert all(where[name] == device for name, device in pinned.items())
+    found = place(graph, devices, microbatches=microbatches, link=LINK, pinned=pinned)
+    assert found == Placement(devices=where, pinned=list(pinned))
     assert placed.step_seconds == pytest.approx(
         sum(stage.seconds for stage in placed.stages)
         + (microbatches - 1) * max(stage.seconds for stage in placed.stages)
@@ -97,8 +100,8 @@ def test_the_slowest_stage_of_a_chain_is_as_fast_as_can_be(seed: int) -> None:
 def test_one_microbatch_gains_nothing_from_a_second_device() -> None:
     graph = chain(random.Random(0), 20)
     devices = [Device(name=name, flops_per_s=1e10) for name in "ab"]
-    assert len(place(graph, devices, link=LINK).stages) == 1
-    assert len(place(graph, devices, microbatches=8, link=LINK).stages) == 2
+    assert len(cut(graph, devices, link=LINK).stages) == 1
+    assert len(cut(graph, devices, microbatches=8, link=LINK).stages) == 2
 
 
 def test_what_is_sent_past_a_stage_counts_for_those_it_goes_between() -> None:
@@ -108,7 +111,7 @@ def test_what_is_sent_past_a_stage_counts_for_those_it_goes_between() -> None:
     devices = [Device(name=str(number), flops_per_s=1e12) for number in range(3)]
     pinned = {"a": "0", "b": "1", "c": "2"}
     without, with_skip = (
-        place(LayerGraph(model="m", layers=layers, edges=chosen), devices, link=LINK, pinned=pinned)
+        cut(LayerGraph(model="m", layers=layers, edges=chosen), devices, link=LINK, pinned=pinned)
         for chosen in (edges, [*edges, skip])
     )
     more = [after.seconds - before.seconds for after, before in zip(with_skip.stages, without.stages, strict=True)]
@@ -136,7 +139,7 @@ def test_a_large_graph_is_cut_where_little_is_sent() -> None:
     for narrow in (2_500, 5_000, 7_500):
         graph.edges[narrow - 1].bytes = 4
     devices = [Device(name=str(number), flops_per_s=1e10) for number in range(4)]
-    placed = place(graph, devices, microbatches=8)
+    placed = cut(graph, devices, microbatches=8)
     assert [len(stage.layers) for stage in placed.stages] == [2_500] * 4
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_dtf.schema import api, events, run
+from jupyter_dtf.schema import api, design, events, graph, hosts, placement, run
 from jupyter_dtf.schema.typescript import ENUMS, STRUCTS, generate
 
 FILE = Path(__file__).parents[3] / "src" / "api" / "schema.ts"
@@ -23,7 +23,7 @@ def test_the_command_prints_the_same() -> None:
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == generate()
 
 
-@pytest.mark.parametrize("module", [api, run, events])
+@pytest.mark.parametrize("module", [api, run, events, hosts, graph, placement, design])
 def test_every_struct_that_the_browser_sees_is_there(module: object) -> None:
     not_for_browsers = {"Struct", "Event", "Point", "Points", "RunRequest"}
     defined = {
@@ -44,6 +44,7 @@ def test_forms() -> None:
     assert "  latest: Record<string, number | null>;" in text
     assert "  jobs?: Record<string, number>;" in text  # a default where the browser sends it
     assert "  dashboard_url: string;" in text  # and none where it does not
+    assert '  HostDesign: {"cpus": 1, "memory_bytes": 0, "gpus": []},' in text
     assert "export type ClientMessage = Subscribe | Unsubscribe;" in text
     assert "  type: 'subscribe';" in text
     assert "/** The name of the Dask worker it runs on. */" in text
