@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .notebook.run import Run
     from .notebook.task import broadcast, is_chief, rank, report, size, traced
     from .schema.cluster import ClusterSpec
+    from .schema.design import Design
     from .schema.strategy import AllReduce, InGraph, ParameterServer
 
 _HOMES = {
@@ -64,6 +65,7 @@ _HOMES = {
     "traced": "notebook.task",
     "ClusterSpec": "schema.cluster",
     "AllReduce": "schema.strategy",
+    "Design": "schema.design",
     "describe": "notebook.placement",
     "place": "notebook.placement",
     "InGraph": "schema.strategy",
@@ -84,6 +86,7 @@ __all__ = [
     "ClusterLost",
     "ClusterSpec",
     "Conflict",
+    "Design",
     "DistributedGradientTape",
     "DistributedOptimizer",
     "DtfError",

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from .api import Problem
-from .base import Struct
+from ..errors import InvalidInput, NotFound, Unavailable
+from . import text as texts
+from .api import ClusterRequest, Problem
+from .base import Struct, convert, to_plain
 from .graph import LayerGraph
 from .hosts import HostDesign, TaskPlace
 from .placement import Calibration, Placement, Prediction, Slot
 
 VERSION = 1
 """Of the format that is written."""
+SUFFIX = ".dtf"
+MAX_TEXT_BYTES = 32 << 20
+"""Room for some hundred thousand layers."""
 
 
 class ClusterDesign(Struct):
@@ -68,6 +77,109 @@ class Design(Struct):
     drawing: dict[str, Any] = {}
     """What the designer keeps of the picture itself: folded blocks, positions."""
 
+    @classmethod
+    def parse(cls, text: str) -> Design:
+        """The design of a text, one of an older version in the form of this one.
+
+        Raises InvalidText with line and column: for what is no JSON, a field that is not known or of another type, a
+        newer version. What contradicts itself is not refused: ``backend.designs.check`` names it.
+        """
+        plain = texts.read(text)
+        try:
+            return convert(_in_this_version(plain), cls)
+        except texts.InvalidText:
+            raise
+        except InvalidInput as error:
+            line, column = texts.locate(text, _steps(error.field, plain))
+            field = re.sub(r"\.(\d+)(?=\.|\Z)", r"[\1]", error.field)
+            raise texts.InvalidText(str(error), field=field, line=line, column=column) from None
+
+    def text(self) -> str:
+        """The design as text, in the one form that ``schema.text`` describes. Raises InvalidInput."""
+        return texts.write(to_plain(self))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Design:
+        """The design of a file. Raises NotFound, Unavailable for a file that cannot be read, InvalidText."""
+        try:
+            return cls.parse(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise NotFound(f"There is no design of that name. Received: {os.fspath(path)!r}") from None
+        except UnicodeDecodeError as error:
+            raise texts.InvalidText(f"A design is text in UTF-8: {error}. Received: {os.fspath(path)!r}") from None
+        except OSError as error:
+            raise Unavailable(f"The design cannot be read: {error}") from None
+        except texts.InvalidText as error:
+            where = f"{os.fspath(path)}, line {error.line}, column {error.column}"
+            raise texts.InvalidText(
+                f"{where}: {error}", field=error.field, line=error.line, column=error.column
+            ) from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the design to a file: whole or not at all. Raises Unavailable if it cannot be written."""
+        text = self.text()
+        target = Path(path).resolve()  # a link stays one
+        aside = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            aside.write_text(text, encoding="utf-8", newline="\n")
+            if target.exists():
+                aside.chmod(target.stat().st_mode & 0o777)
+            aside.replace(target)
+        except OSError as error:
+            aside.unlink(missing_ok=True)
+            raise Unavailable(f"The design cannot be written: {error}") from None
+
+
+def _in_this_version(plain: Any) -> Any:
+    """What was written in an older version, as it is written now. Raises InvalidInput for a newer one."""
+    if not isinstance(plain, dict):
+        return plain  # which is refused as any other wrong type
+    version = plain.get("version", 0 if plain.keys() & set(ClusterRequest.__struct_fields__) else VERSION)
+    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
+        raise InvalidInput(f"A version is a whole number from 0. Received: {version!r:.100}", field="version")
+    if version > VERSION:
+        raise InvalidInput(
+            f"This design is of version {version}, which a newer jupyter_dtf has written. This one reads up to version "
+            f"{VERSION}",
+            field="version",
+        )
+    for older in range(version, VERSION):
+        plain = _MIGRATIONS[older](plain)
+    return plain
+
+
+def _from_request(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 0: a request to start a cluster, as templates hold it."""
+    cluster = {key: value for key, value in plain.items() if key not in ("version", "keep", "grace_s")}
+    return {"version": 1, "cluster": cluster}
+
+
+_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {0: _from_request}
+"""From each version to the next."""
+
+_NUMBER = re.compile(r"\d+(?=\.|\Z)")
+
+
+def _steps(field: str, plain: Any) -> list[str | int]:
+    """The keys and numbers on the way to a field that an error names by its path, as far as the text has them."""
+    steps: list[str | int] = []
+    step: str | int
+    while field:
+        if isinstance(plain, dict):
+            fitting = [key for key in plain if key and re.match(rf"{re.escape(key)}(?:\.|\Z)", field)]
+            step = max(fitting, key=len, default="")
+            length = len(str(step))
+        else:
+            match = _NUMBER.match(field)
+            step, length = (int(match[0]), match.end()) if match else ("", 0)
+        there = plain if isinstance(plain, dict) else range(len(plain)) if isinstance(plain, list) else ()
+        if not length or step not in there:
+            break
+        steps.append(step)
+        plain = plain[step]
+        field = field[length:].removeprefix(".")
+    return steps
+
 
 class DesignProblem(Problem):
     """What is wrong with a design: with a field of it, or with the text, which then could not be read."""
@@ -87,6 +199,8 @@ class DesignReport(Struct):
     """The device that each task computes on, ``/job:worker/task:1/device:GPU:0``."""
     problems: list[DesignProblem] = []
     prediction: Prediction | None = None
+    text: str = ""
+    """The design as it is written today, where the text that was sent is of an older version."""
 
 
 class LayerPlace(Struct):
