@@ -5,8 +5,12 @@ import type {
   ClusterInfo,
   ClusterPatch,
   ClusterRequest,
+  Design,
+  DesignReport,
   ErrorInfo,
   KindInfo,
+  LayerGraph,
+  Placement,
   Preview,
   RunInfo,
   StatusInfo,
@@ -102,15 +106,30 @@ export class RestApi {
     return this._url(['runs', id, 'chrome-trace.json']);
   }
 
+  /** What the design of this text would make, and what is wrong with it or with the text. */
+  checkDesign(text: string): Promise<DesignReport> {
+    return this._request('POST', ['designs', 'check'], text);
+  }
+
+  /** Where the layers go of which nobody said where. */
+  placeDesign(design: Design, signal?: AbortSignal): Promise<Placement> {
+    return this._request('POST', ['designs', 'place'], design, signal);
+  }
+
+  /** The layers of a `.keras` file or a SavedModel, by its path below the server's root. */
+  describeModel(path: string, signal?: AbortSignal): Promise<LayerGraph> {
+    return this._request('POST', ['designs', 'describe'], { path }, signal);
+  }
+
   private _url(path: string[]): string {
     return URLExt.join(this.settings.baseUrl, API_PATH, ...path.map(encodeURIComponent));
   }
 
-  private async _request<T>(method: Method, path: string[], body?: unknown): Promise<T> {
+  private async _request<T>(method: Method, path: string[], body?: unknown, signal?: AbortSignal): Promise<T> {
     const url = this._url(path);
-    const init: RequestInit = { method };
+    const init: RequestInit = { method, ...(signal ? { signal } : {}) };
     if (body !== undefined) {
-      init.body = JSON.stringify(body);
+      init.body = typeof body === 'string' ? body : JSON.stringify(body); // a string is JSON already
       init.headers = { 'Content-Type': 'application/json' };
     }
     const response = await ServerConnection.makeRequest(url, init, this.settings);

@@ -453,7 +453,7 @@ export interface Calibration {
   batch_size: number;
   devices: Device[];
   link: Link;
-  /** The forward and the backward pass of one microbatch through each layer, on a device as fast as the first. */
+  /** On a device as fast as the first: the forward and the backward pass of a microbatch, the update of a step. */
   layer_seconds: Record<string, number[]>;
   /** Of each step, beside what layers and transfers take. */
   overhead_s: number;
@@ -579,6 +579,8 @@ export interface DesignReport {
   devices: Record<string, string>;
   problems: DesignProblem[];
   prediction: Prediction | null;
+  /** The design as it is written today, where the text that was sent is of an older version. */
+  text: string;
 }
 
 /** A layer of a run: where it was to be, and where its operations ran. */
@@ -610,7 +612,7 @@ export const DEFAULTS = {
   Placement: {"devices": {}, "splits": {}, "pinned": []},
   Link: {"bytes_per_s": 1000000000.0, "latency_s": 0.0002},
   Device: {"memory_bytes": 0},
-  Calibration: {"overhead_s": 0.0},
+  Calibration: {"layer_seconds": {}, "overhead_s": 0.0},
   ClusterDesign: {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": []},
   ModelSource: {"kind": "none", "path": "", "variable": ""},
   ModelDesign: {"source": {"kind": "none", "path": "", "variable": ""}},

@@ -1,0 +1,217 @@
+import type { CodeEditor } from '@jupyterlab/codeeditor';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { IDisposable } from '@lumino/disposable';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import type { RestApi } from '../api/rest';
+import type { Design, DesignReport } from '../api/schema';
+import { change, DesignError, emptyDesign, OlderDesign, readDesign, writeDesign } from './designtext';
+
+const CHECK_DELAY_MS = 250;
+const LABEL = 'jupyter-dtf:label';
+
+/** Yjs's undo manager, as far as it is needed here. */
+interface Undoing {
+  readonly undoStack: readonly { readonly meta: Map<string, unknown> }[];
+  readonly redoStack: readonly { readonly meta: Map<string, unknown> }[];
+  stopCapturing(): void;
+}
+
+/** The part of the REST routes that a design needs to be checked. */
+export type DesignChecker = Pick<RestApi, 'checkDesign'>;
+
+/**
+ * A `.dtf` document: the design that a text document's model holds.
+ *
+ * The text is the truth. Undo, redo, saving, several views and other people's changes are the text's; this reads it
+ * again whenever it changes, and writes changes into it.
+ */
+export class DesignModel implements IDisposable {
+  /** `isReadOnly` says whether the file may not be written, which is known once it has been read. */
+  constructor(
+    private readonly _text: DocumentRegistry.ICodeModel,
+    private readonly _api: DesignChecker,
+    private readonly _isReadOnly: () => boolean = () => false
+  ) {
+    _text.contentChanged.connect(this._read, this);
+    this._read();
+  }
+
+  /** The design, never to be changed in place. While the text cannot be read, the last one that could. */
+  get design(): Readonly<Design> {
+    return this._design;
+  }
+
+  /** Why the text is no design, and where; null while it is one. An OlderDesign until the server has read it. */
+  get error(): DesignError | null {
+    return this._error;
+  }
+
+  /** The design, or the error, is another. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** What the server says of the design: of this one, or while it is asked of an earlier one. */
+  get report(): DesignReport | null {
+    return this._report;
+  }
+
+  get reportChanged(): ISignal<this, void> {
+    return this._reportChanged;
+  }
+
+  /** Why the server could not be asked, in words. */
+  get checkFailure(): string {
+    return this._checkFailure;
+  }
+
+  get readOnly(): boolean {
+    return this._text.readOnly || this._isReadOnly();
+  }
+
+  /** Whether `edit` does anything. */
+  get canEdit(): boolean {
+    return !this.readOnly && this._error === null;
+  }
+
+  /**
+   * Change a copy of the design and write it as one step that can be undone. `label` names the step ("Place worker:1").
+   * Nothing happens when the document cannot be edited, or the recipe changes nothing.
+   */
+  edit(label: string, recipe: (draft: Design) => void): void {
+    if (!this.canEdit) {
+      return;
+    }
+    const draft = structuredClone(this._design);
+    recipe(draft);
+    const shared = this._text.sharedModel;
+    const before = shared.getSource();
+    const after = writeDesign(draft);
+    const part = change(before, after);
+    if (part === null) {
+      return;
+    }
+    this._undoing?.stopCapturing(); // what was typed or clicked within half a second would be one step
+    shared.updateSource(part.start, part.end, part.text);
+    this._undoing?.undoStack.at(-1)?.meta.set(LABEL, label);
+  }
+
+  get canUndo(): boolean {
+    return !this.readOnly && this._text.sharedModel.canUndo();
+  }
+
+  get canRedo(): boolean {
+    return !this.readOnly && this._text.sharedModel.canRedo();
+  }
+
+  /** The label of the step that `undo` takes back; empty where it is not known. */
+  get undoLabel(): string {
+    return labelOf(this._undoing?.undoStack);
+  }
+
+  get redoLabel(): string {
+    return labelOf(this._undoing?.redoStack);
+  }
+
+  undo(): void {
+    const label = this.undoLabel;
+    if (this.canUndo) {
+      this._text.sharedModel.undo();
+      this._undoing?.redoStack.at(-1)?.meta.set(LABEL, label);
+    }
+  }
+
+  redo(): void {
+    const label = this.redoLabel;
+    if (this.canRedo) {
+      this._text.sharedModel.redo();
+      this._undoing?.undoStack.at(-1)?.meta.set(LABEL, label);
+    }
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    clearTimeout(this._timer);
+    this._text.contentChanged.disconnect(this._read, this);
+    Signal.clearData(this);
+  }
+
+  private get _undoing(): Undoing | undefined {
+    return (this._text.sharedModel as CodeEditor.IModel['sharedModel'] & { undoManager?: Undoing }).undoManager;
+  }
+
+  private _read(): void {
+    const source = this._text.sharedModel.getSource();
+    try {
+      // A document that is being loaded, and a file that was made by "New File", are empty.
+      this._design = source.trim() === '' ? emptyDesign() : readDesign(source);
+      this._error = null;
+    } catch (error) {
+      if (!(error instanceof DesignError)) {
+        throw error;
+      }
+      this._error = error;
+    }
+    this._changed.emit();
+    clearTimeout(this._timer);
+    if (this._error === null || this._error instanceof OlderDesign) {
+      this._timer = setTimeout(() => void this._check(), CHECK_DELAY_MS);
+    }
+  }
+
+  private async _check(): Promise<void> {
+    const source = this._text.sharedModel.getSource();
+    const isCurrent = () => !this._isDisposed && source === this._text.sharedModel.getSource();
+    try {
+      const report = await this._api.checkDesign(source.trim() === '' ? writeDesign(this._design) : source);
+      if (!isCurrent()) {
+        return; // it is asked again
+      }
+      this._report = report;
+      this._checkFailure = '';
+      this._judge(report);
+    } catch (error) {
+      if (!isCurrent()) {
+        return;
+      }
+      this._checkFailure = error instanceof Error ? error.message : String(error);
+    }
+    this._reportChanged.emit();
+  }
+
+  /** Take a design of an older version as the server reads it, and refuse what only the server knows to be wrong. */
+  private _judge(report: DesignReport): void {
+    const problem = report.problems.find(({ line }) => line > 0);
+    if (problem) {
+      // Such as keys that repeat: they would be lost with the first edit.
+      this._error = new DesignError(problem.message, problem.line, problem.column);
+      this._changed.emit();
+    } else if (this._error instanceof OlderDesign && report.text !== '') {
+      this._design = readDesign(report.text);
+      this._error = null;
+      this._changed.emit();
+    }
+  }
+
+  private _design: Design = emptyDesign();
+  private _error: DesignError | null = null;
+  private _report: DesignReport | null = null;
+  private _checkFailure = '';
+  private _isDisposed = false;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _reportChanged = new Signal<this, void>(this);
+}
+
+function labelOf(stack: Undoing['undoStack'] | undefined): string {
+  const label = stack?.at(-1)?.meta.get(LABEL);
+  return typeof label === 'string' ? label : '';
+}

@@ -1,0 +1,241 @@
+/** The text of a `.dtf` file: read with the place of what is wrong, written as Python writes it. Pure. */
+
+import { findNodeAtLocation, parseTree, ParseError, printParseErrorCode } from 'jsonc-parser';
+
+import {
+  Calibration,
+  ClusterDesign,
+  DEFAULTS,
+  Design,
+  Device,
+  Edge,
+  HostDesign,
+  Layer,
+  LayerGraph,
+  Link,
+  ModelDesign,
+  ModelSource,
+  Placement,
+  RunSettings,
+  TaskPlace
+} from '../api/schema';
+import { writeJson } from './jsontext';
+import { anything, array, JsonPath, nullable, number, ReadError, record, struct, text, whole } from './reader';
+
+/** The version of the format that is written, and read here. */
+export const VERSION = DEFAULTS.Design.version;
+
+/** Why a text is no design. Line and column count from 1. */
+export class DesignError extends Error {
+  constructor(
+    message: string,
+    readonly line: number,
+    readonly column: number
+  ) {
+    super(message);
+    this.name = 'DesignError';
+  }
+}
+
+/** A text is a design of an older version, which the server knows how to read. */
+export class OlderDesign extends DesignError {}
+
+/** A design with nothing in it but two workers. */
+export function emptyDesign(): Design {
+  return structuredClone<Design>(DEFAULTS.Design);
+}
+
+const host = struct<HostDesign>(
+  { name: text, cpus: whole(), memory_bytes: whole(), gpus: array(whole()) },
+  DEFAULTS.HostDesign
+);
+
+const task = struct<TaskPlace>(
+  { job: text, index: whole(), host: text, device: text, memory_bytes: whole() },
+  DEFAULTS.TaskPlace
+);
+
+const cluster = struct<ClusterDesign>(
+  {
+    name: text,
+    kind: text,
+    jobs: record(whole(1)),
+    options: record(anything),
+    hosts: array(host),
+    tasks: array(task)
+  },
+  DEFAULTS.ClusterDesign
+);
+
+const layer = struct<Layer>(
+  {
+    id: text,
+    kind: text,
+    calls: whole(),
+    input_shapes: array(array(whole())),
+    output_shapes: array(array(whole())),
+    parameters: whole(),
+    parameter_bytes: whole(),
+    gradient_bytes: whole(),
+    slot_bytes: whole(),
+    activation_bytes: whole(),
+    flops: whole()
+  },
+  DEFAULTS.Layer
+);
+
+const graph = struct<LayerGraph>(
+  {
+    model: text,
+    layers: array(layer),
+    edges: array(struct<Edge>({ source: text, target: text, bytes: whole() })),
+    notes: array(text)
+  },
+  DEFAULTS.LayerGraph
+);
+
+const model = struct<ModelDesign>(
+  {
+    graph,
+    source: struct<ModelSource>({ kind: text, path: text, variable: text }, DEFAULTS.ModelSource)
+  },
+  DEFAULTS.ModelDesign
+);
+
+const placement = struct<Placement>(
+  { devices: record(text), splits: record(array(text)), pinned: array(text) },
+  DEFAULTS.Placement
+);
+
+const run = struct<RunSettings>(
+  { batch_size: whole(1), microbatches: whole(1), replicas: whole(1), epochs: whole() },
+  DEFAULTS.RunSettings
+);
+
+const calibration = struct<Calibration>(
+  {
+    batch_size: whole(1),
+    devices: array(struct<Device>({ name: text, flops_per_s: number, memory_bytes: whole() }, DEFAULTS.Device)),
+    link: struct<Link>({ bytes_per_s: number, latency_s: number }, DEFAULTS.Link),
+    layer_seconds: record(array(number)),
+    overhead_s: number
+  },
+  DEFAULTS.Calibration
+);
+
+const design = struct<Design>(
+  {
+    version: whole(),
+    cluster,
+    model: nullable(model),
+    placement,
+    run,
+    calibration: nullable(calibration),
+    drawing: record(anything)
+  },
+  DEFAULTS.Design
+);
+
+/** The design of a text, with what the text leaves out filled in. Throws DesignError, OlderDesign for an older version. */
+export function readDesign(source: string): Design {
+  let plain: unknown;
+  try {
+    plain = JSON.parse(source);
+  } catch {
+    throw syntaxError(source);
+  }
+  const version = versionOf(plain);
+  if (version > VERSION) {
+    const message = `This design is of version ${version}, which a newer jupyter_dtf has written. This one reads up to ${VERSION}`;
+    throw new DesignError(message, ...placeOf(source, offsetOf(source, ['version'])));
+  }
+  if (version < VERSION) {
+    throw new OlderDesign(`This design is of version ${version}, older than ${VERSION}`, 1, 1);
+  }
+  try {
+    return design(plain, []);
+  } catch (error) {
+    if (error instanceof ReadError) {
+      throw new DesignError(error.message, ...placeOf(source, offsetOf(source, error.path)));
+    }
+    throw error;
+  }
+}
+
+/** The version that a JSON value is of. What has none is version 0, a request for a cluster, when it looks like one. */
+function versionOf(plain: unknown): number {
+  const { version, kind, jobs } = (plain ?? {}) as Record<string, unknown>;
+  if (version === undefined && (kind !== undefined || jobs !== undefined)) {
+    return 0;
+  }
+  return Number.isInteger(version) ? (version as number) : VERSION;
+}
+
+/** A design as text, to the byte as Python writes it. */
+export function writeDesign(value: Readonly<Design>): string {
+  return writeJson(value);
+}
+
+/** A part of a text, and what is to stand there instead. */
+export interface Change {
+  start: number;
+  end: number;
+  text: string;
+}
+
+/** The smallest part of `before` that has to be replaced to have `after`; null when they are equal. */
+export function change(before: string, after: string): Change | null {
+  if (before === after) {
+    return null;
+  }
+  const most = Math.min(before.length, after.length);
+  let start = 0;
+  while (start < most && before[start] === after[start]) {
+    start++;
+  }
+  if (isHighSurrogate(before, start - 1)) {
+    start--; // a character of two code units is replaced as one
+  }
+  let kept = 0;
+  while (kept < most - start && before[before.length - 1 - kept] === after[after.length - 1 - kept]) {
+    kept++;
+  }
+  if (kept > 0 && isHighSurrogate(before, before.length - kept - 1)) {
+    kept--;
+  }
+  return { start, end: before.length - kept, text: after.slice(start, after.length - kept) };
+}
+
+function isHighSurrogate(value: string, index: number): boolean {
+  const unit = value.charCodeAt(index);
+  return unit >= 0xd800 && unit <= 0xdbff;
+}
+
+function syntaxError(source: string): DesignError {
+  const errors: ParseError[] = [];
+  parseTree(source, errors, { disallowComments: true });
+  const first = errors[0];
+  const words = first
+    ? printParseErrorCode(first.error).replace(/(?!^)[A-Z]/g, capital => ` ${capital.toLowerCase()}`)
+    : '';
+  const message = words === '' ? 'This is not JSON' : `This is not JSON: ${words}`;
+  return new DesignError(message, ...placeOf(source, first?.offset ?? 0));
+}
+
+/** Where a value stands in the text; where it would, if it is not there. */
+function offsetOf(source: string, path: JsonPath): number {
+  const root = parseTree(source);
+  for (let length = path.length; root && length > 0; length--) {
+    const node = findNodeAtLocation(root, path.slice(0, length));
+    if (node) {
+      return node.offset;
+    }
+  }
+  return root?.offset ?? 0;
+}
+
+/** Line and column, from 1. */
+function placeOf(source: string, offset: number): [number, number] {
+  const before = source.slice(0, offset);
+  return [before.split('\n').length, offset - before.lastIndexOf('\n')];
+}

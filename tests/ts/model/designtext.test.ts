@@ -1,0 +1,93 @@
+import { readFileSync } from 'node:fs';
+
+import { describe, expect, it } from 'vitest';
+
+import { change, DesignError, emptyDesign, readDesign, writeDesign } from '../../../src/model/designtext';
+
+function errorOf(source: string): DesignError {
+  try {
+    readDesign(source);
+  } catch (error) {
+    expect(error).toBeInstanceOf(DesignError);
+    return error as DesignError;
+  }
+  throw new Error('it was read');
+}
+
+describe('readDesign', () => {
+  it('fills in what is left out, each design its own', () => {
+    const first = readDesign('{"version": 1, "cluster": {"jobs": {"ps": 1, "worker": 3}}}');
+    expect(first.cluster).toEqual({
+      name: '',
+      kind: 'local',
+      jobs: { ps: 1, worker: 3 },
+      options: {},
+      hosts: [],
+      tasks: []
+    });
+    expect(first.run.microbatches).toBe(8);
+    first.cluster.hosts.push({ name: 'a', cpus: 1, memory_bytes: 0, gpus: [] });
+    expect(emptyDesign().cluster.hosts).toEqual([]);
+  });
+
+  it('names the place of what is no JSON', () => {
+    const error = errorOf('{\n  "version": 1,\n  "cluster": {"jobs" 3}\n}\n');
+    expect([error.line, error.column]).toEqual([3, 22]);
+    expect(error.message).toMatch(/^This is not JSON: /);
+    expect(errorOf('[1, 2').line).toBe(1);
+  });
+
+  it.each([
+    [
+      '{\n  "cluster": {\n    "jobs": {"worker": "two"}\n  }\n}',
+      3,
+      24,
+      /cluster\.jobs\.worker is a whole number from 1\. Received: "two"/
+    ],
+    ['{"run": {"batch": 3}}', 1, 19, /There is no key "batch" here\. Known: batch_size/],
+    ['{"cluster": {"tasks": [{"job": "worker", "index": 0}]}}', 1, 24, /The key "host" is missing/],
+    ['{"cluster": {"hosts": [{"name": "a", "constructor": 1}]}}', 1, 53, /no key "constructor"/],
+    ['[]', 1, 1, /A design is an object\. Received: \[\]/]
+  ])('names the rule, the value and the place: %s', (source, line, column, message) => {
+    const error = errorOf(source);
+    expect(error.message).toMatch(message);
+    expect([error.line, error.column]).toEqual([line, column]);
+  });
+
+  it('refuses other versions', () => {
+    expect(errorOf('{\n  "version": 99\n}').message).toMatch(/version 99, .*newer/);
+    expect(errorOf('{\n  "version": 99\n}').line).toBe(2);
+  });
+});
+
+describe('writeDesign', () => {
+  it('is read as what was written', () => {
+    const design = emptyDesign();
+    design.placement.devices['encoder/dense'] = '/job:worker/task:1/device:CPU:0';
+    design.cluster.tasks.push({ job: 'worker', index: 1, host: 'ü "a"', device: 'GPU:0', memory_bytes: 2 ** 33 });
+    expect(readDesign(writeDesign(design))).toEqual(design);
+  });
+
+  it('keeps a text that Python wrote, to the byte', () => {
+    const text = readFileSync('tests/designs/design.dtf', 'utf-8');
+    expect(writeDesign(readDesign(text))).toBe(text);
+  });
+});
+
+describe('change', () => {
+  it.each([
+    ['same', 'same', null],
+    ['abcd', 'abXd', { start: 2, end: 3, text: 'X' }],
+    ['aaa', 'aaaa', { start: 3, end: 3, text: 'a' }],
+    ['aaaa', 'aa', { start: 2, end: 4, text: '' }],
+    ['', 'new', { start: 0, end: 0, text: 'new' }],
+    ['x😀y', 'x😁y', { start: 1, end: 3, text: '😁' }], // the same high surrogate
+    ['x\u{1f600}y', 'x\u{1fa00}y', { start: 1, end: 3, text: '\u{1fa00}' }] // the same low one
+  ])('from %j to %j', (before, after, expected) => {
+    const found = change(before, after);
+    expect(found).toEqual(expected);
+    if (found) {
+      expect(before.slice(0, found.start) + found.text + before.slice(found.end)).toBe(after);
+    }
+  });
+});
