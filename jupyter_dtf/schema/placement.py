@@ -55,10 +55,24 @@ class Calibration(Struct):
     """Examples of the microbatch it was measured with."""
     devices: list[Device]
     link: Link
-    layer_seconds: dict[str, list[float]]
-    """The forward and the backward pass of one microbatch through each layer, on a device as fast as the first."""
+    layer_seconds: dict[str, list[float]] = {}
+    """On a device as fast as the first: the forward and the backward pass of a microbatch, the update of a step."""
     overhead_s: float = 0.0
     """Of each step, beside what layers and transfers take."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise InvalidInput(f"batch_size is above 0. Received: {self.batch_size}", field="batch_size")
+        if not self.devices:
+            raise InvalidInput("A calibration has measured one device at least. Received: none", field="devices")
+        for layer, seconds in self.layer_seconds.items():
+            if len(seconds) != 3 or min(seconds) < 0:
+                raise InvalidInput(
+                    f"A layer has the seconds of its forward pass, backward pass and update. Received: {seconds}",
+                    field=f"layer_seconds.{layer}",
+                )
+        if self.overhead_s < 0:
+            raise InvalidInput(f"overhead_s is not below 0. Received: {self.overhead_s}", field="overhead_s")
 
 
 class DeviceLoad(Struct):

@@ -134,6 +134,19 @@ export interface HostInfo {
   gpus: GpuInfo[];
   /** TensorFlow is imported and tasks start at once. */
   warm: boolean;
+  /** The host of the design that it is, where the cluster was drawn. */
+  drawn: string;
+}
+
+/** Where a task of a cluster's jobs is, in a run that asks for nothing else. */
+export interface TaskSeat {
+  /** `worker:1`. */
+  task: string;
+  host: string;
+  /** The numbers of the host's GPUs that are its `GPU:0` and so on; empty: it computes on the CPU. */
+  gpus: number[];
+  /** The most it takes of each of its GPUs; 0: what it needs. */
+  memory_bytes: number;
 }
 
 export interface ClusterInfo {
@@ -143,6 +156,8 @@ export interface ClusterInfo {
   message: string;
   jobs: Record<string, number>;
   hosts: HostInfo[];
+  /** By rank; empty until the hosts are there. */
+  tasks: TaskSeat[];
   created: number;
   active_runs: number;
   /** Dask's own dashboard, empty when it is off. */
@@ -185,6 +200,8 @@ export interface Preview {
   /** TF_CONFIG as JSON text for each task, `worker:0` first. */
   tf_config: Record<string, string>;
   problems: Problem[];
+  /** Those that there would be, as far as that is known beforehand. */
+  hosts: HostDesign[];
 }
 
 /** A remembered cluster request. */

@@ -1,146 +1,97 @@
-"""Automatic placement, against every placement there is."""
+"""Automatic placement: pinned layers, splits, memory, refusals. The stages themselves are in ``test_stages.py``."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import random
 
 import pytest
 
-from jupyter_dtf.backend.placement import cut, ordered, place
+from jupyter_dtf.backend.placement import place
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.graph import Edge, Layer, LayerGraph
-from jupyter_dtf.schema.placement import Device, Link, Placement
+from jupyter_dtf.schema.placement import Calibration, Device, Link, Placement
 
-LINK = Link(bytes_per_s=1e8, latency_s=1e-3)
+from .test_stages import chain
+
+MIB = 2**20
 
 
-def chain(rng: random.Random, length: int) -> LayerGraph:
-    layers = [
-        Layer(
-            id=f"l{index}",
-            kind="Dense",
-            flops=rng.randrange(1, 10**8),
-            parameter_bytes=rng.randrange(10**6),
-            activation_bytes=rng.randrange(10**4),
-        )
-        for index in range(length)
+def graph_of(*layers: Layer) -> LayerGraph:
+    edges = [Edge(source=before.id, target=after.id, bytes=4) for before, after in itertools.pairwise(layers)]
+    return LayerGraph(model="m", layers=list(layers), edges=edges)
+
+
+def layer(name: str, size_mib: int = 0, kind: str = "Dense") -> Layer:
+    return Layer(id=name, kind=kind, flops=10**8, parameter_bytes=size_mib * MIB)
+
+
+def devices(*memory_mib: int) -> list[Device]:
+    return [
+        Device(name=f"d{index}", flops_per_s=1e10, memory_bytes=memory * MIB) for index, memory in enumerate(memory_mib)
     ]
-    edges = [
-        Edge(source=f"l{index}", target=f"l{index + 1}", bytes=rng.randrange(1, 10**5)) for index in range(length - 1)
-    ]
-    return LayerGraph(model="chain", layers=layers, edges=edges)
 
 
-def seconds_of(graph: LayerGraph, first: int, last: int, device: Device, examples: float) -> float:
-    """A stage of a chain, from the definition."""
-    seconds = sum(layer.flops for layer in graph.layers[first:last]) * 3 * examples / device.flops_per_s
-    for end in (first, last):
-        if 0 < end < len(graph.layers):
-            seconds += 2 * (graph.edges[end - 1].bytes * examples / LINK.bytes_per_s + LINK.latency_s)
-    return seconds
-
-
-def memory_of(graph: LayerGraph, first: int, last: int, batch_size: int) -> int:
-    return sum(layer.parameter_bytes + layer.activation_bytes * batch_size for layer in graph.layers[first:last])
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_the_slowest_stage_of_a_chain_is_as_fast_as_can_be(seed: int) -> None:
-    rng = random.Random(seed)
-    graph = chain(rng, rng.randrange(2, 9))
-    names = [layer.id for layer in graph.layers]
-    devices = [
-        Device(
-            name=f"d{number}",
-            flops_per_s=rng.choice([1e10, 2e10]),
-            memory_bytes=rng.choice([0, rng.randrange(10**6, 4 * 10**6)]),
-        )
-        for number in range(rng.randrange(1, 4))
-    ]
-    pinned = {rng.choice(names): rng.choice(devices).name} if rng.random() < 0.4 else {}
-    microbatches = rng.choice([1, 4])
-    best: dict[int, float] = {}
-    for count in range(1, len(devices) + 1):
-        for inner in itertools.combinations(range(1, len(names)), count - 1):
-            bounds = list(itertools.pairwise([0, *inner, len(names)]))
-            for chosen in itertools.permutations(devices, count):
-                stages = list(zip(bounds, chosen, strict=True))
-                if any(
-                    pinned.get(name, device.name) != device.name
-                    for (first, last), device in stages
-                    for name in names[first:last]
-                ):
-                    continue
-                if any(
-                    device.memory_bytes and memory_of(graph, *bound, 32) > device.memory_bytes
-                    for bound, device in stages
-                ):
-                    continue
-                slowest = max(seconds_of(graph, *bound, device, 32 / microbatches) for bound, device in stages)
-                best[count] = min(best.get(count, math.inf), slowest)
-    if not best:
-        with pytest.raises(InvalidInput, match="The layers fit into the devices"):
-            place(graph, devices, microbatches=microbatches, link=LINK, pinned=pinned)
-        return
-    placed = cut(graph, devices, microbatches=microbatches, link=LINK, pinned=pinned)
-    assert [name for stage in placed.stages for name in stage.layers] == names
-    assert max(stage.seconds for stage in placed.stages) == pytest.approx(best[len(placed.stages)])
-    where = {name: stage.device for stage in placed.stages for name in stage.layers}
-    assert all(where[name] == device for name, device in pinned.items())
-    found = place(graph, devices, microbatches=microbatches, link=LINK, pinned=pinned)
-    assert found == Placement(devices=where, pinned=list(pinned))
-    assert placed.step_seconds == pytest.approx(
-        sum(stage.seconds for stage in placed.stages)
-        + (microbatches - 1) * max(stage.seconds for stage in placed.stages)
+def test_a_chain_is_halved() -> None:
+    graph = graph_of(*map(layer, "abcd"))
+    assert place(graph, devices(0, 0), microbatches=8) == Placement(
+        devices={"a": "d0", "b": "d0", "c": "d1", "d": "d1"}
     )
 
 
-def test_one_microbatch_gains_nothing_from_a_second_device() -> None:
-    graph = chain(random.Random(0), 20)
-    devices = [Device(name=name, flops_per_s=1e10) for name in "ab"]
-    assert len(cut(graph, devices, link=LINK).stages) == 1
-    assert len(cut(graph, devices, microbatches=8, link=LINK).stages) == 2
+def test_what_is_pinned_stays_where_it_is() -> None:
+    placed = place(graph_of(*map(layer, "abcd")), devices(0, 0), microbatches=8, pinned={"b": "d1"})
+    assert placed == Placement(devices={"a": "d1", "b": "d1", "c": "d0", "d": "d0"}, pinned=["b"])
 
 
-def test_what_is_sent_past_a_stage_counts_for_those_it_goes_between() -> None:
-    layers = [Layer(id=name, kind="Dense", flops=10**9) for name in "abc"]
-    edges = [Edge(source="a", target="b", bytes=8), Edge(source="b", target="c", bytes=8)]
-    skip = Edge(source="a", target="c", bytes=10**6)
-    devices = [Device(name=str(number), flops_per_s=1e12) for number in range(3)]
-    pinned = {"a": "0", "b": "1", "c": "2"}
-    without, with_skip = (
-        cut(LayerGraph(model="m", layers=layers, edges=chosen), devices, link=LINK, pinned=pinned)
-        for chosen in (edges, [*edges, skip])
+def test_the_first_and_the_last_layer_pinned_to_one_device() -> None:
+    """No contiguous stages allow it: the pinned layers are set aside, and count as work of their device."""
+    graph = graph_of(*map(layer, "abcdef"))
+    placed = place(graph, devices(0, 0), batch_size=512, microbatches=32, pinned={"a": "d0", "f": "d0"})
+    assert [placed.devices[name] for name in "af"] == ["d0", "d0"]
+    assert sorted(placed.devices[name] for name in "bcde") == ["d0", "d1", "d1", "d1"]
+    assert placed.pinned == ["a", "f"]
+
+
+def test_a_layer_too_large_for_any_device_is_split_over_as_few_as_it_takes() -> None:
+    graph = graph_of(layer("words", 100, "Embedding"), layer("a", 5), layer("b", 5))
+    placed = place(graph, devices(40, 60, 55), microbatches=8)
+    assert placed.splits == {"words": ["d1", "d2"]}
+    assert placed.devices == {"a": "d0", "b": "d0"} or set(placed.devices) == {"a", "b"}
+    assert place(graph, devices(40, 39, 35), microbatches=8).splits == {"words": ["d0", "d1", "d2"]}
+
+
+def test_what_is_split_already_stays_so() -> None:
+    graph = graph_of(layer("words", 10, "Embedding"), layer("a", 5))
+    placed = place(graph, devices(12, 12), splits={"words": ["d1", "d0"]})
+    assert placed.splits == {"words": ["d1", "d0"]} and placed.pinned == ["words"]
+    assert set(placed.devices) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("graph", "memory", "message"),
+    [
+        (graph_of(layer("a"), layer("big", 100, "LSTM")), (50, 60), "big (LSTM) of 100 MiB for d0 50 MiB, d1 60 MiB"),
+        (graph_of(layer("a", 50), layer("b", 50)), (60, 40), "Received: 100 MiB for d0 60 MiB, d1 40 MiB, 0 layers"),
+        (graph_of(layer("big", 200)), (50, 60), "Received: 200 MiB for d0 50 MiB, d1 60 MiB"),
+    ],
+)
+def test_what_does_not_fit_is_named(graph: LayerGraph, memory: tuple[int, ...], message: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        place(graph, devices(*memory), microbatches=8)
+    assert message in str(refused.value)
+
+
+def test_a_calibration_decides_over_flops() -> None:
+    graph = graph_of(*map(layer, "abcd"))
+    slow = Calibration(
+        batch_size=4,
+        devices=[Device(name="d0", flops_per_s=1e10), Device(name="d1", flops_per_s=1e10)],
+        link=Link(),
+        layer_seconds={name: [seconds, seconds, 0.0] for name, seconds in zip("abcd", (3, 1, 1, 1), strict=True)},
     )
-    more = [after.seconds - before.seconds for after, before in zip(with_skip.stages, without.stages, strict=True)]
-    assert more == pytest.approx([2 * 32e6 / 1e8, 0.0, 2 * 32e6 / 1e8])
-    assert with_skip.stages[0].sent_bytes == 32 * (10**6 + 8)
-
-
-def test_layers_come_after_those_they_need() -> None:
-    layers = [Layer(id=name, kind="Dense") for name in "cab"]
-    edges = [Edge(source="a", target="b", bytes=1), Edge(source="b", target="c", bytes=1)]
-    assert ordered(LayerGraph(model="m", layers=layers, edges=edges)) == ["a", "b", "c"]
-    edges.append(Edge(source="c", target="a", bytes=1))
-    with pytest.raises(InvalidInput, match="does not need itself"):
-        ordered(LayerGraph(model="m", layers=layers, edges=edges))
-
-
-def test_a_large_graph_is_cut_where_little_is_sent() -> None:
-    rng = random.Random(1)
-    length = 10_000
-    graph = chain(rng, length)
-    for layer in graph.layers:
-        layer.flops = 10**7
-    for edge in graph.edges:
-        edge.bytes = 10**6
-    for narrow in (2_500, 5_000, 7_500):
-        graph.edges[narrow - 1].bytes = 4
-    devices = [Device(name=str(number), flops_per_s=1e10) for number in range(4)]
-    placed = cut(graph, devices, microbatches=8)
-    assert [len(stage.layers) for stage in placed.stages] == [2_500] * 4
+    placed = place(graph, devices(0, 0), microbatches=8, calibration=slow)
+    assert placed.devices == {"a": "d0", "b": "d1", "c": "d1", "d": "d1"}
 
 
 @pytest.mark.parametrize(
@@ -148,11 +99,18 @@ def test_a_large_graph_is_cut_where_little_is_sent() -> None:
     [
         ({"microbatches": 0}, "microbatches is from 1 to batch_size. Received: 0 of 32"),
         ({"microbatches": 33}, "Received: 33 of 32"),
-        ({"pinned": {"x": "0"}}, "pinned maps layers of the model. Received: 'x'"),
-        ({"pinned": {"l0": "x"}}, "pinned maps to one of 0. Received: 'x'"),
+        ({"pinned": {"x": "d0"}}, "pinned maps layers of the model. Received: 'x'"),
+        ({"pinned": {"l0": "x"}}, "pinned maps to one of d0. Received: 'x'"),
+        ({"splits": {"l0": ["d0", "x"]}}, "splits maps to one of d0. Received: 'x'"),
+        ({"pinned": {"l0": "d0"}, "splits": {"l0": ["d0"]}}, "pinned to a device or split. Received both: l0"),
     ],
 )
 def test_what_cannot_be_placed_is_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        place(chain(random.Random(0), 2), [Device(name="0", flops_per_s=1.0)], **arguments)  # type: ignore[arg-type]
+        place(chain(random.Random(0), 2), devices(0), **arguments)  # type: ignore[arg-type]
     assert message in str(refused.value)
+
+
+def test_devices_are_there_once() -> None:
+    with pytest.raises(InvalidInput, match="Each device is there once. Received: d0, d0"):
+        place(graph_of(layer("a")), [*devices(0), *devices(0)])

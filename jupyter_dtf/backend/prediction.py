@@ -1,0 +1,190 @@
+"""What a step of a placed model would take: seconds, memory, traffic. Pure.
+
+Any placement will do: stages, layers that go back and forth, layers whose columns are split, replicas. What the devices
+do without waiting for each other is put together (``spread.py``), and the step is played through (``schedule.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from ..errors import InvalidInput
+from ..schema.api import Problem
+from ..schema.graph import LayerGraph
+from ..schema.placement import Calibration, Device, DeviceLoad, Link, Placement, Prediction, Slot
+from .costs import costs, measured
+from .schedule import Busy, play
+from .spread import Spread
+
+_RESOLUTION = 1_000
+"""What is shorter than one of so many parts of a step is not seen in the timeline."""
+_MOST_NAMED = 5
+_TASK = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>\d+)(?P<rest>/.*)$")
+
+
+def predict(
+    graph: LayerGraph,
+    placement: Placement,
+    devices: Sequence[Device],
+    *,
+    batch_size: int = 32,
+    microbatches: int = 1,
+    replicas: int = 1,
+    link: Link | None = None,
+    calibration: Calibration | None = None,
+) -> Prediction:
+    """What a step of ``batch_size`` examples takes. ``link``: by default the calibration's, if there is one.
+
+    A layer without weights and without a place is where the largest of its inputs is. A placement may be unfinished:
+    other layers without a place are named in ``problems`` and cost nothing, and what it says of layers and devices that
+    are not there counts for nothing. Raises InvalidInput for a graph with a cycle and for numbers that cannot be.
+    """
+    if not 1 <= replicas <= batch_size:
+        raise InvalidInput(f"replicas is from 1 to batch_size. Received: {replicas} of {batch_size}", field="replicas")
+    every = costs(graph, batch_size // replicas, microbatches, calibration)
+    devices = measured(devices, calibration)
+    link = link or (calibration.link if calibration is not None else Link())
+    spread = Spread(every, placement, devices)
+    updates_s = {device: spread.update_s(device) + spread.exchange_s(device, replicas, link) for device in spread.used}
+    busy = play(spread.segments(), updates_s, microbatches, link)
+    end = max((each.start_s + each.duration_s for each in busy), default=0.0)
+    working = sum(each.duration_s for each in busy)
+    copies, problems = _copies(spread, replicas)
+    loads = _loads(spread, busy, copies)
+    problems += _unplaced(spread) + [
+        Problem(field="placement.devices", message=f"{load.device}: {load.problem}") for load in loads if load.problem
+    ]
+    return Prediction(
+        step_seconds=end + (calibration.overhead_s if calibration is not None else 0.0),
+        bubble=1 - working / (end * len(spread.used)) if end else 0.0,
+        batch_size=batch_size,
+        microbatches=microbatches,
+        calibrated=calibration is not None,
+        devices=loads,
+        cuts=spread.cuts(),
+        timeline=_timeline(busy, spread, end, copies),
+        problems=problems,
+    )
+
+
+def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, int]]) -> list[DeviceLoad]:
+    """Of every device, in their order; a replica's is as that of the first one."""
+    every = spread.costs
+    count = len(spread.devices)
+    memory, work, busy_s, layers = np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count, int)
+    per_microbatch = every.per_microbatch
+    for part in spread.parts:
+        memory[part.device] += every.memory[part.layer] * part.fraction
+        work[part.device] += per_microbatch[part.layer] * part.fraction
+        layers[part.device] += 1
+    for each in busy:
+        busy_s[each.device] += each.duration_s
+    given, taken = spread.traffic()
+    first = {device: own for copy in copies for own, device in copy.items()}
+    loads = []
+    for number, device in enumerate(spread.devices):
+        own = first.get(number, number)
+        needed = round(memory[own] + taken[own] * every.batch_size)
+        both_ways = round((given[own] + taken[own]) * every.batch_size)  # what goes forward comes back as gradients
+        limit = device.memory_bytes
+        loads.append(
+            DeviceLoad(
+                device=device.name,
+                memory_bytes=needed,
+                memory_limit_bytes=limit,
+                share=float(work[own] / max(work.sum(), 1e-300)) / len(copies),
+                busy_s=float(busy_s[own]),
+                sent_bytes=both_ways,
+                received_bytes=both_ways,
+                layers=int(layers[own]),
+                problem=f"needs {_size(needed)} of memory, and has {_size(limit)}" if 0 < limit < needed else "",
+            )
+        )
+    return loads
+
+
+def _copies(spread: Spread, replicas: int) -> tuple[list[dict[int, int]], list[Problem]]:
+    """For each replica its copy of each device that the first one uses, and what is not there.
+
+    Copy k of a task is k times (tasks of the job / replicas) further on.
+    """
+    numbers = {device.name: number for number, device in enumerate(spread.devices)}
+    matches = [_TASK.match(device.name) for device in spread.devices]
+    tasks = Counter(job for job, _ in {(match["job"], match["index"]) for match in matches if match})
+    copies, missing = [{number: number for number in spread.used}], []
+    for copy in range(1, replicas):
+        there = {}
+        for number in spread.used:
+            match = matches[number]
+            name = spread.devices[number].name
+            if match is not None:
+                index = int(match["index"]) + copy * (tasks[match["job"]] // replicas)
+                name = f"/job:{match['job']}/task:{index}{match['rest']}"
+            if name in numbers and numbers[name] not in spread.used:
+                there[number] = numbers[name]
+            else:
+                missing.append(name)
+        copies.append(there)
+    if not missing:
+        return copies, []
+    message = f"Each replica has tasks of its own, as many as the first. Received: {replicas} replicas, none at "
+    return copies, [Problem(field="run.replicas", message=message + _few(missing))]
+
+
+def _unplaced(spread: Spread) -> list[Problem]:
+    names = [name for name, parts in zip(spread.costs.names, spread.of_layer, strict=True) if not parts]
+    if not names:
+        return []
+    return [Problem(field="placement.devices", message=f"Each layer has a device. Without one: {_few(names)}")]
+
+
+def _timeline(busy: Sequence[Busy], spread: Spread, end: float, copies: Sequence[Mapping[int, int]]) -> list[Slot]:
+    """What is seen of it: parts of one pass that follow each other are one, and so are those too short to be seen."""
+    slots: dict[int, list[Slot]] = {}
+    seen = end / _RESOLUTION
+    for each in busy:
+        own = slots.setdefault(each.device, [])
+        before = own[-1] if own else None
+        if (
+            before is not None
+            and before.phase == each.phase
+            and each.start_s - before.start_s - before.duration_s < seen
+            and (before.microbatch == each.microbatch or max(before.duration_s, each.duration_s) < seen)
+        ):
+            before.duration_s = each.start_s + each.duration_s - before.start_s
+        elif each.duration_s:
+            own.append(
+                Slot(
+                    device=spread.devices[each.device].name,
+                    microbatch=each.microbatch,
+                    phase=each.phase,
+                    start_s=each.start_s,
+                    duration_s=each.duration_s,
+                )
+            )
+    return [
+        msgspec.structs.replace(slot, device=spread.devices[copy[device]].name)
+        for copy in copies
+        for device in sorted(slots)
+        if device in copy
+        for slot in slots[device]
+    ]
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _size(size: float) -> str:
+    """In the unit that reads best: ``1.5 GiB``."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} GiB"
