@@ -1,0 +1,76 @@
+"""What the designer in the browser asks a kernel: which Keras models it has, and what one of them is made of.
+
+The browser evaluates these as expressions beside an empty cell and reads the JSON form of what they return.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+import __main__
+
+from ..errors import InvalidInput
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """Plain data that IPython shows as JSON."""
+
+    data: Any
+
+    def _repr_json_(self) -> Any:
+        return self.data
+
+
+def models(namespace: Mapping[str, Any] | None = None) -> Answer:
+    """The models among the user's variables, and after them the functions of the user's that may make one.
+
+    Such a function takes no arguments that it needs. Nothing is imported or called: without Keras there are no models.
+    """
+    keras = sys.modules.get("keras")
+    kind = getattr(keras, "Model", None)
+    found = []
+    functions = []
+    for name, value in list(_variables(namespace).items()):
+        if name.startswith("_"):
+            continue
+        if kind is not None and isinstance(value, kind):
+            found.append(_row(name, "model", type(value).__name__, value.count_params() if value.built else 0))
+        elif inspect.isfunction(value) and value.__module__ == "__main__" and _needs_nothing(value):
+            functions.append(_row(name, "function", "", 0))
+    return Answer(found + functions)
+
+
+def describe(name: str, namespace: Mapping[str, Any] | None = None) -> Answer:
+    """The layers (``schema.graph.LayerGraph``) of the variable of this name; a function is called for its model.
+
+    Raises InvalidInput.
+    """
+    from .placement import describe
+
+    variables = _variables(namespace)
+    if name not in variables:
+        raise InvalidInput(f"The kernel has a variable of this name. Received: {name!r}", field="name")
+    value = variables[name]
+    return Answer(msgspec.to_builtins(describe(value() if inspect.isfunction(value) else value)))
+
+
+def _row(name: str, kind: str, type_: str, parameters: int) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "type": type_, "parameters": int(parameters)}
+
+
+def _variables(namespace: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return vars(__main__) if namespace is None else namespace
+
+
+def _needs_nothing(function: Any) -> bool:
+    return all(
+        parameter.default is not parameter.empty or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        for parameter in inspect.signature(function).parameters.values()
+    )

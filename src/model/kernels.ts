@@ -1,0 +1,91 @@
+import type { Kernel, Session } from '@jupyterlab/services';
+
+import type { LayerGraph } from '../api/schema';
+
+/** A variable of a running kernel that a model can be read from. */
+export interface KernelVariable {
+  /** The notebook or console whose kernel it is. */
+  path: string;
+  name: string;
+  /** `model`, or `function`: one without arguments, which is called. */
+  kind: 'model' | 'function';
+  /** Its class, or nothing for a function. */
+  type: string;
+  parameters: number;
+}
+
+const MODULE = "__import__('jupyter_dtf.notebook.designing', fromlist=['models'])";
+const KEY = 'dtf';
+
+/** The Keras models of running Python kernels. The kernel is asked through expressions beside an empty cell. */
+export class KernelModels {
+  constructor(
+    private readonly _sessions: Session.IManager,
+    private readonly _timeoutMs = 5000
+  ) {}
+
+  /** Of all kernels that answer in time; busy ones do not. */
+  async variables(signal: AbortSignal): Promise<KernelVariable[]> {
+    await this._sessions.refreshRunning();
+    const found = await Promise.all(
+      [...this._sessions.running()].map(async session => {
+        const timed = AbortSignal.any([signal, AbortSignal.timeout(this._timeoutMs)]);
+        try {
+          const list = (await this._ask(session, 'models()', timed)) as Omit<KernelVariable, 'path'>[];
+          return list.map(variable => ({ ...variable, path: session.path }));
+        } catch {
+          return []; // not Python, not this package's, or busy
+        }
+      })
+    );
+    signal.throwIfAborted();
+    return found.flat();
+  }
+
+  /** The layers of a variable. Rejects with the kernel's own error. */
+  async describe(variable: Pick<KernelVariable, 'path' | 'name'>, signal: AbortSignal): Promise<LayerGraph> {
+    await this._sessions.refreshRunning();
+    const session = [...this._sessions.running()].find(other => other.path === variable.path);
+    if (!session) {
+      throw new Error(`${variable.path} has no running kernel: open it and run the cells that make the model`);
+    }
+    return (await this._ask(session, `describe(${JSON.stringify(variable.name)})`, signal)) as LayerGraph;
+  }
+
+  private async _ask(session: Session.IModel, call: string, signal: AbortSignal): Promise<unknown> {
+    const connection = this._sessions.connectTo({ model: session });
+    const end = () => connection.dispose();
+    signal.addEventListener('abort', end, { once: true });
+    try {
+      const kernel = connection.kernel;
+      if (!kernel) {
+        throw new Error(`${session.path} has no kernel`);
+      }
+      return await evaluate(kernel, `${MODULE}.${call}`, signal);
+    } finally {
+      signal.removeEventListener('abort', end);
+      end();
+    }
+  }
+}
+
+async function evaluate(kernel: Kernel.IKernelConnection, expression: string, signal: AbortSignal): Promise<unknown> {
+  const future = kernel.requestExecute({
+    code: '',
+    silent: true,
+    store_history: false,
+    user_expressions: { [KEY]: expression }
+  });
+  const aborted = new Promise<never>((_, reject) =>
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
+  );
+  signal.throwIfAborted();
+  const { content } = await Promise.race([future.done, aborted]);
+  const answer = (content as { user_expressions?: Record<string, Expression> }).user_expressions?.[KEY];
+  if (answer?.status !== 'ok') {
+    throw new Error(answer ? `${answer.ename}: ${answer.evalue}` : 'The kernel gave no answer');
+  }
+  return answer.data['application/json'];
+}
+
+type Expression = { status: 'ok'; data: Record<string, unknown> } | { status: 'error'; ename: string; evalue: string };

@@ -1,0 +1,136 @@
+/** Where layers are placed: what is there to choose from, changing it, and what follows from it at once. Pure. */
+
+import type { Design, DesignReport, Layer, Placement } from '../api/schema';
+import type { LayerTree } from './layergraph';
+import { taskOf } from './trace';
+
+/** A device of the design's cluster that layers can be put on. */
+export interface DeviceChoice {
+  /** `/job:worker/task:1/device:CPU:0`. */
+  device: string;
+  /** `worker:1`. */
+  task: string;
+  /** `worker:1 CPU:0`. */
+  name: string;
+}
+
+/** Layers of these classes can be split: by columns of their weights. */
+const SPLITTABLE: readonly string[] = ['Dense', 'Embedding'];
+
+/** The devices of a design's tasks, as the server says; before it has, a CPU for each task. */
+export function devicesOf(design: Design, report: DesignReport | null): DeviceChoice[] {
+  const named =
+    report && Object.keys(report.devices).length > 0
+      ? Object.entries(report.devices)
+      : Object.entries(design.cluster.jobs).flatMap(([job, count]) =>
+          Array.from({ length: count }, (_, index) => [`${job}:${index}`, `/job:${job}/task:${index}/device:CPU:0`])
+        );
+  return named.map(([task, device]) => ({ task: task!, device: device!, name: deviceName(device!) }));
+}
+
+/** `worker:1 CPU:0`. */
+export function deviceName(device: string): string {
+  return `${taskOf(device)} ${/\/device:(.+)$/.exec(device)?.[1] ?? ''}`.trim();
+}
+
+/** The devices that a layer is on: none, one, or those that it is split over. */
+export function placesOf(placement: Placement, layer: string): readonly string[] {
+  const one = placement.devices[layer];
+  return placement.splits[layer] ?? (one === undefined ? [] : [one]);
+}
+
+export function canSplit(layer: Layer): boolean {
+  return SPLITTABLE.includes(layer.kind);
+}
+
+/** Put layers on a device, as a person's choice. */
+export function place(draft: Design, layers: readonly string[], device: string): void {
+  const { devices, splits } = draft.placement;
+  for (const layer of layers) {
+    delete splits[layer];
+    devices[layer] = device;
+  }
+  pin(draft, layers, true);
+}
+
+/** Take layers from where they are. */
+export function unplace(draft: Design, layers: readonly string[]): void {
+  for (const layer of layers) {
+    delete draft.placement.devices[layer];
+    delete draft.placement.splits[layer];
+  }
+  pin(draft, layers, false);
+}
+
+/** Part the columns of layers over two or more devices. */
+export function split(draft: Design, layers: readonly string[], over: readonly string[]): void {
+  for (const layer of layers) {
+    delete draft.placement.devices[layer];
+    draft.placement.splits[layer] = [...over];
+  }
+  pin(draft, layers, true);
+}
+
+/** Make layers whole again, each on the first of its devices. */
+export function unsplit(draft: Design, layers: readonly string[]): void {
+  const { devices, splits } = draft.placement;
+  for (const layer of layers) {
+    const first = splits[layer]?.[0];
+    delete splits[layer];
+    if (first !== undefined) {
+      devices[layer] = first;
+    }
+  }
+}
+
+/** Say of layers that automatic placement leaves them where they are, or that it need not. */
+export function pin(draft: Design, layers: readonly string[], pinned: boolean): void {
+  const named = new Set(layers);
+  const others = draft.placement.pinned.filter(layer => !named.has(layer));
+  draft.placement.pinned = pinned ? [...others, ...layers] : others;
+}
+
+/** A model read again: what was placed and is not there any more is forgotten. */
+export function setModel(draft: Design, model: NonNullable<Design['model']>): void {
+  draft.model = model;
+  const there = new Set(model.graph.layers.map(layer => layer.id));
+  const kept = <T>(places: Record<string, T>) =>
+    Object.fromEntries(Object.entries(places).filter(([layer]) => there.has(layer)));
+  draft.placement = {
+    devices: kept(draft.placement.devices),
+    splits: kept(draft.placement.splits),
+    pinned: draft.placement.pinned.filter(layer => there.has(layer))
+  };
+  draft.calibration = null; // it was measured with the model that was
+}
+
+/** What a layer needs of memory in a step: weights, gradients, slots, and activations of the whole batch. Bytes. */
+export function memoryOf(layer: Layer, batchSize: number): number {
+  return layer.parameter_bytes + layer.gradient_bytes + layer.slot_bytes + layer.activation_bytes * batchSize;
+}
+
+/** What layers cost a step, and in what that is counted: measured seconds, or FLOPs where nothing was measured. */
+export function timesOfLayers(
+  design: Design,
+  layers: readonly Layer[]
+): { unit: 'seconds' | 'flops'; times: number[] } {
+  const measured = design.calibration?.layer_seconds;
+  const { batch_size: batch, microbatches } = design.run;
+  return measured
+    ? {
+        unit: 'seconds',
+        times: layers.map(({ id }) => microbatches * (measured[id] ?? []).reduce((sum, part) => sum + part, 0))
+      }
+    : { unit: 'flops', times: layers.map(({ flops }) => 3 * batch * flops) };
+}
+
+/** What crosses between devices for each edge of a graph, in the forward pass of one microbatch. Bytes. */
+export function cutBytes(tree: LayerTree, design: Design): number[] {
+  const { placement, run } = design;
+  const examples = Math.ceil(run.batch_size / run.microbatches / run.replicas);
+  return tree.graph.edges.map(({ source, target, bytes }) => {
+    const [from, to] = [placesOf(placement, source), placesOf(placement, target)];
+    const known = from.length > 0 && to.length > 0;
+    return known && (from.length > 1 || to.length > 1 || from[0] !== to[0]) ? bytes * examples : 0;
+  });
+}

@@ -1,0 +1,306 @@
+import '@xyflow/react/dist/base.css';
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import {
+  applyNodeChanges,
+  Background,
+  Controls,
+  Edge,
+  MarkerType,
+  MiniMap,
+  NodeChange,
+  ReactFlow,
+  ReactFlowInstance,
+  ReactFlowProvider,
+  useReactFlow,
+  useStore,
+  useStoreApi
+} from '@xyflow/react';
+import React from 'react';
+
+import { formatBytes } from '../../model/format';
+import { LayerTree, shownNodes, TreeNode } from '../../model/layergraph';
+import { useLayout } from './graphhooks';
+import { moveIn } from './graphkeys';
+import { FrameView, itemId, LayerFlowNode, LayerNodeView, NodeActions } from './graphnode';
+import { DrawnEdge, Look, NODE_HEIGHT, NODE_WIDTH } from './graphpicture';
+import type { Places } from './graphlayout';
+
+const NODE_TYPES = { layer: LayerNodeView, frame: FrameView };
+/** The elements around the tree's items say nothing of themselves. */
+const PLAIN = { 'aria-roledescription': undefined } as unknown as NonNullable<LayerFlowNode['domAttributes']>;
+const FAR_ZOOM = 0.45;
+const MIN_ZOOM = 0.05;
+const MAX_ZOOM = 2;
+
+export interface GraphProps {
+  tree: LayerTree;
+  open: ReadonlySet<string>;
+  onOpen: (open: ReadonlySet<string>) => void;
+  /** Ids of nodes of the tree. */
+  selected: ReadonlySet<string>;
+  onSelected: (selected: ReadonlySet<string>) => void;
+  /** The node that the keyboard is at, null before it has been anywhere. */
+  current: string | null;
+  onCurrent: (node: string) => void;
+  looks: ReadonlyMap<string, Look>;
+  edges: readonly DrawnEdge[];
+  /** The person wants to choose a device for what is selected, from the keyboard. */
+  onChooseDevice: () => void;
+  onFind: () => void;
+  /** The pointer drags nodes: `true` while it does. */
+  onDrag: (nodes: ReadonlySet<string>, event: React.PointerEvent<HTMLElement>) => void;
+  /** Bring this node into view; another object each time. */
+  goTo: { node: string } | null;
+  trans: TranslationBundle;
+}
+
+/** A model's layers as a graph, with blocks that fold. */
+export function LayerGraphView(props: GraphProps): React.ReactElement {
+  return (
+    <ReactFlowProvider>
+      <Graph {...props} />
+    </ReactFlowProvider>
+  );
+}
+
+function Graph(props: GraphProps): React.ReactElement {
+  const { tree, open, selected, current, goTo, trans } = props;
+  const base = React.useId();
+  const host = React.useRef<HTMLDivElement>(null);
+  const flow = useReactFlow<LayerFlowNode>();
+  const layout = useLayout(tree, open);
+  const actions = useActions(props, host);
+  const nodes = React.useMemo(
+    () => (layout.places ? flowNodes(props, layout.shownOpen, layout.places, base, actions) : []),
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- of the props only these are drawn
+    [tree, layout.places, props.looks, selected, current, base, actions, trans]
+  );
+  const edges = React.useMemo(() => (layout.places ? flowEdges(props.edges) : []), [props.edges, layout.places]);
+  useGoTo(flow, goTo?.node ?? null, goTo, layout.places);
+  useFirstFit(flow, layout.places);
+  useKeepInView(flow, current);
+  const onNodesChange = (changes: NodeChange<LayerFlowNode>[]) => {
+    if (changes.some(change => change.type === 'select')) {
+      const next = applyNodeChanges(changes, nodes).filter(node => node.selected);
+      props.onSelected(new Set(next.map(node => node.id)));
+    }
+  };
+  return (
+    <div className="jp-dtf-graph">
+      <div
+        ref={host}
+        className="jp-dtf-graph-keys"
+        role="tree"
+        aria-multiselectable="true"
+        aria-label={trans.__('Layers of %1', tree.graph.model)}
+        aria-activedescendant={current !== null ? `${base}-${current}` : undefined}
+        aria-owns={nodes.map(node => itemId(base, node.data.node)).join(' ')}
+        tabIndex={0}
+        onKeyDown={event => moveIn(event, props)}
+        onFocus={() => current === null && tree.root.children[0] && props.onCurrent(tree.root.children[0].id)}
+      />
+      <ReactFlow
+        nodes={nodes}
+        edges={edges}
+        nodeTypes={NODE_TYPES}
+        onNodesChange={onNodesChange}
+        onPaneClick={() => host.current?.focus({ preventScroll: true })}
+        minZoom={MIN_ZOOM}
+        maxZoom={MAX_ZOOM}
+        nodesDraggable={false}
+        nodesConnectable={false}
+        nodesFocusable={false}
+        edgesFocusable={false}
+        disableKeyboardA11y
+        deleteKeyCode={null}
+        selectionKeyCode="Shift"
+        multiSelectionKeyCode={null}
+        zoomOnDoubleClick={false}
+        onlyRenderVisibleElements
+        elevateEdgesOnSelect={false}
+      >
+        <Background />
+        <Zoomed host={host} />
+        <Controls showInteractive={false} aria-label={trans.__('Zoom')} />
+        <MiniMap
+          pannable
+          zoomable
+          ariaLabel={trans.__('The whole graph, small')}
+          nodeColor={node => (node as LayerFlowNode).data.look.shares[0]?.colour ?? 'var(--jp-border-color1)'}
+        />
+      </ReactFlow>
+      {layout.progress !== null && (
+        <div className="jp-dtf-graph-busy" role="status">
+          <progress value={layout.progress} aria-label={trans.__('Laying out the graph')} />
+          {trans.__('Laying out…')}
+          <button type="button" className="jp-dtf-link" onClick={layout.cancel}>
+            {trans.__('Cancel')}
+          </button>
+        </div>
+      )}
+      {layout.problem !== '' && (
+        <p className="jp-dtf-problem jp-dtf-graph-busy">
+          {trans.__('The graph could not be laid out: %1', layout.problem)}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** What is written in small is left out from far away. */
+function Zoomed({ host }: { host: React.RefObject<HTMLElement> }): null {
+  const far = useStore(state => state.transform[2] < FAR_ZOOM);
+  React.useEffect(() => {
+    host.current?.parentElement?.classList.toggle('jp-mod-far', far);
+  }, [host, far]);
+  return null;
+}
+
+/** The nodes' functions: the same objects as long as the view lives, so that no node is drawn again for them. */
+function useActions(props: GraphProps, host: React.RefObject<HTMLElement>): NodeActions {
+  const latest = React.useRef(props);
+  React.useEffect(() => {
+    latest.current = props;
+  });
+  return React.useMemo(
+    () => ({
+      pick: (node, extend) => {
+        const { selected, onSelected, onCurrent } = latest.current;
+        const next = new Set(extend ? selected : []);
+        if (extend && selected.has(node.id)) {
+          next.delete(node.id);
+        } else {
+          next.add(node.id);
+        }
+        onSelected(next);
+        onCurrent(node.id);
+        host.current?.focus({ preventScroll: true });
+      },
+      fold: node => {
+        const { open, onOpen, onCurrent } = latest.current;
+        onOpen(toggled(open, node));
+        onCurrent(node.id);
+      },
+      press: (node, event) => {
+        const { selected, onDrag } = latest.current;
+        onDrag(selected.has(node.id) ? selected : new Set([node.id]), event);
+      }
+    }),
+    [host]
+  );
+}
+
+/** `open` with a node folded or unfolded; what is in it stays as it was. */
+export function toggled(open: ReadonlySet<string>, node: TreeNode): Set<string> {
+  const next = new Set(open);
+  if (!next.delete(node.id) && node.children.length > 0) {
+    next.add(node.id);
+  }
+  return next;
+}
+
+function flowNodes(
+  props: GraphProps,
+  open: ReadonlySet<string>,
+  places: Places,
+  base: string,
+  actions: NodeActions
+): LayerFlowNode[] {
+  const { tree, selected, current, looks, trans } = props;
+  const levels = new Map<TreeNode, number>([[tree.root, 0]]);
+  return shownNodes(tree, open).flatMap(node => {
+    const [place, look] = [places[node.id], looks.get(node.id)];
+    if (!place || !look) {
+      return []; // it is being laid out
+    }
+    const level = levels.get(node.parent!)! + 1;
+    levels.set(node, level);
+    const isOpen = open.has(node.id) && node.children.length > 0;
+    const layer = node.kind === 'layer' ? tree.graph.layers[node.layers[0]!]! : null;
+    const made: LayerFlowNode = {
+      id: node.id,
+      type: isOpen ? 'frame' : 'layer',
+      position: { x: place.x, y: place.y },
+      width: place.width,
+      height: place.height,
+      selected: selected.has(node.id),
+      selectable: !isOpen,
+      data: { node, layer, look, open: isOpen, current: node.id === current, level, base, actions, trans },
+      domAttributes: PLAIN,
+      style: { pointerEvents: isOpen ? 'none' : 'all' }
+    };
+    if (node.parent !== tree.root) {
+      made.parentId = node.parent!.id;
+    }
+    return [made];
+  });
+}
+
+function flowEdges(edges: readonly DrawnEdge[]): Edge[] {
+  return edges.map(({ id, source, target, cut }) => ({
+    id,
+    source,
+    target,
+    selectable: false,
+    markerEnd: { type: MarkerType.ArrowClosed, color: 'var(--jp-dtf-edge)' },
+    ...(cut > 0
+      ? {
+          className: 'jp-dtf-cut',
+          label: formatBytes(cut),
+          style: { strokeWidth: Math.min(9, 2.5 + Math.log2(1 + cut / 1024) / 2) }
+        }
+      : {})
+  }));
+}
+
+/** Show all of a graph when it comes first. */
+function useFirstFit(flow: ReactFlowInstance<LayerFlowNode>, places: Places | null): void {
+  const [fitted, setFitted] = React.useState(false);
+  React.useEffect(() => {
+    if (places && !fitted) {
+      setFitted(true);
+      requestAnimationFrame(() => void flow.fitView({ padding: 0.06, maxZoom: 1.1 }));
+    }
+  }, [flow, places, fitted]);
+}
+
+/** Bring a node into view when `request` is another, once it is laid out. */
+function useGoTo(
+  flow: ReactFlowInstance<LayerFlowNode>,
+  id: string | null,
+  request: object | null,
+  places: Places | null
+): void {
+  const done = React.useRef<object | null>(null);
+  React.useEffect(() => {
+    const node = id === null || done.current === request ? undefined : flow.getInternalNode(id);
+    if (!node) {
+      return;
+    }
+    done.current = request;
+    const { x, y } = node.internals.positionAbsolute;
+    const zoom = Math.max(flow.getZoom(), 0.8);
+    const [width, height] = [node.width ?? NODE_WIDTH, node.height ?? NODE_HEIGHT];
+    void flow.setCenter(x + width / 2, y + Math.min(height, 200) / 2, { zoom, duration: 150 });
+  }, [flow, id, request, places]);
+}
+
+/** Move the picture, and do not zoom, when what the keyboard is at is outside of it. */
+function useKeepInView(flow: ReactFlowInstance<LayerFlowNode>, current: string | null): void {
+  const store = useStoreApi();
+  React.useEffect(() => {
+    const node = current === null ? undefined : flow.getInternalNode(current);
+    if (!node) {
+      return;
+    }
+    const { transform, width, height } = store.getState();
+    const zoom = transform[2];
+    const { x, y } = node.internals.positionAbsolute;
+    const [left, top] = [x * zoom + transform[0], y * zoom + transform[1]];
+    const [nodeWidth, nodeHeight] = [(node.width ?? NODE_WIDTH) * zoom, NODE_HEIGHT * zoom];
+    if (left < 0 || top < 0 || left + nodeWidth > width || top + nodeHeight > height) {
+      void flow.setCenter(x + nodeWidth / zoom / 2, y + NODE_HEIGHT / 2, { zoom });
+    }
+  }, [flow, store, current]);
+}

@@ -1,0 +1,95 @@
+/** Where the boxes of a folded graph stand: each opened block is laid out by itself, from the inside out. Pure. */
+
+import { Graph, layout } from '@dagrejs/dagre';
+
+/** What is to be drawn: a box with a size of its own, or one that is as large as what is in it. */
+export interface Box {
+  id: string;
+  /** px; of a box with children they are found. */
+  width: number;
+  height: number;
+  children: Box[];
+  /** Between children, by their indices, from source to target. */
+  edges: [number, number][];
+}
+
+/** px, relative to the box around it. */
+export interface Place {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+export type Places = Record<string, Place>;
+
+const HEADER = 34;
+const PADDING = 14;
+const BESIDE = 28;
+const BETWEEN = 34;
+const COLUMN_GAP = 60;
+/** How much higher than wide a level may be before it is broken into columns. */
+const SLENDER = 2.2;
+
+/** Lay out a box and all in it. `onBox` is told after each box how many are done. */
+export function placesOf(root: Box, onBox: (done: number) => void = () => undefined): Places {
+  const places: Places = {};
+  let done = 0;
+  const visit = (box: Box): { width: number; height: number } => {
+    if (box.children.length === 0) {
+      return box;
+    }
+    const sizes = box.children.map(visit);
+    const inner = columns(level(sizes, box.edges));
+    const header = box === root ? 0 : HEADER;
+    let [right, bottom] = [0, 0];
+    inner.forEach((place, index) => {
+      places[box.children[index]!.id] = { ...place, x: place.x + PADDING, y: place.y + header + PADDING };
+      right = Math.max(right, place.x + place.width);
+      bottom = Math.max(bottom, place.y + place.height);
+    });
+    done += 1;
+    onBox(done);
+    return { width: right + 2 * PADDING, height: bottom + header + 2 * PADDING };
+  };
+  const whole = visit(root);
+  places[root.id] = { x: 0, y: 0, width: whole.width, height: whole.height };
+  return places;
+}
+
+/** How many boxes there are to lay out. */
+export function countBoxes(box: Box): number {
+  return box.children.length === 0 ? 0 : box.children.reduce((sum, child) => sum + countBoxes(child), 1);
+}
+
+/** Boxes in ranks from top to bottom, such that edges go down. */
+function level(sizes: readonly { width: number; height: number }[], edges: readonly [number, number][]): Place[] {
+  const graph = new Graph();
+  graph.setGraph({ rankdir: 'TB', nodesep: BESIDE, ranksep: BETWEEN });
+  graph.setDefaultEdgeLabel(() => ({}));
+  sizes.forEach(({ width, height }, index) => graph.setNode(String(index), { width, height }));
+  edges.forEach(([source, target]) => graph.setEdge(String(source), String(target)));
+  layout(graph);
+  return sizes.map(({ width, height }, index) => {
+    const { x, y } = graph.node(String(index)) as { x: number; y: number };
+    return { x: x - width / 2, y: y - height / 2, width, height };
+  });
+}
+
+/** The same with what is long and thin broken into columns, to be read one after the other. */
+function columns(places: readonly Place[]): Place[] {
+  const width = Math.max(...places.map(place => place.x + place.width));
+  const height = Math.max(...places.map(place => place.y + place.height));
+  const count = Math.round(Math.sqrt(height / (width + COLUMN_GAP) / SLENDER) + 0.3);
+  if (count < 2) {
+    return [...places];
+  }
+  const columnOf = (place: Place) => Math.min(count - 1, Math.floor(((place.y + place.height / 2) / height) * count));
+  const tops = Array.from({ length: count }, (_, column) =>
+    Math.min(...places.filter(place => columnOf(place) === column).map(place => place.y))
+  );
+  return places.map(place => {
+    const column = columnOf(place);
+    return { ...place, x: place.x + column * (width + COLUMN_GAP), y: place.y - tops[column]! };
+  });
+}

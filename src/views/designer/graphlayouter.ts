@@ -1,0 +1,48 @@
+import type { LayoutAnswer } from './graph.worker';
+import type { Box, Places } from './graphlayout';
+
+/** Lays graphs out in a worker, one at a time. A newer request ends the older one, which then never answers. */
+export class Layouter {
+  constructor(private readonly _make: () => Worker = makeWorker) {}
+
+  /** `onPlaces` is called when it is done, `onProgress` (0 to 1) now and then before. */
+  run(
+    box: Box,
+    onPlaces: (places: Places) => void,
+    onProgress: (fraction: number) => void,
+    onError: (message: string) => void
+  ): void {
+    if (this._busy) {
+      this.cancel();
+    }
+    const worker = (this._worker ??= this._make());
+    this._busy = true;
+    worker.onmessage = ({ data }: MessageEvent<LayoutAnswer>) => {
+      if (data.type === 'progress') {
+        onProgress(data.done / data.total);
+      } else {
+        this._busy = false;
+        onPlaces(data.places);
+      }
+    };
+    worker.onerror = event => {
+      this.cancel();
+      onError(event.message);
+    };
+    worker.postMessage(box);
+  }
+
+  /** End what is going on. */
+  cancel(): void {
+    this._worker?.terminate();
+    this._worker = null;
+    this._busy = false;
+  }
+
+  private _worker: Worker | null = null;
+  private _busy = false;
+}
+
+function makeWorker(): Worker {
+  return new Worker(new URL('./graph.worker.js', import.meta.url), { type: 'module' });
+}

@@ -1,0 +1,59 @@
+/** Dragging what is selected onto a device: the pointer's way from a node to a card of the strip. */
+
+const BEGIN_PX = 5;
+const TARGET = '[data-device]';
+
+/**
+ * Follow the pointer from where it went down. After some pixels a chip with `label` goes along, and the device under it
+ * has the class `jp-mod-target`. `onDrop` is called with the device that it is let go over; Escape ends it.
+ */
+export function dragToDevice(event: React.PointerEvent, label: string, onDrop: (device: string) => void): void {
+  if (event.button !== 0 || event.shiftKey) {
+    return;
+  }
+  const from = { x: event.clientX, y: event.clientY };
+  let chip: HTMLElement | null = null;
+  let target: HTMLElement | null = null;
+  const aim = (next: HTMLElement | null) => {
+    target?.classList.remove('jp-mod-target');
+    next?.classList.add('jp-mod-target');
+    target = next;
+  };
+  const move = (moving: PointerEvent) => {
+    if (!chip && Math.hypot(moving.clientX - from.x, moving.clientY - from.y) > BEGIN_PX) {
+      chip = document.createElement('div');
+      chip.className = 'jp-dtf-drag jp-dtf-drag-layers';
+      chip.textContent = label;
+      document.body.append(chip);
+    }
+    if (chip) {
+      chip.style.transform = `translate(${moving.clientX + 12}px, ${moving.clientY + 12}px)`;
+      aim(document.elementFromPoint(moving.clientX, moving.clientY)?.closest<HTMLElement>(TARGET) ?? null);
+    }
+  };
+  const end = () => {
+    aim(null);
+    chip?.remove();
+    window.removeEventListener('pointermove', move);
+    window.removeEventListener('pointerup', drop);
+    window.removeEventListener('pointercancel', end);
+    window.removeEventListener('keydown', escape, true);
+  };
+  const drop = () => {
+    const device = target?.dataset.device;
+    end();
+    if (device !== undefined) {
+      onDrop(device);
+    }
+  };
+  const escape = (pressed: KeyboardEvent) => {
+    if (pressed.key === 'Escape') {
+      pressed.stopPropagation();
+      end();
+    }
+  };
+  window.addEventListener('pointermove', move);
+  window.addEventListener('pointerup', drop);
+  window.addEventListener('pointercancel', end);
+  window.addEventListener('keydown', escape, true);
+}

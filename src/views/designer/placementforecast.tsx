@@ -1,0 +1,44 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { Prediction, RunPlacement } from '../../api/schema';
+import { formatPercent, formatValue } from '../../model/format';
+import { Gantt } from './placementgantt';
+
+/** What a step will take, in words and as a picture; above what it took in the run that is laid over. */
+export function Forecast(props: {
+  prediction: Prediction | null;
+  measured: RunPlacement | null;
+  colours: ReadonlyMap<string, string>;
+  trans: TranslationBundle;
+}): React.ReactElement {
+  const { prediction, measured, colours, trans } = props;
+  const parts = [
+    { title: trans.__('predicted'), slots: prediction?.timeline ?? [] },
+    { title: trans.__('measured'), slots: measured?.timeline ?? [] }
+  ].filter(part => part.slots.length > 0);
+  return (
+    <footer className="jp-dtf-forecast" aria-label={trans.__('What a step takes')}>
+      <p>
+        {prediction
+          ? words(prediction, measured, trans).join(' · ')
+          : trans.__('A step can be predicted when every layer is on a device.')}
+      </p>
+      <Gantt parts={parts} colours={colours} trans={trans} />
+    </footer>
+  );
+}
+
+function words(prediction: Prediction, measured: RunPlacement | null, trans: TranslationBundle): string[] {
+  const step = formatValue(prediction.step_seconds, 'seconds');
+  const fits = prediction.devices.every(load => load.problem === '');
+  return [
+    prediction.calibrated ? trans.__('predicted step %1', step) : trans.__('predicted step %1, not calibrated', step),
+    ...(measured && measured.step_seconds > 0
+      ? [trans.__('measured %1', formatValue(measured.step_seconds, 'seconds'))]
+      : []),
+    trans.__('bubble %1', formatPercent(prediction.bubble)),
+    fits ? trans.__('fits') : trans.__('does not fit'),
+    ...prediction.problems.map(problem => problem.message)
+  ];
+}

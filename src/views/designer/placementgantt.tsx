@@ -1,0 +1,112 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { Slot } from '../../api/schema';
+import { formatTicks, formatValue } from '../../model/format';
+import { deviceName } from '../../model/places';
+import { taskOf, ticksOf } from '../../model/trace';
+
+const ROW_PX = 16;
+const AXIS_PX = 16;
+const LABEL_PX = 96;
+const WIDTH = 1000;
+
+/** One step as a picture: a row for each device, a box for each microbatch. */
+export interface GanttPart {
+  title: string;
+  slots: readonly Slot[];
+}
+
+/** Steps below each other over one time axis: predicted, and measured where there is something. */
+export function Gantt(props: {
+  parts: readonly GanttPart[];
+  colours: ReadonlyMap<string, string>;
+  trans: TranslationBundle;
+}): React.ReactElement | null {
+  const { parts, colours, trans } = props;
+  const end = Math.max(...parts.flatMap(part => part.slots.map(slot => slot.start_s + slot.duration_s)), 0);
+  if (end <= 0) {
+    return null;
+  }
+  const ticks = ticksOf({ start: 0, end }, 8);
+  const labels = formatTicks(ticks, 'seconds');
+  return (
+    <div className="jp-dtf-gantt">
+      {parts.map(part => (
+        <Rows key={part.title} part={part} end={end} colours={colours} trans={trans} />
+      ))}
+      <div className="jp-dtf-gantt-axis" style={{ marginLeft: LABEL_PX, height: AXIS_PX }} aria-hidden="true">
+        {ticks.map((tick, index) => (
+          <span key={tick} style={{ left: `${(100 * tick) / end}%` }}>
+            {labels[index]}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function Rows(props: {
+  part: GanttPart;
+  end: number;
+  colours: ReadonlyMap<string, string>;
+  trans: TranslationBundle;
+}): React.ReactElement {
+  const { part, end, colours, trans } = props;
+  const devices = [...new Set(part.slots.map(slot => slot.device))].sort();
+  const scale = WIDTH / end;
+  return (
+    <div className="jp-dtf-gantt-part">
+      <div className="jp-dtf-gantt-names" style={{ width: LABEL_PX }}>
+        <b>{part.title}</b>
+        {devices.map(device => (
+          <span key={device} style={{ height: ROW_PX }} title={device}>
+            {deviceName(device)}
+          </span>
+        ))}
+      </div>
+      <svg
+        viewBox={`0 0 ${WIDTH} ${ROW_PX * devices.length}`}
+        preserveAspectRatio="none"
+        style={{ height: ROW_PX * devices.length }}
+        role="img"
+        aria-label={trans.__('%1 step: %2 devices, %3', part.title, devices.length, formatValue(end, 'seconds'))}
+      >
+        {part.slots.map((slot, index) => (
+          <rect
+            key={index}
+            className="jp-dtf-gantt-slot"
+            data-phase={slot.phase}
+            x={slot.start_s * scale}
+            y={devices.indexOf(slot.device) * ROW_PX + 1}
+            width={Math.max(slot.duration_s * scale, 0.5)}
+            height={ROW_PX - 2}
+            fill={colours.get(taskOf(slot.device)) ?? '#999999'}
+          >
+            <title>
+              {trans.__(
+                'microbatch %1, %2, %3',
+                slot.microbatch + 1,
+                phaseText(slot.phase, trans),
+                formatValue(slot.duration_s, 'seconds')
+              )}
+            </title>
+          </rect>
+        ))}
+      </svg>
+    </div>
+  );
+}
+
+function phaseText(phase: string, trans: TranslationBundle): string {
+  switch (phase) {
+    case 'forward':
+      return trans.__('forward');
+    case 'backward':
+      return trans.__('backward');
+    case 'update':
+      return trans.__('update');
+    default:
+      return phase;
+  }
+}

@@ -1,0 +1,40 @@
+/** Graphs of layers for the tests of the designer. */
+
+import type { Layer, LayerGraph } from '../../src/api/schema';
+
+/** A layer of a class, with numbers that a test can add up. */
+export function layer(id: string, kind = 'Dense', units = 4): Layer {
+  return {
+    id,
+    kind,
+    calls: 1,
+    input_shapes: [[1, units]],
+    output_shapes: [[1, units]],
+    parameters: 10,
+    parameter_bytes: 40,
+    gradient_bytes: 40,
+    slot_bytes: 80,
+    activation_bytes: 16,
+    flops: 100
+  };
+}
+
+/** Layers in a row, each with what comes before it. */
+export function chain(layers: Layer[]): LayerGraph {
+  const edges = layers.slice(1).map((next, index) => ({ source: layers[index]!.id, target: next.id, bytes: 16 }));
+  return { model: 'net', layers, edges, notes: [] };
+}
+
+/** `stem`, blocks of a Dense, a Dropout and a Dense each, `head`. */
+export function blocks(count: number): LayerGraph {
+  const inner = (block: number) => [
+    layer(`block_${block}/up`, 'Dense', 8),
+    layer(`block_${block}/drop`, 'Dropout', 8),
+    layer(`block_${block}/down`)
+  ];
+  return chain([
+    layer('stem', 'Embedding'),
+    ...Array.from({ length: count }, (_, block) => inner(block)).flat(),
+    layer('head', 'Dense', 2)
+  ]);
+}
