@@ -22,6 +22,7 @@ from ..schema.api import ClusterRequest, ClusterState
 from ..schema.base import convert, decode_json
 from ..schema.run import RunInfo
 from . import connections, factories, places
+from .plan import Drawing
 from .warm_client import start_warm
 
 logger = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class ClusterProcess:
         self._stop = asyncio.Event()
         self._runs_ended = asyncio.Event()
         self._kind = factories.find_kind(request.kind)
-        self._options = factories.check_options(self._kind, request.options)
+        self._options = factories.options_of(self._kind, request)
         self._connection = connections.read(request.name)
 
     async def run(self) -> None:
@@ -116,6 +117,7 @@ class ClusterProcess:
             keep=self.request.keep,
             grace_s=self.request.grace_s,
             created=self._connection.created,
+            drawing=Drawing(self.request.hosts, self.request.tasks),
         )
         await _register(cluster, Controller(settings))
 

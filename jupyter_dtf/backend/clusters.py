@@ -8,16 +8,19 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psutil
 
-from ..errors import DtfError, InvalidInput, Unavailable
+from ..errors import DtfError, GangIncomplete, InvalidInput, Unavailable
 from ..schema.api import ClusterRequest, ClusterState, Preview, Problem
 from ..schema.base import encode_json
+from ..schema.hosts import HostDesign
 from . import connections, factories
 from .connections import Connection
-from .plan import HostSlot, crowding, ordered_tasks, plan
+from .devices import Gpu
+from .plan import Drawing, HostSlot, crowding, ordered_tasks, plan
 
 
 @dataclass
@@ -31,7 +34,7 @@ class StartedCluster:
 def start(request: ClusterRequest) -> StartedCluster:
     """Start a cluster process and return at once. Raises InvalidInput, NotFound, Conflict or Unavailable."""
     kind = factories.find_kind(request.kind)
-    factories.check_options(kind, request.options)
+    check_there(kind, request)
     me = psutil.Process()
     connection = Connection(
         name=request.name or connections.free_name(request.kind),
@@ -80,25 +83,52 @@ def preview(request: ClusterRequest) -> Preview:
         f"{job}:{index}": json.dumps({"cluster": spec, "task": {"type": job, "index": index}})
         for job, index in ordered_tasks(request.jobs)
     }
-    return Preview(cluster_spec=spec, tf_config=tf_config, problems=_problems(request))
+    problems, hosts = _problems(request)
+    return Preview(cluster_spec=spec, tf_config=tf_config, problems=problems, hosts=hosts)
 
 
-def _problems(request: ClusterRequest) -> list[Problem]:
+def check_there(kind: factories.Kind, request: ClusterRequest) -> list[HostDesign]:
+    """The hosts that the kind promises, once it is sure that it can be as it was drawn.
+
+    Raises InvalidInput for options that the kind does not have, Unavailable for a device that was drawn and is not
+    there.
+    """
+    hosts = kind.promised(factories.options_of(kind, request))
+    if hosts and request.hosts:
+        plan(request.jobs, drawn_slots(hosts), drawing=Drawing(request.hosts, request.tasks))
+    return hosts
+
+
+def drawn_slots(hosts: Sequence[HostDesign]) -> list[HostSlot]:
+    """Hosts that are not there yet, for planning."""
+    return [
+        HostSlot(
+            host.name,
+            host.name,
+            host.name,
+            host.cpus,
+            tuple(Gpu(f"{host.name}/{number}", memory) for number, memory in enumerate(host.gpus)),
+        )
+        for host in hosts
+    ]
+
+
+def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]:
+    """What is wrong with a request, and the hosts that there would be."""
     problems = []
     if request.name and (known := connections.read_all().get(request.name)) and known.is_alive:
         problems.append(Problem(field="name", message=f"There is a cluster of that name: {request.name}"))
     try:
         kind = factories.find_kind(request.kind)
-        options = factories.check_options(kind, request.options)
+        hosts = check_there(kind, request)
     except InvalidInput as error:
-        return [*problems, Problem(field=error.field, message=str(error))]
+        return [*problems, Problem(field=error.field, message=str(error))], []
+    except GangIncomplete as error:
+        return [*problems, Problem(field="hosts", message=str(error))], []
     except DtfError as error:
-        return [*problems, Problem(field="kind", message=str(error))]
-    if request.kind == "local":
-        count = options["hosts"]
-        cores = len(os.sched_getaffinity(0))
-        threads = options["threads_per_host"] or max(1, cores // count)
-        hosts = [HostSlot(str(number), str(number), "localhost", threads) for number in range(count)]
-        if crowded := crowding(plan(request.jobs, hosts)):
+        return [*problems, Problem(field="kind", message=str(error))], []
+    if hosts:
+        drawing = Drawing(request.hosts, request.tasks)
+        if crowded := crowding(plan(request.jobs, drawn_slots(hosts), drawing=drawing)):
             problems.append(Problem(field="jobs", message=crowded, level="warning"))
-    return problems
+    return problems, hosts

@@ -21,7 +21,7 @@ from distributed.comm.core import Comm
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from ..errors import DtfError, GangIncomplete, NotFound
+from ..errors import DtfError, GangIncomplete, NotFound, Unavailable
 from ..schema.api import ClusterInfo, ClusterPatch, ClusterState, HostInfo
 from ..schema.base import to_plain
 from ..schema.cluster import check_jobs
@@ -32,7 +32,7 @@ from ..schema.strategy import AllReduce
 from .devices import GpuRequest
 from .gang import ask_hosts, by_job, task_specs
 from .host import Host
-from .plan import HostSlot, PlannedTask, crowding, plan, slots, without_gpu
+from .plan import NOT_DRAWN, Drawing, HostSlot, PlannedTask, crowding, match_hosts, plan, slots, without_gpu
 from .runs import Run
 from .viewers import ARCHIVE, Viewers
 
@@ -57,6 +57,7 @@ class ControllerSettings(msgspec.Struct):
     keep: bool
     grace_s: float
     created: float
+    drawing: Drawing = NOT_DRAWN
 
 
 class Controller(SchedulerPlugin):
@@ -133,6 +134,10 @@ class Controller(SchedulerPlugin):
 
     def describe(self) -> ClusterInfo:
         """The cluster as viewers see it."""
+        planned, notes = self._as_planned()
+        drawn = {slot.address: name for name, slot in self._drawn_hosts().items()}
+        for host in self.hosts.values():
+            host.drawn = drawn.get(host.address, "")
         return ClusterInfo(
             name=self.settings.name,
             kind=self.settings.kind,
@@ -141,14 +146,27 @@ class Controller(SchedulerPlugin):
             hosts=sorted(self.hosts.values(), key=lambda host: host.name),
             created=self.settings.created,
             active_runs=sum(run.is_active for run in self.runs.values()),
-            notes=self._notes(),
+            tasks=[task.seat for task in planned],
+            notes=notes,
         )
 
-    def _notes(self) -> list[str]:
-        if not self.hosts:
-            return []
-        planned = plan(self.jobs, self._slots())
-        return [note for note in (crowding(planned), without_gpu(planned)) if note]
+    def _as_planned(self) -> tuple[list[PlannedTask], list[str]]:
+        """Where a run that asks for nothing else would have its tasks, and what a person should know of that."""
+        if not self._has_all_hosts:
+            return [], []
+        try:
+            planned = self._plan(self.jobs, RunRequest())
+        except Unavailable as error:  # a device that was drawn is not there
+            return [], [str(error)]
+        return planned, [note for note in (crowding(planned), without_gpu(planned)) if note]
+
+    @property
+    def _has_all_hosts(self) -> bool:
+        """Whether there is a host, and, where hosts were drawn, as many as were."""
+        return len(self.hosts) >= max(1, len(self.settings.drawing.hosts))
+
+    def _drawn_hosts(self) -> dict[str, HostSlot]:
+        return match_hosts(self.settings.drawing.hosts, self._slots()) if self._has_all_hosts else {}
 
     def _watch_idle(self) -> None:
         """(Re)start or cancel the countdown to the end of a cluster that nobody uses."""
@@ -199,8 +217,8 @@ class Controller(SchedulerPlugin):
         """An endpoint for each task of the cluster's jobs, reserved on its hosts until the cluster is scaled."""
         async with self._spec_lock:
             if not self._spec:
-                await self._some_host()
-                planned = plan(self.jobs, self._slots())
+                await self._all_hosts()
+                planned = self._plan(self.jobs, RunRequest())
                 endpoints = await ask_hosts(
                     self.scheduler.rpc,
                     "cluster",
@@ -214,10 +232,10 @@ class Controller(SchedulerPlugin):
     async def _prepare(self) -> None:
         """Tell the hosts what the next training will need of them, as far as that can be foreseen."""
         jobs = {job: count for job, count in self.jobs.items() if job in AllReduce.jobs}
-        if not jobs or not self.hosts:
+        if not jobs or not self._has_all_hosts:
             return
         by_host: dict[HostSlot, list[PlannedTask]] = {}
-        for task in plan(jobs, self._slots()):
+        for task in self._plan(jobs, RunRequest(gpus_per_task=0)):
             by_host.setdefault(task.host, []).append(task)
         calls = [
             self.scheduler.rpc(host.address).dtf_prepare(threads=tasks[0].threads, count=min(len(tasks), host.threads))
@@ -225,9 +243,9 @@ class Controller(SchedulerPlugin):
         ]
         await asyncio.gather(*calls, return_exceptions=True)  # one that has just gone needs nothing
 
-    async def _some_host(self) -> None:
+    async def _all_hosts(self) -> None:
         async with self._hosts_changed:
-            await self._hosts_changed.wait_for(lambda: self.hosts)
+            await self._hosts_changed.wait_for(lambda: self._has_all_hosts)
 
     def dashboard(self) -> str:
         """The address of Dask's dashboard. It is started by the first call: most clusters never need it."""
@@ -264,7 +282,7 @@ class Controller(SchedulerPlugin):
         jobs = check_jobs(wanted.jobs or self.jobs)
         if self.closing:
             raise GangIncomplete("The cluster is closing")
-        if self.hosts:
+        if self._has_all_hosts:
             self._plan(jobs, wanted)  # raises for what is not there
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         info = RunInfo(
@@ -345,10 +363,11 @@ class Controller(SchedulerPlugin):
             self._watch_idle()
 
     async def _launch(self, run: Run, payload: bytes) -> None:
-        if not self.hosts:
-            run.note("info", "Waiting for hosts", f"The cluster {self.settings.name} has no host yet")
+        if not self._has_all_hosts:
+            there = f"{len(self.hosts)} of {len(self.settings.drawing.hosts)} hosts" if self.hosts else "no host"
+            run.note("info", "Waiting for hosts", f"The cluster {self.settings.name} has {there} yet")
         async with self._hosts_changed:
-            await self._hosts_changed.wait_for(lambda: self.hosts or not run.is_active)
+            await self._hosts_changed.wait_for(lambda: self._has_all_hosts or not run.is_active)
         if not run.is_active:
             return
         planned = self._plan(run.info.jobs, run.request)
@@ -431,7 +450,7 @@ class Controller(SchedulerPlugin):
 
     def _plan(self, jobs: dict[str, int], request: RunRequest) -> list[PlannedTask]:
         gpus = GpuRequest(request.gpus_per_task, request.gpu_memory)
-        return plan(jobs, self._slots(), request.threads_per_task, gpus)
+        return plan(jobs, self._slots(), request.threads_per_task, gpus, self.settings.drawing)
 
     def _forget_old(self) -> None:
         finished = [run_id for run_id, run in self.runs.items() if not run.is_active]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import Unavailable
 from ..schema.cluster import CPU_JOBS
@@ -30,6 +30,14 @@ class GpuRequest:
 
 
 @dataclass(frozen=True)
+class Wish:
+    """The device that a task was put on: the number of its host's GPU, None for the CPU; and the cap, in bytes."""
+
+    gpu: int | None
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class Seat:
     """A task that has a host: the names of both, the machine, and the host's GPUs in the order it takes them."""
 
@@ -38,6 +46,7 @@ class Seat:
     host: str
     machine: str
     gpus: tuple[Gpu, ...]
+    wish: Wish | None = None
 
 
 @dataclass(frozen=True)
@@ -52,14 +61,23 @@ NO_GPU = Grant()
 
 
 def grant_gpus(seats: Sequence[Seat], request: GpuRequest) -> dict[str, Grant]:
-    """The GPUs of every task. ``ps`` and ``evaluator`` get none.
+    """The GPUs of every task. ``ps`` and ``evaluator`` get none, unless they were put on one.
 
-    Without caps no GPU is two tasks'; where nothing is asked for and a machine has too few GPUs, its tasks get none.
-    Raises Unavailable, saying what there is, if a machine has not got what is asked for.
+    Tasks that were put on a device are on it, unless the request asks for something; the others share the GPUs that
+    nobody was put on. Without caps no GPU is two tasks'; where nothing is asked for and a machine has too few GPUs, its
+    tasks get none. Raises Unavailable, saying what there is, if a machine has not got what is asked for.
     """
     granted = dict.fromkeys((seat.task for seat in seats), NO_GPU)
     if request.per_task == 0:
         return granted
+    if request.per_task is None and request.memory is None:
+        granted.update({seat.task: _as_wished(seat, seat.wish) for seat in seats if seat.wish is not None})
+        taken = {gpu for grant in granted.values() for gpu in grant.gpus}
+        seats = [
+            replace(seat, gpus=tuple(gpu for gpu in seat.gpus if gpu.id not in taken))
+            for seat in seats
+            if seat.wish is None
+        ]
     machines: dict[str, list[Seat]] = {}
     for seat in seats:
         if seat.job not in CPU_JOBS:
@@ -70,6 +88,21 @@ def grant_gpus(seats: Sequence[Seat], request: GpuRequest) -> dict[str, Grant]:
         else:
             granted.update(_Machine(computing, request).grants())
     return granted
+
+
+def _as_wished(seat: Seat, wish: Wish) -> Grant:
+    if wish.gpu is None:
+        return NO_GPU
+    if wish.gpu >= len(seat.gpus):
+        there = f"{len(seat.gpus)} GPU{'s' * (len(seat.gpus) > 1)}" if seat.gpus else "none"
+        raise Unavailable(f"{seat.task} was put on GPU:{wish.gpu} of host {seat.host}, which has {there}")
+    gpu = seat.gpus[wish.gpu]
+    if gpu.memory_bytes and wish.memory_bytes > gpu.memory_bytes:
+        raise Unavailable(
+            f"{seat.task} was given {_size(wish.memory_bytes)} of GPU:{wish.gpu} of host {seat.host}, which has "
+            f"{_size(gpu.memory_bytes)}"
+        )
+    return Grant((gpu.id,), wish.memory_bytes)
 
 
 def _divided(seats: list[Seat]) -> dict[str, Grant]:

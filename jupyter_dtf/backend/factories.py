@@ -13,8 +13,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
+import psutil
+
 from ..errors import InvalidInput, NotFound, Unavailable
-from ..schema.api import FieldInfo, KindInfo
+from ..schema.api import ClusterRequest, FieldInfo, KindInfo
+from ..schema.hosts import HostDesign
+from .gpus import read_gpus
 
 GROUP = "jupyter_dtf.kinds"
 
@@ -39,6 +43,9 @@ class Kind(Protocol):
 
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
         """How many Dask workers a cluster of these jobs has."""
+
+    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+        """The hosts that a cluster with these options has, as far as that is known beforehand."""
 
 
 class LocalKind:
@@ -105,6 +112,19 @@ class LocalKind:
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
         return int(options["hosts"])
 
+    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+        hosts = options["hosts"]
+        cores, memory = len(os.sched_getaffinity(0)), psutil.virtual_memory().total
+        return [
+            HostDesign(
+                name=str(number),  # as LocalCluster names its workers
+                cpus=options["threads_per_host"] or max(1, cores // hosts),
+                memory_bytes=options["memory_per_host_bytes"] or memory // hosts,
+                gpus=[gpu.memory_bytes for gpu in read_gpus()],
+            )
+            for number in range(hosts)
+        ]
+
 
 def kinds() -> dict[str, Kind]:
     """Every installed kind by its name."""
@@ -132,6 +152,19 @@ def find_kind(name: str) -> Kind:
     if lacking := found[name].lacks():
         raise Unavailable(f"A cluster of kind {name} cannot start here: {lacking}")
     return found[name]
+
+
+def options_of(kind: Kind, request: ClusterRequest) -> dict[str, Any]:
+    """Every option of a request, as ``check_options``. Hosts that were drawn say how many ``hosts`` there are."""
+    drawn = len(request.hosts)
+    counts = any(field.name == "hosts" and field.type == "integer" for field in kind.fields())
+    if not (drawn and counts):
+        return check_options(kind, request.options)
+    if (wanted := request.options.get("hosts", drawn)) != drawn:
+        raise InvalidInput(
+            f"The option hosts is as many as were drawn, {drawn}. Received: {wanted!r}", field="options.hosts"
+        )
+    return check_options(kind, {**request.options, "hosts": drawn})
 
 
 def check_options(kind: Kind, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import GangIncomplete
-from ..schema.api import HostInfo
+from ..schema.api import HostInfo, TaskSeat
 from ..schema.cluster import CPU_JOBS
-from .devices import NO_GPU, Gpu, GpuRequest, Grant, Seat, grant_gpus
+from ..schema.hosts import HostDesign, TaskPlace
+from .devices import NO_GPU, Gpu, GpuRequest, Grant, Seat, Wish, grant_gpus
 
 _FIRST_JOBS = ("chief", "worker")  # ranks count these first, in this order
 _LAST_JOBS = CPU_JOBS
@@ -27,6 +29,17 @@ class HostSlot:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """What a person drew of a cluster: its hosts, and the tasks that were put on them."""
+
+    hosts: Sequence[HostDesign] = ()
+    tasks: Sequence[TaskPlace] = ()
+
+
+NOT_DRAWN = Drawing()
+
+
+@dataclass(frozen=True)
 class PlannedTask:
     """One task and its place. ``local_rank`` and ``local_size`` count the tasks of its machine."""
 
@@ -38,6 +51,8 @@ class PlannedTask:
     local_rank: int
     local_size: int
     gpus: Grant = NO_GPU
+    was_put: bool = False
+    """Whether a person put it where it is."""
 
     @property
     def task(self) -> str:
@@ -46,8 +61,19 @@ class PlannedTask:
     @property
     def devices(self) -> list[str]:
         """TensorFlow's names of its devices, the CPU first."""
-        kinds = ["CPU:0", *(f"GPU:{number}" for number in range(len(self.gpus.gpus)))]
-        return [f"/job:{self.job}/task:{self.index}/device:{kind}" for kind in kinds]
+        return devices_of(self.job, self.index, len(self.gpus.gpus))
+
+    @property
+    def seat(self) -> TaskSeat:
+        """The same as viewers are told."""
+        numbers = [[gpu.id for gpu in self.host.gpus].index(gpu) for gpu in self.gpus.gpus]
+        return TaskSeat(task=self.task, host=self.host.name, gpus=numbers, memory_bytes=self.gpus.memory_bytes)
+
+
+def devices_of(job: str, index: int, gpus: int) -> list[str]:
+    """TensorFlow's names of the devices of a task with so many GPUs, the CPU first."""
+    kinds = ["CPU:0", *(f"GPU:{number}" for number in range(gpus))]
+    return [f"/job:{job}/task:{index}/device:{kind}" for kind in kinds]
 
 
 def slots(hosts: Iterable[HostInfo]) -> list[HostSlot]:
@@ -68,33 +94,94 @@ def ordered_tasks(jobs: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def plan(
-    jobs: Mapping[str, int], hosts: Sequence[HostSlot], threads_per_task: int = 0, gpus: GpuRequest | None = None
+    jobs: Mapping[str, int],
+    hosts: Sequence[HostSlot],
+    threads_per_task: int = 0,
+    gpus: GpuRequest | None = None,
+    drawing: Drawing = NOT_DRAWN,
 ) -> list[PlannedTask]:
-    """Spread the tasks evenly over the hosts, neighbours in rank on neighbouring hosts; in order of rank.
+    """Which task runs where, in order of rank.
+
+    Tasks are on the hosts and devices where they were drawn. The others are spread evenly over the hosts, neighbours in
+    rank on neighbouring hosts, or, next to drawn ones, where there are fewest for the host's threads.
 
     ``threads_per_task`` 0 divides each host's threads among its tasks, at least one each; so does ``gpus`` None with
-    the GPUs. Raises GangIncomplete if there is no host, Unavailable if one has not got the GPUs that are asked for.
+    the GPUs. Raises GangIncomplete if there is no host, or one that was drawn is missing, and Unavailable if one has
+    not got the GPUs that are asked for.
     """
     tasks = ordered_tasks(jobs)
     if not hosts:
         raise GangIncomplete(f"A run needs a host for its {len(tasks)} tasks. There is none")
-    hosts = sorted(hosts, key=lambda host: (host.machine, host.name))
-    chosen = [hosts[rank * len(hosts) // len(tasks)] for rank in range(len(tasks))]
+    hosts = sorted(hosts, key=lambda host: (host.machine, _natural(host.name)))
+    places = {place.task: place for place in drawing.tasks}
+    chosen = _choose(tasks, hosts, places, match_hosts(drawing.hosts, hosts))
     on_host = Counter(host.address for host in chosen)
     on_machine = Counter(host.machine for host in chosen)
-    seats = [
-        Seat(f"{job}:{index}", job, host.name, host.machine, host.gpus)
-        for (job, index), host in zip(tasks, chosen, strict=True)
-    ]
+    seats = []
+    for (job, index), host in zip(tasks, chosen, strict=True):
+        place = places.get(f"{job}:{index}")
+        wish = Wish(place.gpu, place.memory_bytes) if place else None
+        seats.append(Seat(f"{job}:{index}", job, host.name, host.machine, host.gpus, wish))
     granted = grant_gpus(seats, gpus or GpuRequest())
     seen: Counter[str] = Counter()
     planned = []
     for rank, ((job, index), host) in enumerate(zip(tasks, chosen, strict=True)):
         threads = threads_per_task or max(1, host.threads // on_host[host.address])
-        place = seen[host.machine], on_machine[host.machine]
-        planned.append(PlannedTask(job, index, rank, host, threads, *place, granted[f"{job}:{index}"]))
+        local = seen[host.machine], on_machine[host.machine]
+        name = f"{job}:{index}"
+        planned.append(PlannedTask(job, index, rank, host, threads, *local, granted[name], name in places))
         seen[host.machine] += 1
     return planned
+
+
+def _choose(
+    tasks: Sequence[tuple[str, int]],
+    hosts: Sequence[HostSlot],
+    places: Mapping[str, TaskPlace],
+    drawn: Mapping[str, HostSlot],
+) -> list[HostSlot]:
+    """The host of each task."""
+    put: dict[int, HostSlot] = {}
+    for rank, (job, index) in enumerate(tasks):
+        if place := places.get(f"{job}:{index}"):
+            if place.host not in drawn:
+                there = ", ".join(drawn) or "none"
+                raise GangIncomplete(f"{place.task} was put on host {place.host}. The hosts that were drawn: {there}")
+            put[rank] = drawn[place.host]
+    if not put:
+        return [hosts[rank * len(hosts) // len(tasks)] for rank in range(len(tasks))]
+    on_host = Counter(put.values())
+    for rank in range(len(tasks)):
+        if rank not in put:
+            put[rank] = min(hosts, key=lambda host: (on_host[host] + 1) / max(1, host.threads))
+            on_host[put[rank]] += 1
+    return [put[rank] for rank in range(len(tasks))]
+
+
+def match_hosts(drawn: Sequence[HostDesign], hosts: Sequence[HostSlot]) -> dict[str, HostSlot]:
+    """The host of each that was drawn: the one of that name, or on a machine of that name; else the next one left.
+
+    Raises GangIncomplete, naming them, if some are missing.
+    """
+    left = sorted(hosts, key=lambda host: (host.machine, _natural(host.name)))
+    found: dict[str, HostSlot] = {}
+    for same in (lambda host, name: host.name == name, lambda host, name: host.machine == name, lambda *_: True):
+        for design in drawn:
+            match = next((host for host in left if same(host, design.name)), None)
+            if design.name not in found and match is not None:
+                found[design.name] = match
+                left.remove(match)
+    if missing := [design.name for design in drawn if design.name not in found]:
+        raise GangIncomplete(
+            f"{len(drawn)} hosts were drawn, and {len(hosts)} {'are' if len(hosts) != 1 else 'is'} there. Missing: "
+            f"{', '.join(missing)}"
+        )
+    return {design.name: found[design.name] for design in drawn}
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts ``host-2`` before ``host-10``."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def crowding(planned: Sequence[PlannedTask]) -> str:
@@ -113,7 +200,11 @@ def crowding(planned: Sequence[PlannedTask]) -> str:
 
 def without_gpu(planned: Sequence[PlannedTask]) -> str:
     """One sentence about hosts whose GPUs are too few for their tasks, which then use none; empty if there is none."""
-    left = [task for task in planned if task.host.gpus and not task.gpus.gpus and task.job not in CPU_JOBS]
+    left = [
+        task
+        for task in planned
+        if task.host.gpus and not task.gpus.gpus and task.job not in CPU_JOBS and not task.was_put
+    ]
     waiting = Counter(task.host for task in left)
     return "; ".join(
         f"{count} tasks on host {host.name} compute on its CPU, for it has {len(host.gpus)} GPU"

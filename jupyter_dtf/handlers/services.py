@@ -101,7 +101,10 @@ class Services:
                 f"The kinds of cluster here are {', '.join(kinds) or 'none'}. Received: {request.kind!r:.100}",
                 field="kind",
             )
-        options = {**self._kind_defaults.get(request.kind, {}), **request.options}
+        defaults = self._kind_defaults.get(request.kind, {})
+        if request.hosts:  # the drawing says how many
+            defaults = {option: value for option, value in defaults.items() if option != "hosts"}
+        options = {**defaults, **request.options}
         return msgspec.structs.replace(request, options=options)
 
     async def preview(self, request: ClusterRequest) -> Preview:

@@ -14,7 +14,7 @@ import msgspec
 from ..errors import InvalidInput
 from .base import Struct, decode_json
 from .cluster import check_jobs
-from .hosts import HostDesign, TaskPlace
+from .hosts import HostDesign, TaskPlace, check_places
 from .run import RunInfo
 
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9_\-]{0,62}[a-z0-9])?\Z")
@@ -63,6 +63,7 @@ class ClusterRequest(Struct):
         if self.name:
             check_name(self.name)
         check_jobs(self.jobs)
+        check_places(self.jobs, self.hosts, self.tasks)
         if not 0 <= self.grace_s < float("inf"):
             raise InvalidInput(f"grace_s is a number of seconds from 0. Received: {self.grace_s}", field="grace_s")
 
@@ -103,6 +104,20 @@ class HostInfo(Struct):
     """Those that the Dask worker may use, in the order in which it takes them."""
     warm: bool = False
     """TensorFlow is imported and tasks start at once."""
+    drawn: str = ""
+    """The host of the design that it is, where the cluster was drawn."""
+
+
+class TaskSeat(Struct):
+    """Where a task of a cluster's jobs is, in a run that asks for nothing else."""
+
+    task: str
+    """``worker:1``."""
+    host: str
+    gpus: list[int] = []
+    """The numbers of the host's GPUs that are its ``GPU:0`` and so on; empty: it computes on the CPU."""
+    memory_bytes: int = 0
+    """The most it takes of each of its GPUs; 0: what it needs."""
 
 
 class ClusterInfo(Struct):
@@ -112,6 +127,8 @@ class ClusterInfo(Struct):
     message: str = ""
     jobs: dict[str, int] = {}
     hosts: list[HostInfo] = []
+    tasks: list[TaskSeat] = []
+    """By rank; empty until the hosts are there."""
     created: float = 0.0
     active_runs: int = 0
     dashboard_url: str = ""
@@ -158,6 +175,8 @@ class Preview(Struct):
     tf_config: dict[str, str]
     """TF_CONFIG as JSON text for each task, ``worker:0`` first."""
     problems: list[Problem] = []
+    hosts: list[HostDesign] = []
+    """Those that there would be, as far as that is known beforehand."""
 
 
 class Template(Struct):

@@ -38,6 +38,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     api.ClusterPatch,
     api.GpuInfo,
     api.HostInfo,
+    api.TaskSeat,
     api.ClusterInfo,
     api.FieldInfo,
     api.KindInfo,

@@ -34,6 +34,7 @@ async def test_a_preview_starts_nothing(fleet: MemoryFleet, api: Api) -> None:
         "cluster_spec": {"worker": ["localhost:0", "localhost:0"], "ps": ["localhost:0"]},
         "tf_config": {},
         "problems": [],
+        "hosts": [],
     }
     assert fleet.asked == []
 

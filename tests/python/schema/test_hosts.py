@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.schema.api import ClusterRequest
+from jupyter_dtf.schema.base import convert
+from jupyter_dtf.schema.hosts import HostDesign, TaskPlace, wrong_places
+
+GIB = 1 << 30
+JOBS = {"worker": 2, "ps": 1}
+HOSTS = [HostDesign(name="a", cpus=8, memory_bytes=32 * GIB, gpus=[16 * GIB, 0]), HostDesign(name="b")]
+
+
+def wrong(*tasks: TaskPlace, hosts: list[HostDesign] = HOSTS) -> list[tuple[str, str]]:
+    return [(error.field, str(error)) for error in wrong_places(JOBS, hosts, tasks)]
+
+
+def put(job: str = "worker", index: int = 0, host: str = "a", device: str = "CPU", memory_bytes: int = 0) -> TaskPlace:
+    return TaskPlace(job=job, index=index, host=host, device=device, memory_bytes=memory_bytes)
+
+
+def test_nothing_is_wrong() -> None:
+    tasks = [
+        put(),
+        put(index=1, device="GPU:1", memory_bytes=99 * GIB),  # of a size that is not known
+        put("ps", device="GPU:0", memory_bytes=16 * GIB),
+    ]
+    assert wrong(*tasks) == []
+    assert [task.gpu for task in tasks] == [None, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("task", "field", "message"),
+    [
+        (put("chief"), "job", "The jobs are worker, ps. Received: 'chief'"),
+        (put(index=2), "index", "The job worker has tasks 0 to 1. Received: 2"),
+        (put(index=-1), "index", "The job worker has tasks 0 to 1. Received: -1"),
+        (put(host="c"), "host", "The hosts that were drawn are a, b. Received: 'c' for worker:0"),
+        (put(device="TPU"), "device", "A device is CPU, or GPU:0 and so on. Received: 'TPU'"),
+        (put(device="GPU:0\n"), "device", "A device is CPU, or GPU:0 and so on. Received: 'GPU:0\\n'"),
+        (put(device="GPU:2"), "device", "The host a has GPU:0 to GPU:1. Received: GPU:2"),
+        (put(host="b", device="GPU:0"), "device", "The host b has no GPU. Received: GPU:0"),
+        (put(memory_bytes=-1), "memory_bytes", "A cap is a number of bytes, or 0 for none. Received: -1"),
+        (
+            put(device="GPU:0", memory_bytes=17 * GIB),
+            "memory_bytes",
+            f"A cap is at most what GPU:0 of a has, {16 * GIB} bytes. Received: {17 * GIB}",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_field(task: TaskPlace, field: str, message: str) -> None:
+    assert wrong(put("ps"), task) == [(f"tasks[1].{field}", message)]
+
+
+def test_a_task_has_one_place() -> None:
+    assert wrong(put(), put(host="b")) == [("tasks[1]", "A task is put in one place. Received worker:0 twice")]
+
+
+@pytest.mark.parametrize(
+    ("host", "field", "message"),
+    [
+        (HostDesign(name=""), "name", "A host has a name. Received: ''"),
+        (HostDesign(name="a"), "name", "A host's name is its own. Received 'a' twice"),
+        (HostDesign(name="c", cpus=0), "cpus", "A host has one CPU at least. Received: 0"),
+        (HostDesign(name="c", memory_bytes=-1), "memory_bytes", "Memory is 0 (not known) or more. Received: -1"),
+        (HostDesign(name="c", gpus=[0, -5]), "gpus[1]", "Memory is 0 (not known) or more. Received: -5"),
+    ],
+)
+def test_hosts(host: HostDesign, field: str, message: str) -> None:
+    assert wrong(hosts=[*HOSTS, host]) == [(f"hosts[2].{field}", message)]
+
+
+def test_a_request_with_a_wrong_place_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="The hosts that were drawn are none. Received: 'a'") as refused:
+        convert({"tasks": [{"job": "worker", "index": 0, "host": "a"}]}, ClusterRequest)
+    assert refused.value.field == "tasks[0].host"
