@@ -9,7 +9,7 @@ import sys
 
 from .table import Row, print_rows
 
-NAMES = ("submit", "start", "steps", "allreduce", "scaling", "report", "points", "latency", "ps", "horovod")
+NAMES = ("submit", "start", "steps", "allreduce", "scaling", "report", "points", "latency", "ps", "horovod", "pipeline")
 MODULES = {"ps": "parameter_server"}
 """Where a benchmark is that does not have the name of its module."""
 

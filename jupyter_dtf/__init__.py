@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .notebook.task import broadcast, is_chief, rank, report, size, traced
     from .schema.cluster import ClusterSpec
     from .schema.design import Design
-    from .schema.strategy import AllReduce, InGraph, ParameterServer
+    from .schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline
 
 _HOMES = {
     "ProcessSet": "backend.task.collectives.ops",
@@ -70,6 +70,7 @@ _HOMES = {
     "place": "notebook.placement",
     "InGraph": "schema.strategy",
     "ParameterServer": "schema.strategy",
+    "Pipeline": "schema.strategy",
     "ClusterLost": "errors",
     "Conflict": "errors",
     "DtfError": "errors",
@@ -95,6 +96,7 @@ __all__ = [
     "InvalidInput",
     "NotFound",
     "ParameterServer",
+    "Pipeline",
     "ProcessSet",
     "Run",
     "RunFailed",

@@ -282,14 +282,17 @@ class Cluster:
         that is stopped keeps what it has learnt.
         """
         from . import fit as fit_client
+        from . import pipeline
 
         job = fit_client.prepare(model, x, y, strategy=strategy, **fit_args)
+        tasks = _jobs_of(job.strategy, jobs or self.jobs)
+        pipeline.check_jobs(job.strategy, tasks)
         request = self._request(
             name=name or job.name,
             kind="fit",
             strategy=job.strategy.name,
             may_be_spare=job.may_be_spare,
-            jobs=_jobs_of(job.strategy, jobs or self.jobs),
+            jobs=tasks,
             threads_per_task=threads_per_task,
             gpus_per_task=gpus_per_task,
             gpu_memory=gpu_memory,

@@ -21,6 +21,7 @@ from ..backend.task.fit.job import Arrays, Data, DataFunction, FitJob, FitResult
 from ..backend.task.fit.limits import refuse_unsupported
 from ..errors import InvalidInput
 from ..schema.strategy import AllReduce, parse_strategy
+from . import pipeline
 
 WARMUP_EPOCHS = 5.0
 """Goyal et al. 2017, section 2.2."""
@@ -139,12 +140,14 @@ def prepare(
         validation_steps=validation_steps,
         validation_freq=validation_freq,
         callbacks=[_packed_callback(callback) for callback in own],
-        strategy=parse_strategy(strategy),
+        strategy=pipeline.with_placement(parse_strategy(strategy)),
         seed=random.getrandbits(31),  # of the generator that keras.utils.set_random_seed seeds
         scale_lr=bool(scale_lr),
         warmup_epochs=warmup_epochs,
         keras_config=_keras_config(),
     )
+    if isinstance(job.model, keras_io.PackedModel):
+        pipeline.check_model(job.strategy, model)
     return PreparedFit(model, job, own, _parameters(model, job))
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
 from ..errors import InvalidInput
+from .placement import Placement
 
 TRANSPORTS = ("auto", "shm", "ring")
 COMPRESSIONS = ("none", "fp16", "bf16")
@@ -129,17 +132,55 @@ class InGraph(_Strategy, frozen=True):
             )
 
 
-Strategy = AllReduce | ParameterServer | InGraph
+class Pipeline(_Strategy, frozen=True):
+    """Each layer on a device of its own choice: one client, whose batches go through the devices in parts.
 
-_KINDS: tuple[type[AllReduce] | type[ParameterServer] | type[InGraph], ...] = (AllReduce, ParameterServer, InGraph)
+    ``placement`` is a ``Placement``, a mapping of layers (or of containers of layers) to device strings, or the path of
+    a ``.dtf`` design. ``microbatches``: how many parts a batch is divided into, so that all devices have something to
+    do. ``replicas``: so many copies of the pipeline, each on its own share of the tasks, train on their own parts of
+    every batch; the placement names the devices of the first.
+    """
+
+    name = "pipeline"
+    jobs = ("chief", "worker")
+
+    placement: Placement | dict[str, str] | str
+    microbatches: int = 8
+    replicas: int = 1
+
+    def __post_init__(self) -> None:
+        given: Any = self.placement
+        if isinstance(given, Path):
+            msgspec.structs.force_setattr(self, "placement", str(given))
+        elif isinstance(given, Mapping):
+            if not all(isinstance(name, str) and isinstance(device, str) for name, device in given.items()):
+                raise InvalidInput(
+                    f"placement maps layers to device strings. Received: {given!r:.200}", field="strategy.placement"
+                )
+            msgspec.structs.force_setattr(self, "placement", Placement(devices=dict(given)))
+        elif not isinstance(given, (Placement, str)):
+            raise InvalidInput(
+                "placement is a Placement (dtf.place makes one), a mapping of layers to device strings, or the path of "
+                f"a .dtf design. Received: {given!r:.200}",
+                field="strategy.placement",
+            )
+        self._at_least("microbatches", 1)
+        self._at_least("replicas", 1)
+
+
+Strategy = AllReduce | ParameterServer | InGraph | Pipeline
+
+_BY_NAME: tuple[type[AllReduce] | type[ParameterServer] | type[InGraph], ...] = (AllReduce, ParameterServer, InGraph)
 
 
 def parse_strategy(value: Any) -> Strategy:
     """A strategy from its name (``"allreduce"``, ``"ps"``, ``"mirrored"``) or itself. Raises InvalidInput."""
-    if isinstance(value, _KINDS):
+    if isinstance(value, (AllReduce, ParameterServer, InGraph, Pipeline)):
         return value
-    for kind in _KINDS:
+    for kind in _BY_NAME:
         if value == kind.name:
             return kind()
-    names = ", ".join(f'"{kind.name}" (dtf.{kind.__name__})' for kind in _KINDS)
-    raise InvalidInput(f"strategy is one of {names}. Received: {value!r:.200}", field="strategy")
+    names = ", ".join(f'"{kind.name}" (dtf.{kind.__name__})' for kind in _BY_NAME)
+    raise InvalidInput(
+        f"strategy is one of {names} or dtf.Pipeline(placement). Received: {value!r:.200}", field="strategy"
+    )

@@ -8,7 +8,7 @@ TensorFlow's, is passed over on the way back from a layer's inputs to the layers
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from ...errors import InvalidInput
 from ...schema.graph import Edge, Layer, LayerGraph
-from . import flops
+from . import flops, layer_calls
 
 _MUCH = 0.01
 """The part of a model's computation that may be outside of its layers without a word."""
@@ -44,13 +44,7 @@ def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
     ``input_shapes``: for a model that is not built, or whose inputs have dimensions that are not known: their shapes,
     with the batch or ``None`` first, in the structure that the model takes. Raises InvalidInput.
     """
-    if not isinstance(model, keras.Model):
-        raise InvalidInput(f"A Keras model is described. Received: {model!r:.200}", field="model")
-    example, notes = _example(model, input_shapes)
-    if not all(layer.built for layer in model._flatten_layers()):
-        _call(model, example)  # a call that builds layers calls them more often than once
-    with _noted(model) as calls:
-        _call(model, example)
+    calls, notes = _traced(model, input_shapes)
     leaves = [call for call in calls if not call.opened]
     layers = _layers(model, leaves)
     outside = sum(flops.of_operation(op) for call in calls if call.opened for op in call.operations)
@@ -60,12 +54,33 @@ def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
     return LayerGraph(model=model.name, layers=list(layers.values()), edges=_edges(leaves, layers), notes=notes)
 
 
+def layers_by_id(model: Any, input_shapes: Any = None) -> dict[str, Any]:
+    """The layers of a Keras model by the ids that ``describe`` gives them, in the order of the first calls.
+
+    A layer that is called in several containers is there under several ids. Raises InvalidInput, as ``describe``.
+    """
+    calls, _ = _traced(model, input_shapes)
+    return {call.path or call.layer.name: call.layer for call in calls if not call.opened}
+
+
+def _traced(model: Any, input_shapes: Any) -> tuple[list[_Call], list[str]]:
+    """The calls of a model's layers for one example, in the order in which they end, and notes."""
+    if not isinstance(model, keras.Model):
+        raise InvalidInput(f"A Keras model is described. Received: {model!r:.200}", field="model")
+    inputs, notes = example(model, input_shapes)
+    if not all(layer.built for layer in model._flatten_layers()):
+        _call(model, inputs)  # a call that builds layers calls them more often than once
+    with _noted(model) as calls:
+        _call(model, inputs)
+    return calls, notes
+
+
 def _call(model: Any, example: Any) -> None:
     tf.function(model, autograph=False).get_concrete_function(example)
 
 
-def _example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
-    """The specs of one example, and notes."""
+def example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
+    """The TensorSpecs of one example, in the structure that the model takes, and notes."""
     if input_shapes is not None:
         shapes = tf.nest.map_structure(tuple, input_shapes) if isinstance(input_shapes, dict) else input_shapes
         given = _specs(shapes)
@@ -106,8 +121,6 @@ def _noted(model: Any) -> Iterator[list[_Call]]:
     """Note the calls of the model's layers while this lasts, in the order in which they end."""
     calls: list[_Call] = []
     stack: list[_Call] = []
-    own = {id(layer) for layer in model._flatten_layers()}
-    original = keras.layers.Layer.__call__
     seen = 0
 
     def account() -> None:
@@ -118,17 +131,14 @@ def _noted(model: Any) -> Iterator[list[_Call]]:
             stack[-1].operations += operations[seen:]
         seen = len(operations)
 
-    def call(layer: Any, *args: Any, **kwargs: Any) -> Any:
-        if id(layer) not in own or (stack and not _opens(stack[-1].layer)):
-            return original(layer, *args, **kwargs)
+    def call(path: str, layer: Any, args: Any, kwargs: Any, proceed: Callable[[], Any]) -> Any:
         account()
         if stack:
             stack[-1].opened = True
-        path = f"{stack[-1].path}/{layer.name}".lstrip("/") if stack else ""
         inputs = [leaf for leaf in tf.nest.flatten((args, kwargs)) if tf.is_tensor(leaf)]
         stack.append(_Call(layer, path, inputs))
         try:
-            outputs = original(layer, *args, **kwargs)
+            outputs = proceed()
         finally:
             account()
             ended = stack.pop()
@@ -136,16 +146,8 @@ def _noted(model: Any) -> Iterator[list[_Call]]:
         calls.append(ended)
         return outputs
 
-    keras.layers.Layer.__call__ = call
-    try:
+    with layer_calls.watched(model, call):
         yield calls
-    finally:
-        keras.layers.Layer.__call__ = original
-
-
-def _opens(layer: Any) -> bool:
-    """Whether what is inside is shown: models, and layers of the user's. A composite layer of Keras's is one node."""
-    return isinstance(layer, keras.Model) or not type(layer).__module__.startswith("keras.")
 
 
 def _layers(model: Any, calls: Sequence[_Call]) -> dict[str, Layer]:

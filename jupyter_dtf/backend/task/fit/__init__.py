@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....schema.strategy import InGraph, ParameterServer
+from ....schema.strategy import InGraph, ParameterServer, Pipeline
 from .job import FitJob
 
 
@@ -16,6 +16,8 @@ def run(job: FitJob, ctx: Any) -> Any:
             from .parameter_server import train
         case InGraph():
             from .towers import train
+        case Pipeline():
+            from .pipeline.client import train
         case _:
             from .main import train
     return train(job, ctx)

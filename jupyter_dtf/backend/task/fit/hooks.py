@@ -1,4 +1,4 @@
-"""Methods of one object replaced for a while, its class left alone: a saved model must not know of this."""
+"""Attributes of one object replaced for a while, its class left alone: a saved model must not know of this."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from typing import Any
 
 @contextmanager
 def hooked(holder: Any, **attributes: Any) -> Iterator[None]:
-    """Attributes of the instance that hide methods of its class, for as long as this lasts."""
+    """Attributes of the instance that hide its own, or methods of its class, for as long as this lasts."""
+    own = {name: vars(holder)[name] for name in attributes if name in vars(holder)}
     for name, value in attributes.items():
         object.__setattr__(holder, name, value)
     try:
         yield
     finally:
         for name in attributes:
-            object.__delattr__(holder, name)
+            if name in own:
+                object.__setattr__(holder, name, own[name])
+            else:
+                object.__delattr__(holder, name)

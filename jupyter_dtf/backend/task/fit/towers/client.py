@@ -10,6 +10,7 @@ from ...collectives.base import Alone
 from ..gradients import GradientSync
 from ..job import FitJob, FitResult
 from ..main import train_with
+from ..one_client import OneClient
 from .devices import connect, tower_devices
 from .step import TowerStep
 
@@ -34,19 +35,4 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
             ctx.note("info", "XLA is not used", "jit_compile=True is set aside: a step of several devices has none")
         return TowerStep(model, sync, devices)
 
-    return train_with(job, _OneClient(ctx), Alone(), step, replicas=len(devices))
-
-
-class _OneClient:
-    """The context as a program of one client sees it: all the data are its own."""
-
-    size = 1
-
-    def __init__(self, ctx: Any) -> None:
-        self._ctx = ctx
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ctx, name)
-
-    def shard(self, dataset: Any) -> Any:
-        return dataset
+    return train_with(job, OneClient(ctx), Alone(), step, replicas=len(devices))

@@ -1,0 +1,89 @@
+"""The first and the last callback of a pipelined fit: between them the model is what the devices hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from ..callbacks import First, Last, State
+from ..job import FitJob
+from .engine import Engine
+
+
+class Down(First):
+    """Runs before ``own``, the caller's callbacks: they see the weights as they are now."""
+
+    def __init__(self, state: State, engine: Engine, own: list[Any]) -> None:
+        super().__init__(state, bool(own))
+        self._engine = engine
+        self._fetches = bool(own)
+        self._each_step = _look_at_steps(own)
+
+    def _begin(self, may_change_weights: bool = False) -> None:
+        super()._begin(may_change_weights)
+        if self._fetches:
+            self._engine.fetch()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        super().on_train_batch_end(batch, logs)
+        if self._each_step:
+            self._engine.fetch()
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._state.metrics.alone = True
+
+
+class Up(Last):
+    """Runs after ``own``, the caller's callbacks: what they changed is what is trained on."""
+
+    def __init__(
+        self, state: State, job: FitJob, ctx: Any, steps: int | None, *, engine: Engine, own: list[Any]
+    ) -> None:
+        super().__init__(state, job, ctx, steps)
+        self._engine = engine
+        self._loads = bool(own)
+        self._each_step = _look_at_steps(own)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        super().on_train_begin(logs)
+        self._engine.load()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        super().on_epoch_begin(epoch, logs)
+        self._load()
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        super().on_train_batch_begin(batch, logs)
+        if self._each_step:
+            self._load()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        super().on_train_batch_end(batch, logs)
+        if self._each_step:
+            self._load()
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        super().on_test_begin(logs)
+        self._load()
+
+    def on_test_end(self, logs: Any = None) -> None:
+        super().on_test_end(logs)
+        self._load()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        super().on_epoch_end(epoch, logs)
+        self._load()
+
+    def _load(self) -> None:
+        if self._loads:
+            self._engine.load()
+
+
+def _look_at_steps(callbacks: list[Any]) -> bool:
+    """Whether one of the caller's callbacks does something at each step."""
+    return any(
+        getattr(type(callback), name, None) is not getattr(keras.callbacks.Callback, name)
+        for callback in callbacks
+        for name in ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+    )

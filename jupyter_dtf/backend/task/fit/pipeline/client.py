@@ -1,0 +1,150 @@
+"""The tasks' parts of a pipelined ``fit``: the chief is the one client, the others lend it their devices."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from typing import Any
+
+import keras
+
+from .....errors import InvalidInput
+from .....schema.placement import Placement
+from .....schema.strategy import Pipeline
+from ... import keras_io
+from ...collectives.base import Alone
+from ...trace.callback import trace_callbacks
+from ..agree import Weights
+from ..callbacks import State, attributes_of, callbacks_here
+from ..data import training_data, validation_data
+from ..gradients import Agreement
+from ..hooks import hooked
+from ..job import FitJob, FitResult
+from ..models import configure_keras, job_model
+from ..one_client import OneClient
+from ..steps import Metrics
+from . import places
+from .callbacks import Down, Up
+from .engine import Engine
+
+
+def train(job: FitJob, ctx: Any) -> FitResult | None:
+    """Run ``job`` as the client on the chief; elsewhere serve until the client has ended, and return None.
+
+    Raises InvalidInput for what cannot be trained this way, and what Keras and TensorFlow raise.
+    """
+    assert isinstance(job.strategy, Pipeline) and isinstance(job.strategy.placement, Placement)
+    if not ctx.is_chief:
+        ctx.server.join()
+        return None
+    if ctx.job_name not in Pipeline.jobs:
+        raise InvalidInput(f"The client is a task of {' or '.join(Pipeline.jobs)}. Received: {ctx.task}", field="jobs")
+    configure_keras(job.keras_config)
+    keras.utils.set_random_seed(job.seed % 2**32)
+    model = job_model(job)
+    _refuse_unsupported(model)
+    for name, plain, why in (("jit_compile", False, "several tasks"), ("steps_per_execution", 1, "microbatches")):
+        if getattr(model, name) != plain:
+            setattr(model, name, plain)
+            ctx.note("info", f"{name} is set aside", f"A step of {why} has none")
+    alone, here = Alone(), OneClient(ctx)
+    data = training_data(job, here, alone, 1)
+    spec = keras_io.batch_spec(data.dataset.element_spec)
+    keras_io.build(model, spec)
+    if isinstance(job.model, keras_io.PackedModel):
+        keras_io.restore(model, job.model)
+    validation = validation_data(job, here, alone, whole_on_chief=True)
+    engine = Engine(model, places.read(job.strategy.placement), job.strategy.microbatches, ctx)
+    with closing(engine):
+        own = callbacks_here(job.callbacks, is_chief=True)
+        history = next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
+        told: Any = _Told(engine)  # in place of a GradientSync
+        state = State(Weights([], alone, ctx), Metrics(model, alone, lambda: None), told, alone)
+        everyone = [
+            Down(state, engine, own),
+            *trace_callbacks(ctx.tracer),
+            *own,
+            *([] if history in own else [history]),
+            Up(state, job, ctx, data.length, engine=engine, own=own),
+        ]
+        with ExitStack() as stack:
+            stack.enter_context(
+                hooked(
+                    model,
+                    train_function=_step(engine.train),
+                    test_function=_step(engine.test),
+                    reset_metrics=engine.reset_metrics,
+                    _get_metrics_result_or_logs=lambda logs: dict(logs or engine.logs),
+                )
+            )
+            stack.enter_context(hooked(model.optimizer, finalize_variable_values=_fetching(engine, model.optimizer)))
+            stack.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", "Your input ran out of data")
+            model.fit(
+                data.dataset,
+                epochs=job.epochs,
+                initial_epoch=job.initial_epoch,
+                verbose=0,
+                callbacks=keras.callbacks.CallbackList(
+                    everyone, model=model, epochs=job.epochs, steps=data.length, verbose=0
+                ),
+                shuffle=False,
+                class_weight=data.class_weight,
+                steps_per_epoch=data.steps,
+                validation_data=validation.dataset if validation else None,
+                validation_steps=validation.steps if validation else None,
+                validation_freq=job.validation_freq,
+            )
+    return FitResult(
+        weights=model.get_weights(),
+        optimizer=[v.numpy() for v in model.optimizer.variables],
+        batch=spec,
+        history=history.history,
+        epoch=history.epoch,
+        callbacks=[attributes_of(callback, ctx) for callback in own],
+    )
+
+
+class _Told:
+    """What a fit's callbacks ask for, told by the engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def agreement(self) -> Agreement:
+        return Agreement(float(self._engine.examples), False, self._engine.learning_rate)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Nothing is counted by epoch."""
+
+
+def _step(run: Callable[[Any, Any], dict[str, float]]) -> Callable[[Any], dict[str, float]]:
+    """What Keras calls with an iterator."""
+
+    def function(iterator: Any) -> dict[str, float]:
+        return run(next(iterator), iterator.element_spec)
+
+    return function
+
+
+def _fetching(engine: Engine, optimizer: Any) -> Callable[[Any], None]:
+    """The optimizer's last word on the weights, once the model has them."""
+    finalize = optimizer.finalize_variable_values
+
+    def finalize_variable_values(variables: Any) -> None:
+        engine.fetch()
+        finalize(variables)
+
+    return finalize_variable_values
+
+
+def _refuse_unsupported(model: Any) -> None:
+    for method in ("train_step", "test_step"):
+        if getattr(type(model), method) is not getattr(keras.Model, method):
+            raise InvalidInput(
+                f"A pipeline trains with Keras's own {method}; what goes on in layers, losses and metrics is free. "
+                f"Received: {type(model).__name__}, which overrides it",
+                field="model",
+            )

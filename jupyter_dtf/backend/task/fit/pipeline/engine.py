@@ -1,0 +1,122 @@
+"""A model laid over the devices of a cluster: its graph, and the session of the one client that drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from .....errors import InvalidInput
+from ... import describe
+from ...trace.devices import plain
+from ..parameter_server.slots import build, fresh
+from . import places as placing
+from . import update
+from .places import Places
+from .step import Step, Steps
+from .variables import GraphVariables
+
+
+class Engine:
+    """Trains a built model on the devices of ``places``. The model itself stays behind until ``fetch``.
+
+    Steps are built when the first batch comes that needs them: one with fewer examples than ``microbatches`` has as
+    many microbatches as examples. Raises InvalidInput for a model that cannot be trained this way, and for layers or
+    devices that are not there.
+    """
+
+    def __init__(self, model: Any, places: Places, microbatches: int, ctx: Any) -> None:
+        update.refuse_unsupported(model.optimizer)
+        layers = describe.layers_by_id(model)
+        placing.check_layers(places, layers)
+        self._model = model
+        self._microbatches = microbatches
+        self._graph = tf.Graph()
+        self._session = tf.compat.v1.Session(ctx.server.target, graph=self._graph)
+        there = [plain(device.name) for device in self._session.list_devices()]
+        if missing := [device for device in places.all if device not in there]:
+            raise InvalidInput(
+                f"A layer is placed on a device of the run: {', '.join(there)}. Received: {', '.join(missing)}",
+                field="placement.devices",
+            )
+        client = f"/job:{ctx.job_name}/task:{ctx.task_index}/device:CPU:0"
+        homes = _homes(model, layers, places, client)
+        with self._graph.as_default():
+            self._variables = GraphVariables()
+            for variable, device in homes:
+                self._variables.add(variable, device)
+            self._steps = Steps(model, places, self._variables, client)
+        self._built: dict[tuple[bool, int], Step] = {}
+        self._reset: tf.Operation | None = None
+        self._is_ahead = False
+        self.logs: dict[str, float] = {}
+        """Results of the metrics after the last step."""
+        self.learning_rate = float(tf.convert_to_tensor(model.optimizer.learning_rate))
+        """That the last step applied."""
+        self.examples = 0
+        """Of all training steps so far."""
+
+    def train(self, batch: Any, spec: Any, **run: Any) -> dict[str, float]:
+        """One training step. ``spec``: the batches' TensorSpecs. Returns the results of the metrics so far.
+
+        ``run``: what ``Session.run`` is told beside.
+        """
+        step, feeds = self._step(True, batch, spec)
+        _, self.logs, rate = self._session.run([step.run, step.logs, step.learning_rate], feeds, **run)
+        self._is_ahead = True
+        self.learning_rate = float(rate)
+        self.examples += len(next(iter(feeds.values())))
+        return self._told()
+
+    def test(self, batch: Any, spec: Any) -> dict[str, float]:
+        """One step of a validation."""
+        step, feeds = self._step(False, batch, spec)
+        _, self.logs = self._session.run([step.run, step.logs], feeds)
+        return self._told()
+
+    def reset_metrics(self) -> None:
+        if self._reset is not None:
+            self._session.run(self._reset)
+
+    def load(self) -> None:
+        """Give the devices what weights and optimizer have that was changed in the model."""
+        self._variables.load(self._session)
+
+    def fetch(self) -> None:
+        """Give the model the weights and the optimizer's state that the devices have."""
+        if self._is_ahead:
+            self._variables.fetch(self._session)
+            self._is_ahead = False
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _told(self) -> dict[str, float]:
+        self.logs = {name: float(value) for name, value in self.logs.items()}
+        return dict(self.logs)
+
+    def _step(self, training: bool, batch: Any, spec: Any) -> tuple[Step, dict[Any, Any]]:
+        """The step for a batch of this size, and what is fed to it."""
+        arrays = [leaf.numpy() for leaf in keras.tree.flatten(batch) if leaf is not None]
+        key = training, min(self._microbatches, len(arrays[0]))
+        if key not in self._built:
+            with self._graph.as_default():
+                self._built[key] = (self._steps.training if training else self._steps.test)(spec, key[1])
+                if self._reset is None:
+                    self._reset = self._steps.reset()
+            self._steps.metrics.load(self._session)
+        step = self._built[key]
+        return step, dict(zip(step.fed, arrays, strict=True))
+
+
+def _homes(model: Any, layers: Mapping[str, Any], places: Places, client: str) -> list[tuple[Any, str]]:
+    """The device of each variable: where its layer is, a slot where its variable is, all else with the client."""
+    devices = {id(v): places.of(path)[0] for path, layer in layers.items() for v in layer.variables}
+    trainable = model.trainable_variables
+    homes = [(variable, devices.get(id(variable), client)) for variable in model.variables]
+    for slot, variable in zip(build(fresh(model.optimizer), trainable), model.optimizer.variables, strict=True):
+        owner = None if slot.variable is None else trainable[slot.variable]
+        homes.append((variable, devices.get(id(owner), client)))
+    return homes

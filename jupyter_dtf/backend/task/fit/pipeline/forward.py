@@ -1,0 +1,94 @@
+"""A model's way forward, once for each microbatch, with every layer on its device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ... import layer_calls
+from .follow import within
+from .places import Places
+
+FORWARD = "forward"
+"""The name scope: ``forward/2/encoder/dense_1`` has what layer ``encoder/dense_1`` does with the third microbatch."""
+
+
+class Values:
+    """Keras variables with the tensors that stand for them, in the order in which they were given."""
+
+    def __init__(self, pairs: Sequence[tuple[Any, tf.Tensor]]) -> None:
+        self.pairs = list(pairs)
+        self._tensors = {id(variable): value for variable, value in pairs}
+
+    def __getitem__(self, variable: Any) -> tf.Tensor:
+        return self._tensors[id(variable)]
+
+    def after(self, scope: Any, chosen: Sequence[Any]) -> Values:
+        """The same, but for the chosen variables what they have become in a ``StatelessScope``."""
+        changed = {id(variable): scope.get_current_value(variable) for variable in chosen}
+        return Values([(variable, changed.get(id(variable), value)) for variable, value in self.pairs])
+
+
+@dataclass
+class Part:
+    """The examples of a microbatch. ``share``: the part of the batch that they are, float32."""
+
+    inputs: Any
+    share: tf.Tensor
+
+
+@dataclass
+class Pass:
+    """A microbatch's way forward."""
+
+    outputs: Any
+    losses: list[tf.Tensor]
+    """That layers have added to the model's, of this microbatch."""
+    share: tf.Tensor
+    """As in its ``Part``."""
+    operations: list[tf.Operation]
+
+    @property
+    def leaves(self) -> list[tf.Tensor]:
+        return list(keras.tree.flatten(self.outputs))
+
+
+def forward(
+    model: Any, places: Places, part: Part, values: Values, *, number: int, training: bool
+) -> tuple[Pass, Values]:
+    """What the model makes of a microbatch, and the variables' values afterwards, as layers change their state."""
+    scope = keras.StatelessScope(values.pairs, collect_losses=training)
+    base = f"{FORWARD}/{number}/"
+
+    def call(path: str, layer: Any, args: Any, kwargs: Any, proceed: Callable[[], Any]) -> Any:
+        if not path:
+            return proceed()
+        devices = places.of(path)
+        with tf.name_scope(f"{base}{scope_name(path)}/"), within(devices[0] if devices else None):
+            return proceed()
+
+    with operations_made() as made, within(None), tf.name_scope(base), scope, layer_calls.watched(model, call):
+        outputs = model(part.inputs, training=training) if model._call_has_training_arg else model(part.inputs)
+    moved = values.after(scope, [variable for variable, _ in values.pairs if not variable.trainable])
+    return Pass(outputs, list(scope.losses), part.share, made), moved
+
+
+def scope_name(layer: str) -> str:
+    """A layer's id as a name scope, in which not all letters may be."""
+    return re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", layer)
+
+
+@contextmanager
+def operations_made() -> Iterator[list[tf.Operation]]:
+    """The operations that the default graph has got while this lasted."""
+    graph = tf.compat.v1.get_default_graph()
+    before = len(graph.get_operations())
+    made: list[tf.Operation] = []
+    yield made
+    made += graph.get_operations()[before:]

@@ -1,0 +1,113 @@
+"""Where each layer of a model goes, checked. Pure, but for the layers themselves; the client checks with it too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .....errors import InvalidInput
+from .....schema.placement import Placement
+from ...trace.devices import parts, plain
+
+SPLITTABLE = ("Dense", "Embedding")
+"""Classes of layers whose columns may be parted among devices."""
+_MANY = 5
+
+
+@dataclass(frozen=True)
+class Places:
+    """The devices of a model's layers, by their ids and those of the containers that are placed as a whole."""
+
+    devices: Mapping[str, str]
+    splits: Mapping[str, list[str]]
+
+    def of(self, layer: str) -> list[str]:
+        """The device of a layer, those of its parts, or none: it runs where the largest of its inputs is."""
+        path = layer
+        while path:
+            if path in self.splits:
+                return self.splits[path]
+            if path in self.devices:
+                return [self.devices[path]]
+            path = path.rpartition("/")[0]
+        return []
+
+    @property
+    def all(self) -> list[str]:
+        """Every device once, in the order in which they are named."""
+        named = [*self.devices.values(), *(device for devices in self.splits.values() for device in devices)]
+        return list(dict.fromkeys(named))
+
+
+def full_device(device: str, field: str) -> str:
+    """``/job:worker/task:1/device:CPU:0`` of any spelling. Raises InvalidInput."""
+    found = parts(device)
+    if "job" not in found or not found.get("task", "").isdigit():
+        raise InvalidInput(
+            f"A layer is placed on a device with job and task, /job:worker/task:1/device:CPU:0. Received: {device!r}",
+            field=field,
+        )
+    return plain(device if "type" in found else f"{device}/device:CPU:0")
+
+
+def read(placement: Placement) -> Places:
+    """The places of a placement, devices spelt in one way. Raises InvalidInput for what is no device."""
+    devices = {layer: full_device(device, f"placement.devices.{layer}") for layer, device in placement.devices.items()}
+    splits = {}
+    for layer, names in placement.splits.items():
+        splits[layer] = [full_device(device, f"placement.splits.{layer}") for device in names]
+        if len(names) < 2 or layer in devices:
+            raise InvalidInput(
+                "A layer is split over two devices or more, and then has no device of its own. Received: "
+                f"{layer} on {names}{' and ' + devices[layer] if layer in devices else ''}",
+                field=f"placement.splits.{layer}",
+            )
+    if not devices and not splits:
+        raise InvalidInput("A placement places a layer. Received: an empty one", field="placement")
+    return Places(devices, splits)
+
+
+def check_tasks(places: Places, jobs: Mapping[str, int]) -> None:
+    """Raise InvalidInput for a device of a task that the run does not have. ``jobs``: how many tasks each has."""
+    for device in places.all:
+        found = parts(device)
+        if int(found["task"]) >= jobs.get(found["job"], 0):
+            there = ", ".join(f"{job}:{count}" for job, count in jobs.items())
+            raise InvalidInput(
+                f"A layer is placed on a task of the run, which has {there} (job: tasks). Received: {device}",
+                field="placement.devices",
+            )
+
+
+def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
+    """Raise InvalidInput unless every name is a layer's or a container's, and every layer with weights has a place.
+
+    ``layers``: by id, as ``describe.layers_by_id`` gives them.
+    """
+    containers = {path[:end] for path in layers for end, letter in enumerate(path) if letter == "/"}
+    unknown = [name for name in [*places.devices, *places.splits] if name not in layers and name not in containers]
+    if unknown:
+        raise InvalidInput(
+            f"A placement names layers of the model: {_few(layers)}. Received: {_few(unknown)}",
+            field=f"placement.devices.{unknown[0]}",
+        )
+    homeless = [path for path, layer in layers.items() if layer.variables and not places.of(path)]
+    if homeless:
+        raise InvalidInput(
+            f"Every layer that has variables is placed. Received a placement without {_few(homeless)}",
+            field="placement.devices",
+        )
+    for name in places.splits:
+        kind = type(layers[name]).__name__ if name in layers else "a container"
+        if kind not in SPLITTABLE or not type(layers[name]).__module__.startswith("keras."):
+            raise InvalidInput(
+                f"A layer that is split is of a class {' or '.join(SPLITTABLE)}. Received: {name}, {kind}",
+                field=f"placement.splits.{name}",
+            )
+
+
+def _few(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _MANY} more" if len(listed) > _MANY else ""
+    return f"{', '.join(listed[:_MANY])}{more}"

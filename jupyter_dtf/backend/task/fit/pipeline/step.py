@@ -1,0 +1,177 @@
+"""The graph of one step: microbatches forward, the loss of the whole batch, microbatches backward, one update.
+
+The loss is computed once, on what all microbatches put out together, so that it is what one process would compute,
+whatever its reduction, its weights and its masks. A stage drains only after it has filled, so that costs no waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras.src import backend
+
+from ..losses import counted_by_examples
+from . import update
+from .follow import DATA_SCOPE, settle, within
+from .forward import Part, Pass, Values, forward, operations_made
+from .gradients import gradients_of, total
+from .order import Phase, in_order, then
+from .places import Places
+from .variables import GraphVariables
+
+LOSS, BACKWARD, UPDATE = "loss", "backward", "update"
+"""Name scopes. In ``backward/2`` are the derivatives of ``forward/2`` under the names of what they are derived from."""
+
+
+@dataclass
+class Step:
+    """What a session runs."""
+
+    fed: list[Any]
+    """Placeholders of the arrays of a batch, flat."""
+    logs: dict[str, tf.Tensor]
+    """Scalars by name."""
+    run: tf.Operation
+    learning_rate: tf.Tensor | None = None
+
+
+class Steps:
+    """Builds the steps of one model on the default graph. ``client``: the device that batches are fed to."""
+
+    def __init__(self, model: Any, places: Places, variables: GraphVariables, client: str) -> None:
+        self._model = model
+        self._places = places
+        self._variables = variables
+        self._client = client
+        self.metrics = GraphVariables()
+        """The variables of the metrics, beside the loss."""
+
+    def training(self, spec: Any, microbatches: int) -> Step:
+        """A step that updates the weights. ``spec``: the TensorSpecs of ``(x, y, sample_weight)``."""
+        model, optimizer = self._model, self._model.optimizer
+        fed, batch = self._batch(spec)
+        values = Values(self._variables.reads())
+        passes, moved = self._forward(batch, values, microbatches, training=True)
+        loss, step = self._loss(fed, batch, values, passes, training=True)
+
+        weights = [values[variable] for variable in model.trainable_variables]
+        leaves = [leaf for one in passes for leaf in one.leaves]
+        with tf.name_scope(f"{LOSS}/"), within(None):
+            begun = gradients_of([optimizer.scale_loss(loss)], [*weights, *leaves], constant=leaves)
+        sums, slopes = begun[: len(weights)], begun[len(weights) :]
+        backward = []
+        for number, one in enumerate(passes):
+            with operations_made() as made, tf.name_scope(f"{BACKWARD}/{number}/"), within(None):
+                count = len(one.leaves)
+                added = [optimizer.scale_loss(tf.cast(one.share, extra.dtype)) for extra in one.losses]
+                given = [*slopes[number * count : (number + 1) * count], *added]
+                found = gradients_of([*one.leaves, *one.losses], weights, given)
+                sums = [total(before, now) for before, now in zip(sums, found, strict=True)]
+            backward.append(made)
+
+        with operations_made() as updating, tf.name_scope(f"{UPDATE}/"), within(None):
+            with keras.StatelessScope(values.pairs) as scope:
+                step.learning_rate = tf.identity(tf.convert_to_tensor(optimizer.learning_rate))
+                update.apply(optimizer, sums, model.trainable_variables, scope)
+            changed = moved.after(scope, [*model.trainable_variables, *optimizer.variables])
+            writes = self._variables.writes(changed.pairs)
+        settle(tf.compat.v1.get_default_graph().get_operations())
+        down, up = in_order([one.operations for one in passes]), in_order(backward)
+        then(down[-1], up[0])
+        then(up[-1], Phase(updating))
+        step.run = tf.group(step.run, *writes)
+        return step
+
+    def test(self, spec: Any, microbatches: int) -> Step:
+        """A step that only looks."""
+        fed, batch = self._batch(spec)
+        passes, _ = self._forward(batch, values := Values(self._variables.reads()), microbatches, training=False)
+        _, step = self._loss(fed, batch, values, passes, training=False)
+        settle(tf.compat.v1.get_default_graph().get_operations())
+        in_order([one.operations for one in passes])
+        return step
+
+    def reset(self) -> tf.Operation:
+        """An operation that empties the metrics."""
+        with tf.name_scope(f"{LOSS}/reset/"), within(None):
+            values = Values(self.metrics.reads())
+            with keras.StatelessScope(values.pairs) as scope:
+                type(self._model).reset_metrics(self._model)
+            return tf.group(*self.metrics.writes(values.after(scope, self._model.metrics_variables).pairs))
+
+    def _batch(self, spec: Any) -> tuple[list[Any], Any]:
+        """Placeholders, flat and in the structure of a batch: ``(x, y, sample_weight)``."""
+        with tf.compat.v1.device(self._client), tf.name_scope(f"{DATA_SCOPE}/"):
+            batch = keras.tree.map_structure(
+                lambda leaf: None if leaf is None else tf.compat.v1.placeholder(leaf.dtype, [None, *leaf.shape[1:]]),
+                spec,
+            )
+        fed = [leaf for leaf in keras.tree.flatten(batch) if leaf is not None]
+        return fed, keras.utils.unpack_x_y_sample_weight(batch)
+
+    def _forward(self, batch: Any, values: Values, microbatches: int, training: bool) -> tuple[list[Pass], Values]:
+        passes = []
+        with tf.compat.v1.device(self._client), tf.name_scope(f"{DATA_SCOPE}/"):
+            parts = _parts(batch[0], microbatches)
+        for number, part in enumerate(parts):
+            one, values = forward(self._model, self._places, part, values, number=number, training=training)
+            passes.append(one)
+        return passes, values
+
+    def _loss(
+        self, fed: list[Any], batch: Any, values: Values, passes: Sequence[Pass], training: bool
+    ) -> tuple[tf.Tensor, Step]:
+        """The batch's loss without what layers have added, and a step that takes note of it in the metrics."""
+        model, (x, y, sample_weight) = self._model, batch
+        with tf.name_scope(f"{LOSS}/"), within(None):
+            outputs = keras.tree.map_structure(lambda *parts: _joined(parts), *(one.outputs for one in passes))
+            beside = keras.tree.flatten(outputs)[0].device
+            for variable in model.metrics_variables:
+                self.metrics.add(variable, beside)
+            counts = Values(self.metrics.reads())
+            examples = _length(x)
+            with (
+                keras.StatelessScope([*values.pairs, *counts.pairs]) as scope,
+                counted_by_examples(model, examples),
+            ):
+                loss = model._compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=training)
+                added = [tf.cast(one.share, extra.dtype) * extra for one in passes for extra in one.losses]
+                whole = tf.add_n([loss, *(tf.cast(extra, loss.dtype) for extra in added)])
+                model._loss_tracker.update_state(whole, sample_weight=examples)
+                logs = model.compute_metrics(x, y, outputs, sample_weight=sample_weight)
+            writes = self.metrics.writes(counts.after(scope, model.metrics_variables).pairs)
+        return loss, Step(fed, {name: tf.identity(value) for name, value in logs.items()}, tf.group(*writes))
+
+
+def _length(batch: Any) -> tf.Tensor:
+    """The number of examples. Shape (), int32."""
+    return tf.shape(next(leaf for leaf in keras.tree.flatten(batch) if leaf is not None))[0]
+
+
+def _parts(inputs: Any, count: int) -> list[Part]:
+    """A batch cut into so many microbatches that differ by at most one example."""
+    examples = _length(inputs)
+    bounds = [examples * number // count for number in range(count + 1)]
+    return [
+        Part(
+            keras.tree.map_structure(lambda leaf: None if leaf is None else leaf[low:high], inputs),  # noqa: B023
+            tf.cast(high - low, tf.float32) / tf.cast(examples, tf.float32),
+        )
+        for low, high in pairwise(bounds)
+    ]
+
+
+def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    """What the microbatches put out, as one batch with one mask."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = tf.concat(parts, 0)
+    masks = [backend.get_keras_mask(part) for part in parts]
+    if masks[0] is not None:
+        backend.set_keras_mask(whole, tf.concat(masks, 0))
+    return whole

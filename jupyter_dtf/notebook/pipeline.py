@@ -1,0 +1,47 @@
+"""The client's part in a pipeline: the placement read and checked, before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..backend.task.fit.pipeline import places
+from ..errors import InvalidInput
+from ..schema.design import Design
+from ..schema.placement import Placement
+from ..schema.strategy import Pipeline, Strategy
+
+
+def with_placement(strategy: Strategy) -> Strategy:
+    """A pipeline that names a design, with the design's placement. Raises NotFound, and InvalidInput for the design."""
+    if isinstance(strategy, Pipeline) and isinstance(strategy.placement, str):
+        return msgspec.structs.replace(strategy, placement=Design.open(strategy.placement).placement)
+    return strategy
+
+
+def check_model(strategy: Strategy, model: Any) -> None:
+    """Raise InvalidInput unless the placement fits the layers of a Keras model. One that is not built waits for it."""
+    if isinstance(strategy, Pipeline) and model.built:
+        from ..backend.task.describe import layers_by_id
+
+        places.check_layers(places.read(_placement(strategy)), layers_by_id(model))
+
+
+def check_jobs(strategy: Strategy, jobs: Mapping[str, int]) -> None:
+    """Raise InvalidInput unless the run's tasks are those that the placement and its copies need."""
+    if not isinstance(strategy, Pipeline):
+        return
+    tasks = sum(jobs.values())
+    if tasks % strategy.replicas:
+        raise InvalidInput(
+            f"Copies of a pipeline share the tasks equally. Received: {tasks} tasks, replicas={strategy.replicas}",
+            field="strategy.replicas",
+        )
+    places.check_tasks(places.read(_placement(strategy)), jobs)
+
+
+def _placement(strategy: Pipeline) -> Placement:
+    assert isinstance(strategy.placement, Placement)
+    return strategy.placement
