@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psutil
@@ -19,8 +17,7 @@ from ..schema.base import encode_json
 from ..schema.hosts import HostDesign
 from . import connections, factories
 from .connections import Connection
-from .devices import Gpu
-from .plan import Drawing, HostSlot, crowding, ordered_tasks, plan
+from .plan import Drawing, crowding, plan, promised_slots, tf_configs
 
 
 @dataclass
@@ -76,13 +73,7 @@ def start(request: ClusterRequest) -> StartedCluster:
 
 def preview(request: ClusterRequest) -> Preview:
     """The ClusterSpec that a request would make, and what is wrong with it. Ports are 0: a run chooses its own."""
-    spec: dict[str, list[str]] = {}
-    for job, _index in ordered_tasks(request.jobs):
-        spec.setdefault(job, []).append("localhost:0")
-    tf_config = {
-        f"{job}:{index}": json.dumps({"cluster": spec, "task": {"type": job, "index": index}})
-        for job, index in ordered_tasks(request.jobs)
-    }
+    spec, tf_config = tf_configs(request.jobs)
     problems, hosts = _problems(request)
     return Preview(cluster_spec=spec, tf_config=tf_config, problems=problems, hosts=hosts)
 
@@ -95,22 +86,8 @@ def check_there(kind: factories.Kind, request: ClusterRequest) -> list[HostDesig
     """
     hosts = kind.promised(factories.options_of(kind, request))
     if hosts and request.hosts:
-        plan(request.jobs, drawn_slots(hosts), drawing=Drawing(request.hosts, request.tasks))
+        plan(request.jobs, promised_slots(hosts), drawing=Drawing(request.hosts, request.tasks))
     return hosts
-
-
-def drawn_slots(hosts: Sequence[HostDesign]) -> list[HostSlot]:
-    """Hosts that are not there yet, for planning."""
-    return [
-        HostSlot(
-            host.name,
-            host.name,
-            host.name,
-            host.cpus,
-            tuple(Gpu(f"{host.name}/{number}", memory) for number, memory in enumerate(host.gpus)),
-        )
-        for host in hosts
-    ]
 
 
 def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]:
@@ -129,6 +106,6 @@ def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]
         return [*problems, Problem(field="kind", message=str(error))], []
     if hosts:
         drawing = Drawing(request.hosts, request.tasks)
-        if crowded := crowding(plan(request.jobs, drawn_slots(hosts), drawing=drawing)):
+        if crowded := crowding(plan(request.jobs, promised_slots(hosts), drawing=drawing)):
             problems.append(Problem(field="jobs", message=crowded, level="warning"))
     return problems, hosts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,8 @@ from .devices import NO_GPU, Gpu, GpuRequest, Grant, Seat, Wish, grant_gpus
 
 _FIRST_JOBS = ("chief", "worker")  # ranks count these first, in this order
 _LAST_JOBS = CPU_JOBS
+MOST_CONFIGS = 100
+"""Each holds the endpoints of all tasks: of thousands they would be gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,36 @@ def slots(hosts: Iterable[HostInfo]) -> list[HostSlot]:
         )
         for host in hosts
     ]
+
+
+def promised_slots(hosts: Iterable[HostDesign]) -> list[HostSlot]:
+    """Hosts that are not there yet, each a machine of its own."""
+    return [
+        HostSlot(
+            host.name,
+            host.name,
+            host.name,
+            host.cpus,
+            tuple(Gpu(f"{host.name}/{number}", memory) for number, memory in enumerate(host.gpus)),
+        )
+        for host in hosts
+    ]
+
+
+def tf_configs(jobs: Mapping[str, int]) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The ClusterSpec of these jobs, and TF_CONFIG of the first ``MOST_CONFIGS`` tasks by rank.
+
+    Ports are 0: a run chooses its own.
+    """
+    tasks = ordered_tasks(jobs)
+    spec: dict[str, list[str]] = {}
+    for job, _index in tasks:
+        spec.setdefault(job, []).append("localhost:0")
+    configs = {
+        f"{job}:{index}": json.dumps({"cluster": spec, "task": {"type": job, "index": index}})
+        for job, index in tasks[:MOST_CONFIGS]
+    }
+    return spec, configs
 
 
 def ordered_tasks(jobs: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -173,7 +173,7 @@ class Preview(Struct):
 
     cluster_spec: dict[str, list[str]]
     tf_config: dict[str, str]
-    """TF_CONFIG as JSON text for each task, ``worker:0`` first."""
+    """TF_CONFIG as JSON text for each task, ``worker:0`` first; of the first hundred."""
     problems: list[Problem] = []
     hosts: list[HostDesign] = []
     """Those that there would be, as far as that is known beforehand."""

@@ -194,7 +194,7 @@ class DesignReport(Struct):
 
     cluster_spec: dict[str, list[str]] = {}
     tf_config: dict[str, str] = {}
-    """TF_CONFIG as JSON text for each task, ``worker:0`` first."""
+    """TF_CONFIG as JSON text for each task, ``worker:0`` first; of the first hundred."""
     devices: dict[str, str] = {}
     """The device that each task computes on, ``/job:worker/task:1/device:GPU:0``."""
     problems: list[DesignProblem] = []

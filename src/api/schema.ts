@@ -197,7 +197,7 @@ export interface Problem {
 /** What a ClusterRequest would make. Ports are chosen at the start of each run, so they are shown as 0. */
 export interface Preview {
   cluster_spec: Record<string, string[]>;
-  /** TF_CONFIG as JSON text for each task, `worker:0` first. */
+  /** TF_CONFIG as JSON text for each task, `worker:0` first; of the first hundred. */
   tf_config: Record<string, string>;
   problems: Problem[];
   /** Those that there would be, as far as that is known beforehand. */
@@ -590,7 +590,7 @@ export interface DesignProblem {
 /** What a design would make, and what is wrong with it. Ports are 0: each run chooses its own. */
 export interface DesignReport {
   cluster_spec: Record<string, string[]>;
-  /** TF_CONFIG as JSON text for each task, `worker:0` first. */
+  /** TF_CONFIG as JSON text for each task, `worker:0` first; of the first hundred. */
   tf_config: Record<string, string>;
   /** The device that each task computes on, `/job:worker/task:1/device:GPU:0`. */
   devices: Record<string, string>;
