@@ -21,3 +21,16 @@ export const runIcon = new LabIcon({
   <path fill="none" stroke="#e69f00" stroke-width="2" d="M6 5c1.5 7 4 9.5 12 10.5"/>
 </svg>`
 });
+
+/** Layers of a model on a device, as they are drawn. */
+export const designIcon = new LabIcon({
+  name: 'jupyter_dtf:design',
+  svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 22 22">
+  <g class="jp-icon3" fill="#616161">
+    <path fill-rule="evenodd" d="M3 2.5h16a1 1 0 0 1 1 1v15a1 1 0 0 1-1 1H3a1 1 0 0 1-1-1v-15a1 1 0 0 1 1-1zm.8 1.8v13.4h14.4V4.3z"/>
+  </g>
+  <rect x="5.8" y="6.3" width="4.6" height="3.6" rx=".8" fill="#0072b2"/>
+  <rect x="11.8" y="6.3" width="4.6" height="3.6" rx=".8" fill="#e69f00"/>
+  <rect x="5.8" y="12" width="10.6" height="3.6" rx=".8" fill="#009e73"/>
+</svg>`
+});

@@ -1,5 +1,6 @@
 import { Token } from '@lumino/coreutils';
 
+import type { RestApi } from './api/rest';
 import type { ClustersModel } from './model/clusters';
 import type { Preferences } from './model/preferences';
 import type { RunsModel } from './model/runs';
@@ -7,6 +8,8 @@ import type { ServerModel } from './model/server';
 
 /** What the plugins of this extension share: one connection, and the models that it keeps true. */
 export interface IDtf {
+  /** The routes, for what no model keeps. */
+  readonly api: RestApi;
   readonly server: ServerModel;
   readonly clusters: ClustersModel;
   readonly runs: RunsModel;
@@ -34,5 +37,11 @@ export const CommandIDs = {
   stopRun: 'jupyter-dtf:stop-run',
   forgetRun: 'jupyter-dtf:forget-run',
   copyRunId: 'jupyter-dtf:copy-run-id',
-  openExample: 'jupyter-dtf:open-example'
+  openExample: 'jupyter-dtf:open-example',
+  newDesign: 'jupyter-dtf:new-design',
+  saveDesign: 'jupyter-dtf:save-design',
+  startDesign: 'jupyter-dtf:start-design',
+  exportDesign: 'jupyter-dtf:export-design',
+  undoDesign: 'jupyter-dtf:undo-design',
+  redoDesign: 'jupyter-dtf:redo-design'
 } as const;

@@ -2,6 +2,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
 import type {
+  Calibration,
   ClusterInfo,
   ClusterPatch,
   ClusterRequest,
@@ -13,6 +14,7 @@ import type {
   Placement,
   Preview,
   RunInfo,
+  RunPlacement,
   StatusInfo,
   Template,
   TraceData
@@ -119,6 +121,21 @@ export class RestApi {
   /** The layers of a `.keras` file or a SavedModel, by its path below the server's root. */
   describeModel(path: string, signal?: AbortSignal): Promise<LayerGraph> {
     return this._request('POST', ['designs', 'describe'], { path }, signal);
+  }
+
+  /** Measure a design's model on the tasks of a running cluster. */
+  profileDesign(design: Design, cluster: string, signal?: AbortSignal): Promise<Calibration> {
+    return this._request('POST', ['designs', 'profile'], { design, cluster }, signal);
+  }
+
+  /** A program in plain TensorFlow that trains the design's model as it is placed. */
+  scriptOf(design: Design): Promise<string> {
+    return this._request('POST', ['designs', 'script'], design);
+  }
+
+  /** Where the layers of a run were to be, and where they were. Rejects with status 404 where nothing was traced. */
+  runPlacement(id: string): Promise<RunPlacement> {
+    return this._request('GET', ['runs', id, 'placement']);
   }
 
   private _url(path: string[]): string {

@@ -1,6 +1,15 @@
 /** The cluster half of a design: hosts with devices, tasks put on them. Pure; the functions that change take a draft. */
 
-import type { ClusterDesign, ClusterRequest, HostDesign, HostInfo, TaskPlace } from '../api/schema';
+import type {
+  ClusterDesign,
+  ClusterInfo,
+  ClusterRequest,
+  Design,
+  HostDesign,
+  HostInfo,
+  TaskPlace
+} from '../api/schema';
+import { emptyDesign } from './designtext';
 
 /** One task of the design. `task` is its short name, `worker:1`. */
 export interface DesignTask {
@@ -173,22 +182,16 @@ export function setHosts(draft: ClusterDesign, hosts: readonly HostDesign[]): vo
 /** The hosts of a running cluster, as they would be drawn. */
 export function hostsFrom(hosts: readonly HostInfo[]): HostDesign[] {
   return hosts.map(host => ({
-    name: host.name,
+    name: host.drawn || host.name,
     cpus: host.threads,
     memory_bytes: host.memory_bytes,
     gpus: host.gpus.map(gpu => gpu.memory_bytes)
   }));
 }
 
-/** The host of a running cluster that a drawn one stands for: the one of its name, else the one in its place. */
-export function liveHost(
-  hosts: readonly HostInfo[],
-  drawn: readonly HostDesign[],
-  index: number
-): HostInfo | undefined {
-  const name = drawn[index]?.name;
-  const named = hosts.find(host => host.name === name || host.machine === name);
-  return named ?? (hosts.length === drawn.length ? hosts[index] : undefined);
+/** The host of a running cluster that is the drawn one of this name. */
+export function liveHost(hosts: readonly HostInfo[], name: string): HostInfo | undefined {
+  return hosts.find(host => (host.drawn || host.name) === name);
 }
 
 /** What is wrong with a job's name; empty when nothing is. */
@@ -208,6 +211,35 @@ export function readCount(typed: string): number | null {
 export function requestOf(cluster: Readonly<ClusterDesign>, name: string): ClusterRequest {
   const { kind, jobs, options, hosts, tasks } = cluster;
   return { name: cluster.name || name, kind, jobs, options, hosts, tasks };
+}
+
+/** A design with this cluster and no model. */
+export function designFrom(request: ClusterRequest): Design {
+  const design = emptyDesign();
+  const { name, kind, jobs, options, hosts, tasks } = request;
+  design.cluster = { ...design.cluster, ...defined({ name, kind, jobs, options, hosts, tasks }) };
+  return design;
+}
+
+/** A cluster that runs, as a design: its hosts, and its tasks where they are now. */
+export function designOf(cluster: ClusterInfo, request: ClusterRequest | undefined): Design {
+  const named = (host: string) => cluster.hosts.find(({ name }) => name === host)?.drawn || host;
+  return designFrom({
+    name: cluster.name,
+    kind: cluster.kind,
+    jobs: cluster.jobs,
+    options: request?.options ?? {},
+    hosts: hostsFrom(cluster.hosts),
+    tasks: cluster.tasks.map(({ task, host, gpus, memory_bytes }) => {
+      const [job, index] = partsOf(task);
+      const device = gpus.length === 0 ? 'CPU' : `GPU:${gpus[0]}`;
+      return { job, index, host: named(host), device, memory_bytes };
+    })
+  });
+}
+
+function defined<T extends object>(values: T): Partial<T> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<T>;
 }
 
 /** A name for a cluster, made of a file's: `My Design.dtf` is `my-design`. */

@@ -93,6 +93,11 @@ export class ClustersModel {
     return this.keepTemplate(cluster.name, { ...request, kind: cluster.kind, jobs: cluster.jobs });
   }
 
+  /** What a cluster was started with, if it was started from this page. */
+  requestOf(name: string): ClusterRequest | undefined {
+    return this._requests.get(name);
+  }
+
   async forgetTemplate(name: string): Promise<void> {
     await this._api.forgetTemplate(name);
     await this.refresh();

@@ -2,6 +2,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { Clipboard, Dialog, ICommandPalette, Notification, showDialog } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import type { ClusterRequest, ClusterState } from '../api/schema';
 import { dtfIcon } from '../icons';
@@ -45,7 +46,11 @@ export const clusters: JupyterFrontEndPlugin<void> = {
       icon: args => (args['isPalette'] ? undefined : dtfIcon),
       describedBy: { args: { type: 'object', properties: { isPalette: { type: 'boolean' } } } },
       isEnabled,
-      execute: () => attempt(trans, () => showNewCluster(dtf.clusters, trans))
+      execute: () => {
+        const draw = (request: ClusterRequest) =>
+          void commands.execute(CommandIDs.newDesign, { request: request as ReadonlyPartialJSONObject });
+        return attempt(trans, () => showNewCluster(dtf.clusters, trans, draw));
+      }
     });
     commands.addCommand(CommandIDs.startCluster, {
       label: trans.__('Start Two Local Workers'),

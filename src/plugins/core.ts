@@ -20,6 +20,7 @@ export const core: JupyterFrontEndPlugin<IDtf> = {
     const api = new RestApi(settings);
     const socket = new EventSocket(settings);
     const dtf: IDtf = {
+      api,
       server: new ServerModel(api, socket, VERSION),
       clusters: new ClustersModel(api, socket),
       runs: new RunsModel(api, socket),

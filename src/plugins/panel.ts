@@ -1,5 +1,6 @@
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
 import type { ICell } from '@jupyterlab/nbformat';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { MimeData } from '@lumino/coreutils';
@@ -9,6 +10,7 @@ import { Menu } from '@lumino/widgets';
 
 import { dtfIcon } from '../icons';
 import { connectCode } from '../model/code';
+import { DesignsModel } from '../model/designs';
 import { CommandIDs, IDtf } from '../tokens';
 import { DtfPanel, IExample, PanelActions } from '../widgets/panel';
 import { attempt, describe } from './ask';
@@ -19,15 +21,16 @@ const CELLS_MIME = 'application/vnd.jupyter.cells';
 /** The side panel. */
 export const panel: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:panel',
-  description: 'The side panel with clusters and runs.',
+  description: 'The side panel with clusters, runs and designs.',
   autoStart: true,
   requires: [IDtf],
-  optional: [ILayoutRestorer, ICommandPalette, ITranslator],
+  optional: [ILayoutRestorer, ICommandPalette, IDefaultFileBrowser, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     dtf: IDtf,
     restorer: ILayoutRestorer | null,
     palette: ICommandPalette | null,
+    browser: IDefaultFileBrowser | null,
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyter_dtf');
@@ -58,7 +61,8 @@ export const panel: JupyterFrontEndPlugin<void> = {
             CommandIDs.daskDashboard,
             CommandIDs.copyClusterSpec,
             CommandIDs.copyClusterName,
-            CommandIDs.keepTemplate
+            CommandIDs.keepTemplate,
+            CommandIDs.saveDesign
           ].map(command => ({ command, args: { name } })),
           at
         ),
@@ -78,10 +82,14 @@ export const panel: JupyterFrontEndPlugin<void> = {
             args: { run: id }
           })),
           at
-        )
+        ),
+      newDesign: () => run(CommandIDs.newDesign),
+      openDesign: path => run('docmanager:open', { path }),
+      startDesign: path => run(CommandIDs.startDesign, { path })
     };
 
-    const widget = new DtfPanel(dtf, actions, example, trans);
+    const designs = browser ? new DesignsModel(browser.model) : null;
+    const widget = new DtfPanel(dtf, actions, example, designs, trans);
     widget.id = 'jupyter-dtf-panel';
     widget.title.icon = dtfIcon;
     widget.title.caption = trans.__('Distributed TensorFlow');

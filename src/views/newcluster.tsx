@@ -12,6 +12,7 @@ export interface NewClusterActions {
   preview(request: ClusterRequest): Promise<Preview>;
   start(request: ClusterRequest): Promise<void>;
   keep(name: string, request: ClusterRequest): Promise<void>;
+  design(request: ClusterRequest): void;
   cancel(): void;
 }
 
@@ -76,7 +77,8 @@ export function NewCluster(props: {
             setPreview(before => ({
               cluster_spec: before?.cluster_spec ?? {},
               tf_config: before?.tf_config ?? {},
-              problems: [problemOf(error)]
+              problems: [problemOf(error)],
+              hosts: before?.hosts ?? []
             }));
           }
         });
@@ -195,6 +197,14 @@ export function NewCluster(props: {
       <div className="jp-dtf-form-buttons">
         <button type="button" className="jp-mod-styled jp-mod-reject" onClick={actions.cancel}>
           {trans.__('Cancel')}
+        </button>
+        <button
+          type="button"
+          className="jp-mod-styled"
+          disabled={busy || wrong}
+          onClick={() => actions.design({ ...request, hosts: preview?.hosts ?? [] })}
+        >
+          {trans.__('Open in designer')}
         </button>
         <button type="button" className="jp-mod-styled" disabled={busy || wrong} onClick={saveTemplate}>
           {trans.__('Save as template')}

@@ -44,6 +44,7 @@ class FormDialog extends Dialog<void> {
 export async function showNewCluster(
   clusters: ClustersModel,
   trans: TranslationBundle,
+  draw: (request: ClusterRequest) => void,
   initial?: ClusterRequest
 ): Promise<void> {
   const kinds = await clusters.kinds();
@@ -54,6 +55,10 @@ export async function showNewCluster(
       dialog.reject();
     },
     keep: (name: string, request: ClusterRequest) => clusters.keepTemplate(name, request),
+    design: (request: ClusterRequest) => {
+      dialog.reject();
+      draw(request);
+    },
     cancel: () => dialog.reject()
   };
   const form = (

@@ -3,9 +3,11 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
+import type { DesignsModel } from '../model/designs';
 import type { IDtf } from '../tokens';
 import { Advice } from '../views/advice';
 import { ClusterActions, Clusters } from '../views/clusters';
+import { Designs } from '../views/designs';
 import { useSignals } from '../views/hooks';
 import { Runs } from '../views/runs';
 
@@ -20,6 +22,9 @@ export interface PanelActions extends ClusterActions {
   openRun(id: string): void;
   stopRun(id: string): void;
   runMenu(id: string, at: HTMLElement): void;
+  newDesign(): void;
+  openDesign(path: string): void;
+  startDesign(path: string): void;
 }
 
 /** Whether the example notebook is among the user's files. */
@@ -28,12 +33,13 @@ export interface IExample {
   readonly changed: ISignal<unknown, void>;
 }
 
-/** The side panel: clusters and runs. */
+/** The side panel: clusters, runs and designs. */
 export class DtfPanel extends ReactWidget {
   constructor(
     private readonly _dtf: IDtf,
     private readonly _actions: PanelActions,
     private readonly _example: IExample,
+    private readonly _designs: DesignsModel | null,
     private readonly _trans: TranslationBundle
   ) {
     super();
@@ -41,7 +47,15 @@ export class DtfPanel extends ReactWidget {
   }
 
   protected override render(): React.ReactElement {
-    return <Panel dtf={this._dtf} actions={this._actions} example={this._example} trans={this._trans} />;
+    return (
+      <Panel
+        dtf={this._dtf}
+        actions={this._actions}
+        example={this._example}
+        designs={this._designs}
+        trans={this._trans}
+      />
+    );
   }
 }
 
@@ -49,11 +63,12 @@ function Panel(props: {
   dtf: IDtf;
   actions: PanelActions;
   example: IExample;
+  designs: DesignsModel | null;
   trans: TranslationBundle;
 }): React.ReactElement {
-  const { dtf, actions, example, trans } = props;
+  const { dtf, actions, example, designs, trans } = props;
   const { server, clusters, runs } = dtf;
-  useSignals(server.changed, clusters.changed, runs.changed, example.changed);
+  useSignals(server.changed, clusters.changed, runs.changed, example.changed, ...(designs ? [designs.changed] : []));
   return (
     <>
       <h2 className="jp-dtf-panel-title">{trans.__('Distributed TensorFlow')}</h2>
@@ -88,6 +103,15 @@ function Panel(props: {
             onStop={id => actions.stopRun(id)}
             onMenu={(id, at) => actions.runMenu(id, at)}
           />
+          {designs && (
+            <Designs
+              paths={designs.paths}
+              trans={trans}
+              onNew={() => actions.newDesign()}
+              onOpen={path => actions.openDesign(path)}
+              onStart={path => actions.startDesign(path)}
+            />
+          )}
         </>
       )}
     </>

@@ -67,9 +67,11 @@ export function clusterInfo(name: string, change: Partial<ClusterInfo> = {}): Cl
         cpu: 2,
         memory_used_bytes: 1.2 * 2 ** 30,
         gpus: [],
-        warm: true
+        warm: true,
+        drawn: ''
       }
     ],
+    tasks: [],
     created: 1000,
     active_runs: 0,
     dashboard_url: '',

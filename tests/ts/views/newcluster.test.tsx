@@ -15,7 +15,8 @@ function preview(problems: Problem[] = []): Preview {
   return {
     cluster_spec: { worker: ['localhost:0', 'localhost:0'] },
     tf_config: { 'worker:0': '{"task":{"type":"worker","index":0}}' },
-    problems
+    problems,
+    hosts: []
   };
 }
 
@@ -30,6 +31,7 @@ describe('NewCluster', () => {
       preview: vi.fn((request: ClusterRequest) => Promise.resolve(answer(request))),
       start: vi.fn(() => Promise.resolve()),
       keep: vi.fn(() => Promise.resolve()),
+      design: vi.fn(),
       cancel: vi.fn()
     };
     render(<NewCluster kinds={KINDS} actions={actions} trans={trans} />);

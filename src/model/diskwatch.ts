@@ -1,0 +1,80 @@
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { Contents } from '@jupyterlab/services';
+import type { IDisposable } from '@lumino/disposable';
+import { ISignal, Signal } from '@lumino/signaling';
+
+/** JupyterLab asks whether a file has changed only when it saves one. This asks while somebody looks. */
+export class DiskWatch implements IDisposable {
+  constructor(
+    private readonly _context: DocumentRegistry.Context,
+    private readonly _contents: Contents.IManager
+  ) {
+    _context.saveState.connect(this._onSave, this);
+  }
+
+  /** The file on disk is another than the one that was read or written last. */
+  get hasChanged(): boolean {
+    return this._hasChanged;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** Look at the file. A document without changes of its own is read again; else `hasChanged` says so. */
+  async look(): Promise<void> {
+    const { model, contentsModel, path } = this._context;
+    if (!contentsModel || model.collaborative || this._isSaving || this._isLooking || this._isDisposed) {
+      return;
+    }
+    this._isLooking = true;
+    try {
+      const found = await this._contents.get(path, { content: false });
+      const known = this._context.contentsModel;
+      if (this._isDisposed || this._isSaving || path !== this._context.path) {
+        return;
+      }
+      const isOther = found.last_modified !== known?.last_modified;
+      if (isOther && !model.dirty) {
+        await this._context.revert();
+        this._set(false);
+      } else {
+        this._set(isOther);
+      }
+    } catch {
+      // The server is gone, or the file: JupyterLab says so when it is saved.
+    } finally {
+      this._isLooking = false;
+    }
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    this._context.saveState.disconnect(this._onSave, this);
+    Signal.clearData(this);
+  }
+
+  private _onSave(_: unknown, state: DocumentRegistry.SaveState): void {
+    this._isSaving = state === 'started';
+    if (state !== 'started' && state !== 'failed') {
+      this._set(false);
+    }
+  }
+
+  private _set(hasChanged: boolean): void {
+    if (hasChanged !== this._hasChanged) {
+      this._hasChanged = hasChanged;
+      this._changed.emit();
+    }
+  }
+
+  private _hasChanged = false;
+  private _isSaving = false;
+  private _isLooking = false;
+  private _isDisposed = false;
+  private readonly _changed = new Signal<this, void>(this);
+}
