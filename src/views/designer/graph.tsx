@@ -127,7 +127,8 @@ function Graph(props: GraphProps): React.ReactElement {
           pannable
           zoomable
           ariaLabel={trans.__('The whole graph, small')}
-          nodeColor={node => (node as LayerFlowNode).data.look.shares[0]?.colour ?? 'var(--jp-border-color1)'}
+          style={{ width: 150, height: 100 }}
+          nodeColor={node => miniColour(node as LayerFlowNode)}
         />
       </ReactFlow>
       {layout.progress !== null && (
@@ -146,6 +147,12 @@ function Graph(props: GraphProps): React.ReactElement {
       )}
     </div>
   );
+}
+
+function miniColour(node: LayerFlowNode): string {
+  return node.type === 'frame'
+    ? 'var(--jp-layout-color2)'
+    : (node.data.look.shares[0]?.colour ?? 'var(--jp-border-color1)');
 }
 
 /** What is written in small is left out from far away. */

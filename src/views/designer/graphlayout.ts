@@ -28,8 +28,10 @@ const PADDING = 14;
 const BESIDE = 28;
 const BETWEEN = 34;
 const COLUMN_GAP = 60;
-/** How much higher than wide a level may be before it is broken into columns. */
-const SLENDER = 2.2;
+/** Lower levels stay in one column, px. */
+const HIGH = 700;
+/** Screens are wider than high. */
+const WIDER = 1.3;
 
 /** Lay out a box and all in it. `onBox` is told after each box how many are done. */
 export function placesOf(root: Box, onBox: (done: number) => void = () => undefined): Places {
@@ -80,8 +82,8 @@ function level(sizes: readonly { width: number; height: number }[], edges: reado
 function columns(places: readonly Place[]): Place[] {
   const width = Math.max(...places.map(place => place.x + place.width));
   const height = Math.max(...places.map(place => place.y + place.height));
-  const count = Math.round(Math.sqrt(height / (width + COLUMN_GAP) / SLENDER) + 0.3);
-  if (count < 2) {
+  const count = Math.round(Math.sqrt((WIDER * height) / (width + COLUMN_GAP)));
+  if (height < HIGH || count < 2) {
     return [...places];
   }
   const columnOf = (place: Place) => Math.min(count - 1, Math.floor(((place.y + place.height / 2) / height) * count));

@@ -22,7 +22,7 @@ import type { PlacementServices } from './placementservices';
 import { SourcePicker } from './placementsource';
 
 /** More than these are not drawn at once, whatever is asked for. */
-const MOST_SHOWN = 1500;
+const MOST_SHOWN = 500;
 const NOTHING: ReadonlySet<string> = new Set();
 
 export interface PlacementProps {

@@ -28,7 +28,7 @@ export function dragToDevice(event: React.PointerEvent, label: string, onDrop: (
     }
     if (chip) {
       chip.style.transform = `translate(${moving.clientX + 12}px, ${moving.clientY + 12}px)`;
-      aim(document.elementFromPoint(moving.clientX, moving.clientY)?.closest<HTMLElement>(TARGET) ?? null);
+      aim((moving.target as Element).closest<HTMLElement>(TARGET));
     }
   };
   const end = () => {
