@@ -9,7 +9,10 @@ import sys
 
 from .table import Row, print_rows
 
-NAMES = ("submit", "start", "steps", "allreduce", "scaling", "report", "points", "latency", "ps", "horovod", "pipeline")
+NAMES = (
+    "submit", "start", "steps", "allreduce", "scaling", "report", "points", "latency", "ps", "horovod", "pipeline",
+    "placement", "prediction",
+)  # fmt: skip
 MODULES = {"ps": "parameter_server"}
 """Where a benchmark is that does not have the name of its module."""
 

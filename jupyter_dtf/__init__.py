@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from .notebook.cluster import Cluster, clusters, connect, run, runs
-    from .notebook.placement import describe, place
+    from .notebook.placement import calibrate, describe, place, predict
     from .notebook.run import Run
     from .notebook.task import broadcast, is_chief, rank, report, size, traced
     from .schema.cluster import ClusterSpec
@@ -66,8 +66,10 @@ _HOMES = {
     "ClusterSpec": "schema.cluster",
     "AllReduce": "schema.strategy",
     "Design": "schema.design",
+    "calibrate": "notebook.placement",
     "describe": "notebook.placement",
     "place": "notebook.placement",
+    "predict": "notebook.placement",
     "InGraph": "schema.strategy",
     "ParameterServer": "schema.strategy",
     "Pipeline": "schema.strategy",
@@ -108,12 +110,14 @@ __all__ = [
     "alltoall",
     "barrier",
     "broadcast",
+    "calibrate",
     "clusters",
     "connect",
     "describe",
     "ensemble",
     "is_chief",
     "place",
+    "predict",
     "rank",
     "reducescatter",
     "report",

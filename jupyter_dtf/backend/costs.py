@@ -119,9 +119,8 @@ def measured(devices: Sequence[Device], calibration: Calibration | None) -> list
     return [msgspec.structs.replace(device, flops_per_s=rates.get(device.name, other)) for device in devices]
 
 
-def check_places(graph: LayerGraph, devices: Sequence[Device], places: Mapping[str, Sequence[str]], what: str) -> None:
+def check_places(layers: Set[str], devices: Sequence[Device], places: Mapping[str, Sequence[str]], what: str) -> None:
     """Raise InvalidInput for layers or devices that are not known; ``what`` maps layers to devices."""
-    layers = {layer.id for layer in graph.layers}
     names = [device.name for device in devices]
     for layer, wanted in places.items():
         if layer not in layers:

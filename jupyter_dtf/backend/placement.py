@@ -165,7 +165,8 @@ def _check(
     names = [device.name for device in devices]
     if len(set(names)) < len(names):
         raise InvalidInput(f"Each device is there once. Received: {', '.join(names)}", field="devices")
-    check_places(graph, devices, {layer: [device] for layer, device in pinned.items()}, "pinned")
-    check_places(graph, devices, splits, "splits")
+    layers = {layer.id for layer in graph.layers}
+    check_places(layers, devices, {layer: [device] for layer, device in pinned.items()}, "pinned")
+    check_places(layers, devices, splits, "splits")
     if both := sorted(set(pinned) & set(splits)):
         raise InvalidInput(f"A layer is pinned to a device or split. Received both: {both[0]}", field="splits")

@@ -1,19 +1,21 @@
-"""``describe`` and ``place``: a model's layers with what they need, and where they would go."""
+"""``describe``, ``place``, ``predict``, ``calibrate``: a model's layers, where they would go, what that would take."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..backend import placement
+from ..backend import costs, designs, placement, prediction
+from ..backend.calibration import calibration as together
+from ..backend.task import keras_io, profile
 from ..schema.graph import LayerGraph
-from ..schema.placement import Device, Link, Placement
+from ..schema.placement import Calibration, Device, Link, Placement, Prediction
+from ..schema.strategy import Pipeline
+from .run import Run
+from .waiting import show_until_end
 
 if TYPE_CHECKING:
     from .cluster import Cluster
-
-FLOPS_PER_S = 1e10
-"""What a device of a cluster is taken to do before anybody has measured it: about one core."""
 
 
 def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
@@ -31,18 +33,101 @@ def place(
     model: Any,
     devices: Cluster | Sequence[Device],
     *,
-    batch_size: int = 32,
-    microbatches: int = 1,
+    batch_size: int = 64,
+    microbatches: int = 8,
     pinned: Mapping[str, str] | None = None,
+    splits: Mapping[str, Sequence[str]] | None = None,
     link: Link | None = None,
+    calibration: Calibration | None = None,
 ) -> Placement:
     """Cut a model's layers into stages on a cluster's devices such that the slowest stage is as fast as it can be.
 
-    ``model`` is a Keras model or what ``describe`` has made of it. ``pinned`` maps layers to the devices they stay on.
-    The devices of a cluster are taken to be equally fast, and to send 1 GB/s; describe your own by ``Device`` and
-    ``Link``. Raises InvalidInput, also if the layers do not fit.
+    ``model`` is a Keras model or what ``describe`` has made of it. ``pinned`` maps layers to the devices they stay on,
+    ``splits`` layers to the devices that their columns are split over. Without a ``calibration`` the devices of a
+    cluster are taken to be equally fast, and to send 1 GB/s; describe your own by ``Device`` and ``Link``. Raises
+    InvalidInput, also if the layers do not fit.
     """
-    graph = model if isinstance(model, LayerGraph) else describe(model)
-    if not isinstance(devices, Sequence):
-        devices = [Device(name=name, flops_per_s=FLOPS_PER_S) for name in devices.devices]
-    return placement.place(graph, devices, batch_size=batch_size, microbatches=microbatches, pinned=pinned, link=link)
+    return placement.place(
+        _graph(model),
+        _devices(devices),
+        batch_size=batch_size,
+        microbatches=microbatches,
+        pinned=pinned,
+        splits=splits,
+        link=link,
+        calibration=calibration,
+    )
+
+
+def predict(
+    model: Any,
+    placement: Placement | Mapping[str, str],
+    devices: Cluster | Sequence[Device],
+    *,
+    batch_size: int = 64,
+    microbatches: int = 8,
+    replicas: int = 1,
+    link: Link | None = None,
+    calibration: Calibration | None = None,
+) -> Prediction:
+    """What a training step of ``dtf.Pipeline`` with this placement would take: seconds, memory and traffic by device.
+
+    Seconds are worth something only in comparison, unless there is a ``calibration``. Raises InvalidInput for layers
+    and devices that are not there; what is missing or does not fit is in ``problems``.
+    """
+    graph, there = _graph(model), _devices(devices)
+    if not isinstance(placement, Placement):
+        placement = Placement(devices=dict(placement))
+    places = {layer: [device] for layer, device in placement.devices.items()} | placement.splits
+    ids = {layer.id for layer in graph.layers}
+    containers = {name[:end] for name in ids for end, letter in enumerate(name) if letter == "/"}
+    costs.check_places(ids | containers, there, places, "placement")
+    return prediction.predict(
+        graph,
+        placement,
+        there,
+        batch_size=batch_size,
+        microbatches=microbatches,
+        replicas=replicas,
+        link=link,
+        calibration=calibration,
+    )
+
+
+def calibrate(
+    model: Any,
+    cluster: Cluster,
+    *,
+    batch_size: int = 64,
+    microbatches: int = 8,
+    input_shapes: Any = None,
+    threads_per_task: int = 0,
+) -> Calibration:
+    """Measure a cluster's devices, a compiled Keras model's layers on them, and transfers, in a short run.
+
+    Every task trains the whole model for some steps, all at once and as ``dtf.Pipeline`` would with these sizes, so it
+    has to fit into one. The model stays as it is. ``input_shapes`` as in ``describe``. Raises InvalidInput, and
+    RunFailed with the failing task's traceback.
+    """
+    job = profile.ProfileJob(batch_size, microbatches, keras_io.pack(model), input_shapes)
+    costs.costs(LayerGraph(model="", layers=[], edges=[]), batch_size, microbatches)
+    request = cluster._request(
+        name=f"profile of {model.name}",
+        kind="profile",
+        jobs={name: count for name, count in cluster.jobs.items() if name in Pipeline.jobs},
+        threads_per_task=threads_per_task,
+    )
+    run = Run(cluster._submit(request, (profile.run, (job,), {})).id)
+    show_until_end(run)
+    run.raise_for_state()
+    return together(run.result(), max(1, round(batch_size / microbatches)))
+
+
+def _graph(model: Any) -> LayerGraph:
+    return model if isinstance(model, LayerGraph) else describe(model)
+
+
+def _devices(devices: Cluster | Sequence[Device]) -> Sequence[Device]:
+    if isinstance(devices, Sequence):
+        return devices
+    return designs.devices(designs.as_drawn(devices.wait_ready().info))

@@ -1,0 +1,89 @@
+"""Automatic placement of a chain of 1,000 layers on 8 devices and of a graph of 10,000, and prediction of a step."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jupyter_dtf.backend.costs import costs
+from jupyter_dtf.backend.placement import place
+from jupyter_dtf.backend.prediction import predict
+from jupyter_dtf.backend.stages import cut
+from jupyter_dtf.schema.graph import Edge, Layer, LayerGraph
+from jupyter_dtf.schema.placement import Device, Link, Placement
+
+from .table import Row
+
+ROUNDS = 3
+SIZES: Any = {"batch_size": 64, "microbatches": 8}
+
+
+def _graph(length: int, skips: int = 0) -> LayerGraph:
+    """A chain of unequal layers, with so many connections that pass some of them by."""
+    rng = random.Random(0)
+    layers = [
+        Layer(id=f"l{index}", kind="Dense", flops=rng.randrange(10**8), activation_bytes=rng.randrange(10**4))
+        for index in range(length)
+    ]
+    edges = [
+        Edge(source=before.id, target=after.id, bytes=rng.randrange(1, 10**5))
+        for before, after in itertools.pairwise(layers)
+    ]
+    edges += [
+        Edge(source=f"l{source}", target=f"l{source + rng.randrange(2, 10)}", bytes=10**4)
+        for source in rng.sample(range(length - 10), skips)
+    ]
+    return LayerGraph(model="m", layers=layers, edges=edges)
+
+
+def _devices(speeds: list[float]) -> list[Device]:
+    return [Device(name=f"/job:worker/task:{index}/device:CPU:0", flops_per_s=s) for index, s in enumerate(speeds)]
+
+
+def _seconds(function: Callable[[], Any]) -> float:
+    found = []
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        function()
+        found.append(time.perf_counter() - begin)
+    return statistics.median(found)
+
+
+def _over_equal_parts(graph: LayerGraph, devices: list[Device]) -> float:
+    """How much longer a step is if each device gets as many layers, by the prediction, than as placed."""
+    by_hand = {layer.id: devices[number * len(devices) // len(graph.layers)].name
+               for number, layer in enumerate(graph.layers)}  # fmt: skip
+    placed = predict(graph, place(graph, devices, **SIZES), devices, **SIZES).step_seconds
+    return predict(graph, Placement(devices=by_hand), devices, **SIZES).step_seconds / placed
+
+
+def measure() -> list[Row]:
+    chain, graph = _graph(1_000), _graph(10_000, skips=3_000)
+    equal, unequal = _devices([1e10] * 8), _devices([1e10 * (1 + index / 10) for index in range(8)])
+    rows = []
+    for what, layers, devices, target in (
+        ("a chain of 1,000 layers on 8 equal devices", chain, equal, 1),
+        ("a chain of 1,000 layers on 8 devices that all differ", chain, unequal, 1),
+        ("a graph of 10,000 layers on 8 equal devices", graph, equal, 10),
+        ("a graph of 10,000 layers on 8 devices that all differ", graph, unequal, 10),
+    ):
+        seconds = _seconds(lambda layers=layers, devices=devices: place(layers, devices, **SIZES))  # type: ignore[misc]
+        rows.append(Row(f"placing {what}", f"{seconds:.2f} s", "", seconds, "<=", target))
+    gain = _over_equal_parts(chain, unequal)
+    rows.append(Row("a step with as many layers on each of 8 unequal devices", "", "", gain, ">=", 1.1))
+    found = cut(costs(chain, **SIZES), unequal, Link(), {}, {})
+    assert found is not None
+    slowest = max(stage.seconds for stage in found.stages)
+    ideal = sum(layer.flops for layer in chain.layers) * 3 * 8 / sum(device.flops_per_s for device in unequal)
+    rows.append(Row("its slowest stage over the mean of the devices", "", "", slowest / ideal, "<=", 1.05))
+    rng = random.Random(1)
+    anywhere = Placement(devices={layer.id: rng.choice(equal).name for layer in graph.layers})
+    staged = place(graph, equal, **SIZES)
+    for what, placement, target in (("in stages", staged, 1), ("anywhere", anywhere, 2)):
+        seconds = _seconds(lambda placement=placement: predict(graph, placement, equal, **SIZES))  # type: ignore[misc]
+        rows.append(Row(f"predicting 10,000 layers placed {what}", f"{seconds:.2f} s", "", seconds, "<=", target))
+    return rows

@@ -1,0 +1,29 @@
+"""A short run on every task of a cluster that measures devices, a model's layers, and what is between the tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ....schema.profile import TaskProfile
+from ..keras_io import PackedModel
+
+
+@dataclass
+class ProfileJob:
+    """``batch_size``: examples of a step, over all its microbatches."""
+
+    batch_size: int
+    microbatches: int
+    model: PackedModel | str | None = None
+    """Or the path of a ``.keras`` file, which the tasks see. None: devices and transfers alone are measured."""
+    input_shapes: Any = None
+    """See ``describe``."""
+
+
+def run(job: ProfileJob, ctx: Any) -> TaskProfile:
+    """Measure as one of ``ctx.size`` tasks. Raises what building and running the model raises."""
+    # Imported here, so that a client can name this function without importing TensorFlow.
+    from .measure import measure
+
+    return measure(job, ctx)

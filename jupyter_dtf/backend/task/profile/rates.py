@@ -1,0 +1,34 @@
+"""How many floating-point operations a device does in a second: matrices of 32-bit numbers, multiplied."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import closing
+from typing import Any
+
+import tensorflow as tf
+
+_SIDE = 512
+_CHAIN = 4
+_TIMES = 9
+
+
+def flops_per_s(device: str, ctx: Any) -> float:
+    """Of a chain of products that are as large as those of a layer."""
+    graph = tf.Graph()
+    with graph.as_default(), tf.compat.v1.device(device):
+        matrix = tf.compat.v1.get_variable(
+            "matrix", [_SIDE, _SIDE], tf.float32, tf.compat.v1.zeros_initializer, use_resource=True
+        )
+        product = value = matrix.read_value()
+        for _ in range(_CHAIN):
+            product = tf.matmul(product, value)
+    with closing(tf.compat.v1.Session(ctx.server.target, graph=graph)) as session:
+        session.run(matrix.initializer)
+        seconds = []
+        for _ in range(_TIMES + 1):
+            begin = time.perf_counter()
+            session.run(product.op)
+            seconds.append(time.perf_counter() - begin)
+    return _CHAIN * 2 * _SIDE**3 / statistics.median(seconds[1:])
