@@ -24,6 +24,9 @@ from . import context, devices
 from .recorder import Recorder
 from .server import TaskServers
 
+END_BY_CLUSTER_S = 5.0
+"""How long a task that failed because another one did waits for the cluster to end it, before it fails itself."""
+
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 
 
@@ -46,6 +49,9 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
         outcome = Outcome(ok=True, result=cloudpickle.dumps(function(*args, ctx, **kwargs), protocol=5))
     except BaseException as error:
         outcome = _failure(error)
+        if ctx.peer_lost.is_set() or (ctx.size > 1 and _names_a_lost_peer(error)):
+            # It is the other task's to say what went wrong; when it has, the cluster ends this one.
+            threading.Event().wait(END_BY_CLUSTER_S)
     leave_outcome(Path(spec.task_dir), outcome)
     _wait_for_threads()
     if outcome.ok:
@@ -118,6 +124,12 @@ def _failure(error: BaseException) -> Outcome:
         message="".join(traceback.format_exception_only(kind, error)).strip(),
         traceback="".join(lines),
     )
+
+
+def _names_a_lost_peer(error: BaseException) -> bool:
+    """Whether this is what TensorFlow raises where a server that it speaks with has gone."""
+    errors = sys.modules.get("tensorflow.python.framework.errors_impl")
+    return errors is not None and isinstance(error, (errors.UnavailableError, errors.AbortedError))
 
 
 def _wait_for_threads() -> None:

@@ -122,6 +122,7 @@ def renew() -> None:
     with _lock:
         for ranks in sorted(_communicators):
             _communicators[ranks].reducer.renew()
+    current().peer_lost.clear()
 
 
 def close() -> None:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ..context import peer_lost
+
 _LINE = 64  # bytes: a task's words lie in a cache line of their own
 _ARRIVED, _PID, _STATE = 0, 1, 2  # 32-bit words of that line
 _HERE, _LEFT, _FAILED = 0, 1, 2
@@ -146,10 +148,10 @@ class Meeting:
         if state != _HERE:
             self.interrupted = state == _FAILED
             how = "failed" if self.interrupted else "ended"
-            raise RuntimeError(f"The task {name} has {how} while the others wait for it in a collective")
+            raise peer_lost(f"The task {name} has {how} while the others wait for it in a collective")
         pid = self._words[other * 16 + _PID]
         if pid and not _alive(pid):
-            raise RuntimeError(f"The task {name} (process {pid}) has died")
+            raise peer_lost(f"The task {name} (process {pid}) has died")
 
 
 def mapped(path: Path, nbytes: int) -> mmap.mmap:

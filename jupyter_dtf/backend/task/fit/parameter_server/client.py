@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .....errors import InvalidInput
+from ...context import peer_lost
 from .layout import Piece
 from .places import Places
 from .wire import Bytes, Reader
@@ -197,13 +198,13 @@ class Client:
         try:
             self._channels[server].send(word, *arrays)
         except OSError as error:
-            raise RuntimeError(f"The task {self._places.servers[server]} has gone") from error
+            raise peer_lost(f"The task {self._places.servers[server]} has gone") from error
 
     def _receive(self, server: int) -> tuple[AnyWord, Bytes]:
         try:
             word, payload = self._channels[server].receive()
         except (EOFError, OSError) as error:
-            raise RuntimeError(f"The task {self._places.servers[server]} has gone") from error
+            raise peer_lost(f"The task {self._places.servers[server]} has gone") from error
         if isinstance(word, Refused):
             raise InvalidInput(word.why)
         return word, payload

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from .....errors import DtfError
 from .....schema.strategy import ParameterServer
 from ... import keras_io
+from ...context import peer_lost
 from ...trace import marked
 from ..job import FitJob
 from ..models import configure_keras, job_model
@@ -44,9 +45,6 @@ from .words import (
     Sum,
     Values,
 )
-
-END_BY_CLUSTER_S = 5.0
-"""How long this task waits, when another has failed, for the cluster to end it before it fails itself."""
 
 Answer = tuple[AnyWord, list[npt.NDArray[Any]]]
 
@@ -177,9 +175,7 @@ class Server:
     def _say_goodbye(self, member: Member) -> None:
         with self._changed:
             if not member.has_left:
-                # What went wrong there is for that task to say; the cluster then ends this one.
-                self._changed.wait_for(lambda: self._failure is not None, END_BY_CLUSTER_S)
-                raise RuntimeError(f"{member.task} has gone before its training ended")
+                raise peer_lost(f"{member.task} has gone before its training ended")
             member.has_gone = True
             self._changed.notify_all()
 
@@ -241,7 +237,7 @@ class Server:
             try:
                 follower.send(decision)
             except OSError as error:
-                raise RuntimeError(f"The task {self._places.servers[server]} has gone") from error
+                raise peer_lost(f"The task {self._places.servers[server]} has gone") from error
 
     def _present(self, **what_became: Any) -> Answer:
         shard = self._built()

@@ -118,9 +118,6 @@ def dying_server(ctx: FakeContext) -> Any:
     def model() -> Any:
         return dense(Dying(0.1))
 
-    from jupyter_dtf.backend.task.fit.parameter_server import server
-
-    server.END_BY_CLUSTER_S = 0.0
     try:
         fit(ctx, "dying", model, *digits(64), batch_size=4, epochs=10_000, strategy=ParameterServer(sync=True))
     except Exception as error:
@@ -137,8 +134,6 @@ def test_workers_name_the_server_that_has_gone() -> None:
 def dying_worker(ctx: FakeContext) -> Any:
     import keras
 
-    from jupyter_dtf.backend.task.fit.parameter_server import server
-
     class Dying(keras.callbacks.Callback):
         run_on_all_tasks = True
 
@@ -146,7 +141,6 @@ def dying_worker(ctx: FakeContext) -> Any:
             if ctx.rank == 1 and batch == 3:
                 os._exit(3)
 
-    server.END_BY_CLUSTER_S = 0.0
     try:
         fit(ctx, "dying", sgd, *digits(64), batch_size=4, callbacks=[Dying()], strategy=ParameterServer(sync=True))
     except Exception as error:
@@ -165,9 +159,6 @@ def not_divided(ctx: FakeContext) -> Any:
     """Adafactor keeps what is no slot of one variable: two servers cannot share that."""
     import keras
 
-    from jupyter_dtf.backend.task.fit.parameter_server import server
-
-    server.END_BY_CLUSTER_S = 0.0
     try:
         fit(ctx, "adafactor", lambda: dense(keras.optimizers.Adafactor()), *digits(20), strategy="ps")
     except Exception as error:
