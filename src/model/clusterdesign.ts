@@ -17,6 +17,8 @@ export interface DesignTask {
   job: string;
   index: number;
   place: TaskPlace | undefined;
+  /** It has a place, on a device that is drawn. */
+  isDrawn: boolean;
 }
 
 /** A device of a host that tasks can be put on. */
@@ -46,13 +48,18 @@ export function rankedJobs(jobs: Readonly<Record<string, number>>): string[] {
   return [...FIRST_JOBS, ...others, ...CPU_JOBS].filter(job => Object.hasOwn(jobs, job));
 }
 
-/** All tasks in order of rank, which is the order that gives them their colours. */
+/**
+ * All tasks in order of rank, which is the order that gives them their colours. Of a job that is said to have more tasks
+ * than one can have, as many as it can.
+ */
 export function tasksOf(cluster: Readonly<ClusterDesign>): DesignTask[] {
   const places = new Map(cluster.tasks.map(place => [`${place.job}:${place.index}`, place]));
+  const drawn = new Set(devicesOf(cluster).map(({ host, device }) => `${host}/${device}`));
   return rankedJobs(cluster.jobs).flatMap(job =>
-    Array.from({ length: cluster.jobs[job]! }, (_, index) => {
+    Array.from({ length: Math.max(0, Math.min(cluster.jobs[job]!, MAX_TASKS_PER_JOB)) }, (_, index) => {
       const task = `${job}:${index}`;
-      return { task, job, index, place: places.get(task) };
+      const place = places.get(task);
+      return { task, job, index, place, isDrawn: place !== undefined && drawn.has(`${place.host}/${place.device}`) };
     })
   );
 }

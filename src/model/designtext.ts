@@ -46,12 +46,12 @@ export function emptyDesign(): Design {
 }
 
 const host = struct<HostDesign>(
-  { name: text, cpus: whole(), memory_bytes: whole(), gpus: array(whole()) },
+  { name: text, cpus: whole, memory_bytes: whole, gpus: array(whole) },
   DEFAULTS.HostDesign
 );
 
 const task = struct<TaskPlace>(
-  { job: text, index: whole(), host: text, device: text, memory_bytes: whole() },
+  { job: text, index: whole, host: text, device: text, memory_bytes: whole },
   DEFAULTS.TaskPlace
 );
 
@@ -59,7 +59,7 @@ const cluster = struct<ClusterDesign>(
   {
     name: text,
     kind: text,
-    jobs: record(whole(1)),
+    jobs: record(whole),
     options: record(anything),
     hosts: array(host),
     tasks: array(task)
@@ -71,15 +71,15 @@ const layer = struct<Layer>(
   {
     id: text,
     kind: text,
-    calls: whole(),
-    input_shapes: array(array(whole())),
-    output_shapes: array(array(whole())),
-    parameters: whole(),
-    parameter_bytes: whole(),
-    gradient_bytes: whole(),
-    slot_bytes: whole(),
-    activation_bytes: whole(),
-    flops: whole()
+    calls: whole,
+    input_shapes: array(array(whole)),
+    output_shapes: array(array(whole)),
+    parameters: whole,
+    parameter_bytes: whole,
+    gradient_bytes: whole,
+    slot_bytes: whole,
+    activation_bytes: whole,
+    flops: whole
   },
   DEFAULTS.Layer
 );
@@ -88,7 +88,7 @@ const graph = struct<LayerGraph>(
   {
     model: text,
     layers: array(layer),
-    edges: array(struct<Edge>({ source: text, target: text, bytes: whole() })),
+    edges: array(struct<Edge>({ source: text, target: text, bytes: whole })),
     notes: array(text)
   },
   DEFAULTS.LayerGraph
@@ -108,14 +108,14 @@ const placement = struct<Placement>(
 );
 
 const run = struct<RunSettings>(
-  { batch_size: whole(1), microbatches: whole(1), replicas: whole(1), epochs: whole() },
+  { batch_size: whole, microbatches: whole, replicas: whole, epochs: whole },
   DEFAULTS.RunSettings
 );
 
 const calibration = struct<Calibration>(
   {
-    batch_size: whole(1),
-    devices: array(struct<Device>({ name: text, flops_per_s: number, memory_bytes: whole() }, DEFAULTS.Device)),
+    batch_size: whole,
+    devices: array(struct<Device>({ name: text, flops_per_s: number, memory_bytes: whole }, DEFAULTS.Device)),
     link: struct<Link>({ bytes_per_s: number, latency_s: number }, DEFAULTS.Link),
     layer_seconds: record(array(number)),
     overhead_s: number
@@ -125,7 +125,7 @@ const calibration = struct<Calibration>(
 
 const design = struct<Design>(
   {
-    version: whole(),
+    version: whole,
     cluster,
     model: nullable(model),
     placement,

@@ -28,13 +28,13 @@ export class DiskWatch implements IDisposable {
       return;
     }
     this._isLooking = true;
+    const saves = this._saves;
     try {
       const found = await this._contents.get(path, { content: false });
-      const known = this._context.contentsModel;
-      if (this._isDisposed || this._isSaving || path !== this._context.path) {
-        return;
+      if (this._isDisposed || saves !== this._saves || path !== this._context.path) {
+        return; // what was found is what was before
       }
-      const isOther = found.last_modified !== known?.last_modified;
+      const isOther = found.last_modified !== this._context.contentsModel?.last_modified;
       if (isOther && !model.dirty) {
         await this._context.revert();
         this._set(false);
@@ -60,6 +60,7 @@ export class DiskWatch implements IDisposable {
 
   private _onSave(_: unknown, state: DocumentRegistry.SaveState): void {
     this._isSaving = state === 'started';
+    this._saves++;
     if (state !== 'started' && state !== 'failed') {
       this._set(false);
     }
@@ -74,6 +75,7 @@ export class DiskWatch implements IDisposable {
 
   private _hasChanged = false;
   private _isSaving = false;
+  private _saves = 0;
   private _isLooking = false;
   private _isDisposed = false;
   private readonly _changed = new Signal<this, void>(this);

@@ -21,13 +21,8 @@ export const text: Reader<string> = (value, path) =>
 export const number: Reader<number> = (value, path) =>
   typeof value === 'number' ? value : refuse('a number', value, path);
 
-/** A whole number from `least`. */
-export function whole(least = 0): Reader<number> {
-  return (value, path) =>
-    Number.isInteger(value) && (value as number) >= least
-      ? (value as number)
-      : refuse(`a whole number from ${least}`, value, path);
-}
+export const whole: Reader<number> = (value, path) =>
+  Number.isInteger(value) ? (value as number) : refuse('a whole number', value, path);
 
 export const anything: Reader<unknown> = value => value;
 

@@ -122,7 +122,8 @@ export const designer: JupyterFrontEndPlugin<void> = {
       },
       options
     );
-    docRegistry.addWidgetFactory(factory as DocumentRegistry.WidgetFactory); // its types know no exact optional properties
+    // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-assertion -- needed with exact optional properties
+    docRegistry.addWidgetFactory(factory as DocumentRegistry.WidgetFactory);
     factory.widgetCreated.connect((_, document) => {
       document.title.icon = designIcon;
       document.context.pathChanged.connect(() => void tracker.save(document));

@@ -1,10 +1,8 @@
-import { ReactWidget, ToolbarButtonComponent } from '@jupyterlab/apputils';
+import { ReactWidget } from '@jupyterlab/apputils';
 import { ABCWidgetFactory, DocumentRegistry, DocumentWidget } from '@jupyterlab/docregistry';
 import type { Contents } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { codeIcon, redoIcon, runIcon, stopIcon, undoIcon } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
-import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
 import type { ClusterInfo, HostDesign, KindInfo, RunInfo } from '../api/schema';
@@ -20,6 +18,7 @@ import type { HostSource } from '../views/designer/clusterhosts';
 import type { PlacementServices } from '../views/designer/placementservices';
 import { useSignals } from '../views/hooks';
 import { Tabs } from '../views/tabs';
+import { addTools } from './designertools';
 
 const LOOK_EVERY_MS = 5000;
 
@@ -73,18 +72,7 @@ export class DesignerFactory extends ABCWidgetFactory<DesignerDocument, Document
     const content = new DesignerContent(context, this._modelOf(context), this._options);
     const document = new DesignerDocument({ content, context, translator: this.translator });
     content.document = document;
-    const { trans } = this._options;
-    const tools: [string, React.ReactElement][] = [
-      ['start', <StartButton document={document} options={this._options} />],
-      ['script', <ScriptButton document={document} options={this._options} />],
-      ['undo', <UndoButton model={document.design} trans={trans} />],
-      ['redo', <RedoButton model={document.design} trans={trans} />]
-    ];
-    for (const [name, element] of tools) {
-      const tool = ReactWidget.create(element);
-      tool.addClass('jp-ToolbarButton');
-      document.toolbar.addItem(name, tool);
-    }
+    addTools(document, this._options);
     return document;
   }
 
@@ -317,93 +305,4 @@ function usePromisedHosts(
   }, [clusters, wanted]);
   const title = kinds.find(other => other.kind === kind)?.title ?? kind;
   return hosts.length > 0 ? [{ label: trans.__('kind “%1”', title), hosts }] : [];
-}
-
-function StartButton(props: Parts): React.ReactElement {
-  const { document, options } = props;
-  const { dtf, trans } = options;
-  const { design: model } = document;
-  const [busy, setBusy] = React.useState(false);
-  useSignals(model.changed, model.reportChanged, dtf.clusters.changed, dtf.server.changed, changedPath(document));
-  const name = document.clusterName;
-  const live = dtf.clusters.get(name);
-  if (live && (live.state === 'starting' || live.state === 'running' || live.state === 'stopping')) {
-    return (
-      <ToolbarButtonComponent
-        icon={stopIcon}
-        label={trans.__('Stop')}
-        tooltip={trans.__('Stop the cluster %1', name)}
-        enabled={live.state !== 'stopping'}
-        onClick={() => options.stop(name)}
-      />
-    );
-  }
-  const wrong = (model.report?.problems ?? []).find(
-    ({ level, field }) => level === 'error' && field.startsWith('cluster')
-  );
-  const start = () => {
-    setBusy(true);
-    void options.start(document).finally(() => setBusy(false));
-  };
-  return (
-    <ToolbarButtonComponent
-      icon={runIcon}
-      label={trans.__('Start')}
-      tooltip={wrong ? wrong.message : trans.__('Start the cluster as it is drawn')}
-      enabled={!busy && !wrong && model.error === null && dtf.server.health === 'ok'}
-      onClick={start}
-    />
-  );
-}
-
-function ScriptButton(props: Parts): React.ReactElement {
-  const { document, options } = props;
-  const { trans } = options;
-  const { design: model } = document;
-  useSignals(model.changed);
-  return (
-    <ToolbarButtonComponent
-      icon={codeIcon}
-      label={trans.__('Script')}
-      tooltip={
-        model.design.model
-          ? trans.__('Write a script in plain TensorFlow that trains the model as it is placed')
-          : trans.__('A script needs a model: choose one under Placement')
-      }
-      enabled={model.design.model !== null && model.error === null}
-      onClick={() => void options.exportScript(document)}
-    />
-  );
-}
-
-function UndoButton(props: { model: DesignModel; trans: TranslationBundle }): React.ReactElement {
-  const { model, trans } = props;
-  useSignals(model.changed);
-  const label = model.undoLabel;
-  return (
-    <ToolbarButtonComponent
-      icon={undoIcon}
-      tooltip={label === '' ? trans.__('Undo') : trans.__('Undo: %1', label)}
-      enabled={model.canUndo}
-      onClick={() => model.undo()}
-    />
-  );
-}
-
-function RedoButton(props: { model: DesignModel; trans: TranslationBundle }): React.ReactElement {
-  const { model, trans } = props;
-  useSignals(model.changed);
-  const label = model.redoLabel;
-  return (
-    <ToolbarButtonComponent
-      icon={redoIcon}
-      tooltip={label === '' ? trans.__('Redo') : trans.__('Redo: %1', label)}
-      enabled={model.canRedo}
-      onClick={() => model.redo()}
-    />
-  );
-}
-
-function changedPath(document: DesignerDocument): ISignal<unknown, unknown> {
-  return document.context.pathChanged;
 }

@@ -31,7 +31,7 @@ import {
   tasksOf
 } from '../../model/clusterdesign';
 import { taskColours } from '../../plots/palette';
-import { ChipHandlers, TaskChip } from './clusterchip';
+import { ChipHandlers, Said, TaskChip } from './clusterchip';
 import { ClusterDetails, ClusterEdits, HostDetails, TaskDetails } from './clusterdetails';
 import { Hosts, HostSource } from './clusterhosts';
 import { Jobs } from './clusterjobs';
@@ -77,9 +77,10 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
   // What was put down is drawn anew on its device: the focus goes with it.
   React.useEffect(() => {
     if (moving.current !== null) {
-      const what = CSS.escape(moving.current);
+      const what = moving.current;
       moving.current = null;
-      host.current?.querySelector<HTMLElement>(`[data-what="${what}"]`)?.focus();
+      const chips = host.current?.querySelectorAll<HTMLElement>('[data-what]') ?? [];
+      [...chips].find(({ dataset }) => dataset['what'] === what)?.focus();
     }
   });
 
@@ -153,6 +154,13 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
     }
   };
 
+  const seats = new Map(live?.state === 'running' ? live.tasks.map(seat => [seat.task, seat]) : []);
+  const went = (task: DesignTask) => {
+    const seat = task.isDrawn ? undefined : seats.get(task.task);
+    const device = seat?.gpus[0] === undefined ? 'CPU' : `GPU:${seat.gpus[0]}`;
+    return seat ? `${seat.host} ${device}` : '';
+  };
+
   const chip = (task: DesignTask) => (
     <TaskChip
       key={task.task}
@@ -162,7 +170,8 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
       selected={selection?.kind === 'task' && selection.name === task.task}
       memory={memory.get(task.task) ?? null}
       state={states.get(task.task) ?? null}
-      problem={problems.tasks.get(task.task) ?? ''}
+      went={went(task)}
+      problem={problems.tasks.get(task.task) ?? null}
       trans={trans}
     />
   );
@@ -310,16 +319,19 @@ function selectionOf(problem: DesignProblem, cluster: Readonly<ClusterDesign>): 
   return job === undefined ? null : { kind: 'job', name: job };
 }
 
-/** Problems by what they are about. */
+/** Problems by what they are about; those of a job and of a host in words. */
 function sortProblems(problems: readonly DesignProblem[], cluster: Readonly<ClusterDesign>) {
-  const maps = { task: new Map<string, string>(), job: new Map<string, string>(), host: new Map<string, string>() };
+  const maps = { task: new Map<string, Said>(), job: new Map<string, Said>(), host: new Map<string, Said>() };
   const all: { about: string; problem: DesignProblem }[] = [];
   for (const problem of problems) {
     const selection = selectionOf(problem, cluster);
     if (selection) {
       const { kind, name } = selection;
       const before = maps[kind].get(name);
-      maps[kind].set(name, before === undefined ? problem.message : `${before}; ${problem.message}`);
+      maps[kind].set(name, {
+        message: before ? `${before.message}; ${problem.message}` : problem.message,
+        isError: problem.level === 'error' || (before?.isError ?? false)
+      });
       all.push({ about: kind === 'host' ? `host ${name}` : name, problem });
     }
   }

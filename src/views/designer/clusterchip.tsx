@@ -8,6 +8,18 @@ import { StateMark } from '../basics';
 /** What a drag carries: a task (`worker:1`) or a whole job (`worker`). */
 export const TASK_MIME = 'application/x-jupyter-dtf-task';
 
+/** What is wrong with something, in words. */
+export interface Said {
+  message: string;
+  isError: boolean;
+}
+
+/** It, beside what it is about. */
+export function SaidBeside(props: { said: Said | undefined }): React.ReactElement | null {
+  const { said } = props;
+  return said ? <p className={said.isError ? 'jp-dtf-problem' : 'jp-dtf-note'}>{said.message}</p> : null;
+}
+
 /** How chips are picked up and put down; the same for tasks and whole jobs. */
 export interface ChipHandlers {
   /** Nothing can be moved. */
@@ -75,23 +87,31 @@ export function TaskChip(props: {
   /** The memory that it needs, as a part of what it has; null where that is not known. */
   memory: number | null;
   state: TaskState | null;
-  problem: string;
+  /** Where it went, of a running cluster's tasks that were put nowhere; else empty. */
+  went: string;
+  problem: Said | null;
   trans: TranslationBundle;
 }): React.ReactElement {
-  const { task, memory, state, problem, trans } = props;
-  const words = memory === null ? '' : trans.__('needs %1 of its memory', formatPercent(memory));
+  const { task, memory, state, went, problem, trans } = props;
+  const words = [
+    memory === null ? '' : trans.__('needs %1 of its memory', formatPercent(memory)),
+    went === '' ? '' : trans.__('went to %1', went)
+  ]
+    .filter(part => part !== '')
+    .join(', ');
   return (
     <Chip
       what={task}
-      label={[trans.__('Task %1', task), words, problem].filter(part => part !== '').join(', ')}
+      label={[trans.__('Task %1', task), words, problem?.message ?? ''].filter(part => part !== '').join(', ')}
       handlers={props.handlers}
-      className={`jp-dtf-chip-task${problem === '' ? '' : ' jp-mod-problem'}`}
+      className={`jp-dtf-chip-task${problem ? (problem.isError ? ' jp-mod-problem' : ' jp-mod-warning') : ''}`}
       selected={props.selected}
       colour={props.colour}
-      title={problem === '' ? words : problem}
+      title={problem?.message ?? words}
     >
       {state && <StateMark state={state} trans={trans} />}
       {task}
+      {went !== '' && <span className="jp-dtf-faint">→ {went}</span>}
       {memory !== null && (
         <span className="jp-dtf-chip-memory" aria-hidden="true">
           <span style={{ width: `${Math.min(100, 100 * memory)}%` }} />

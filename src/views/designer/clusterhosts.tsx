@@ -6,7 +6,7 @@ import type { ClusterDesign, GpuInfo, HostDesign, HostInfo } from '../../api/sch
 import { DesignTask, HostDevice, devicesOfHost, liveHost } from '../../model/clusterdesign';
 import { formatBytes, formatBytesOf, formatPercent } from '../../model/format';
 import { Bar, SmallButton } from '../basics';
-import { TASK_MIME } from './clusterchip';
+import { Said, SaidBeside, TASK_MIME } from './clusterchip';
 
 /** Hosts that can be drawn at once. */
 export interface HostSource {
@@ -24,8 +24,8 @@ export interface HostsProps {
   /** The device over which something is being carried by the keyboard. */
   target: HostDevice | null;
   selected: string | null;
-  /** What is wrong with a host, in words. */
-  problems: ReadonlyMap<string, string>;
+  /** What is wrong with a host. */
+  problems: ReadonlyMap<string, Said>;
   chip: (task: DesignTask) => React.ReactNode;
   onDrop: (what: string, device: HostDevice) => void;
   onSelect: (host: string) => void;
@@ -86,7 +86,6 @@ export function Hosts(props: HostsProps): React.ReactElement {
 function HostCard(props: { host: HostDesign; live: HostInfo | undefined; all: HostsProps }): React.ReactElement {
   const { host, live, all } = props;
   const { trans } = all;
-  const problem = all.problems.get(host.name) ?? '';
   return (
     <li className="jp-dtf-host" aria-label={trans.__('Host %1', host.name)}>
       <button
@@ -100,7 +99,7 @@ function HostCard(props: { host: HostDesign; live: HostInfo | undefined; all: Ho
           {live ? trans.__('%1 cpu', formatPercent(live.threads > 0 ? live.cpu / live.threads : 0)) : ''}
         </span>
       </button>
-      {problem !== '' && <p className="jp-dtf-problem">{problem}</p>}
+      <SaidBeside said={all.problems.get(host.name)} />
       {devicesOfHost(host).map(device => (
         <Slot key={device.device} device={device} host={host} live={live} all={all} />
       ))}

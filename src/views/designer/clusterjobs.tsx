@@ -5,7 +5,7 @@ import React from 'react';
 import type { ClusterDesign } from '../../api/schema';
 import { DesignTask, problemOfJobName, rankedJobs, readCount } from '../../model/clusterdesign';
 import { IconButton } from '../basics';
-import { Chip, ChipHandlers, TASK_MIME } from './clusterchip';
+import { Chip, ChipHandlers, Said, SaidBeside, TASK_MIME } from './clusterchip';
 import { CommitField } from './fields';
 
 export interface JobsProps {
@@ -16,8 +16,8 @@ export interface JobsProps {
   /** Something is being carried over no device at all. */
   isTarget: boolean;
   selected: string | null;
-  /** What is wrong with a job, in words. */
-  problems: ReadonlyMap<string, string>;
+  /** What is wrong with a job. */
+  problems: ReadonlyMap<string, Said>;
   chip: (task: DesignTask) => React.ReactNode;
   onCount: (job: string, count: number) => void;
   onRename: (job: string, name: string) => void;
@@ -79,8 +79,7 @@ function Job(props: { job: string; all: JobsProps }): React.ReactElement {
   const { job, all } = props;
   const { cluster, readOnly, trans } = all;
   const count = cluster.jobs[job]!;
-  const free = all.tasks.filter(task => task.job === job && !task.place);
-  const problem = all.problems.get(job) ?? '';
+  const free = all.tasks.filter(task => task.job === job && !task.isDrawn);
   return (
     <li aria-label={trans.__('Job %1', job)} className="jp-dtf-design-job">
       <div className="jp-dtf-design-job-line">
@@ -140,7 +139,7 @@ function Job(props: { job: string; all: JobsProps }): React.ReactElement {
           </>
         )}
       </div>
-      {problem !== '' && <p className="jp-dtf-problem">{problem}</p>}
+      <SaidBeside said={all.problems.get(job)} />
       {free.length > 0 && (
         <div className="jp-dtf-chips" role="group" aria-label={trans.__('Tasks of %1 without a device', job)}>
           {free.slice(0, MOST_CHIPS).map(all.chip)}

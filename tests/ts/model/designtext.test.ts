@@ -42,7 +42,7 @@ describe('readDesign', () => {
       '{\n  "cluster": {\n    "jobs": {"worker": "two"}\n  }\n}',
       3,
       24,
-      /cluster\.jobs\.worker is a whole number from 1\. Received: "two"/
+      /cluster\.jobs\.worker is a whole number\. Received: "two"/
     ],
     ['{"run": {"batch": 3}}', 1, 19, /There is no key "batch" here\. Known: batch_size/],
     ['{"cluster": {"tasks": [{"job": "worker", "index": 0}]}}', 1, 24, /The key "host" is missing/],
