@@ -191,7 +191,7 @@ def _slots_per_parameter(model: Any) -> float:
 
 
 def _edges(calls: Sequence[_Call], layers: dict[str, Layer]) -> list[Edge]:
-    made = {id(t): call.path or call.layer.name for call in calls for t in call.outputs}
+    made: dict[int, str] = {}
     sizes: dict[tuple[str, str], int] = {}
     for call in calls:
         target = call.path or call.layer.name
@@ -199,6 +199,8 @@ def _edges(calls: Sequence[_Call], layers: dict[str, Layer]) -> list[Edge]:
             pair = (made[id(tensor)], target)
             if pair[0] != target:
                 sizes[pair] = sizes.get(pair, 0) + _bytes(tensor)
+        # As the calls end: a layer that returns its input, as Dropout does here, hands on the tensor of another.
+        made.update((id(tensor), target) for tensor in call.outputs)
     order = {name: index for index, name in enumerate(layers)}
     return [
         Edge(source=source, target=target, bytes=size)

@@ -73,6 +73,12 @@ class Subclassed(keras.Model):
         return self.out(tf.reduce_mean(tf.matmul(x, x, transpose_b=True) @ x, axis=1))
 
 
+def test_a_layer_that_returns_its_input_is_on_the_way() -> None:
+    layers = [keras.layers.Dense(8, name="a"), keras.layers.Dropout(0.1, name="drop"), keras.layers.Dense(4, name="b")]
+    graph = describe(keras.Sequential([keras.Input((64,)), *layers]))
+    assert [(edge.source, edge.target) for edge in graph.edges] == [("a", "drop"), ("drop", "b")]
+
+
 def test_a_subclassed_model_as_deep_as_it_can_be_seen() -> None:
     graph = describe(Subclassed(), input_shapes=(None, 5))
     assert [found.id for found in graph.layers] == ["embed", "attend", "out"]
