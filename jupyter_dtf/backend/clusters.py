@@ -97,13 +97,16 @@ def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]
         problems.append(Problem(field="name", message=f"There is a cluster of that name: {request.name}"))
     try:
         kind = factories.find_kind(request.kind)
+    except DtfError as error:
+        return [*problems, Problem(field="kind", message=str(error))], []
+    try:
         hosts = check_there(kind, request)
     except InvalidInput as error:
         return [*problems, Problem(field=error.field, message=str(error))], []
     except GangIncomplete as error:
         return [*problems, Problem(field="hosts", message=str(error))], []
-    except DtfError as error:
-        return [*problems, Problem(field="kind", message=str(error))], []
+    except Unavailable as error:
+        return [*problems, Problem(field="tasks", message=str(error))], []
     if hosts:
         drawing = Drawing(request.hosts, request.tasks)
         if crowded := crowding(plan(request.jobs, promised_slots(hosts), drawing=drawing)):

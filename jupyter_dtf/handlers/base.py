@@ -38,6 +38,7 @@ class Handler(APIHandler):
     """Base of the REST handlers. A DtfError that a method raises becomes an ErrorInfo with the status of its class."""
 
     auth_resource = AUTH_RESOURCE
+    max_body_bytes = MAX_BODY_BYTES
 
     @property
     def services(self) -> Services:
@@ -46,9 +47,13 @@ class Handler(APIHandler):
 
     def body(self, type_: type[T]) -> T:
         """The request's body as a struct. Raises InvalidInput."""
-        if len(self.request.body) > MAX_BODY_BYTES:
-            raise InvalidInput(f"A body has at most {MAX_BODY_BYTES} bytes. Received: {len(self.request.body)}")
-        return decode_json(self.request.body, type_)
+        return decode_json(self.raw_body(), type_)
+
+    def raw_body(self) -> bytes:
+        """The request's body. Raises InvalidInput if it is too large."""
+        if len(self.request.body) > self.max_body_bytes:
+            raise InvalidInput(f"A body has at most {self.max_body_bytes} bytes. Received: {len(self.request.body)}")
+        return self.request.body
 
     def query_int(self, name: str, default: int) -> int:
         """A whole number from the query. Raises InvalidInput."""

@@ -24,6 +24,9 @@ from ..schema.api import (
     StatusInfo,
     Template,
 )
+from ..schema.design import DescribeRequest, Design, DesignReport
+from ..schema.graph import LayerGraph
+from ..schema.placement import Placement
 from ..schema.run import RunInfo
 from ..schema.trace import TraceData
 from .routes import PREFIX
@@ -75,6 +78,15 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Remember a cluster request", status=204, body=ClusterRequest, errors=(400, 503)
     ),
     ("/templates/{name}", "delete"): Operation("Forget a cluster request", status=204, errors=(404, 503)),
+    ("/designs/check", "post"): Operation(
+        "What a design would make, and what is wrong with it or with its text", DesignReport, body=Design, errors=(400,)
+    ),
+    ("/designs/place", "post"): Operation(
+        "An automatic placement of a design's model; pinned layers stay", Placement, body=Design, errors=(400, 503)
+    ),
+    ("/designs/describe", "post"): Operation(
+        "The layers of a model in a file", LayerGraph, body=DescribeRequest, errors=(400, 404, 503)
+    ),
     ("/runs", "get"): Operation("Every run, live and past, newest first", list[RunInfo]),
     ("/runs/{run_id}", "get"): Operation("One run", RunInfo, errors=(404,)),
     ("/runs/{run_id}", "delete"): Operation(

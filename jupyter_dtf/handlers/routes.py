@@ -5,6 +5,7 @@ from __future__ import annotations
 from tornado.web import RequestHandler
 
 from .clusters import ClusterHandler, ClustersHandler, DashboardHandler, PreviewHandler
+from .designs import CheckHandler, DescribeHandler, PlaceHandler
 from .events import EventsHandler
 from .kinds import KindsHandler
 from .runs import MetricsHandler, RunEventsHandler, RunHandler, RunsHandler, StopHandler
@@ -25,6 +26,9 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/clusters/{name}/dashboard": DashboardHandler,
     "/templates": TemplatesHandler,
     "/templates/{name}": TemplateHandler,
+    "/designs/check": CheckHandler,
+    "/designs/place": PlaceHandler,
+    "/designs/describe": DescribeHandler,
     "/runs": RunsHandler,
     "/runs/{run_id}": RunHandler,
     "/runs/{run_id}/stop": StopHandler,

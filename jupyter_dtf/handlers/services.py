@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +16,11 @@ from .._version import __version__
 from ..backend.templates import Templates
 from ..errors import InvalidInput, Unavailable
 from ..schema.api import ClusterRequest, KindInfo, Preview, StatusInfo
+from ..schema.design import VERSION, Design, DesignProblem, DesignReport, version_of
+from ..schema.graph import LayerGraph
+from ..schema.hosts import HostDesign
+from ..schema.placement import Placement
+from ..schema.text import InvalidText
 
 if TYPE_CHECKING:
     from ..backend.fleet import Fleet
@@ -23,6 +29,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+PLACE = "jupyter_dtf.backend.place_design"
+DESCRIBE = "jupyter_dtf.backend.task.describe_file"
+"""Modules that work in processes of their own."""
 _TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu", "tensorflow-rocm", "intel-tensorflow")
 
 
@@ -111,6 +120,56 @@ class Services:
         """What a request would make here. Raises InvalidInput as ``complete``."""
         request = await self.complete(request)
         return await asyncio.to_thread((await self.fleet()).preview, request)
+
+    async def check_design(self, data: bytes) -> DesignReport:
+        """What a design's text would make here, and what is wrong with it, be it no design at all."""
+        from ..backend import designs
+
+        try:
+            design = await asyncio.to_thread(Design.decode, data)
+        except InvalidText as error:
+            problem = DesignProblem(field=error.field, message=str(error), line=error.line, column=error.column)
+            return DesignReport(problems=[problem])
+        promised, problems = await self._promised(design)
+        report = await asyncio.to_thread(designs.check, design, promised)
+        report.problems += problems
+        if await asyncio.to_thread(version_of, data.decode()) != VERSION:
+            report.text = await asyncio.to_thread(design.text)
+        return report
+
+    async def place_design(self, design: Design) -> Placement:
+        """An automatic placement of a design's model. Raises InvalidInput."""
+        from ..backend import errands
+        from ..backend.place_design import PlaceRequest
+
+        promised, _ = await self._promised(design)
+        request = PlaceRequest(design=design, promised=promised)
+        return await errands.send(PLACE, request, Placement)
+
+    async def describe_model(self, path: Path) -> LayerGraph:
+        """The layers of a model in a file. Raises InvalidInput."""
+        from ..backend import errands
+
+        return await errands.send(DESCRIBE, str(path), LayerGraph)
+
+    async def _promised(self, design: Design) -> tuple[list[HostDesign], list[DesignProblem]]:
+        """The hosts that a design's kind of cluster has by itself, and what is wrong with the kind and its options."""
+        from ..backend import designs
+
+        try:
+            request = designs.request_of(design)
+        except InvalidInput:  # which the check of the design says
+            return [], []
+        try:
+            preview = await self.preview(request)
+        except InvalidInput as error:
+            return [], [DesignProblem(field=f"cluster.{error.field}", message=str(error))]
+        problems = [
+            DesignProblem(field=f"cluster.{problem.field}", message=problem.message)
+            for problem in preview.problems
+            if problem.level == "error" and problem.field != "name"  # its own cluster may be running
+        ]
+        return preview.hosts, problems
 
     async def _start(self) -> Fleet:
         fleet = await asyncio.to_thread(self._make)

@@ -94,6 +94,14 @@ class Design(Struct):
             field = re.sub(r"\.(\d+)(?=\.|\Z)", r"[\1]", error.field)
             raise texts.InvalidText(str(error), field=field, line=line, column=column) from None
 
+    @classmethod
+    def decode(cls, data: bytes) -> Design:
+        """The design of a text in UTF-8. Raises InvalidText, as ``parse``."""
+        try:
+            return cls.parse(data.decode())
+        except UnicodeDecodeError as error:
+            raise texts.InvalidText(f"A design is text in UTF-8: {error}") from None
+
     def text(self) -> str:
         """The design as text, in the one form that ``schema.text`` describes. Raises InvalidInput."""
         return texts.write(to_plain(self))
@@ -102,11 +110,9 @@ class Design(Struct):
     def open(cls, path: str | os.PathLike[str]) -> Design:
         """The design of a file. Raises NotFound, Unavailable for a file that cannot be read, InvalidText."""
         try:
-            return cls.parse(Path(path).read_text(encoding="utf-8"))
+            return cls.decode(Path(path).read_bytes())
         except FileNotFoundError:
             raise NotFound(f"There is no design of that name. Received: {os.fspath(path)!r}") from None
-        except UnicodeDecodeError as error:
-            raise texts.InvalidText(f"A design is text in UTF-8: {error}. Received: {os.fspath(path)!r}") from None
         except OSError as error:
             raise Unavailable(f"The design cannot be read: {error}") from None
         except texts.InvalidText as error:
@@ -130,11 +136,21 @@ class Design(Struct):
             raise Unavailable(f"The design cannot be written: {error}") from None
 
 
+def version_of(text: str) -> int:
+    """The version of the format of a text that is a design."""
+    version: int = _version_of(texts.read(text))
+    return version
+
+
+def _version_of(plain: Any) -> Any:
+    return plain.get("version", 0 if plain.keys() & set(ClusterRequest.__struct_fields__) else VERSION)
+
+
 def _in_this_version(plain: Any) -> Any:
     """What was written in an older version, as it is written now. Raises InvalidInput for a newer one."""
     if not isinstance(plain, dict):
         return plain  # which is refused as any other wrong type
-    version = plain.get("version", 0 if plain.keys() & set(ClusterRequest.__struct_fields__) else VERSION)
+    version = _version_of(plain)
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
         raise InvalidInput(f"A version is a whole number from 0. Received: {version!r:.100}", field="version")
     if version > VERSION:
@@ -201,6 +217,12 @@ class DesignReport(Struct):
     prediction: Prediction | None = None
     text: str = ""
     """The design as it is written today, where the text that was sent is of an older version."""
+
+
+class DescribeRequest(Struct):
+    """A model in a file, by its path below the server's folder."""
+
+    path: str
 
 
 class LayerPlace(Struct):

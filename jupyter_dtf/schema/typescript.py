@@ -83,6 +83,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     design.Design,
     design.DesignProblem,
     design.DesignReport,
+    design.DescribeRequest,
     design.LayerPlace,
     design.RunPlacement,
 )

@@ -600,6 +600,11 @@ export interface DesignReport {
   text: string;
 }
 
+/** A model in a file, by its path below the server's folder. */
+export interface DescribeRequest {
+  path: string;
+}
+
 /** A layer of a run: where it was to be, and where its operations ran. */
 export interface LayerPlace {
   layer: string;

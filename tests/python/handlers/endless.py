@@ -1,0 +1,5 @@
+"""An errand that never answers."""
+
+import signal
+
+signal.pause()
