@@ -147,7 +147,7 @@ def prepare(
         keras_config=_keras_config(),
     )
     if isinstance(job.model, keras_io.PackedModel):
-        pipeline.check_model(job.strategy, model)
+        job.layers = pipeline.checked_layers(job.strategy, model)
     return PreparedFit(model, job, own, _parameters(model, job))
 
 

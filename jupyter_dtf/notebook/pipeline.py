@@ -21,12 +21,18 @@ def with_placement(strategy: Strategy) -> Strategy:
     return strategy
 
 
-def check_model(strategy: Strategy, model: Any) -> None:
-    """Raise InvalidInput unless the placement fits the layers of a Keras model. One that is not built waits for it."""
-    if isinstance(strategy, Pipeline) and model.built:
-        from ..backend.task.describe import layers_by_id
+def checked_layers(strategy: Strategy, model: Any) -> list[str]:
+    """The ids of the layers of a Keras model that is to be pipelined; none of one that is not built yet.
 
-        places.check_layers(places.read(_placement(strategy)), layers_by_id(model))
+    Raises InvalidInput unless the placement fits them.
+    """
+    if not isinstance(strategy, Pipeline) or not model.built:
+        return []
+    from ..backend.task.describe import layers_by_id
+
+    layers = layers_by_id(model)
+    places.check_layers(places.read(_placement(strategy)), layers)
+    return list(layers)
 
 
 def check_jobs(strategy: Strategy, jobs: Mapping[str, int]) -> None:

@@ -64,6 +64,8 @@ class FitJob:
     """Whether the learning rate is multiplied by the number of tasks that share a step."""
     warmup_epochs: float = 0.0
     """Over how many epochs the learning rate rises to that."""
+    layers: list[str] = field(default_factory=list)
+    """The ids of the model's layers as the client, and a placement, knows them; in the order of their calls."""
     keras_config: dict[str, Any] = field(default_factory=dict)
     """The client's Keras settings: ``floatx``, ``dtype_policy``, ``image_data_format``."""
 

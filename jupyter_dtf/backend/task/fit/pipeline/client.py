@@ -55,7 +55,8 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     if isinstance(job.model, keras_io.PackedModel):
         keras_io.restore(model, job.model)
     validation = validation_data(job, here, alone, whole_on_chief=True)
-    engine = Engine(model, places.read(job.strategy.placement), job.strategy.microbatches, ctx)
+    where = places.read(job.strategy.placement)
+    engine = Engine(model, where, job.strategy.microbatches, ctx, known_layers=job.layers)
     with closing(engine):
         own = callbacks_here(job.callbacks, is_chief=True)
         history = next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -14,6 +14,7 @@ from ...trace.devices import plain
 from ..parameter_server.slots import build, fresh
 from . import places as placing
 from . import update
+from .graph import PipelineGraph
 from .places import Places
 from .step import Step, Steps
 from .variables import GraphVariables
@@ -22,18 +23,23 @@ from .variables import GraphVariables
 class Engine:
     """Trains a built model on the devices of ``places``. The model itself stays behind until ``fetch``.
 
-    Steps are built when the first batch comes that needs them: one with fewer examples than ``microbatches`` has as
-    many microbatches as examples. Raises InvalidInput for a model that cannot be trained this way, and for layers or
-    devices that are not there.
+    ``known_layers``: what the placement calls the model's layers, in the order of their calls, where they were built
+    with other names. Steps are built when the first batch comes that needs them: one with fewer examples than
+    ``microbatches`` has as many microbatches as examples. Raises InvalidInput for a model that cannot be trained this
+    way, and for layers or devices that are not there.
     """
 
-    def __init__(self, model: Any, places: Places, microbatches: int, ctx: Any) -> None:
+    def __init__(
+        self, model: Any, places: Places, microbatches: int, ctx: Any, known_layers: Sequence[str] = ()
+    ) -> None:
         update.refuse_unsupported(model.optimizer)
         layers = describe.layers_by_id(model)
+        if known_layers:
+            places = places.renamed(layers, known_layers)
         placing.check_layers(places, layers)
         self._model = model
         self._microbatches = microbatches
-        self._graph = tf.Graph()
+        self._graph = PipelineGraph()
         self._session = tf.compat.v1.Session(ctx.server.target, graph=self._graph)
         there = [plain(device.name) for device in self._session.list_devices()]
         if missing := [device for device in places.all if device not in there]:

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from ... import layer_calls
 from .follow import within
+from .graph import as_function
 from .places import Places
 
 FORWARD = "forward"
@@ -63,17 +64,24 @@ def forward(
     model: Any, places: Places, part: Part, values: Values, *, number: int, training: bool
 ) -> tuple[Pass, Values]:
     """What the model makes of a microbatch, and the variables' values afterwards, as layers change their state."""
-    scope = keras.StatelessScope(values.pairs, collect_losses=training)
+    scope = keras.StatelessScope(values.pairs, collect_losses=True)
     base = f"{FORWARD}/{number}/"
 
     def call(path: str, layer: Any, args: Any, kwargs: Any, proceed: Callable[[], Any]) -> Any:
         if not path:
             return proceed()
         devices = places.of(path)
-        with tf.name_scope(f"{base}{scope_name(path)}/"), within(devices[0] if devices else None):
+        with tf.name_scope(f"{base}{scope_name(places.name(path))}/"), within(devices[0] if devices else None):
             return proceed()
 
-    with operations_made() as made, within(None), tf.name_scope(base), scope, layer_calls.watched(model, call):
+    with (
+        operations_made() as made,
+        within(None),
+        tf.name_scope(base),
+        as_function(),
+        scope,
+        layer_calls.watched(model, call),
+    ):
         outputs = model(part.inputs, training=training) if model._call_has_training_arg else model(part.inputs)
     moved = values.after(scope, [variable for variable, _ in values.pairs if not variable.trainable])
     return Pass(outputs, list(scope.losses), part.share, made), moved

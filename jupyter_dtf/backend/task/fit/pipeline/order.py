@@ -7,14 +7,16 @@ one device does between two transfers: its operations with the same number of ch
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import tensorflow as tf
 
 Stage = tuple[str, int]
 """A device, and how many changes of device lie before it."""
+_LARGE = re.compile("MatMul|Conv|Einsum|While")
 _STATELESS_SOURCES = ("Const", "ReadVariableOp")
 
 
@@ -53,6 +55,12 @@ class Phase:
                 self._ended[stage] = tf.no_op(name="ended")
         return self._ended[stage]
 
+    def one_at_a_time(self) -> None:
+        """Have each stage do its large operations one after the other, in the order of their making."""
+        for operations in self._stages.values():
+            for earlier, later in pairwise(one for one in operations if _LARGE.search(one.type)):
+                later._add_control_inputs([earlier])
+
     def wait_for(self, stage: Stage, operations: Sequence[tf.Operation]) -> None:
         """Have the stage begin after the operations."""
         mine = self._stages[stage]
@@ -65,6 +73,21 @@ class Phase:
             ]
             if outside:
                 operation._add_control_inputs(operations)
+
+
+def not_taken(operations: Sequence[tf.Operation], by: Iterable[tf.Operation]) -> list[tf.Operation]:
+    """Those of ``operations`` that do not lead to one of ``by``.
+
+    A derivative of a loop gives the loop more inputs than it had: what makes these comes before it.
+    """
+    takers = {operation.name for operation in by}
+    left = []
+    for operation in reversed(operations):
+        if any(user.name in takers for output in operation.outputs for user in output.consumers()):
+            takers.add(operation.name)
+        else:
+            left.append(operation)
+    return left[::-1]
 
 
 def in_order(microbatches: Sequence[Sequence[tf.Operation]]) -> list[Phase]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .....errors import InvalidInput
@@ -21,10 +21,12 @@ class Places:
 
     devices: Mapping[str, str]
     splits: Mapping[str, list[str]]
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What a placement calls the layers and containers that have another id here."""
 
     def of(self, layer: str) -> list[str]:
         """The device of a layer, those of its parts, or none: it runs where the largest of its inputs is."""
-        path = layer
+        path = self.name(layer)
         while path:
             if path in self.splits:
                 return self.splits[path]
@@ -32,6 +34,22 @@ class Places:
                 return [self.devices[path]]
             path = path.rpartition("/")[0]
         return []
+
+    def name(self, layer: str) -> str:
+        """What a placement calls a layer."""
+        return self.names.get(layer, layer)
+
+    def renamed(self, here: Iterable[str], there: Sequence[str]) -> Places:
+        """The same for a model rebuilt elsewhere. Both are all of its layers, in the order of their calls.
+
+        Layers that were not given a name are numbered by the process that makes them.
+        """
+        names = {}
+        for own, known in zip(here, there, strict=True):
+            ours, theirs = own.split("/"), known.split("/")
+            for depth in range(1, len(ours) + 1):
+                names["/".join(ours[:depth])] = "/".join(theirs[:depth])
+        return replace(self, names=names)
 
     @property
     def all(self) -> list[str]:
@@ -85,6 +103,7 @@ def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
 
     ``layers``: by id, as ``describe.layers_by_id`` gives them.
     """
+    layers = {places.name(path): layer for path, layer in layers.items()}
     containers = {path[:end] for path in layers for end, letter in enumerate(path) if letter == "/"}
     unknown = [name for name in [*places.devices, *places.splits] if name not in layers and name not in containers]
     if unknown:

@@ -20,7 +20,8 @@ from . import update
 from .follow import DATA_SCOPE, settle, within
 from .forward import Part, Pass, Values, forward, operations_made
 from .gradients import gradients_of, total
-from .order import Phase, in_order, then
+from .graph import as_function
+from .order import Phase, in_order, not_taken, then
 from .places import Places
 from .variables import GraphVariables
 
@@ -75,13 +76,19 @@ class Steps:
             backward.append(made)
 
         with operations_made() as updating, tf.name_scope(f"{UPDATE}/"), within(None):
-            with keras.StatelessScope(values.pairs) as scope:
+            with as_function(), keras.StatelessScope(values.pairs) as scope:
                 step.learning_rate = tf.identity(tf.convert_to_tensor(optimizer.learning_rate))
                 update.apply(optimizer, sums, model.trainable_variables, scope)
             changed = moved.after(scope, [*model.trainable_variables, *optimizer.variables])
             writes = self._variables.writes(changed.pairs)
         settle(tf.compat.v1.get_default_graph().get_operations())
-        down, up = in_order([one.operations for one in passes]), in_order(backward)
+        made = [operation for one in passes for operation in one.operations]
+        down, up = (
+            in_order([one.operations for one in passes]),
+            in_order([not_taken(ones, by=made) for ones in backward]),
+        )
+        for phase in up:
+            phase.one_at_a_time()
         then(down[-1], up[0])
         then(up[-1], Phase(updating))
         step.run = tf.group(step.run, *writes)
@@ -100,7 +107,7 @@ class Steps:
         """An operation that empties the metrics."""
         with tf.name_scope(f"{LOSS}/reset/"), within(None):
             values = Values(self.metrics.reads())
-            with keras.StatelessScope(values.pairs) as scope:
+            with as_function(), keras.StatelessScope(values.pairs) as scope:
                 type(self._model).reset_metrics(self._model)
             return tf.group(*self.metrics.writes(values.after(scope, self._model.metrics_variables).pairs))
 
@@ -136,6 +143,7 @@ class Steps:
             counts = Values(self.metrics.reads())
             examples = _length(x)
             with (
+                as_function(),
                 keras.StatelessScope([*values.pairs, *counts.pairs]) as scope,
                 counted_by_examples(model, examples),
             ):

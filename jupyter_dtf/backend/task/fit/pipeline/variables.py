@@ -29,11 +29,7 @@ class GraphVariables:
 
     def reads(self) -> list[tuple[Any, tf.Tensor]]:
         """Each Keras variable with its present value, as a ``StatelessScope`` takes them."""
-        values = []
-        for held in self._held.values():
-            with tf.compat.v1.device(held.device):
-                values.append((held.keras, held.graph.value()))
-        return values
+        return [(held.keras, held.value()) for held in self._held.values()]
 
     def writes(self, values: Iterable[tuple[Any, tf.Tensor]]) -> list[tf.Operation]:
         """Operations that write what Keras variables have become."""
@@ -41,8 +37,7 @@ class GraphVariables:
         for variable, value in values:
             held = self._held[id(variable)]
             if value.op.type != "ReadVariableOp":  # it has not changed
-                with tf.compat.v1.device(held.device):
-                    written.append(held.graph.assign(value, read_value=False))
+                written.append(held.assign(value))
         return written
 
     def load(self, session: Any) -> None:
@@ -72,8 +67,15 @@ class _Held:
         self.known: npt.NDArray[Any] | None = None
         with tf.compat.v1.device(device), tf.name_scope(f"{SCOPE}/{variable.path}"):
             self.fed = tf.compat.v1.placeholder(variable.dtype, variable.shape, name="fed")
-            self.graph = tf.compat.v1.Variable(
-                self.fed, trainable=False, use_resource=True, collections=[], name="variable"
-            )
-            self.write = self.graph.assign(self.fed, read_value=False)
-            self.read = self.graph.value()
+            name = tf.compat.v1.get_default_graph().unique_name("variable")
+            self._handle = tf.raw_ops.VarHandleOp(dtype=self.fed.dtype, shape=variable.shape, shared_name=name)
+            self.write = self.assign(self.fed)
+            self.read = self.value()
+
+    def value(self) -> tf.Tensor:
+        with tf.compat.v1.device(self.device):
+            return tf.raw_ops.ReadVariableOp(resource=self._handle, dtype=self.fed.dtype)
+
+    def assign(self, value: tf.Tensor) -> tf.Operation:
+        with tf.compat.v1.device(self.device):
+            return tf.raw_ops.AssignVariableOp(resource=self._handle, value=value)
