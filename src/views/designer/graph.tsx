@@ -77,8 +77,8 @@ function Graph(props: GraphProps): React.ReactElement {
     [tree, layout.places, props.looks, selected, current, base, actions, trans]
   );
   const edges = React.useMemo(() => (layout.places ? flowEdges(props.edges) : []), [props.edges, layout.places]);
-  useGoTo(flow, goTo?.node ?? null, goTo, layout.places);
-  useFirstFit(flow, layout.places);
+  const fit = useFit(flow, layout.places);
+  useGoTo(flow, goTo, layout.places, fit.moved);
   useKeepInView(flow, current);
   const onNodesChange = (changes: NodeChange<LayerFlowNode>[]) => {
     if (changes.some(change => change.type === 'select')) {
@@ -105,6 +105,7 @@ function Graph(props: GraphProps): React.ReactElement {
         edges={edges}
         nodeTypes={NODE_TYPES}
         onNodesChange={onNodesChange}
+        onMoveStart={event => event && fit.moved()}
         onPaneClick={() => host.current?.focus({ preventScroll: true })}
         minZoom={MIN_ZOOM}
         maxZoom={MAX_ZOOM}
@@ -244,13 +245,22 @@ function flowNodes(
   });
 }
 
+const ARROW = { type: MarkerType.ArrowClosed, color: 'var(--jp-dtf-edge)' };
+const CUT_ARROW = {
+  type: MarkerType.ArrowClosed,
+  color: 'var(--jp-ui-font-color1)',
+  markerUnits: 'userSpaceOnUse',
+  width: 22,
+  height: 22
+};
+
 function flowEdges(edges: readonly DrawnEdge[]): Edge[] {
   return edges.map(({ id, source, target, cut }) => ({
     id,
     source,
     target,
     selectable: false,
-    markerEnd: { type: MarkerType.ArrowClosed, color: 'var(--jp-dtf-edge)' },
+    markerEnd: cut > 0 ? CUT_ARROW : ARROW,
     ...(cut > 0
       ? {
           className: 'jp-dtf-cut',
@@ -261,36 +271,41 @@ function flowEdges(edges: readonly DrawnEdge[]): Edge[] {
   }));
 }
 
-/** Show all of a graph when it comes first. */
-function useFirstFit(flow: ReactFlowInstance<LayerFlowNode>, places: Places | null): void {
-  const [fitted, setFitted] = React.useState(false);
+/** Show all of a graph when it comes first, and again when its room changes, until the person has moved it. */
+function useFit(flow: ReactFlowInstance<LayerFlowNode>, places: Places | null): { moved: () => void } {
+  const moved = React.useRef(false);
+  const room = useStore(state => `${state.width} ${state.height}`);
+  const ready = places !== null;
   React.useEffect(() => {
-    if (places && !fitted) {
-      setFitted(true);
-      requestAnimationFrame(() => void flow.fitView({ padding: 0.06, maxZoom: 1.1 }));
+    if (!ready || moved.current) {
+      return;
     }
-  }, [flow, places, fitted]);
+    const frame = requestAnimationFrame(() => void flow.fitView({ padding: 0.06, maxZoom: 1.1 }));
+    return () => cancelAnimationFrame(frame);
+  }, [flow, ready, room]);
+  return React.useMemo(() => ({ moved: () => (moved.current = true) }), []);
 }
 
 /** Bring a node into view when `request` is another, once it is laid out. */
 function useGoTo(
   flow: ReactFlowInstance<LayerFlowNode>,
-  id: string | null,
-  request: object | null,
-  places: Places | null
+  request: { node: string } | null,
+  places: Places | null,
+  moved: () => void
 ): void {
-  const done = React.useRef<object | null>(null);
+  const done = React.useRef<{ node: string } | null>(null);
   React.useEffect(() => {
-    const node = id === null || done.current === request ? undefined : flow.getInternalNode(id);
+    const node = request === null || done.current === request ? undefined : flow.getInternalNode(request.node);
     if (!node) {
       return;
     }
     done.current = request;
+    moved();
     const { x, y } = node.internals.positionAbsolute;
     const zoom = Math.max(flow.getZoom(), 0.8);
     const [width, height] = [node.width ?? NODE_WIDTH, node.height ?? NODE_HEIGHT];
     void flow.setCenter(x + width / 2, y + Math.min(height, 200) / 2, { zoom, duration: 150 });
-  }, [flow, id, request, places]);
+  }, [flow, request, places, moved]);
 }
 
 /** Move the picture, and do not zoom, when what the keyboard is at is outside of it. */

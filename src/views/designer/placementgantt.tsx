@@ -36,11 +36,14 @@ export function Gantt(props: {
         <Rows key={part.title} part={part} end={end} colours={colours} trans={trans} />
       ))}
       <div className="jp-dtf-gantt-axis" style={{ marginLeft: LABEL_PX, height: AXIS_PX }} aria-hidden="true">
-        {ticks.map((tick, index) => (
-          <span key={tick} style={{ left: `${(100 * tick) / end}%` }}>
-            {labels[index]}
-          </span>
-        ))}
+        {ticks.map(
+          (tick, index) =>
+            tick < 0.95 * end && ( // a label at the edge would be cut off
+              <span key={tick} style={{ left: `${(100 * tick) / end}%` }}>
+                {labels[index]}
+              </span>
+            )
+        )}
       </div>
     </div>
   );
