@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import React from 'react';
 
-import type { ClusterInfo, HostDesign, KindInfo, RunInfo } from '../api/schema';
+import type { ClusterDesign, ClusterInfo, ClusterRequest, KindInfo, RunInfo } from '../api/schema';
 import { clusterName, hostsFrom } from '../model/clusterdesign';
 import { DesignModel } from '../model/design';
 import { DiskWatch } from '../model/diskwatch';
@@ -115,13 +115,17 @@ export class DesignerContent extends ReactWidget {
 
   override dispose(): void {
     if (!this.isDisposed) {
-      clearInterval(this._timer);
+      this._rest();
       this.watch.dispose();
       super.dispose();
     }
   }
 
   handleEvent(event: Event): void {
+    if (event.type === 'focus') {
+      void this.watch.look(); // somebody comes back to the window, perhaps from changing the file
+      return;
+    }
     // While something is typed, undo is the field's own.
     const isTyping = event.type === 'focusin' && (event.target as HTMLElement).matches('input, textarea');
     if (isTyping) {
@@ -150,7 +154,8 @@ export class DesignerContent extends ReactWidget {
   protected override onAfterShow(message: Message): void {
     super.onAfterShow(message);
     void this.watch.look();
-    clearInterval(this._timer);
+    this._rest();
+    window.addEventListener('focus', this);
     this._timer = setInterval(() => {
       if (!document.hidden) {
         void this.watch.look();
@@ -160,7 +165,7 @@ export class DesignerContent extends ReactWidget {
 
   protected override onAfterHide(message: Message): void {
     super.onAfterHide(message);
-    clearInterval(this._timer);
+    this._rest();
   }
 
   protected override onActivateRequest(message: Message): void {
@@ -168,6 +173,12 @@ export class DesignerContent extends ReactWidget {
     if (!this.node.contains(document.activeElement)) {
       this.node.focus({ preventScroll: true });
     }
+  }
+
+  /** Nobody looks: the file is not looked at either. */
+  private _rest(): void {
+    window.removeEventListener('focus', this);
+    clearInterval(this._timer);
   }
 
   private _timer: ReturnType<typeof setInterval> | undefined;
@@ -240,12 +251,6 @@ function LiveCluster(props: Parts): React.ReactElement {
   useSignals(model.changed, model.reportChanged, dtf.clusters.changed, dtf.runs.changed);
   const live = dtf.clusters.get(document.clusterName);
   const kinds = useKinds(dtf);
-  const promised = usePromisedHosts(model, dtf, kinds, trans);
-  const running = dtf.clusters.clusters.filter(({ hosts }) => hosts.length > 0);
-  const sources: HostSource[] = [
-    ...promised,
-    ...running.map(({ name, hosts }) => ({ label: trans.__('the cluster %1', name), hosts: hostsFrom(hosts) }))
-  ];
   return (
     <ClusterView
       design={model.design}
@@ -253,7 +258,7 @@ function LiveCluster(props: Parts): React.ReactElement {
       failure={model.checkFailure}
       readOnly={!model.canEdit}
       kinds={kinds}
-      sources={sources}
+      sources={hostSources(model.design.cluster, dtf, kinds, trans)}
       live={live}
       run={runOn(live, dtf.runs.runs)}
       edit={(label, recipe) => model.edit(label, recipe)}
@@ -281,28 +286,27 @@ function useKinds(dtf: IDtf): readonly KindInfo[] {
   return kinds;
 }
 
-/** The hosts that a cluster of this kind and these options would have, as far as the server knows them. */
-function usePromisedHosts(
-  model: DesignModel,
+/** Hosts that can be drawn: those that the design's kind and the templates promise, those of clusters that run. */
+function hostSources(
+  cluster: Readonly<ClusterDesign>,
   dtf: IDtf,
   kinds: readonly KindInfo[],
   trans: TranslationBundle
 ): HostSource[] {
-  const [hosts, setHosts] = React.useState<readonly HostDesign[]>([]);
-  const { kind, options } = model.design.cluster;
-  const wanted = JSON.stringify({ kind, options });
-  const { clusters } = dtf;
-  React.useEffect(() => {
-    let stale = false;
-    const request = JSON.parse(wanted) as { kind: string; options: Record<string, unknown> };
-    clusters.preview(request).then(
-      preview => !stale && setHosts(preview.hosts),
-      () => !stale && setHosts([]) // what is wrong with kind and options is said by the design's report
-    );
-    return () => {
-      stale = true;
-    };
-  }, [clusters, wanted]);
+  const { kind, options } = cluster;
+  const promised = (request: ClusterRequest) => async () => (await dtf.clusters.preview(request)).hosts;
   const title = kinds.find(other => other.kind === kind)?.title ?? kind;
-  return hosts.length > 0 ? [{ label: trans.__('kind “%1”', title), hosts }] : [];
+  return [
+    { label: trans.__('the kind “%1”', title), hosts: promised({ kind, options }) },
+    ...dtf.clusters.templates.map(({ name, request }) => ({
+      label: trans.__('the template %1', name),
+      hosts: promised({ ...request, name: '' })
+    })),
+    ...dtf.clusters.clusters
+      .filter(({ hosts }) => hosts.length > 0)
+      .map(({ name, hosts }) => ({
+        label: trans.__('the cluster %1', name),
+        hosts: () => Promise.resolve(hostsFrom(hosts))
+      }))
+  ];
 }

@@ -65,7 +65,7 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
   const [carried, setCarried] = React.useState<Carried | null>(null);
   const [said, setSaid] = React.useState('');
   const host = React.useRef<HTMLDivElement>(null);
-  const moving = React.useRef<string | null>(null);
+  const focused = React.useRef<HTMLElement | null>(null);
 
   const tasks = React.useMemo(() => tasksOf(cluster), [cluster]);
   const devices = React.useMemo(() => devicesOf(cluster), [cluster]);
@@ -74,13 +74,14 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
   const memory = React.useMemo(() => memoryOfTasks(report), [report]);
   const states = new Map(live && run ? run.tasks.map(({ task, state }) => [task, state]) : []);
 
-  // What was put down is drawn anew on its device: the focus goes with it.
-  React.useEffect(() => {
-    if (moving.current !== null) {
-      const what = moving.current;
-      moving.current = null;
+  // What is moved is drawn anew in another place: the focus goes with it, and if it is gone, to the whole.
+  React.useLayoutEffect(() => {
+    const before = focused.current;
+    if (before && !before.isConnected) {
       const chips = host.current?.querySelectorAll<HTMLElement>('[data-what]') ?? [];
-      [...chips].find(({ dataset }) => dataset['what'] === what)?.focus();
+      const what = before.dataset['what'];
+      const after = [...chips].find(({ dataset }) => what !== undefined && dataset['what'] === what);
+      (after ?? host.current)?.focus({ preventScroll: after === undefined });
     }
   });
 
@@ -112,7 +113,7 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
     carried: carried?.what ?? null,
     onSelect: what => setSelection({ kind: what.includes(':') ? 'task' : 'job', name: what }),
     onLeave: what => {
-      if (carried?.what === what && moving.current === null) {
+      if (carried?.what === what) {
         setCarried(null);
       }
     },
@@ -126,7 +127,6 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
           setCarried({ what, at: place ? deviceNumber(devices, place.host, place.device) : -1 });
           setSaid(trans.__('%1 is picked up. Arrows choose a device, Enter puts it down, Escape leaves it.', what));
         } else if (key === 'Delete' || key === 'Backspace') {
-          moving.current = what;
           put(what, undefined);
         } else {
           return false;
@@ -139,7 +139,6 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
         return true;
       }
       if (key === 'Enter' || key === ' ') {
-        moving.current = what;
         setCarried(null);
         put(what, devices[carried.at]);
         return true;
@@ -211,6 +210,10 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
     <div
       className="jp-dtf-design-cluster"
       ref={host}
+      tabIndex={-1}
+      onFocus={event => {
+        focused.current = event.target;
+      }}
       onKeyDown={event => {
         if (event.key === 'Escape' && !carried) {
           setSelection(null);
@@ -251,9 +254,7 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
           onDrop={put}
           onSelect={name => setSelection({ kind: 'host', name })}
           onAdd={() => edit(trans.__('Add a host'), draft => void addHost(draft, { cpus: 4 }))}
-          onTake={source =>
-            edit(trans.__('Draw the hosts of %1', source.label), draft => setHosts(draft, source.hosts))
-          }
+          onTake={(label, hosts) => edit(trans.__('Draw the hosts of %1', label), draft => setHosts(draft, hosts))}
           trans={trans}
         />
         <section className="jp-dtf-design-details" aria-label={trans.__('Properties')}>
@@ -274,7 +275,7 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
                 .map(({ problem }) => problem)}
             />
           ) : (
-            <ClusterDetails {...details} kinds={props.kinds} problems={report?.problems ?? []} />
+            <ClusterDetails {...details} kinds={props.kinds} problems={problems.whole} />
           )}
         </section>
       </div>
@@ -323,6 +324,7 @@ function selectionOf(problem: DesignProblem, cluster: Readonly<ClusterDesign>): 
 function sortProblems(problems: readonly DesignProblem[], cluster: Readonly<ClusterDesign>) {
   const maps = { task: new Map<string, Said>(), job: new Map<string, Said>(), host: new Map<string, Said>() };
   const all: { about: string; problem: DesignProblem }[] = [];
+  const whole: DesignProblem[] = []; // of the cluster as a whole
   for (const problem of problems) {
     const selection = selectionOf(problem, cluster);
     if (selection) {
@@ -333,7 +335,9 @@ function sortProblems(problems: readonly DesignProblem[], cluster: Readonly<Clus
         isError: problem.level === 'error' || (before?.isError ?? false)
       });
       all.push({ about: kind === 'host' ? `host ${name}` : name, problem });
+    } else if (problem.field.startsWith('cluster.')) {
+      whole.push(problem);
     }
   }
-  return { tasks: maps.task, jobs: maps.job, hosts: maps.host, all };
+  return { tasks: maps.task, jobs: maps.job, hosts: maps.host, all, whole };
 }

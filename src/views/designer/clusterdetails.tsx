@@ -33,16 +33,18 @@ interface DetailsProps {
   trans: TranslationBundle;
 }
 
-/** The cluster itself: name, kind and options; and the ClusterSpec that it makes. */
+/** The cluster itself: name, kind and options; and the ClusterSpec that it makes. `problems`: what is wrong with it. */
 export function ClusterDetails(props: DetailsProps & { kinds: readonly KindInfo[] }): React.ReactElement {
   const { cluster, report, problems, readOnly, edits, kinds, trans } = props;
   const id = React.useId();
   const info = kinds.find(({ kind }) => kind === cluster.kind);
   const own = problems.map(problem => ({ ...problem, field: problem.field.replace(/^cluster\./, '') }));
   const said = (field: string) => own.find(problem => problem.field === field)?.message ?? '';
+  const atFields = new Set(['name', 'kind', ...(info?.fields ?? []).map(({ name }) => `options.${name}`)]);
   return (
     <>
       <h3>{trans.__('Cluster')}</h3>
+      <Problems problems={own.filter(({ field }) => !atFields.has(field))} />
       <CommitField
         label={trans.__('Name')}
         text={cluster.name}

@@ -8,10 +8,10 @@ import { formatBytes, formatBytesOf, formatPercent } from '../../model/format';
 import { Bar, SmallButton } from '../basics';
 import { Said, SaidBeside, TASK_MIME } from './clusterchip';
 
-/** Hosts that can be drawn at once. */
+/** Hosts that can be drawn at once. `hosts` may have to ask the server. */
 export interface HostSource {
   label: string;
-  hosts: readonly HostDesign[];
+  hosts: () => Promise<readonly HostDesign[]>;
 }
 
 export interface HostsProps {
@@ -30,7 +30,7 @@ export interface HostsProps {
   onDrop: (what: string, device: HostDevice) => void;
   onSelect: (host: string) => void;
   onAdd: () => void;
-  onTake: (source: HostSource) => void;
+  onTake: (label: string, hosts: readonly HostDesign[]) => void;
   trans: TranslationBundle;
 }
 
@@ -39,7 +39,21 @@ const MOST_CHIPS = 60;
 /** Hosts as cards with their devices; on each device the tasks that were put there. */
 export function Hosts(props: HostsProps): React.ReactElement {
   const { cluster, live, sources, readOnly, trans } = props;
+  const [notice, setNotice] = React.useState('');
   const none = cluster.hosts.length === 0;
+  const take = (source: HostSource) => {
+    setNotice('');
+    source.hosts().then(
+      hosts => {
+        if (hosts.length > 0) {
+          props.onTake(source.label, hosts);
+        } else {
+          setNotice(trans.__('Which hosts %1 will have is known when it runs.', source.label));
+        }
+      },
+      (error: unknown) => setNotice(error instanceof Error ? error.message : String(error))
+    );
+  };
   return (
     <section className="jp-dtf-hosts" aria-label={trans.__('Hosts')}>
       <header className="jp-dtf-part-head">
@@ -53,7 +67,7 @@ export function Hosts(props: HostsProps): React.ReactElement {
             <select
               aria-label={trans.__('Draw the hosts of')}
               value=""
-              onChange={event => props.onTake(sources[Number(event.target.value)]!)}
+              onChange={event => take(sources[Number(event.target.value)]!)}
             >
               <option value="" disabled>
                 {trans.__('Draw the hosts of…')}
@@ -67,6 +81,7 @@ export function Hosts(props: HostsProps): React.ReactElement {
           </>
         )}
       </header>
+      <div role="status">{notice !== '' && <p className="jp-dtf-note">{notice}</p>}</div>
       {none && (
         <p className="jp-dtf-none jp-dtf-faint">
           {trans.__(

@@ -16,6 +16,15 @@ const HOSTS = [
   { name: 'b', cpus: 2, memory_bytes: 0, gpus: [] }
 ];
 
+const SOURCES = [
+  {
+    label: 'this machine',
+    hosts: () => Promise.resolve([{ name: 'here', cpus: 2, memory_bytes: GIB, gpus: [] }])
+  },
+  { label: 'Slurm', hosts: () => Promise.resolve([]) },
+  { label: 'a wrong one', hosts: () => Promise.reject(new Error('The server says no')) }
+];
+
 function report(change: Partial<DesignReport> = {}): DesignReport {
   return {
     cluster_spec: { worker: ['localhost:0', 'localhost:0'] },
@@ -44,7 +53,7 @@ function show(cluster: Partial<ClusterDesign> = {}, change: Partial<ClusterViewP
         failure=""
         readOnly={false}
         kinds={KINDS}
-        sources={[{ label: 'kind “This machine”', hosts: [{ name: 'here', cpus: 2, memory_bytes: GIB, gpus: [] }] }]}
+        sources={SOURCES}
         live={undefined}
         run={undefined}
         edit={(label, recipe) => {
@@ -180,10 +189,17 @@ describe('ClusterView', () => {
     expect(cluster().jobs).toEqual({ worker: 2 });
   });
 
-  it('draws hosts by hand and from what is known', () => {
+  it('draws hosts by hand and from what is known', async () => {
     const { cluster } = show({ hosts: [] });
     expect(screen.getByText(/^No hosts are drawn/)).toBeTruthy();
-    fireEvent.change(screen.getByLabelText('Draw the hosts of'), { target: { value: '0' } });
+    const take = (value: string) => fireEvent.change(screen.getByLabelText('Draw the hosts of'), { target: { value } });
+    take('1');
+    expect(await screen.findByText('Which hosts Slurm will have is known when it runs.')).toBeTruthy();
+    take('2');
+    expect(await screen.findByText('The server says no')).toBeTruthy();
+    take('0');
+    expect(await screen.findByRole('listitem', { name: 'Host here' })).toBeTruthy();
+    expect(screen.queryByText('The server says no')).toBeNull();
     expect(cluster().hosts).toEqual([{ name: 'here', cpus: 2, memory_bytes: GIB, gpus: [] }]);
     fireEvent.click(screen.getByRole('button', { name: 'Add a host' }));
     fireEvent.click(within(screen.getByRole('listitem', { name: 'Host host-0' })).getByRole('button'));
@@ -233,13 +249,18 @@ describe('ClusterView', () => {
           problems: [
             problem('cluster.tasks[0].device', 'a has no GPU:7'),
             problem('cluster.hosts[1]', 'b is small', 'warning'),
-            problem('cluster.jobs.worker', 'many workers', 'warning')
+            problem('cluster.jobs.worker', 'many workers', 'warning'),
+            problem('cluster.tasks', 'this machine has no GPU'),
+            problem('cluster.name', 'the name is taken')
           ]
         })
       }
     );
     expect(within(screen.getByRole('listitem', { name: 'Host b' })).getByText('b is small')).toBeTruthy();
     expect(within(screen.getByRole('listitem', { name: 'Job worker' })).getByText('many workers')).toBeTruthy();
+    const cluster = within(screen.getByRole('region', { name: 'Properties' }));
+    expect(cluster.getByText('this machine has no GPU')).toBeTruthy();
+    expect(cluster.getAllByText('the name is taken')).toHaveLength(1);
     const strip = within(screen.getByRole('status', { name: 'What the design will do' }));
     fireEvent.click(strip.getByRole('button', { name: 'cluster.tasks[0].device' }));
     const details = within(screen.getByRole('region', { name: 'Properties' }));

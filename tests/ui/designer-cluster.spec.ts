@@ -1,0 +1,279 @@
+import { expect, Locator, Page, test } from '@playwright/test';
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+
+import { openLab, openPanel, picture, setTheme } from './lab';
+
+// One story: each test goes on where the one before it stopped.
+test.describe.configure({ mode: 'serial' });
+
+const ROOT = path.join(process.env.DTF_UI_DIRECTORY ?? '', 'root');
+
+let page: Page;
+
+/** The designer in front. */
+const designer = () => page.locator('.jp-dtf-designer:visible').first();
+const slot = (host: string, device: string) =>
+  designer().locator(`[data-host="${host}"][data-device-name="${device}"]`);
+const chip = (what: string) => designer().locator(`[data-what="${what}"]`);
+const onDisk = (name: string) => readFileSync(path.join(ROOT, name), 'utf8');
+
+async function open(name: string): Promise<Locator> {
+  await openLab(page, `lab/tree/${name}`);
+  // Until then the document that was in front before may still be there.
+  await expect(page.locator('#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current', { hasText: name })).toBeVisible();
+  await expect(designer()).toBeVisible();
+  return designer();
+}
+
+/** Save as people do, and wait until the mark of what is not saved is gone. */
+async function save(): Promise<void> {
+  await page.keyboard.press('Control+s');
+  await expect(page.locator('#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current.jp-mod-dirty')).toHaveCount(0);
+}
+
+async function fill(label: string, value: string): Promise<void> {
+  const field = designer().getByLabel(label, { exact: true });
+  await field.fill(value);
+  await field.press('Enter');
+}
+
+test.beforeAll(async ({ browser }) => {
+  page = await browser.newPage();
+  // As another user: this one may write every file.
+  await page.route('**/api/contents/locked.dtf*', async route => {
+    const response = await route.fetch();
+    const body = (await response.json()) as object;
+    await route.fulfill({ response, json: { ...body, writable: false } });
+  });
+});
+
+test.afterAll(async () => {
+  await page.close();
+});
+
+test('a new design is made from the panel and drawn with the mouse', async () => {
+  await openLab(page);
+  const panel = await openPanel(page);
+  await panel.getByRole('button', { name: 'New design' }).click();
+  await expect(designer().getByText('No hosts are drawn')).toBeVisible();
+  for (const [name, memory, gpus] of [
+    ['node-a', '64', 2],
+    ['node-b', '32', 1]
+  ] as const) {
+    await designer().getByRole('button', { name: 'Add a host' }).click();
+    await designer()
+      .getByRole('listitem', { name: /^Host host-/ })
+      .getByRole('button')
+      .first()
+      .click();
+    await fill('Cores', '16');
+    await fill('Memory', memory);
+    for (let gpu = 0; gpu < gpus; gpu++) {
+      await designer().getByRole('button', { name: 'Add a GPU' }).click();
+      await fill(`Memory of GPU ${gpu}`, '24');
+    }
+    await fill('Name', name);
+  }
+  await designer().getByRole('button', { name: 'Add a job' }).click();
+  await fill('Tasks of worker', '4');
+  await chip('worker:0').dragTo(slot('node-b', 'GPU:0'));
+  await expect(slot('node-b', 'GPU:0').locator('[data-what="worker:0"]')).toBeVisible();
+  await chip('worker:1').dragTo(slot('node-b', 'GPU:0'));
+  await chip('worker:1').click();
+  await fill('Memory cap', '8');
+  await designer().getByRole('button', { name: 'Lay out ps over the devices' }).click();
+  await expect(slot('node-a', 'CPU').locator('[data-what="ps:0"]')).toBeVisible();
+  await chip('worker:0').click();
+  await expect(designer().getByText('/job:worker/task:0/device:GPU:0').first()).toBeVisible();
+  await expect(designer().getByLabel('TF_CONFIG', { exact: true })).toContainText('"index": 0');
+  await picture(page, 'designer-cluster-drawn-light');
+});
+
+test('it is saved, and there again after a reload', async () => {
+  await save();
+  const text = onDisk('untitled.dtf');
+  const { cluster } = JSON.parse(text) as { cluster: { tasks: object[]; hosts: { name: string }[] } };
+  expect(cluster.hosts.map(({ name }) => name)).toEqual(['node-a', 'node-b']);
+  expect(cluster.tasks).toContainEqual({
+    job: 'worker',
+    index: 1,
+    host: 'node-b',
+    device: 'GPU:0',
+    memory_bytes: 8 * 2 ** 30
+  });
+  await page.reload();
+  await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
+  await expect(slot('node-b', 'GPU:0').locator('[data-what="worker:0"]')).toBeVisible();
+  await expect(designer().getByRole('status', { name: 'What the design will do' })).toContainText('1 warning');
+});
+
+test('a design is drawn with the keyboard alone', async () => {
+  writeFileSync(
+    path.join(ROOT, 'keys.dtf'),
+    '{"version": 1, "cluster": {"hosts": [{"name": "a", "cpus": 4}, {"name": "b", "cpus": 4, "gpus": [0, 0]}]}}'
+  );
+  await open('keys.dtf');
+  await chip('worker:0').focus();
+  await page.keyboard.press('Enter');
+  await expect(designer().locator('.jp-dtf-said')).toContainText('worker:0 is picked up');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('ArrowDown');
+  await expect(designer().locator('.jp-dtf-said')).toHaveText('b GPU:0');
+  await expect(slot('b', 'GPU:0')).toHaveClass(/jp-mod-target/);
+  await page.keyboard.press('Escape');
+  await expect(designer().locator('.jp-mod-target')).toHaveCount(0);
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('End');
+  await page.keyboard.press('Enter');
+  await expect(slot('b', 'GPU:1').locator('[data-what="worker:0"]')).toBeFocused();
+  await page.keyboard.press('Shift+Tab');
+  await expect(slot('b', 'GPU:1').locator('[data-what="worker:0"]')).not.toBeFocused();
+  const count = designer().getByLabel('Tasks of worker', { exact: true });
+  await count.focus();
+  await page.keyboard.press('ArrowUp');
+  await expect(chip('worker:2')).toBeVisible();
+  await designer().getByRole('button', { name: 'Lay out worker over the devices' }).focus();
+  await page.keyboard.press('Enter');
+  await expect(slot('b', 'GPU:0').locator('.jp-dtf-chip-task')).toHaveCount(2);
+  await chip('worker:1').focus();
+  await page.keyboard.press('Delete');
+  const free = designer().getByRole('group', { name: 'Tasks of worker without a device' });
+  await expect(free.locator('[data-what="worker:1"]')).toBeFocused();
+});
+
+test('everything is undone to the beginning, in one view and in another beside it, and done again', async () => {
+  const before = onDisk('keys.dtf');
+  await page.evaluate(() => {
+    const { jupyterapp } = window as unknown as { jupyterapp: { commands: { execute(id: string): Promise<void> } } };
+    return jupyterapp.commands.execute('docmanager:clone');
+  });
+  const views = page.locator('.jp-dtf-designer:visible');
+  await expect(views).toHaveCount(2);
+  const placed = (view: number) => views.nth(view).locator('.jp-dtf-slot .jp-dtf-chip-task');
+  await expect(placed(1)).toHaveCount(2);
+  const drawn = (view: number) => views.nth(view).locator('.jp-dtf-chip-task');
+  await chip('worker:0').click();
+  // What was done: worker:0 put on a device, a third worker, the job laid out, worker:1 taken from its device.
+  for (const [onDevices, all] of [
+    [3, 3],
+    [1, 3],
+    [1, 2],
+    [0, 2]
+  ] as const) {
+    await page.keyboard.press('Control+z');
+    for (const view of [0, 1]) {
+      await expect(placed(view)).toHaveCount(onDevices);
+      await expect(drawn(view)).toHaveCount(all);
+    }
+  }
+  await page.keyboard.press('Control+Shift+z');
+  await expect(placed(1)).toHaveCount(1);
+  await page.keyboard.press('Control+z');
+  await expect(placed(1)).toHaveCount(0);
+  await save();
+  expect(onDisk('keys.dtf')).toBe(before);
+});
+
+test('a change of the file on disk is shown, unless something would be lost', async () => {
+  const changed = async (workers: number) => {
+    writeFileSync(path.join(ROOT, 'keys.dtf'), JSON.stringify({ version: 1, cluster: { jobs: { worker: workers } } }));
+    await page.evaluate(() => window.dispatchEvent(new Event('focus'))); // as when somebody comes back to the window
+  };
+  await changed(5);
+  await expect(chip('worker:4')).toBeVisible();
+  await fill('Tasks of worker', '3');
+  await changed(7);
+  const notice = designer().getByText('The file has changed on disk');
+  await expect(notice).toBeVisible();
+  await expect(chip('worker:2')).toBeVisible();
+  await designer().getByRole('button', { name: 'Show what is on disk' }).click();
+  await expect(chip('worker:6')).toBeVisible();
+  await expect(notice).toBeHidden();
+});
+
+test('a broken file says where, and opens as text there', async () => {
+  writeFileSync(
+    path.join(ROOT, 'broken.dtf'),
+    '{\n  "version": 1,\n  "cluster": {\n    "jobs": {"worker": "two"}\n  }\n}\n'
+  );
+  await open('broken.dtf');
+  await expect(designer().getByText('cluster.jobs.worker is a whole number. Received: "two"')).toBeVisible();
+  await expect(designer().getByText('Line 4, column 24')).toBeVisible();
+  await picture(page, 'designer-broken-light');
+  await designer().getByRole('button', { name: 'Open as text at line 4' }).click();
+  const editor = page.locator('.jp-FileEditor:visible');
+  await expect(editor.locator('.cm-activeLine')).toContainText('"two"');
+  await page.keyboard.press('Delete');
+  for (const key of ['Delete', 'Delete', 'Delete', 'Delete', '3']) {
+    await page.keyboard.press(key);
+  }
+  await page.locator('.lm-TabBar-tab', { hasText: 'broken.dtf' }).first().click();
+  await expect(chip('worker:2')).toBeVisible();
+});
+
+test('a file that may not be written shows its drawing and takes no changes', async () => {
+  writeFileSync(path.join(ROOT, 'locked.dtf'), '{"version": 1, "cluster": {"hosts": [{"name": "a"}]}}');
+  await open('locked.dtf');
+  await expect(chip('worker:0')).toBeVisible();
+  await expect(chip('worker:0')).toHaveAttribute('draggable', 'false');
+  await expect(designer().getByLabel('Tasks of worker', { exact: true })).toBeDisabled();
+  await expect(designer().getByRole('button', { name: 'Add a host' })).toBeHidden();
+  await chip('worker:0').focus();
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await expect(slot('a', 'CPU').locator('.jp-dtf-chip-task')).toHaveCount(0);
+  await expect(
+    page
+      .getByRole('button', { name: 'Read-only' })
+      .or(page.getByText(/read.only/i))
+      .first()
+  ).toBeVisible();
+});
+
+test('the cluster starts as it is drawn, and the drawing lives', async () => {
+  writeFileSync(
+    path.join(ROOT, 'live.dtf'),
+    JSON.stringify({
+      version: 1,
+      cluster: {
+        hosts: [
+          { name: 'a', cpus: 1 },
+          { name: 'b', cpus: 1 }
+        ],
+        tasks: [
+          { job: 'worker', index: 0, host: 'b' },
+          { job: 'worker', index: 1, host: 'a' }
+        ]
+      }
+    })
+  );
+  await open('live.dtf');
+  const document = page.locator('.jp-dtf-designer-document:visible');
+  await document.getByRole('button', { name: 'Start' }).click();
+  await expect(document.getByRole('button', { name: 'Stop' })).toBeVisible();
+  await expect(slot('a', 'CPU').getByRole('progressbar', { name: /^Memory in use/ })).toBeVisible();
+  await picture(page, 'designer-cluster-live-light');
+  await document.getByRole('button', { name: 'Stop' }).click();
+  await expect(document.getByRole('button', { name: 'Start' })).toBeVisible();
+});
+
+test('light and dark, narrow and wide', async () => {
+  await open('untitled.dtf');
+  await chip('worker:1').click();
+  for (const dark of [false, true]) {
+    await setTheme(page, dark);
+    for (const [name, width] of [
+      ['wide', 1800],
+      ['narrow', 760]
+    ] as const) {
+      await page.setViewportSize({ width, height: 900 });
+      await expect(chip('worker:1')).toBeVisible();
+      await picture(page, `designer-cluster-${name}-${dark ? 'dark' : 'light'}`);
+    }
+  }
+  await setTheme(page, false);
+  await page.setViewportSize({ width: 1400, height: 900 });
+});
