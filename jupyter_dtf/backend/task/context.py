@@ -28,10 +28,11 @@ class Context:
         self._recorder = recorder
         self._stop = threading.Event()
         self._work_done = threading.Event()
-        self._peer_lost = threading.Event()
         self._server: Any = None
         self.tracer = trace.start(spec, self._tell_traced) if spec.trace_steps else None
         """What records the steps that are to be traced, if any are."""
+        self.peer_lost = False
+        """Another task has gone while this one needed it: a failure that follows here is a consequence."""
 
     # -- where am I ---------------------------------------------------------------------------------------------
 
@@ -133,11 +134,6 @@ class Context:
         return self._work_done
 
     @property
-    def peer_lost(self) -> threading.Event:
-        """Set when another task has gone while this one needed it. A failure that follows here is a consequence."""
-        return self._peer_lost
-
-    @property
     def server(self) -> Any:
         """This task's ``tf.distribute.Server``, started when first asked for. It listens on every interface.
 
@@ -230,5 +226,5 @@ def set_current(context: Context) -> None:
 def peer_lost(message: str) -> RuntimeError:
     """What to raise when another task has gone while this one needs it: the failure of that one is the cause."""
     if _current is not None:
-        _current.peer_lost.set()
+        _current.peer_lost = True
     return RuntimeError(message)

@@ -49,7 +49,7 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
         outcome = Outcome(ok=True, result=cloudpickle.dumps(function(*args, ctx, **kwargs), protocol=5))
     except BaseException as error:
         outcome = _failure(error)
-        if ctx.peer_lost.is_set() or (ctx.size > 1 and _names_a_lost_peer(error)):
+        if ctx.peer_lost or (ctx.size > 1 and _names_a_lost_peer(error)):
             # It is the other task's to say what went wrong; when it has, the cluster ends this one.
             threading.Event().wait(END_BY_CLUSTER_S)
     leave_outcome(Path(spec.task_dir), outcome)

@@ -7,6 +7,7 @@ process dies ends the run, as everywhere in this package.
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -37,7 +38,7 @@ __all__ = [
 Result = TypeVar("Result")
 
 
-class State:
+class State(ABC):
     """What must survive a failed collective. Subclasses say how it is saved, restored and sent to all tasks."""
 
     def __init__(self) -> None:
@@ -57,21 +58,22 @@ class State:
         self.save()
         self.check_host_updates()
 
-    def check_host_updates(self) -> None:
+    def check_host_updates(self) -> None:  # noqa: B027
         """Horovod looks here for hosts that came or went; in a gang none does."""
 
+    @abstractmethod
     def save(self) -> None:
-        raise NotImplementedError
+        """Keep a copy of what is now."""
 
+    @abstractmethod
     def restore(self) -> None:
         """Back to the last commit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sync(self) -> None:
         """Everyone takes rank 0's state. A collective."""
-        raise NotImplementedError
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027
         """For subclasses: make anew what a failure has spoilt."""
 
 

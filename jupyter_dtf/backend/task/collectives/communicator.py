@@ -122,7 +122,7 @@ def renew() -> None:
     with _lock:
         for ranks in sorted(_communicators):
             _communicators[ranks].reducer.renew()
-    current().peer_lost.clear()
+    current().peer_lost = False
 
 
 def close() -> None:

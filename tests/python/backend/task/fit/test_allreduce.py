@@ -74,6 +74,25 @@ def test_the_optimizer_of_an_embedding_gets_rows_or_the_table(sparse: str) -> No
         assert set(seen) == {"IndexedSlices" if sparse == "gather" else "SymbolicTensor"}
 
 
+def test_a_step_is_traced_once() -> None:
+    """Tracing is most of the time that a small model's first step takes."""
+
+    def program(ctx: FakeContext) -> int:
+        import keras
+
+        traced = []
+
+        class Counting(keras.optimizers.SGD):
+            def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+                traced.append(1)
+                super().apply(grads, trainable_variables)
+
+        fit(ctx, "once", lambda: words(Counting(0.1)), **sentences())
+        return len(traced)
+
+    assert run_gang(2, program) == [1, 1]
+
+
 def test_passes_over_datasets_of_unknown_length_end_with_the_data() -> None:
     """Batches of 3 examples: 5 of them on rank 0, 3 on rank 1, two passes a step."""
     lengths = (5, 3)
