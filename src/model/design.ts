@@ -15,6 +15,8 @@ interface Undoing {
   readonly undoStack: readonly { readonly meta: Map<string, unknown> }[];
   readonly redoStack: readonly { readonly meta: Map<string, unknown> }[];
   stopCapturing(): void;
+  on(event: 'stack-cleared', handler: () => void): void;
+  off(event: 'stack-cleared', handler: () => void): void;
 }
 
 /** The part of the REST routes that a design needs to be checked. */
@@ -34,6 +36,7 @@ export class DesignModel implements IDisposable {
     private readonly _isReadOnly: () => boolean = () => false
   ) {
     _text.contentChanged.connect(this._read, this);
+    this._undoing?.on('stack-cleared', this._onCleared); // that it was loaded cannot be undone
     this._read();
   }
 
@@ -47,7 +50,7 @@ export class DesignModel implements IDisposable {
     return this._error;
   }
 
-  /** The design, or the error, is another. */
+  /** The design, the error, or what can be undone is another. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
@@ -141,6 +144,7 @@ export class DesignModel implements IDisposable {
     this._isDisposed = true;
     clearTimeout(this._timer);
     this._text.contentChanged.disconnect(this._read, this);
+    this._undoing?.off('stack-cleared', this._onCleared);
     Signal.clearData(this);
   }
 
@@ -201,6 +205,7 @@ export class DesignModel implements IDisposable {
     }
   }
 
+  private readonly _onCleared = () => this._changed.emit();
   private _design: Design = emptyDesign();
   private _error: DesignError | null = null;
   private _report: DesignReport | null = null;

@@ -49,6 +49,18 @@ describe('DesignModel', () => {
     expect(model.undoLabel).toBe('Have 3 workers');
   });
 
+  it('says so when what was done cannot be undone any more', () => {
+    const { text, model } = open();
+    model.edit('Name', draft => {
+      draft.cluster.name = 'digits';
+    });
+    const changed = vi.fn();
+    model.changed.connect(changed);
+    text.sharedModel.clearUndoHistory();
+    expect(changed).toHaveBeenCalledOnce();
+    expect(model.canUndo).toBe(false);
+  });
+
   it('changes nothing for an edit that changes nothing', () => {
     const { text, model } = open();
     model.edit('Nothing', draft => {
