@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..backend.plan import ordered_tasks
-from ..backend.traces.files import read_traces
+from ..backend.traces.files import read_placement, read_traces
 from ..errors import ClusterLost, NotFound, RunFailed, RunStopped
 from ..schema.events import EpochEnded, Logged
 from ..schema.run import RunInfo, RunState, TaskState
+from ..schema.strategy import Pipeline
 from . import words
 from .session import Session, session
 
@@ -135,11 +136,21 @@ class Run:
         return Trace(read_traces(Path(self.info.run_dir)))
 
     def placement(self) -> pd.DataFrame:
-        """``step``, ``op``, ``op_type``, ``task``, ``device``, ``start_us``, ``duration_us`` of the steps traced.
+        """Where operations ran: ``step``, ``op``, ``op_type``, ``task``, ``device``, ``start_us``, ``duration_us``.
 
-        Raises NotFound, as ``timeline``.
+        Of a pipeline a row for each layer: ``layer``, ``planned``, ``actual`` (devices, in lists), ``as_planned``. That
+        needs no ``trace_steps``. Raises NotFound, as ``timeline``.
         """
-        return self.timeline().table
+        import pandas as pd
+
+        if self.info.strategy != Pipeline.name:
+            return self.timeline().table
+        rows = [
+            (row.layer, row.planned, row.actual, set(row.planned) == set(row.actual))
+            for row in read_placement(Path(self.info.run_dir)).layers
+        ]
+        table: pd.DataFrame = pd.DataFrame(rows, columns=["layer", "planned", "actual", "as_planned"])
+        return table
 
     # -- what to do with it -------------------------------------------------------------------------------------
 

@@ -69,7 +69,20 @@ def trace_file(run_dir: Path, task: str) -> Path:
 
 def leave_trace(run_dir: Path, task: str, data: TraceData) -> None:
     """Write a task's trace into the run's directory: whole or not at all."""
-    path = trace_file(run_dir, task)
+    _leave(trace_file(run_dir, task), data)
+
+
+def placement_file(run_dir: Path) -> Path:
+    """Where the client of a pipeline leaves a ``schema.design.RunPlacement``."""
+    return run_dir / "placement.json"
+
+
+def leave_placement(run_dir: Path, data: Struct) -> None:
+    """Write where a run's layers ran into its directory: whole or not at all."""
+    _leave(placement_file(run_dir), data)
+
+
+def _leave(path: Path, data: Struct) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_suffix(".part")
     aside.write_bytes(msgspec.json.encode(data))

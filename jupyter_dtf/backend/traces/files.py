@@ -1,4 +1,4 @@
-"""The traces that the tasks of a run leave in its directory, one file for each task."""
+"""What the tasks of a run leave in its directory: a trace of each, and where a pipeline's layers ran."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 
 from ...errors import NotFound
-from ...schema.trace import TraceData, merge, trace_file
+from ...schema.design import RunPlacement
+from ...schema.trace import TraceData, merge, placement_file, trace_file
 
 HOW = (
     "trace_steps=(10, 12) of cluster.fit or cluster.run records what ran where in those steps; a program marks its "
@@ -21,6 +22,14 @@ def read_traces(run_dir: Path) -> TraceData:
     if not files:
         raise NotFound(f"This run has no trace. {HOW}")
     return merge(msgspec.json.decode(file.read_bytes(), type=TraceData) for file in files)
+
+
+def read_placement(run_dir: Path) -> RunPlacement:
+    """Where the layers of a pipeline were to be and ran. Raises NotFound for any other run, and before a first step."""
+    file = placement_file(run_dir)
+    if not run_dir.name or not file.exists():
+        raise NotFound("Only a run with dtf.Pipeline, after its first step, knows where its layers ran")
+    return msgspec.json.decode(file.read_bytes(), type=RunPlacement)
 
 
 def longest(data: TraceData, most: int) -> TraceData:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from .....errors import InvalidInput
 from .....schema.placement import Placement
 from .....schema.strategy import Pipeline
+from .....schema.trace import leave_placement
 from ... import keras_io
 from ...collectives.base import Alone
 from ...trace.callback import trace_callbacks
+from ...trace.session import full_trace
 from ..agree import Weights
 from ..callbacks import State, attributes_of, callbacks_here
 from ..data import training_data, validation_data
@@ -73,8 +77,8 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
             stack.enter_context(
                 hooked(
                     model,
-                    train_function=_step(engine.train),
-                    test_function=_step(engine.test),
+                    train_function=_stepping(_Recording(engine, ctx.run_dir)),
+                    test_function=_stepping(engine.test),
                     reset_metrics=engine.reset_metrics,
                     _get_metrics_result_or_logs=lambda logs: dict(logs or engine.logs),
                 )
@@ -107,6 +111,24 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     )
 
 
+class _Recording:
+    """Training steps, of which the first ones tell where the layers ran; the very first also prepares the devices."""
+
+    def __init__(self, engine: Engine, run_dir: Path, steps: int = 2) -> None:
+        self._engine = engine
+        self._run_dir = run_dir
+        self._left = steps
+
+    def __call__(self, batch: Any, spec: Any) -> dict[str, float]:
+        if not self._left:
+            return self._engine.train(batch, spec)
+        self._left -= 1
+        metadata = tf.compat.v1.RunMetadata()
+        logs = self._engine.train(batch, spec, full_trace(), metadata)
+        leave_placement(self._run_dir, self._engine.placement(metadata))
+        return logs
+
+
 class _Told:
     """What a fit's callbacks ask for, told by the engine."""
 
@@ -121,7 +143,7 @@ class _Told:
         """Nothing is counted by epoch."""
 
 
-def _step(run: Callable[[Any, Any], dict[str, float]]) -> Callable[[Any], dict[str, float]]:
+def _stepping(run: Callable[[Any, Any], dict[str, float]]) -> Callable[[Any], dict[str, float]]:
     """What Keras calls with an iterator."""
 
     def function(iterator: Any) -> dict[str, float]:

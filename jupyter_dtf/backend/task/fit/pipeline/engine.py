@@ -9,13 +9,16 @@ import keras
 import tensorflow as tf
 
 from .....errors import InvalidInput
+from .....schema.design import RunPlacement
 from ... import describe
 from ...trace.devices import plain
 from ..parameter_server.slots import build, fresh
 from . import places as placing
 from . import update
+from .forward import scope_name
 from .graph import PipelineGraph
 from .places import Places
+from .record import run_placement
 from .step import Step, Steps
 from .variables import GraphVariables
 
@@ -51,12 +54,13 @@ class Engine:
         homes = _homes(model, layers, places, client)
         with self._graph.as_default():
             self._variables = GraphVariables()
-            for variable, device in homes:
-                self._variables.add(variable, device)
+            for variable, device, scope in homes:
+                self._variables.add(variable, device, scope)
             self._steps = Steps(model, places, self._variables, client)
         self._built: dict[tuple[bool, int], Step] = {}
         self._reset: tf.Operation | None = None
         self._is_ahead = False
+        self._planned = {places.name(path): places.of(path) for path in layers}
         self.logs: dict[str, float] = {}
         """Results of the metrics after the last step."""
         self.learning_rate = float(tf.convert_to_tensor(model.optimizer.learning_rate))
@@ -64,17 +68,22 @@ class Engine:
         self.examples = 0
         """Of all training steps so far."""
 
-    def train(self, batch: Any, spec: Any, **run: Any) -> dict[str, float]:
+    def train(self, batch: Any, spec: Any, options: Any = None, run_metadata: Any = None) -> dict[str, float]:
         """One training step. ``spec``: the batches' TensorSpecs. Returns the results of the metrics so far.
 
-        ``run``: what ``Session.run`` is told beside.
+        ``options`` and ``run_metadata`` are those of ``Session.run``.
         """
         step, feeds = self._step(True, batch, spec)
-        _, self.logs, rate = self._session.run([step.run, step.logs, step.learning_rate], feeds, **run)
+        fetches = [step.run, step.logs, step.learning_rate]
+        _, self.logs, rate = self._session.run(fetches, feeds, options, run_metadata)
         self._is_ahead = True
         self.learning_rate = float(rate)
         self.examples += len(next(iter(feeds.values())))
         return self._told()
+
+    def placement(self, metadata: Any) -> RunPlacement:
+        """Where the layers ran in a training step with a full trace, by its RunMetadata."""
+        return run_placement(metadata, self._planned, {layer: scope_name(layer) for layer in self._planned})
 
     def test(self, batch: Any, spec: Any) -> dict[str, float]:
         """One step of a validation."""
@@ -117,12 +126,16 @@ class Engine:
         return step, dict(zip(step.fed, arrays, strict=True))
 
 
-def _homes(model: Any, layers: Mapping[str, Any], places: Places, client: str) -> list[tuple[Any, str]]:
-    """The device of each variable: where its layer is, a slot where its variable is, all else with the client."""
-    devices = {id(v): places.of(path)[0] for path, layer in layers.items() for v in layer.variables}
+def _homes(model: Any, layers: Mapping[str, Any], places: Places, client: str) -> list[tuple[Any, str, str]]:
+    """Device and name scope of each variable: those of its layer, of a slot those of its variable, or the client's."""
+    homes = {
+        id(v): (places.of(path)[0], scope_name(places.name(path)))
+        for path, layer in reversed(list(layers.items()))  # of a layer with several ids the first one counts
+        for v in layer.variables
+    }
     trainable = model.trainable_variables
-    homes = [(variable, devices.get(id(variable), client)) for variable in model.variables]
+    found = [(variable, *homes.get(id(variable), (client, "model"))) for variable in model.variables]
     for slot, variable in zip(build(fresh(model.optimizer), trainable), model.optimizer.variables, strict=True):
         owner = None if slot.variable is None else trainable[slot.variable]
-        homes.append((variable, devices.get(id(owner), client)))
-    return homes
+        found.append((variable, *homes.get(id(owner), (client, "optimizer"))))
+    return found

@@ -25,7 +25,7 @@ from .order import Phase, in_order, not_taken, then
 from .places import Places
 from .variables import GraphVariables
 
-LOSS, BACKWARD, UPDATE = "loss", "backward", "update"
+LOSS, METRICS, BACKWARD, UPDATE = "loss", "metrics", "backward", "update"
 """Name scopes. In ``backward/2`` are the derivatives of ``forward/2`` under the names of what they are derived from."""
 
 
@@ -139,7 +139,7 @@ class Steps:
             outputs = keras.tree.map_structure(lambda *parts: _joined(parts), *(one.outputs for one in passes))
             beside = keras.tree.flatten(outputs)[0].device
             for variable in model.metrics_variables:
-                self.metrics.add(variable, beside)
+                self.metrics.add(variable, beside, METRICS)
             counts = Values(self.metrics.reads())
             examples = _length(x)
             with (

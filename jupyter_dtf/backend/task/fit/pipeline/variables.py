@@ -22,10 +22,10 @@ class GraphVariables:
     def __init__(self) -> None:
         self._held: dict[int, _Held] = {}
 
-    def add(self, variable: Any, device: str) -> None:
-        """Put a Keras variable on a device. Does nothing to one that is there already."""
+    def add(self, variable: Any, device: str, scope: str) -> None:
+        """Put a Keras variable on a device, under a name scope. Does nothing to one that is there already."""
         if id(variable) not in self._held:
-            self._held[id(variable)] = _Held(variable, device)
+            self._held[id(variable)] = _Held(variable, device, f"{SCOPE}/{scope}/{variable.name}")
 
     def reads(self) -> list[tuple[Any, tf.Tensor]]:
         """Each Keras variable with its present value, as a ``StatelessScope`` takes them."""
@@ -61,14 +61,16 @@ class GraphVariables:
 class _Held:
     """One variable. ``known``: the value that both sides had last."""
 
-    def __init__(self, variable: Any, device: str) -> None:
+    def __init__(self, variable: Any, device: str, scope: str) -> None:
         self.keras = variable
         self.device = device
         self.known: npt.NDArray[Any] | None = None
-        with tf.compat.v1.device(device), tf.name_scope(f"{SCOPE}/{variable.path}"):
+        with tf.compat.v1.device(device), tf.name_scope(scope):
             self.fed = tf.compat.v1.placeholder(variable.dtype, variable.shape, name="fed")
-            name = tf.compat.v1.get_default_graph().unique_name("variable")
-            self._handle = tf.raw_ops.VarHandleOp(dtype=self.fed.dtype, shape=variable.shape, shared_name=name)
+            name = tf.compat.v1.get_default_graph().unique_name("variable", mark_as_used=False)
+            self._handle = tf.raw_ops.VarHandleOp(
+                dtype=self.fed.dtype, shape=variable.shape, shared_name=name, name="variable"
+            )
             self.write = self.assign(self.fed)
             self.read = self.value()
 
