@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..errors import InvalidInput
+from . import summary
 from .api import Problem
 from .base import Struct
 
@@ -18,6 +19,13 @@ class Placement(Struct):
     """Layers whose columns are parted: the devices that each hold a part, in the order of the columns."""
     pinned: list[str] = []
     """Layers whose place a person chose. Automatic placement leaves them there."""
+
+    def show(self) -> None:
+        """Print the layers of each device."""
+        print(summary.placement(self, most=len(self.devices) + len(self.splits)))  # noqa: T201 - for a person
+
+    def __repr__(self) -> str:
+        return summary.placement(self)
 
 
 class Device(Struct):
@@ -130,3 +138,10 @@ class Prediction(Struct):
     cuts: list[Cut] = []
     timeline: list[Slot] = []
     problems: list[Problem] = msgspec.field(default_factory=list)
+
+    def show(self) -> None:
+        """Print what ``repr`` says, and the step as a timeline."""
+        print(f"{self!r}\n{summary.timeline(self.timeline)}")  # noqa: T201 - for a person
+
+    def __repr__(self) -> str:
+        return summary.prediction(self)

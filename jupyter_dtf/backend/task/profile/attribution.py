@@ -7,8 +7,10 @@ The names of operations say what they are (``fit/pipeline/step.py``): ``forward/
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 
+from ....schema.graph import LayerGraph
 from ....schema.trace import TracedOp
 
 FORWARD, BACKWARD, UPDATE, REST = "forward", "backward", "update", "rest"
@@ -72,3 +74,41 @@ def _layer(name: str, scopes: Mapping[str, str]) -> str:
         if path in scopes:
             return scopes[path]
     return ""
+
+
+def shared_out(
+    graph: LayerGraph, traced: Sequence[Mapping[Key, float]], step_s: float, microbatches: int
+) -> tuple[dict[str, list[float]], float]:
+    """Seconds of forward pass, backward pass and update by layer, and of a step beside. ``step_s``: of one not traced.
+
+    How the step is divided is told by medians over traced steps and microbatches; together they are the step. What is
+    between layers is shared out among them: in a forward pass by their seconds, else by the bytes of their gradients.
+    """
+    passes = {
+        (layer.id, phase): statistics.median(
+            step.get((layer.id, phase, number), 0.0) for step in traced for number in range(microbatches)
+        )
+        for layer in graph.layers
+        for phase in (FORWARD, BACKWARD)
+    }
+    between = {
+        phase: statistics.median(
+            sum(step.get(("", phase, number), 0.0) for number in range(microbatches)) for step in traced
+        )
+        for phase in (FORWARD, BACKWARD, UPDATE, REST)
+    }
+    gradients = max(sum(layer.gradient_bytes for layer in graph.layers), 1)
+    forward = max(sum(passes[layer.id, FORWARD] for layer in graph.layers), 1e-12)
+    found = {}
+    for layer in graph.layers:
+        part = layer.gradient_bytes / gradients
+        found[layer.id] = [
+            passes[layer.id, FORWARD] * (1 + between[FORWARD] / microbatches / forward),
+            passes[layer.id, BACKWARD] + between[BACKWARD] / microbatches * part,
+            between[UPDATE] * part,
+        ]
+    in_layers = sum((ahead + back) * microbatches + update for ahead, back, update in found.values())
+    whole = statistics.median(sum(step.values()) for step in traced)
+    rest = between[REST] * min(1.0, step_s / whole) + max(step_s - whole, 0.0)
+    scale = (step_s - rest) / in_layers
+    return {layer: [scale * each for each in seconds] for layer, seconds in found.items()}, rest
