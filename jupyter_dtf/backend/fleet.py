@@ -307,6 +307,18 @@ class Fleet:
                     return member.info
                 await self._changed.wait()
 
+    async def placed(self, name: str) -> ClusterInfo:
+        """Wait until a cluster's hosts are there and its tasks have places. Raises NotFound if it ends meanwhile.
+
+        Raises Unavailable for a device that was drawn and is not there.
+        """
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._member(name).info.tasks or self._member(name).info.notes)
+        info = self._member(name).info
+        if not info.tasks:
+            raise Unavailable("; ".join(info.notes))
+        return info
+
     async def gone(self, name: str) -> None:
         """Wait until there is no cluster of that name."""
         async with self._changed:

@@ -152,7 +152,8 @@ class Host(WorkerPlugin):
         before TensorFlow binds them too.
         """
         self._drop(run_id)
-        run = self._runs[run_id] = _RunOnHost(self._directory / run_id)
+        # Its own, for several hosts of a machine may have tasks of the run.
+        run = self._runs[run_id] = _RunOnHost(self._directory / f"{run_id}-{os.getpid()}")
         address = self._worker.address.split("://", 1)[1].rsplit(":", 1)[0]
         for task in tasks:
             holder = socket.socket(socket.AF_INET6 if address.startswith("[") else socket.AF_INET)

@@ -13,6 +13,7 @@ from ..errors import InvalidInput, NotFound
 from ..schema.api import ClusterInfo, ClusterRequest
 from ..schema.base import convert
 from ..schema.cluster import check_jobs
+from ..schema.design import SUFFIX, Design
 from ..schema.run import RunInfo
 from . import words
 from .run import headline, task_names
@@ -24,11 +25,16 @@ _MOST_MESSAGE = 70
 
 def add_start_arguments(parser: argparse.ArgumentParser) -> None:
     """What describes a cluster to start; ``cluster_request`` reads it."""
-    parser.add_argument("name", nargs="?", default="", help="a name for the cluster; without one, a free one is chosen")
-    parser.add_argument("--kind", default="local", help="the kind of cluster (default: local)")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        default="",
+        help="a name for the cluster (without one, a free one is chosen), or a design, such as lab.dtf, to start",
+    )
+    parser.add_argument("--kind", default="", help="the kind of cluster (default: local)")
     parser.add_argument(
         "--jobs",
-        default="worker=2",
+        default="",
         metavar="JOB=N,...",
         help="tasks of each job (default: worker=2), as worker=2,ps=1",
     )
@@ -43,12 +49,22 @@ def add_start_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def cluster_request(arguments: argparse.Namespace, *, keep: bool, grace_s: float) -> ClusterRequest:
-    """The request that the arguments of ``add_start_arguments`` make. Raises InvalidInput."""
+    """The request that the arguments of ``add_start_arguments`` make. Raises InvalidInput, NotFound for a design."""
+    if arguments.name.endswith(SUFFIX):
+        if arguments.kind or arguments.jobs or arguments.options:
+            raise InvalidInput(
+                "A design says what --kind, --jobs and --option would. Received beside it: "
+                f"{' '.join(filter(None, [arguments.kind, arguments.jobs, *arguments.options]))}"
+            )
+        from ..backend import designs
+
+        return designs.request_of(Design.open(arguments.name), keep=keep, grace_s=grace_s)
+    kind = arguments.kind or "local"
     raw = {
         "name": arguments.name,
-        "kind": arguments.kind,
-        "jobs": parse_jobs(arguments.jobs),
-        "options": parse_options(arguments.kind, arguments.options),
+        "kind": kind,
+        "jobs": parse_jobs(arguments.jobs or "worker=2"),
+        "options": parse_options(kind, arguments.options),
         "keep": keep,
         "grace_s": grace_s,
     }

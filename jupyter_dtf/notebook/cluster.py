@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from ..backend import clusters as cluster_starts
-from ..backend.plan import HostSlot, plan, slots
+from ..backend import designs
+from ..backend.plan import devices_of
 from ..backend.task.context import serve
 from ..backend.task.script import run as run_script
 from ..errors import DtfError, InvalidInput, NotFound
@@ -21,6 +22,7 @@ from ..schema import payload
 from ..schema.api import ClusterInfo, ClusterRequest, ClusterState
 from ..schema.base import convert
 from ..schema.cluster import ClusterSpec
+from ..schema.design import Design
 from ..schema.run import RunInfo, RunRequest
 from ..schema.strategy import Strategy
 from ..schema.trace import check_steps
@@ -30,6 +32,9 @@ from .run import Run
 from .servers import Servers
 from .session import session
 from .waiting import show_until_end
+
+GRACE_S = 30.0
+"""How long a cluster stays after its last viewer has gone, where nothing else was said."""
 
 
 class Cluster:
@@ -41,7 +46,10 @@ class Cluster:
     keyword arguments are the options of the kind of cluster (``backend``), such as ``hosts`` and ``threads_per_host``
     of ``local``.
 
-    Raises InvalidInput, Conflict (the name is taken), Unavailable (the kind lacks something here).
+    ``design``: the path of a ``.dtf`` file, or a ``Design``, that says all this instead, and where each task runs.
+
+    Raises InvalidInput, Conflict (the name is taken), Unavailable (the kind lacks something here, or a device that was
+    drawn is not there), NotFound (for the path of a design).
     """
 
     def __init__(
@@ -50,25 +58,45 @@ class Cluster:
         *,
         name: str = "",
         backend: str = "local",
+        design: Design | str | os.PathLike[str] | None = None,
         keep: bool = False,
-        grace_s: float = 30.0,
+        grace_s: float = GRACE_S,
         **options: Any,
     ) -> None:
-        raw = {
-            "jobs": dict(jobs) if jobs is not None else {"worker": 2},
-            "name": name,
-            "kind": backend,
-            "keep": keep,
-            "grace_s": grace_s,
-            "options": options,
-        }
-        request = convert(raw, ClusterRequest)
+        if design is not None:
+            if jobs is not None or backend != "local" or options:
+                raise InvalidInput(
+                    "A design says which jobs, backend and options a cluster has. Received these beside it",
+                    field="design",
+                )
+            drawn = design if isinstance(design, Design) else Design.open(design)
+            request = designs.request_of(drawn, name=name, keep=keep, grace_s=grace_s)
+        else:
+            raw = {
+                "jobs": dict(jobs) if jobs is not None else {"worker": 2},
+                "name": name,
+                "kind": backend,
+                "keep": keep,
+                "grace_s": grace_s,
+                "options": options,
+            }
+            request = convert(raw, ClusterRequest)
+        self._start(request)
+
+    @classmethod
+    def start(cls, request: ClusterRequest) -> Cluster:
+        """Start what a request describes. Raises as the constructor."""
+        self = cls.__new__(cls)
+        self._start(request)
+        return self
+
+    def _start(self, request: ClusterRequest) -> None:
         started = cluster_starts.start(request)
         self._name = started.connection.name
         self._owned = True
         self._session = session()
         self._session.post(lambda fleet: fleet.adopt(started))
-        if not keep:
+        if not request.keep:
             atexit.register(self._close_at_exit)
 
     @classmethod
@@ -122,10 +150,12 @@ class Cluster:
         A run that asks for other ``gpus_per_task`` has other ones.
         """
         info = self.info
-        hosts = slots(info.hosts) or [HostSlot("", "", "", 1)]
-        found = {task.task: task.devices for task in plan(info.jobs, hosts)}
+        gpus = {seat.task: len(seat.gpus) for seat in info.tasks}
         return [
-            device for job, count in info.jobs.items() for index in range(count) for device in found[f"{job}:{index}"]
+            device
+            for job, count in info.jobs.items()
+            for index in range(count)
+            for device in devices_of(job, index, gpus.get(f"{job}:{index}", 0))
         ]
 
     @property
@@ -147,6 +177,22 @@ class Cluster:
         return self
 
     # -- what to do with it -------------------------------------------------------------------------------------
+
+    def save_design(self, path: str | os.PathLike[str]) -> Design:
+        """Write the cluster as it runs, each task where it is, to a ``.dtf`` file. Waits for the hosts to be there.
+
+        What a design of that name has beside its cluster stays. Raises InvalidInput if the file is no design,
+        Unavailable if it cannot be written.
+        """
+        self.wait_ready()
+        info = self._session.call(lambda fleet: fleet.placed(self._name))
+        try:
+            design = Design.open(path)
+        except NotFound:
+            design = Design()
+        design.cluster = designs.as_drawn(info)
+        design.save(path)
+        return design
 
     def scale(self, jobs: Mapping[str, int]) -> Cluster:
         """New numbers of tasks, for the runs to come. Raises InvalidInput."""

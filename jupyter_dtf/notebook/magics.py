@@ -14,7 +14,7 @@ from ..errors import DtfError, InvalidInput, NotFound, RunError
 from ..schema.run import RunInfo
 from . import arguments as reading
 from . import cell as cells
-from .cluster import Cluster
+from .cluster import GRACE_S, Cluster
 from .outputs import Outputs
 from .run import Results, Run
 from .session import session
@@ -75,9 +75,8 @@ class DtfMagics(Magics):
     # -- %dtf ---------------------------------------------------------------------------------------------------
 
     def start(self, parsed: argparse.Namespace) -> Cluster:
-        jobs = reading.parse_jobs(parsed.jobs)
-        options = reading.parse_options(parsed.kind, parsed.options)
-        return self._use(Cluster(jobs, name=parsed.name, backend=parsed.kind, keep=parsed.keep, **options))
+        request = reading.cluster_request(parsed, keep=parsed.keep, grace_s=GRACE_S)
+        return self._use(Cluster.start(request))
 
     def use(self, parsed: argparse.Namespace) -> Cluster:
         return self._use(Cluster.connect(parsed.name))

@@ -150,13 +150,9 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
         describe_file(tmp_path / "model.py")
 
 
+@pytest.mark.usefixtures("fleet", "http_server")
 async def test_nothing_goes_on_for_a_client_that_has_gone(
-    fleet: MemoryFleet,
-    http_server: Any,
-    jp_http_port: int,
-    jp_base_url: str,
-    jp_auth_header: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
+    jp_http_port: int, jp_base_url: str, jp_auth_header: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process that works for a request ends when the request is given up."""
     monkeypatch.setattr("jupyter_dtf.handlers.services.PLACE", "tests.python.handlers.endless")

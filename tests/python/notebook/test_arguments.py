@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 
 from jupyter_dtf.errors import InvalidInput, NotFound
 from jupyter_dtf.notebook import arguments as reading
 from jupyter_dtf.schema.api import ClusterInfo, ClusterState, HostInfo
+from jupyter_dtf.schema.design import ClusterDesign, Design
+from jupyter_dtf.schema.hosts import HostDesign, TaskPlace
 from jupyter_dtf.schema.run import RunInfo, RunState
 
 RUNS = [
@@ -48,6 +51,19 @@ def test_request() -> None:
 def test_request_by_default_is_two_workers() -> None:
     request = reading.cluster_request(start(), keep=False, grace_s=5)
     assert (request.name, request.jobs, request.options, request.grace_s) == ("", {"worker": 2}, {}, 5)
+
+
+def test_request_of_a_design(tmp_path: Path) -> None:
+    path = tmp_path / "lab.dtf"
+    place = TaskPlace(job="ps", index=0, host="a")
+    drawn = ClusterDesign(name="lab", jobs={"ps": 1}, hosts=[HostDesign(name="a")], tasks=[place])
+    Design(cluster=drawn).save(path)
+    request = reading.cluster_request(start(str(path)), keep=True, grace_s=0)
+    assert (request.name, request.jobs, request.hosts, request.tasks) == ("lab", {"ps": 1}, drawn.hosts, [place])
+    with pytest.raises(InvalidInput, match="A design says what --kind, --jobs and --option would.*worker=3 hosts=2"):
+        reading.cluster_request(start(str(path), "--jobs", "worker=3", "--option", "hosts=2"), keep=True, grace_s=0)
+    with pytest.raises(NotFound, match=r"no design of that name. Received: 'missing\.dtf'"):
+        reading.cluster_request(start("missing.dtf"), keep=True, grace_s=0)
 
 
 @pytest.mark.parametrize(
