@@ -11,7 +11,7 @@ from .table import Row, print_rows
 
 NAMES = (
     "submit", "start", "steps", "allreduce", "scaling", "report", "points", "latency", "ps", "horovod", "pipeline",
-    "placement", "prediction",
+    "placement", "prediction", "designer",
 )  # fmt: skip
 MODULES = {"ps": "parameter_server"}
 """Where a benchmark is that does not have the name of its module."""
