@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
-import { openLab, picture, setTheme } from './lab';
+import { clusterProcesses, openLab, picture, runNotebook, setTheme, writeNotebook } from './lab';
 
 // One story: each test goes on where the one before it stopped.
 test.describe.configure({ mode: 'serial' });
@@ -163,6 +163,7 @@ test('what is pinned stays when the rest is placed automatically', async () => {
 test('it looks right in every theme and width', async () => {
   for (const dark of [false, true]) {
     await setTheme(page, dark);
+    await expect(page.locator('#jupyterlab-splash')).toHaveCount(0);
     const theme = dark ? 'dark' : 'light';
     for (const colours of ['device', 'memory']) {
       await view.getByLabel('colour by').selectOption(colours);
@@ -174,4 +175,51 @@ test('it looks right in every theme and width', async () => {
     await page.setViewportSize({ width: 1400, height: 900 });
   }
   await setTheme(page, false);
+});
+
+test('a model comes from a kernel, runs as it is drawn, and planned equals actual', async () => {
+  await save();
+  writeNotebook('train.ipynb', [
+    `import jupyter_dtf as dtf, keras
+from sklearn.datasets import load_digits
+x, y = load_digits(return_X_y=True)
+model = keras.models.load_model("digits.keras")
+print("ready")`
+  ]);
+  const notebook = await runNotebook(page, 'train.ipynb');
+  await expect(notebook.locator('.jp-OutputArea-output', { hasText: 'ready' })).toBeVisible({ timeout: 60_000 });
+  await page.getByRole('listitem', { name: /digits\.dtf/ }).dblclick();
+  await page.locator('.jp-dtf-designer:visible').getByRole('tab', { name: 'Placement' }).click();
+  view = page.locator('.jp-dtf-placement:visible');
+  await view.getByRole('button', { name: 'Choose another model' }).click();
+  await view.getByRole('button', { name: 'model', exact: true }).click();
+  await expect(view.getByRole('button', { name: 'Choose another model' })).toHaveText('model of train.ipynb');
+  await item('block').click();
+  await page.keyboard.press('d');
+  await page.keyboard.press('Home');
+  await page.keyboard.press('Enter');
+  await expect(item('block')).toHaveAttribute('aria-label', /worker:0/);
+  await save();
+  const placed = saved().placement.devices;
+  expect(Object.keys(placed).sort()).toEqual([...LAYERS].sort());
+  expect(new Set(Object.values(placed))).toEqual(new Set([ONE, TWO]));
+
+  await view.getByRole('button', { name: 'Insert the code that trains this design' }).click();
+  const cell = notebook.locator('.jp-Cell.jp-mod-active');
+  await expect(cell).toContainText('strategy=dtf.Pipeline("digits.dtf", microbatches=8)');
+  await cell.locator('.cm-content').click();
+  await page.keyboard.press('Control+Home');
+  await page.keyboard.type('cluster = dtf.Cluster(design="digits.dtf")\n');
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('\ncluster.close()\nprint("trained")');
+  await page.keyboard.press('Control+Enter');
+  await expect(notebook.locator('.jp-OutputArea-output', { hasText: 'trained' })).toBeVisible({ timeout: 90_000 });
+
+  await page.getByRole('tab', { name: 'digits.dtf' }).click();
+  await view.getByLabel('compare with').selectOption({ index: 1 });
+  await expect(view.getByText('All 6 layers ran where they were planned')).toBeVisible();
+  await expect(view.getByRole('row', { name: /^block\/up worker:0 CPU:0 worker:0 CPU:0/ })).toBeVisible();
+  await expect(view.getByRole('img', { name: /^measured step/ })).toBeVisible();
+  await picture(page, 'placement-compared-light');
+  await expect.poll(clusterProcesses, { timeout: 30_000 }).toEqual([]);
 });
