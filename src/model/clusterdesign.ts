@@ -201,11 +201,9 @@ export function liveHost(hosts: readonly HostInfo[], name: string): HostInfo | u
   return hosts.find(host => (host.drawn || host.name) === name);
 }
 
-/** What is wrong with a job's name; empty when nothing is. */
-export function problemOfJobName(name: string): string {
-  return JOB_NAME.test(name)
-    ? ''
-    : `A job's name is a letter followed by letters, digits or underscores. Received: ${JSON.stringify(name)}`;
+/** Whether a job may have this name. */
+export function isJobName(name: string): boolean {
+  return JOB_NAME.test(name);
 }
 
 /** The number of tasks that was typed; null while it is none that a job can have. */

@@ -5,7 +5,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import type { RestApi } from '../api/rest';
 import type { Design, DesignReport } from '../api/schema';
-import { change, DesignError, emptyDesign, OlderDesign, readDesign, writeDesign } from './designtext';
+import { change, DesignError, draftOf, emptyDesign, OlderDesign, readDesign, writeDesign } from './designtext';
 
 const CHECK_DELAY_MS = 250;
 const LABEL = 'jupyter-dtf:label';
@@ -80,13 +80,14 @@ export class DesignModel implements IDisposable {
 
   /**
    * Change a copy of the design and write it as one step that can be undone. `label` names the step ("Place worker:1").
+   * The model's graph is not copied: a recipe may replace it, never change it.
    * Nothing happens when the document cannot be edited, or the recipe changes nothing.
    */
   edit(label: string, recipe: (draft: Design) => void): void {
     if (!this.canEdit) {
       return;
     }
-    const draft = structuredClone(this._design);
+    const draft = draftOf(this._design);
     recipe(draft);
     const shared = this._text.sharedModel;
     const before = shared.getSource();
@@ -156,7 +157,7 @@ export class DesignModel implements IDisposable {
     const source = this._text.sharedModel.getSource();
     try {
       // A document that is being loaded, and a file that was made by "New File", are empty.
-      this._design = source.trim() === '' ? emptyDesign() : readDesign(source);
+      this._design = source.trim() === '' ? emptyDesign() : readDesign(source, this._design);
       this._error = null;
     } catch (error) {
       if (!(error instanceof DesignError)) {
@@ -199,7 +200,7 @@ export class DesignModel implements IDisposable {
       this._error = new DesignError(problem.message, problem.line, problem.column);
       this._changed.emit();
     } else if (this._error instanceof OlderDesign && report.text !== '') {
-      this._design = readDesign(report.text);
+      this._design = readDesign(report.text, this._design);
       this._error = null;
       this._changed.emit();
     }

@@ -136,8 +136,15 @@ const design = struct<Design>(
   DEFAULTS.Design
 );
 
-/** The design of a text, with what the text leaves out filled in. Throws DesignError, OlderDesign for an older version. */
-export function readDesign(source: string): Design {
+/**
+ * The design of a text, with what the text leaves out filled in. `before`: a design that was read or written earlier; where
+ * the text has its graph, it is the same object. Throws DesignError, OlderDesign for an older version.
+ */
+export function readDesign(source: string, before?: Readonly<Design>): Design {
+  return (before?.model && readAround(source, before.model.graph)) ?? readAll(source);
+}
+
+function readAll(source: string): Design {
   let plain: unknown;
   try {
     plain = JSON.parse(source);
@@ -162,6 +169,42 @@ export function readDesign(source: string): Design {
   }
 }
 
+/**
+ * The design of a text that has this graph in it, read without reading the graph: it is most of a large design, and
+ * seldom changes. Null where the text is anything else, or wrong.
+ */
+function readAround(source: string, graph: LayerGraph): Design | null {
+  const known = `"graph": ${textOfGraph(graph)}`;
+  const start = source.indexOf(known);
+  if (start < 0) {
+    return null;
+  }
+  try {
+    const plain = JSON.parse(`${source.slice(0, start)}"graph": null${source.slice(start + known.length)}`) as {
+      model?: { graph?: unknown };
+    };
+    if (plain.model?.graph !== null || versionOf(plain) !== VERSION) {
+      return null;
+    }
+    plain.model.graph = NO_GRAPH;
+    const found = design(plain, []);
+    found.model!.graph = graph;
+    return found;
+  } catch {
+    return null; // reading all of it finds the place
+  }
+}
+
+const NO_GRAPH: LayerGraph = { model: '', layers: [], edges: [], notes: [] };
+const graphTexts = new WeakMap<LayerGraph, string>();
+
+/** A graph's text, indented as it stands in a design. */
+function textOfGraph(graph: LayerGraph): string {
+  const known = graphTexts.get(graph) ?? writeJson(graph).trimEnd().replaceAll('\n', '\n    ');
+  graphTexts.set(graph, known);
+  return known;
+}
+
 /** The version that a JSON value is of. What has none is version 0, a request for a cluster, when it looks like one. */
 function versionOf(plain: unknown): number {
   const { version, kind, jobs } = (plain ?? {}) as Record<string, unknown>;
@@ -173,7 +216,15 @@ function versionOf(plain: unknown): number {
 
 /** A design as text, to the byte as Python writes it. */
 export function writeDesign(value: Readonly<Design>): string {
-  return writeJson(value);
+  const graph = value.model?.graph;
+  return writeJson(value, new Map(graph ? [[graph, textOfGraph(graph)]] : []));
+}
+
+/** A copy to be changed. The model's graph is the same object: it is replaced, never changed. */
+export function draftOf(value: Readonly<Design>): Design {
+  const draft = structuredClone({ ...value, model: null }) as Design;
+  draft.model = value.model && { ...value.model, source: { ...value.model.source } };
+  return draft;
 }
 
 /** A part of a text, and what is to stand there instead. */
@@ -183,6 +234,9 @@ export interface Change {
   text: string;
 }
 
+/** Characters that are compared at once. */
+const STRIDE = 1024;
+
 /** The smallest part of `before` that has to be replaced to have `after`; null when they are equal. */
 export function change(before: string, after: string): Change | null {
   if (before === after) {
@@ -190,6 +244,10 @@ export function change(before: string, after: string): Change | null {
   }
   const most = Math.min(before.length, after.length);
   let start = 0;
+  while (start < most && before.startsWith(after.slice(start, start + STRIDE), start)) {
+    start += STRIDE;
+  }
+  start = Math.min(start, most);
   while (start < most && before[start] === after[start]) {
     start++;
   }
@@ -197,6 +255,10 @@ export function change(before: string, after: string): Change | null {
     start--; // a character of two code units is replaced as one
   }
   let kept = 0;
+  const stride = () => after.slice(Math.max(start, after.length - kept - STRIDE), after.length - kept);
+  while (kept + STRIDE <= most - start && before.endsWith(stride(), before.length - kept)) {
+    kept += STRIDE;
+  }
   while (kept < most - start && before[before.length - 1 - kept] === after[after.length - 1 - kept]) {
     kept++;
   }

@@ -248,7 +248,7 @@ function LiveCluster(props: Parts): React.ReactElement {
   const { document, options } = props;
   const { dtf, trans } = options;
   const { design: model } = document;
-  useSignals(model.changed, model.reportChanged, dtf.clusters.changed, dtf.runs.changed);
+  useSignals(model.changed, model.reportChanged, dtf.clusters.changed, dtf.runs.changed, document.context.pathChanged);
   const live = dtf.clusters.get(document.clusterName);
   const kinds = useKinds(dtf);
   return (

@@ -11,6 +11,9 @@ const ROOT = path.join(process.env.DTF_UI_DIRECTORY ?? '', 'root');
 
 let page: Page;
 
+/** The tab of the document in front, if it is this one. */
+const current = (name: string) =>
+  page.locator('#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current', { hasText: new RegExp(`^${name}$`) });
 /** The designer in front. */
 const designer = () => page.locator('.jp-dtf-designer:visible').first();
 const slot = (host: string, device: string) =>
@@ -21,7 +24,7 @@ const onDisk = (name: string) => readFileSync(path.join(ROOT, name), 'utf8');
 async function open(name: string): Promise<Locator> {
   await openLab(page, `lab/tree/${name}`);
   // Until then the document that was in front before may still be there.
-  await expect(page.locator('#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current', { hasText: name })).toBeVisible();
+  await expect(current(name)).toBeVisible();
   await expect(designer()).toBeVisible();
   return designer();
 }
@@ -203,10 +206,9 @@ test('a broken file says where, and opens as text there', async () => {
   await expect(designer().getByText('Line 4, column 24')).toBeVisible();
   await picture(page, 'designer-broken-light');
   await designer().getByRole('button', { name: 'Open as text at line 4' }).click();
-  const editor = page.locator('.jp-FileEditor:visible');
-  await expect(editor.locator('.cm-activeLine')).toContainText('"two"');
-  await page.keyboard.press('Delete');
-  for (const key of ['Delete', 'Delete', 'Delete', 'Delete', '3']) {
+  await expect(page.getByText('Ln 4, Col 24')).toBeVisible();
+  await expect(page.locator('.jp-FileEditor .cm-content')).toBeFocused();
+  for (const key of ['Delete', 'Delete', 'Delete', 'Delete', 'Delete', '3']) {
     await page.keyboard.press(key);
   }
   await page.locator('.lm-TabBar-tab', { hasText: 'broken.dtf' }).first().click();
@@ -254,10 +256,31 @@ test('the cluster starts as it is drawn, and the drawing lives', async () => {
   const document = page.locator('.jp-dtf-designer-document:visible');
   await document.getByRole('button', { name: 'Start' }).click();
   await expect(document.getByRole('button', { name: 'Stop' })).toBeVisible();
+  await expect(designer().getByText('live · running')).toBeVisible();
   await expect(slot('a', 'CPU').getByRole('progressbar', { name: /^Memory in use/ })).toBeVisible();
   await picture(page, 'designer-cluster-live-light');
+  const panel = await openPanel(page);
+  await panel.getByRole('listitem', { name: 'Cluster live' }).getByRole('button', { name: 'More about live' }).click();
+  await page.getByRole('menuitem', { name: 'Save as Design' }).click();
+  await expect(current('untitled1.dtf')).toBeVisible();
+  await expect(slot('b', 'CPU').locator('[data-what="worker:0"]')).toBeVisible();
+  await page.keyboard.press('Alt+w');
+  await expect(current('live.dtf')).toBeVisible();
   await document.getByRole('button', { name: 'Stop' }).click();
   await expect(document.getByRole('button', { name: 'Start' })).toBeVisible();
+});
+
+test('the form for a new cluster opens in the designer, with the hosts that there would be', async () => {
+  const panel = await openPanel(page);
+  await panel.getByRole('button', { name: 'New cluster' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name', { exact: true }).fill('drawn');
+  await expect(dialog.getByText('localhost:0').first()).toBeVisible();
+  await dialog.getByRole('button', { name: 'Open in designer' }).click();
+  await expect(dialog).toBeHidden();
+  await expect(current('drawn.dtf')).toBeVisible();
+  await expect(designer().getByLabel('Name', { exact: true })).toHaveValue('drawn');
+  await expect(designer().getByRole('listitem', { name: /^Host / })).toHaveCount(1);
 });
 
 test('light and dark, narrow and wide', async () => {
@@ -265,6 +288,7 @@ test('light and dark, narrow and wide', async () => {
   await chip('worker:1').click();
   for (const dark of [false, true]) {
     await setTheme(page, dark);
+    await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
     for (const [name, width] of [
       ['wide', 1800],
       ['narrow', 760]

@@ -282,6 +282,7 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
       <StatusStrip
         report={report}
         failure={props.failure}
+        live={live}
         trans={trans}
         onProblem={problem => setSelection(selectionOf(problem, cluster))}
       />

@@ -40,7 +40,9 @@ export function ClusterDetails(props: DetailsProps & { kinds: readonly KindInfo[
   const info = kinds.find(({ kind }) => kind === cluster.kind);
   const own = problems.map(problem => ({ ...problem, field: problem.field.replace(/^cluster\./, '') }));
   const said = (field: string) => own.find(problem => problem.field === field)?.message ?? '';
-  const atFields = new Set(['name', 'kind', ...(info?.fields ?? []).map(({ name }) => `options.${name}`)]);
+  // Hosts that are drawn say themselves how many there are.
+  const fields = (info?.fields ?? []).filter(({ name }) => name !== 'hosts' || cluster.hosts.length === 0);
+  const atFields = new Set(['name', 'kind', ...fields.map(({ name }) => `options.${name}`)]);
   return (
     <>
       <h3>{trans.__('Cluster')}</h3>
@@ -71,7 +73,7 @@ export function ClusterDetails(props: DetailsProps & { kinds: readonly KindInfo[
         </select>
         <div className="jp-dtf-problem">{said('kind')}</div>
       </div>
-      {(info?.fields ?? []).map(field => (
+      {fields.map(field => (
         <Option
           key={`${cluster.kind}/${field.name}/${optionText(field, cluster.options[field.name] ?? field.default)}`}
           field={field}

@@ -3,7 +3,7 @@ import { addIcon, closeIcon, tableRowsIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { ClusterDesign } from '../../api/schema';
-import { DesignTask, problemOfJobName, rankedJobs, readCount } from '../../model/clusterdesign';
+import { DesignTask, isJobName, rankedJobs, readCount } from '../../model/clusterdesign';
 import { IconButton } from '../basics';
 import { Chip, ChipHandlers, Said, SaidBeside, TASK_MIME } from './clusterchip';
 import { CommitField } from './fields';
@@ -100,10 +100,14 @@ function Job(props: { job: string; all: JobsProps }): React.ReactElement {
           disabled={readOnly}
           read={typed => {
             const name = typed.trim();
-            const wrong =
-              problemOfJobName(name) ||
-              (Object.hasOwn(cluster.jobs, name) ? trans.__('A job appears once. Received: %1 twice', name) : '');
-            return wrong === '' ? { value: name } : { problem: wrong };
+            if (!isJobName(name)) {
+              return {
+                problem: trans.__('A job is named by a letter, then letters, digits or underscores. Received: %1', name)
+              };
+            }
+            return Object.hasOwn(cluster.jobs, name)
+              ? { problem: trans.__('A job appears once. Received: %1 twice', name) }
+              : { value: name };
           }}
           onCommit={name => all.onRename(job, name)}
         />

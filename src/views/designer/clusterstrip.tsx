@@ -1,17 +1,21 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { DesignProblem, DesignReport } from '../../api/schema';
+import type { ClusterInfo, DesignProblem, DesignReport } from '../../api/schema';
 import { formatPercent, formatValue } from '../../model/format';
+import { StateMark } from '../basics';
+import { stateText } from '../words';
 
 /** What the whole design is expected to do, and all that is wrong with it; a problem leads to what it is about. */
 export function StatusStrip(props: {
   report: DesignReport | null;
   failure: string;
+  /** The cluster that was started from the design, if it is there. */
+  live: ClusterInfo | undefined;
   onProblem: (problem: DesignProblem) => void;
   trans: TranslationBundle;
 }): React.ReactElement {
-  const { report, failure, trans } = props;
+  const { report, failure, live, trans } = props;
   const problems = report?.problems ?? [];
   const errors = problems.filter(({ level }) => level === 'error').length;
   const warnings = problems.length - errors;
@@ -21,7 +25,12 @@ export function StatusStrip(props: {
   ].filter(words => words !== '');
   return (
     <footer className="jp-dtf-strip" role="status" aria-label={trans.__('What the design will do')}>
-      <span>{summary(report, failure, trans)}</span>
+      {live && (
+        <span>
+          <StateMark state={live.state} trans={trans} /> {live.name} · {stateText(live.state, trans)}
+        </span>
+      )}
+      <span>{summary(report, failure, live !== undefined, trans)}</span>
       <span className="jp-dtf-spacer" />
       {problems.length > 0 && (
         <details className="jp-dtf-strip-problems">
@@ -44,7 +53,7 @@ export function StatusStrip(props: {
   );
 }
 
-function summary(report: DesignReport | null, failure: string, trans: TranslationBundle): string {
+function summary(report: DesignReport | null, failure: string, isStarted: boolean, trans: TranslationBundle): string {
   if (failure !== '') {
     return trans.__('Not checked: %1', failure);
   }
@@ -53,7 +62,7 @@ function summary(report: DesignReport | null, failure: string, trans: Translatio
   }
   const { prediction } = report;
   if (!prediction) {
-    return report.problems.length === 0 ? trans.__('This cluster can be started') : '';
+    return report.problems.length === 0 && !isStarted ? trans.__('This cluster can be started') : '';
   }
   const fits = prediction.devices.every(({ problem }) => problem === '');
   return [

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 
 import { describe, expect, it } from 'vitest';
 
-import { change, DesignError, emptyDesign, readDesign, writeDesign } from '../../../src/model/designtext';
+import { change, DesignError, draftOf, emptyDesign, readDesign, writeDesign } from '../../../src/model/designtext';
 
 function errorOf(source: string): DesignError {
   try {
@@ -60,6 +60,49 @@ describe('readDesign', () => {
   });
 });
 
+describe('a design that was read before', () => {
+  const text = readFileSync('tests/designs/design.dtf', 'utf-8');
+  const before = readDesign(text);
+
+  it('keeps its graph where the text has it, and everything else is read', () => {
+    const after = readDesign(text.replace('"batch_size": 128', '"batch_size": 256'), before);
+    expect(after.run.batch_size).toBe(256);
+    expect(after.model?.graph).toBe(before.model?.graph);
+    expect(after).toEqual({ ...before, run: { ...before.run, batch_size: 256 } });
+  });
+
+  it('has another graph where the text has another', () => {
+    const after = readDesign(text.replace('"flops": 2570', '"flops": 1'), before);
+    expect(after.model?.graph.layers[1]?.flops).toBe(1);
+  });
+
+  it('is not taken for one that has the graph elsewhere', () => {
+    const graph = JSON.parse(text) as { model: { graph: object } };
+    const other = { ...emptyDesign(), drawing: { graph: graph.model.graph } };
+    expect(readDesign(writeDesign(other), before)).toEqual(other);
+  });
+
+  it('is no help with what is wrong: the place is found', () => {
+    const broken = text.replace('"epochs": 3', '"epochs": "three"');
+    let error: unknown;
+    try {
+      readDesign(broken, before);
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error).toBeInstanceOf(DesignError);
+    expect(broken.split('\n')[(error as DesignError).line - 1]).toContain('"three"');
+  });
+
+  it('is written with its graph replaced', () => {
+    const draft = draftOf(before);
+    draft.model!.source.variable = 'other';
+    draft.model!.graph = { model: 'new', layers: [], edges: [], notes: [] };
+    expect(before.model?.source.variable).toBe('model');
+    expect(readDesign(writeDesign(draft), before)).toEqual(draft);
+  });
+});
+
 describe('writeDesign', () => {
   it('is read as what was written', () => {
     const design = emptyDesign();
@@ -75,6 +118,15 @@ describe('writeDesign', () => {
 });
 
 describe('change', () => {
+  it.each([0, 1, 1023, 1024, 1025, 2047, 2048, 2049, 4000])('is found at %i of a long text', at => {
+    const before = 'ab'.repeat(2001);
+    const after = `${before.slice(0, at)}X${before.slice(at + 1)}`;
+    expect(change(before, after)).toEqual({ start: at, end: at + 1, text: 'X' });
+    const longer = `${before.slice(0, at)}XYZ${before.slice(at)}`;
+    expect(change(before, longer)).toEqual({ start: at, end: at, text: 'XYZ' });
+    expect(change(longer, before)).toEqual({ start: at, end: at + 3, text: '' });
+  });
+
   it.each([
     ['same', 'same', null],
     ['abcd', 'abXd', { start: 2, end: 3, text: 'X' }],
