@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -12,7 +12,6 @@ from .....errors import InvalidInput
 from .....schema.design import RunPlacement
 from ... import describe
 from ...trace.devices import plain
-from ..parameter_server.slots import build, fresh
 from . import places as placing
 from . import update
 from .forward import scope_name
@@ -20,7 +19,7 @@ from .graph import PipelineGraph
 from .places import Places
 from .record import run_placement
 from .step import Step, Steps
-from .variables import GraphVariables
+from .units import Units
 
 
 class Engine:
@@ -51,12 +50,9 @@ class Engine:
                 field="placement.devices",
             )
         client = f"/job:{ctx.job_name}/task:{ctx.task_index}/device:CPU:0"
-        homes = _homes(model, layers, places, client)
+        self._units = Units(model, layers, places, client)
         with self._graph.as_default():
-            self._variables = GraphVariables()
-            for variable, device, scope in homes:
-                self._variables.add(variable, device, scope)
-            self._steps = Steps(model, places, self._variables, client)
+            self._steps = Steps(model, places, self._units, client)
         self._built: dict[tuple[bool, int], Step] = {}
         self._reset: tf.Operation | None = None
         self._is_ahead = False
@@ -97,12 +93,14 @@ class Engine:
 
     def load(self) -> None:
         """Give the devices what weights and optimizer have that was changed in the model."""
-        self._variables.load(self._session)
+        self._units.take_apart()
+        self._steps.variables.load(self._session)
 
     def fetch(self) -> None:
         """Give the model the weights and the optimizer's state that the devices have."""
         if self._is_ahead:
-            self._variables.fetch(self._session)
+            self._steps.variables.fetch(self._session)
+            self._units.put_together()
             self._is_ahead = False
 
     def close(self) -> None:
@@ -124,18 +122,3 @@ class Engine:
             self._steps.metrics.load(self._session)
         step = self._built[key]
         return step, dict(zip(step.fed, arrays, strict=True))
-
-
-def _homes(model: Any, layers: Mapping[str, Any], places: Places, client: str) -> list[tuple[Any, str, str]]:
-    """Device and name scope of each variable: those of its layer, of a slot those of its variable, or the client's."""
-    homes = {
-        id(v): (places.of(path)[0], scope_name(places.name(path)))
-        for path, layer in reversed(list(layers.items()))  # of a layer with several ids the first one counts
-        for v in layer.variables
-    }
-    trainable = model.trainable_variables
-    found = [(variable, *homes.get(id(variable), (client, "model"))) for variable in model.variables]
-    for slot, variable in zip(build(fresh(model.optimizer), trainable), model.optimizer.variables, strict=True):
-        owner = None if slot.variable is None else trainable[slot.variable]
-        found.append((variable, *homes.get(id(owner), (client, "optimizer"))))
-    return found

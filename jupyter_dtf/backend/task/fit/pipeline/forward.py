@@ -15,25 +15,37 @@ from ... import layer_calls
 from .follow import within
 from .graph import as_function
 from .places import Places
+from .split import split_call
 
 FORWARD = "forward"
 """The name scope: ``forward/2/encoder/dense_1`` has what layer ``encoder/dense_1`` does with the third microbatch."""
 
 
 class Values:
-    """Keras variables with the tensors that stand for them, in the order in which they were given."""
+    """Variables with the tensors that stand for them. ``split``: those that are not kept themselves, but in parts."""
 
-    def __init__(self, pairs: Sequence[tuple[Any, tf.Tensor]]) -> None:
+    def __init__(self, pairs: Sequence[tuple[Any, tf.Tensor]], split: Sequence[tuple[Any, Sequence[Any]]] = ()) -> None:
         self.pairs = list(pairs)
+        self._split = split
         self._tensors = {id(variable): value for variable, value in pairs}
+        self._parts = {id(variable): parts for variable, parts in split}
 
     def __getitem__(self, variable: Any) -> tf.Tensor:
         return self._tensors[id(variable)]
 
+    def parts(self, variable: Any) -> list[tf.Tensor]:
+        """The values of the parts of a variable that is split."""
+        return [self[part] for part in self._parts[id(variable)]]
+
+    @property
+    def mapping(self) -> list[tuple[Any, tf.Tensor]]:
+        """What a ``StatelessScope`` takes: every variable of the model, too, that is kept in parts."""
+        return [*self.pairs, *((variable, tf.concat(self.parts(variable), -1)) for variable, _ in self._split)]
+
     def after(self, scope: Any, chosen: Sequence[Any]) -> Values:
         """The same, but for the chosen variables what they have become in a ``StatelessScope``."""
         changed = {id(variable): scope.get_current_value(variable) for variable in chosen}
-        return Values([(variable, changed.get(id(variable), value)) for variable, value in self.pairs])
+        return Values([(variable, changed.get(id(variable), value)) for variable, value in self.pairs], self._split)
 
 
 @dataclass
@@ -64,7 +76,8 @@ def forward(
     model: Any, places: Places, part: Part, values: Values, *, number: int, training: bool
 ) -> tuple[Pass, Values]:
     """What the model makes of a microbatch, and the variables' values afterwards, as layers change their state."""
-    scope = keras.StatelessScope(values.pairs, collect_losses=True)
+    with within(None):
+        scope = keras.StatelessScope(values.mapping, collect_losses=True)
     base = f"{FORWARD}/{number}/"
 
     def call(path: str, layer: Any, args: Any, kwargs: Any, proceed: Callable[[], Any]) -> Any:
@@ -72,7 +85,10 @@ def forward(
             return proceed()
         devices = places.of(path)
         with tf.name_scope(f"{base}{scope_name(places.name(path))}/"), within(devices[0] if devices else None):
-            return proceed()
+            if len(devices) < 2:
+                return proceed()
+            with split_call(layer, devices, values.parts):
+                return proceed()
 
     with (
         operations_made() as made,

@@ -50,16 +50,23 @@ def _layer(node: str, layers: Mapping[str, str]) -> str | None:
 def _slots(metadata: Any) -> list[Slot]:
     """From the first to the last operation of each device, microbatch and phase; in order of their beginning."""
     spans: dict[tuple[str, int, str], tuple[float, float]] = {}
+    updates = []
     for device in metadata.step_stats.dev_stats:
         for node in device.node_stats:
             match = _OF_PHASE.match(node.node_name)
-            if match is None:
-                continue
-            key = plain(device.device), int(match["microbatch"] or 0), match["phase"] or match["update"]
             start = node.all_start_micros + node.op_start_rel_micros
             end = node.all_start_micros + node.op_end_rel_micros
-            first, last = spans.get(key, (start, end))
-            spans[key] = min(first, start), max(last, end)
+            if match and match["phase"]:
+                key = plain(device.device), int(match["microbatch"]), match["phase"]
+                first, last = spans.get(key, (start, end))
+                spans[key] = min(first, start), max(last, end)
+            elif match:
+                updates.append((plain(device.device), start, end))
+    ends = {device: max(e for (d, _, _), (_, e) in spans.items() if d == device) for device, _, _ in spans}
+    for device, start, end in updates:
+        if start >= ends.get(device, 0):  # what does not depend on the batch has run before
+            first, last = spans.get((device, 0, "update"), (start, end))
+            spans[device, 0, "update"] = min(first, start), max(last, end)
     origin = min((start for start, _ in spans.values()), default=0)
     slots = [
         Slot(

@@ -23,6 +23,7 @@ from .gradients import gradients_of, total
 from .graph import as_function
 from .order import Phase, in_order, not_taken, then
 from .places import Places
+from .units import Units
 from .variables import GraphVariables
 
 LOSS, METRICS, BACKWARD, UPDATE = "loss", "metrics", "backward", "update"
@@ -44,23 +45,31 @@ class Step:
 class Steps:
     """Builds the steps of one model on the default graph. ``client``: the device that batches are fed to."""
 
-    def __init__(self, model: Any, places: Places, variables: GraphVariables, client: str) -> None:
+    def __init__(self, model: Any, places: Places, units: Units, client: str) -> None:
         self._model = model
         self._places = places
-        self._variables = variables
+        self._units = units
+        self._variables = GraphVariables()
+        for variable, home in units.homes:
+            self._variables.add(variable, home.device, home.scope)
         self._client = client
         self.metrics = GraphVariables()
         """The variables of the metrics, beside the loss."""
 
+    @property
+    def variables(self) -> GraphVariables:
+        """Those of the model and of its optimizer."""
+        return self._variables
+
     def training(self, spec: Any, microbatches: int) -> Step:
         """A step that updates the weights. ``spec``: the TensorSpecs of ``(x, y, sample_weight)``."""
-        model, optimizer = self._model, self._model.optimizer
+        optimizer, trainable = self._units.optimizer, self._units.trainable
         fed, batch = self._batch(spec)
-        values = Values(self._variables.reads())
+        values = Values(self._variables.reads(), self._units.split)
         passes, moved = self._forward(batch, values, microbatches, training=True)
         loss, step = self._loss(fed, batch, values, passes, training=True)
 
-        weights = [values[variable] for variable in model.trainable_variables]
+        weights = [values[variable] for variable in trainable]
         leaves = [leaf for one in passes for leaf in one.leaves]
         with tf.name_scope(f"{LOSS}/"), within(None):
             begun = gradients_of([optimizer.scale_loss(loss)], [*weights, *leaves], constant=leaves)
@@ -78,8 +87,8 @@ class Steps:
         with operations_made() as updating, tf.name_scope(f"{UPDATE}/"), within(None):
             with as_function(), keras.StatelessScope(values.pairs) as scope:
                 step.learning_rate = tf.identity(tf.convert_to_tensor(optimizer.learning_rate))
-                update.apply(optimizer, sums, model.trainable_variables, scope)
-            changed = moved.after(scope, [*model.trainable_variables, *optimizer.variables])
+                update.apply(optimizer, sums, trainable, scope)
+            changed = moved.after(scope, [*trainable, *optimizer.variables])
             writes = self._variables.writes(changed.pairs)
         settle(tf.compat.v1.get_default_graph().get_operations())
         made = [operation for one in passes for operation in one.operations]
@@ -97,7 +106,9 @@ class Steps:
     def test(self, spec: Any, microbatches: int) -> Step:
         """A step that only looks."""
         fed, batch = self._batch(spec)
-        passes, _ = self._forward(batch, values := Values(self._variables.reads()), microbatches, training=False)
+        passes, _ = self._forward(
+            batch, values := Values(self._variables.reads(), self._units.split), microbatches, training=False
+        )
         _, step = self._loss(fed, batch, values, passes, training=False)
         settle(tf.compat.v1.get_default_graph().get_operations())
         in_order([one.operations for one in passes])
@@ -144,7 +155,7 @@ class Steps:
             examples = _length(x)
             with (
                 as_function(),
-                keras.StatelessScope([*values.pairs, *counts.pairs]) as scope,
+                keras.StatelessScope([*values.mapping, *counts.pairs]) as scope,
                 counted_by_examples(model, examples),
             ):
                 loss = model._compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=training)

@@ -1,0 +1,134 @@
+"""What is trained and where: a model's variables with the optimizer's, or in their place the parts of those split.
+
+A part is a variable of its own, with its own slots, so that an optimizer updates it on its device. Variables are cut
+along their last axis, the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from .....errors import InvalidInput
+from ..parameter_server.slots import Slot, build, fresh, is_elementwise
+from .forward import scope_name
+from .places import Places
+
+
+class Home(NamedTuple):
+    """Where a variable is kept: a device, and a name scope."""
+
+    device: str
+    scope: str
+
+
+class Units:
+    """The variables of a model laid over devices. ``client``: the device of what belongs to no layer.
+
+    Raises InvalidInput for a split that would not be trained as the whole is.
+    """
+
+    def __init__(self, model: Any, layers: Mapping[str, Any], places: Places, client: str) -> None:
+        self._parts: dict[int, list[Any]] = {}
+        self._whole: list[tuple[Any, list[Any]]] = []
+        """Variables with the parts that are kept in their place."""
+        self.homes: list[tuple[Any, Home]] = []
+        """Every variable that is kept, with its place."""
+        found: dict[int, list[Home]] = {}
+        for path, layer in layers.items():
+            homes = [Home(device, scope_name(places.name(path))) for device in places.of(path)]
+            _check_split(path, layer, model.optimizer, len(homes))
+            for variable in layer.variables:
+                found.setdefault(id(variable), homes)  # of a layer with several ids the first one counts
+        for variable in model.variables:
+            self._keep(variable, found.get(id(variable), [Home(client, "model")]))
+        self.trainable = [unit for variable in model.trainable_variables for unit in self.parts(variable)]
+        self.optimizer = fresh(model.optimizer) if self._whole else model.optimizer
+        """The model's own, or where there are parts, one like it for them."""
+        self._keep_slots(model, found, Home(client, "optimizer"))
+
+    def parts(self, variable: Any) -> list[Any]:
+        """What is kept of one of the model's variables: itself, or its parts in the order of their columns."""
+        return self._parts.get(id(variable), [variable])
+
+    @property
+    def split(self) -> list[tuple[Any, list[Any]]]:
+        """The model's variables that are split, with their parts."""
+        return [(variable, parts) for variable, parts in self._whole if id(variable) in self._parts]
+
+    def take_apart(self) -> None:
+        """Give the parts what the model and its optimizer hold."""
+        for variable, parts in self._whole:
+            value, start = variable.numpy(), 0
+            for part in parts if len(parts) > 1 else []:
+                part.assign(value[..., start : start + part.shape[-1]])
+                start += part.shape[-1]
+            if len(parts) == 1:
+                parts[0].assign(value)
+
+    def put_together(self) -> None:
+        """Give the model and its optimizer what the parts hold."""
+        for variable, parts in self._whole:
+            values = [part.numpy() for part in parts]
+            variable.assign(values[0] if len(parts) == 1 else np.concatenate(values, -1))
+
+    def _keep(self, variable: Any, homes: list[Home]) -> None:
+        if len(homes) == 1:
+            self.homes.append((variable, homes[0]))
+            return
+        value = variable.numpy()
+        bounds = [value.shape[-1] * number // len(homes) for number in range(len(homes) + 1)]
+        parts = []
+        for number, home in enumerate(homes):
+            cut = value[..., bounds[number] : bounds[number + 1]]
+            part = keras.Variable(
+                cut, trainable=variable.trainable, name=f"{variable.name}_{number}", dtype=variable.dtype
+            )
+            self.homes.append((part, home))
+            parts.append(part)
+        self._parts[id(variable)] = parts
+        self._whole.append((variable, parts))
+
+    def _keep_slots(self, model: Any, found: Mapping[int, list[Home]], own: Home) -> None:
+        """Slots are where their variables are. Those of parts are noted as parts of the model's own optimizer's."""
+        whole = model.trainable_variables
+        slots = build(fresh(model.optimizer), whole)
+        of_whole = dict(zip(slots, model.optimizer.variables, strict=True))
+        owners = [number for number, variable in enumerate(whole) for _ in self.parts(variable)]
+        unit_slots = slots if self.optimizer is model.optimizer else build(self.optimizer, self.trainable)
+        kept: dict[Slot, list[Any]] = {}
+        for slot, variable in zip(unit_slots, self.optimizer.variables, strict=True):
+            owner = None if slot.variable is None else owners[slot.variable]
+            siblings = kept.setdefault(Slot(owner, slot.number), [])
+            homes = [own] if owner is None else found.get(id(whole[owner]), [own])
+            self.homes.append((variable, homes[len(siblings)]))
+            siblings.append(variable)
+        if self.optimizer is not model.optimizer:
+            self._whole += [(of_whole[slot], variables) for slot, variables in kept.items()]
+
+
+def _check_split(path: str, layer: Any, optimizer: Any, parts: int) -> None:
+    if parts < 2:
+        return
+    field = f"placement.splits.{path}"
+    if not is_elementwise(optimizer):
+        raise InvalidInput(
+            "A layer is split under an optimizer that updates each number by itself, without clipping by norm: SGD, "
+            f"RMSprop, Adam and their like. Received: {type(optimizer).__name__}, "
+            f"clipnorm={optimizer.clipnorm}, global_clipnorm={optimizer.global_clipnorm}",
+            field=field,
+        )
+    if any(variable.constraint is not None for variable in layer.variables):
+        raise InvalidInput(f"A layer that is split has no constraints. Received: {path} with one", field=field)
+    if layer.quantization_mode is not None or getattr(layer, "lora_enabled", False):
+        raise InvalidInput(f"A layer that is split is neither quantized nor has LoRA. Received: {path}", field=field)
+    columns = min(variable.shape[-1] for variable in layer.variables)
+    if columns < parts:
+        raise InvalidInput(
+            f"A layer is split into as many parts as it has columns at most. Received: {path} with {columns} in "
+            f"{parts} parts",
+            field=field,
+        )

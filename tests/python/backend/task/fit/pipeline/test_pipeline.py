@@ -1,0 +1,83 @@
+"""Pipelines beyond what every strategy does: splits, replicas, where things run, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.schema.placement import Placement
+
+from ...gang import FakeContext, run_gang
+from ..cases import digits
+from .placed import device, fit
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def branches() -> Any:
+    """Two branches that share a layer, a skip over all of them, an embedding."""
+    import keras
+
+    keras.utils.set_random_seed(3)
+    layers = keras.layers
+    words, numbers = keras.Input((4,), dtype="int32", name="words"), keras.Input((6,), name="numbers")
+    table = layers.Flatten(name="flat")(layers.Embedding(9, 5, name="table")(words))
+    shared = layers.Dense(6, activation="tanh", name="shared")
+    a, b = shared(numbers), shared(layers.Dense(6, name="b")(table))
+    wide = layers.Dense(11, activation="softmax", name="wide", kernel_regularizer="l2")(layers.Add(name="sum")([a, b]))
+    out = layers.Dense(3, name="out")(layers.Concatenate(name="skip")([wide, numbers]))
+    model = keras.Model({"words": words, "numbers": numbers}, out)
+    model.compile(keras.optimizers.Adam(0.02), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+BRANCHES = {
+    "table": device(1), "flat": device(1), "shared": device(0), "b": device(2), "sum": device(2), "wide": device(1),
+    "out": device(0),
+}  # fmt: skip
+SPLIT = Placement(
+    devices={name: where for name, where in BRANCHES.items() if name not in ("table", "wide")},
+    splits={"table": [device(1), device(2)], "wide": [device(2), device(0), device(1)]},
+)
+
+
+def data() -> dict[str, Any]:
+    x, y = digits(43)
+    words = np.random.default_rng(2).integers(0, 9, size=(43, 4)).astype("int32")
+    return {"x": {"words": words, "numbers": x}, "y": y, "batch_size": 10, "epochs": 2, "shuffle": False}
+
+
+def trained(ctx: FakeContext, placement: Any, **arguments: Any) -> Any:
+    """What a placed model and one in this process come to, and where its layers ran."""
+    from jupyter_dtf.backend.traces.files import read_placement
+
+    ours, theirs = branches(), branches()
+    _, here = fit(ctx, ours, **data(), placement=placement, **arguments)
+    if here is None:
+        return None
+    theirs.fit(**data(), verbose=0)
+    return [_state(ours), _state(theirs), read_placement(here.run_dir).layers]
+
+
+def _state(model: Any) -> list[Any]:
+    return [variable.numpy() for variable in (*model.variables, *model.optimizer.variables)]
+
+
+def placed_and_split(ctx: FakeContext) -> list[Any]:
+    return [trained(ctx, BRANCHES, microbatches=3), trained(ctx, SPLIT, microbatches=3)]
+
+
+def test_layers_run_where_they_were_placed_or_split_and_learn_what_one_process_does() -> None:
+    (placed, split), *_ = run_gang(3, placed_and_split)
+    for ours, theirs, layers in (placed, split):
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6)
+        assert {layer.layer for layer in layers} >= set(BRANCHES)
+        for layer in layers:
+            if layer.planned:
+                assert layer.actual == sorted(layer.planned), layer
+    devices = {layer.layer: len(layer.actual) for layer in split[2]}
+    assert (devices["table"], devices["wide"], devices["out"]) == (2, 3, 1)
