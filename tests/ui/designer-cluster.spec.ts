@@ -215,6 +215,15 @@ test('a broken file says where, and opens as text there', async () => {
   await expect(chip('worker:2')).toBeVisible();
 });
 
+test('a file of an older version is read as it is meant', async () => {
+  writeFileSync(path.join(ROOT, 'older.dtf'), '{"name": "old", "kind": "local", "jobs": {"worker": 3}}');
+  await open('older.dtf');
+  await expect(designer().locator('.jp-dtf-chip-task')).toHaveCount(3);
+  await fill('Tasks of worker', '1');
+  await save();
+  expect(JSON.parse(onDisk('older.dtf'))).toMatchObject({ version: 1, cluster: { name: 'old', jobs: { worker: 1 } } });
+});
+
 test('a file that may not be written shows its drawing and takes no changes', async () => {
   writeFileSync(path.join(ROOT, 'locked.dtf'), '{"version": 1, "cluster": {"hosts": [{"name": "a"}]}}');
   await open('locked.dtf');

@@ -1,16 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type {
-  ClusterDesign,
-  ClusterInfo,
-  Design,
-  DesignProblem,
-  DesignReport,
-  KindInfo,
-  RunInfo
-} from '../../api/schema';
-import { Carried, deviceNumber, moved } from '../../model/carry';
+import type { ClusterDesign, ClusterInfo, Design, DesignReport, KindInfo, RunInfo } from '../../api/schema';
 import {
   addHost,
   addJob,
@@ -30,12 +21,15 @@ import {
   setHosts,
   tasksOf
 } from '../../model/clusterdesign';
+import { memoryOfTasks, Selection, selectionOf, sortProblems } from '../../model/designproblems';
 import { taskColours } from '../../plots/palette';
-import { ChipHandlers, Said, TaskChip } from './clusterchip';
+import { useCarry } from './clustercarry';
+import { TaskChip } from './clusterchip';
 import { ClusterDetails, ClusterEdits, HostDetails, TaskDetails } from './clusterdetails';
 import { Hosts, HostSource } from './clusterhosts';
 import { Jobs } from './clusterjobs';
 import { StatusStrip } from './clusterstrip';
+import { useFollowingFocus } from './focus';
 
 export interface ClusterViewProps {
   design: Readonly<Design>;
@@ -55,17 +49,13 @@ export interface ClusterViewProps {
   trans: TranslationBundle;
 }
 
-type Selection = { kind: 'task' | 'job' | 'host'; name: string } | null;
-
 /** The cluster half of a design: jobs at the left, hosts in the middle, what is selected at the right. */
 export function ClusterView(props: ClusterViewProps): React.ReactElement {
   const { design, report, readOnly, live, run, trans } = props;
   const { cluster } = design;
   const [selection, setSelection] = React.useState<Selection>(null);
-  const [carried, setCarried] = React.useState<Carried | null>(null);
   const [said, setSaid] = React.useState('');
-  const host = React.useRef<HTMLDivElement>(null);
-  const focused = React.useRef<HTMLElement | null>(null);
+  const focus = useFollowingFocus();
 
   const tasks = React.useMemo(() => tasksOf(cluster), [cluster]);
   const devices = React.useMemo(() => devicesOf(cluster), [cluster]);
@@ -73,17 +63,6 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
   const problems = React.useMemo(() => sortProblems(report?.problems ?? [], cluster), [report, cluster]);
   const memory = React.useMemo(() => memoryOfTasks(report), [report]);
   const states = new Map(live && run ? run.tasks.map(({ task, state }) => [task, state]) : []);
-
-  // What is moved is drawn anew in another place: the focus goes with it, and if it is gone, to the whole.
-  React.useLayoutEffect(() => {
-    const before = focused.current;
-    if (before && !before.isConnected) {
-      const chips = host.current?.querySelectorAll<HTMLElement>('[data-what]') ?? [];
-      const what = before.dataset['what'];
-      const after = [...chips].find(({ dataset }) => what !== undefined && dataset['what'] === what);
-      (after ?? host.current)?.focus({ preventScroll: after === undefined });
-    }
-  });
 
   const edit = (label: string, recipe: (draft: ClusterDesign) => void) =>
     props.edit(label, draft => recipe(draft.cluster));
@@ -103,55 +82,15 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
     }
   };
 
-  const where = (at: number) => {
-    const device = devices[at];
-    return device ? `${device.host} ${device.device}` : trans.__('no device: where there is room');
-  };
-
-  const handlers: ChipHandlers = {
+  const { carried, handlers } = useCarry({
+    devices,
+    placeOf: what => tasks.find(({ task }) => task === what)?.place,
     disabled: readOnly,
-    carried: carried?.what ?? null,
     onSelect: what => setSelection({ kind: what.includes(':') ? 'task' : 'job', name: what }),
-    onLeave: what => {
-      if (carried?.what === what) {
-        setCarried(null);
-      }
-    },
-    onKey: (what, key) => {
-      if (readOnly) {
-        return false;
-      }
-      if (!carried) {
-        if (key === 'Enter') {
-          const place = tasks.find(({ task }) => task === what)?.place;
-          setCarried({ what, at: place ? deviceNumber(devices, place.host, place.device) : -1 });
-          setSaid(trans.__('%1 is picked up. Arrows choose a device, Enter puts it down, Escape leaves it.', what));
-        } else if (key === 'Delete' || key === 'Backspace') {
-          put(what, undefined);
-        } else {
-          return false;
-        }
-        return true;
-      }
-      if (key === 'Escape') {
-        setCarried(null);
-        setSaid(trans.__('%1 stays where it was', what));
-        return true;
-      }
-      if (key === 'Enter' || key === ' ') {
-        setCarried(null);
-        put(what, devices[carried.at]);
-        return true;
-      }
-      const at = moved(devices, carried.at, key);
-      if (at === undefined) {
-        return false;
-      }
-      setCarried({ what, at });
-      setSaid(where(at));
-      return true;
-    }
-  };
+    onPut: put,
+    onSay: setSaid,
+    trans
+  });
 
   const seats = new Map(live?.state === 'running' ? live.tasks.map(seat => [seat.task, seat]) : []);
   const went = (task: DesignTask) => {
@@ -209,11 +148,8 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
   return (
     <div
       className="jp-dtf-design-cluster"
-      ref={host}
+      {...focus}
       tabIndex={-1}
-      onFocus={event => {
-        focused.current = event.target;
-      }}
       onKeyDown={event => {
         if (event.key === 'Escape' && !carried) {
           setSelection(null);
@@ -264,16 +200,10 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
               key={task.task}
               task={task}
               colour={colours.get(task.task)!}
-              problems={problems.all.filter(({ about }) => about === task.task).map(({ problem }) => problem)}
+              problems={problems.of(selection)}
             />
           ) : chosen ? (
-            <HostDetails
-              {...details}
-              host={chosen}
-              problems={problems.all
-                .filter(({ about }) => about === `host ${chosen.name}`)
-                .map(({ problem }) => problem)}
-            />
+            <HostDetails {...details} host={chosen} problems={problems.of(selection)} />
           ) : (
             <ClusterDetails {...details} kinds={props.kinds} problems={problems.whole} />
           )}
@@ -291,54 +221,4 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
       </div>
     </div>
   );
-}
-
-/** What each task needs of the memory that it has; only where both are known. */
-function memoryOfTasks(report: DesignReport | null): Map<string, number> {
-  const loads = new Map(report?.prediction?.devices.map(load => [load.device, load]));
-  const found = new Map<string, number>();
-  for (const [task, device] of Object.entries(report?.devices ?? {})) {
-    const load = loads.get(device);
-    if (load && load.memory_limit_bytes > 0) {
-      found.set(task, load.memory_bytes / load.memory_limit_bytes);
-    }
-  }
-  return found;
-}
-
-/** What the field of a problem is about: a task or job by its name, or a host. */
-function selectionOf(problem: DesignProblem, cluster: Readonly<ClusterDesign>): Selection {
-  const [, list, number] = /^cluster\.(tasks|hosts)\[(\d+)\]/.exec(problem.field) ?? [];
-  const place = list === 'tasks' ? cluster.tasks[Number(number)] : undefined;
-  if (place) {
-    return { kind: 'task', name: `${place.job}:${place.index}` };
-  }
-  const host = list === 'hosts' ? cluster.hosts[Number(number)] : undefined;
-  if (host) {
-    return { kind: 'host', name: host.name };
-  }
-  const job = /^cluster\.jobs\.(.+)$/.exec(problem.field)?.[1];
-  return job === undefined ? null : { kind: 'job', name: job };
-}
-
-/** Problems by what they are about; those of a job and of a host in words. */
-function sortProblems(problems: readonly DesignProblem[], cluster: Readonly<ClusterDesign>) {
-  const maps = { task: new Map<string, Said>(), job: new Map<string, Said>(), host: new Map<string, Said>() };
-  const all: { about: string; problem: DesignProblem }[] = [];
-  const whole: DesignProblem[] = []; // of the cluster as a whole
-  for (const problem of problems) {
-    const selection = selectionOf(problem, cluster);
-    if (selection) {
-      const { kind, name } = selection;
-      const before = maps[kind].get(name);
-      maps[kind].set(name, {
-        message: before ? `${before.message}; ${problem.message}` : problem.message,
-        isError: problem.level === 'error' || (before?.isError ?? false)
-      });
-      all.push({ about: kind === 'host' ? `host ${name}` : name, problem });
-    } else if (problem.field.startsWith('cluster.')) {
-      whole.push(problem);
-    }
-  }
-  return { tasks: maps.task, jobs: maps.job, hosts: maps.host, all, whole };
 }

@@ -2,17 +2,12 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { TaskState } from '../../api/schema';
+import type { Said } from '../../model/designproblems';
 import { formatPercent } from '../../model/format';
 import { StateMark } from '../basics';
 
 /** What a drag carries: a task (`worker:1`) or a whole job (`worker`). */
 export const TASK_MIME = 'application/x-jupyter-dtf-task';
-
-/** What is wrong with something, in words. */
-export interface Said {
-  message: string;
-  isError: boolean;
-}
 
 /** It, beside what it is about. */
 export function SaidBeside(props: { said: Said | undefined }): React.ReactElement | null {

@@ -4,9 +4,10 @@ import React from 'react';
 
 import type { ClusterDesign, GpuInfo, HostDesign, HostInfo } from '../../api/schema';
 import { DesignTask, HostDevice, devicesOfHost, liveHost } from '../../model/clusterdesign';
+import type { Said } from '../../model/designproblems';
 import { formatBytes, formatBytesOf, formatPercent } from '../../model/format';
 import { Bar, SmallButton } from '../basics';
-import { Said, SaidBeside, TASK_MIME } from './clusterchip';
+import { SaidBeside, TASK_MIME } from './clusterchip';
 
 /** Hosts that can be drawn at once. `hosts` may have to ask the server. */
 export interface HostSource {

@@ -4,8 +4,9 @@ import React from 'react';
 
 import type { ClusterDesign } from '../../api/schema';
 import { DesignTask, isJobName, rankedJobs, readCount } from '../../model/clusterdesign';
+import type { Said } from '../../model/designproblems';
 import { IconButton } from '../basics';
-import { Chip, ChipHandlers, Said, SaidBeside, TASK_MIME } from './clusterchip';
+import { Chip, ChipHandlers, SaidBeside, TASK_MIME } from './clusterchip';
 import { CommitField } from './fields';
 
 export interface JobsProps {
