@@ -146,6 +146,7 @@ def prepare(
         warmup_epochs=warmup_epochs,
         keras_config=_keras_config(),
     )
+    pipeline.refuse_scaling(job.strategy, job.scale_lr)
     if isinstance(job.model, keras_io.PackedModel):
         job.layers = pipeline.checked_layers(job.strategy, model)
     return PreparedFit(model, job, own, _parameters(model, job))

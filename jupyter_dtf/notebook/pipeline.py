@@ -21,6 +21,16 @@ def with_placement(strategy: Strategy) -> Strategy:
     return strategy
 
 
+def refuse_scaling(strategy: Strategy, scale_lr: bool) -> None:
+    """Raise InvalidInput for a learning rate that is to grow with the tasks: those of a pipeline share one batch."""
+    if isinstance(strategy, Pipeline) and scale_lr:
+        raise InvalidInput(
+            "A pipeline takes one step for each batch, however many tasks it has: its learning rate is not scaled. "
+            "Received: scale_lr=True",
+            field="scale_lr",
+        )
+
+
 def checked_layers(strategy: Strategy, model: Any) -> list[str]:
     """The ids of the layers of a Keras model that is to be pipelined; none of one that is not built yet.
 
@@ -37,15 +47,9 @@ def checked_layers(strategy: Strategy, model: Any) -> list[str]:
 
 def check_jobs(strategy: Strategy, jobs: Mapping[str, int]) -> None:
     """Raise InvalidInput unless the run's tasks are those that the placement and its copies need."""
-    if not isinstance(strategy, Pipeline):
-        return
-    tasks = sum(jobs.values())
-    if tasks % strategy.replicas:
-        raise InvalidInput(
-            f"Copies of a pipeline share the tasks equally. Received: {tasks} tasks, replicas={strategy.replicas}",
-            field="strategy.replicas",
-        )
-    places.check_tasks(places.read(_placement(strategy)), jobs)
+    if isinstance(strategy, Pipeline):
+        tasks = [f"{job}:{index}" for job in Pipeline.jobs for index in range(jobs.get(job, 0))]
+        places.check_tasks(places.read(_placement(strategy)), tasks, strategy.replicas)
 
 
 def _placement(strategy: Pipeline) -> Placement:

@@ -60,7 +60,8 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         keras_io.restore(model, job.model)
     validation = validation_data(job, here, alone, whole_on_chief=True)
     where = places.read(job.strategy.placement)
-    engine = Engine(model, where, job.strategy.microbatches, ctx, known_layers=job.layers)
+    strategy = job.strategy
+    engine = Engine(model, where, strategy.microbatches, ctx, replicas=strategy.replicas, known_layers=job.layers)
     with closing(engine):
         own = callbacks_here(job.callbacks, is_chief=True)
         history = next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()

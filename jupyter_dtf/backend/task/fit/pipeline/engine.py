@@ -25,14 +25,21 @@ from .units import Units
 class Engine:
     """Trains a built model on the devices of ``places``. The model itself stays behind until ``fetch``.
 
-    ``known_layers``: what the placement calls the model's layers, in the order of their calls, where they were built
-    with other names. Steps are built when the first batch comes that needs them: one with fewer examples than
-    ``microbatches`` has as many microbatches as examples. Raises InvalidInput for a model that cannot be trained this
-    way, and for layers or devices that are not there.
+    ``microbatches`` are those of each of the ``replicas``. ``known_layers``: what the placement calls the model's
+    layers, in the order of their calls, where they were built with other names. Steps are built when the first batch
+    comes that needs them: one with fewer examples than microbatches has as many microbatches as examples. Raises
+    InvalidInput for a model that cannot be trained this way, and for layers or devices that are not there.
     """
 
     def __init__(
-        self, model: Any, places: Places, microbatches: int, ctx: Any, known_layers: Sequence[str] = ()
+        self,
+        model: Any,
+        places: Places,
+        microbatches: int,
+        ctx: Any,
+        *,
+        replicas: int = 1,
+        known_layers: Sequence[str] = (),
     ) -> None:
         update.refuse_unsupported(model.optimizer)
         layers = describe.layers_by_id(model)
@@ -40,11 +47,12 @@ class Engine:
             places = places.renamed(layers, known_layers)
         placing.check_layers(places, layers)
         self._model = model
-        self._microbatches = microbatches
+        self._microbatches = microbatches * replicas
+        copies = places.copies(ctx.tasks, replicas)
         self._graph = PipelineGraph()
         self._session = tf.compat.v1.Session(ctx.server.target, graph=self._graph)
         there = [plain(device.name) for device in self._session.list_devices()]
-        if missing := [device for device in places.all if device not in there]:
+        if missing := [device for copy in copies for device in copy.all if device not in there]:
             raise InvalidInput(
                 f"A layer is placed on a device of the run: {', '.join(there)}. Received: {', '.join(missing)}",
                 field="placement.devices",
@@ -52,11 +60,11 @@ class Engine:
         client = f"/job:{ctx.job_name}/task:{ctx.task_index}/device:CPU:0"
         self._units = Units(model, layers, places, client)
         with self._graph.as_default():
-            self._steps = Steps(model, places, self._units, client)
+            self._steps = Steps(model, copies, self._units, client)
         self._built: dict[tuple[bool, int], Step] = {}
         self._reset: tf.Operation | None = None
         self._is_ahead = False
-        self._planned = {places.name(path): places.of(path) for path in layers}
+        self._planned = {places.name(path): [d for copy in copies for d in copy.of(path)] for path in layers}
         self.logs: dict[str, float] = {}
         """Results of the metrics after the last step."""
         self.learning_rate = float(tf.convert_to_tensor(model.optimizer.learning_rate))

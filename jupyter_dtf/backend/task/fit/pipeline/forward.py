@@ -26,7 +26,7 @@ class Values:
 
     def __init__(self, pairs: Sequence[tuple[Any, tf.Tensor]], split: Sequence[tuple[Any, Sequence[Any]]] = ()) -> None:
         self.pairs = list(pairs)
-        self._split = split
+        self.split = split
         self._tensors = {id(variable): value for variable, value in pairs}
         self._parts = {id(variable): parts for variable, parts in split}
 
@@ -40,12 +40,12 @@ class Values:
     @property
     def mapping(self) -> list[tuple[Any, tf.Tensor]]:
         """What a ``StatelessScope`` takes: every variable of the model, too, that is kept in parts."""
-        return [*self.pairs, *((variable, tf.concat(self.parts(variable), -1)) for variable, _ in self._split)]
+        return [*self.pairs, *((variable, tf.concat(self.parts(variable), -1)) for variable, _ in self.split)]
 
     def after(self, scope: Any, chosen: Sequence[Any]) -> Values:
         """The same, but for the chosen variables what they have become in a ``StatelessScope``."""
         changed = {id(variable): scope.get_current_value(variable) for variable in chosen}
-        return Values([(variable, changed.get(id(variable), value)) for variable, value in self.pairs], self._split)
+        return Values([(variable, changed.get(id(variable), value)) for variable, value in self.pairs], self.split)
 
 
 @dataclass
@@ -65,6 +65,8 @@ class Pass:
     """That layers have added to the model's, of this microbatch."""
     share: tf.Tensor
     """As in its ``Part``."""
+    number: int
+    """Of the microbatch, counted from 0 over all copies."""
     operations: list[tf.Operation]
 
     @property
@@ -100,7 +102,7 @@ def forward(
     ):
         outputs = model(part.inputs, training=training) if model._call_has_training_arg else model(part.inputs)
     moved = values.after(scope, [variable for variable, _ in values.pairs if not variable.trainable])
-    return Pass(outputs, list(scope.losses), part.share, made), moved
+    return Pass(outputs, list(scope.losses), part.share, number, made), moved
 
 
 def scope_name(layer: str) -> str:

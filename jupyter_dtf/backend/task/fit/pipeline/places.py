@@ -51,6 +51,28 @@ class Places:
                 names["/".join(ours[:depth])] = "/".join(theirs[:depth])
         return replace(self, names=names)
 
+    def copies(self, tasks: Sequence[str], count: int) -> list[Places]:
+        """The places of so many copies of the pipeline. ``tasks``: those of the run by rank, ``worker:1``.
+
+        This one is the first copy; each other is on the tasks ``len(tasks) / count`` ranks further.
+        """
+
+        def shifted(device: str, ranks: int) -> str:
+            found = parts(device)
+            job, _, index = tasks[tasks.index(f"{found['job']}:{found['task']}") + ranks].partition(":")
+            return f"/job:{job}/task:{index}/device:{found['type']}:{found['index']}"
+
+        return [
+            replace(
+                self,
+                devices={layer: shifted(device, ranks) for layer, device in self.devices.items()},
+                splits={
+                    layer: [shifted(device, ranks) for device in devices] for layer, devices in self.splits.items()
+                },
+            )
+            for ranks in range(0, len(tasks) // count * count, len(tasks) // count)
+        ]
+
     @property
     def all(self) -> list[str]:
         """Every device once, in the order in which they are named."""
@@ -86,14 +108,20 @@ def read(placement: Placement) -> Places:
     return Places(devices, splits)
 
 
-def check_tasks(places: Places, jobs: Mapping[str, int]) -> None:
-    """Raise InvalidInput for a device of a task that the run does not have. ``jobs``: how many tasks each has."""
+def check_tasks(places: Places, tasks: Sequence[str], copies: int) -> None:
+    """Raise InvalidInput for a device of a task that the first of ``copies`` does not have. ``tasks``: by rank."""
+    if len(tasks) % copies:
+        raise InvalidInput(
+            f"Copies of a pipeline share the tasks equally. Received: {len(tasks)} tasks, replicas={copies}",
+            field="strategy.replicas",
+        )
+    there = tasks[: len(tasks) // copies]
     for device in places.all:
         found = parts(device)
-        if int(found["task"]) >= jobs.get(found["job"], 0):
-            there = ", ".join(f"{job}:{count}" for job, count in jobs.items())
+        if f"{found['job']}:{found['task']}" not in there:
+            which = "run" if copies == 1 else f"first of {copies} copies"
             raise InvalidInput(
-                f"A layer is placed on a task of the run, which has {there} (job: tasks). Received: {device}",
+                f"A layer is placed on a task of the {which}: {', '.join(there)}. Received: {device}",
                 field="placement.devices",
             )
 

@@ -6,9 +6,10 @@ whatever its reduction, its weights and its masks. A stage drains only after it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import reduce
+from itertools import islice, pairwise
 from typing import Any
 
 import keras
@@ -16,6 +17,7 @@ import tensorflow as tf
 from keras.src import backend
 
 from ..losses import counted_by_examples
+from ..steps import is_seed
 from . import update
 from .follow import DATA_SCOPE, settle, within
 from .forward import Part, Pass, Values, forward, operations_made
@@ -43,75 +45,73 @@ class Step:
 
 
 class Steps:
-    """Builds the steps of one model on the default graph. ``client``: the device that batches are fed to."""
+    """Builds the steps of one model on the default graph.
 
-    def __init__(self, model: Any, places: Places, units: Units, client: str) -> None:
+    ``copies``: the places of each copy of the pipeline. Variables are with the first; the others read them there, and
+    send the sums of their gradients. ``client``: the device that batches are fed to.
+    """
+
+    def __init__(self, model: Any, copies: Sequence[Places], units: Units, client: str) -> None:
         self._model = model
-        self._places = places
+        self._copies = copies
         self._units = units
-        self._variables = GraphVariables()
-        for variable, home in units.homes:
-            self._variables.add(variable, home.device, home.scope)
         self._client = client
-        self.metrics = GraphVariables()
-        """The variables of the metrics, beside the loss."""
-
-    @property
-    def variables(self) -> GraphVariables:
+        self.variables = GraphVariables()
         """Those of the model and of its optimizer."""
-        return self._variables
+        for variable, home in units.homes:
+            self.variables.add(variable, home.device, home.scope)
+        self.metrics = GraphVariables()
+        """Those of the metrics, beside the loss."""
 
     def training(self, spec: Any, microbatches: int) -> Step:
         """A step that updates the weights. ``spec``: the TensorSpecs of ``(x, y, sample_weight)``."""
         optimizer, trainable = self._units.optimizer, self._units.trainable
         fed, batch = self._batch(spec)
-        values = Values(self._variables.reads(), self._units.split)
-        passes, moved = self._forward(batch, values, microbatches, training=True)
+        values = Values(self.variables.reads(), self._units.split)
+        copies, moved = self._forward(batch, values, microbatches, training=True)
+        passes = [one for copy in copies for one in copy]
         loss, step = self._loss(fed, batch, values, passes, training=True)
 
         weights = [values[variable] for variable in trainable]
         leaves = [leaf for one in passes for leaf in one.leaves]
         with tf.name_scope(f"{LOSS}/"), within(None):
             begun = gradients_of([optimizer.scale_loss(loss)], [*weights, *leaves], constant=leaves)
-        sums, slopes = begun[: len(weights)], begun[len(weights) :]
-        backward = []
-        for number, one in enumerate(passes):
-            with operations_made() as made, tf.name_scope(f"{BACKWARD}/{number}/"), within(None):
-                count = len(one.leaves)
-                added = [optimizer.scale_loss(tf.cast(one.share, extra.dtype)) for extra in one.losses]
-                given = [*slopes[number * count : (number + 1) * count], *added]
-                found = gradients_of([*one.leaves, *one.losses], weights, given)
-                sums = [total(before, now) for before, now in zip(sums, found, strict=True)]
+        slopes = iter(begun[len(weights) :])
+        backward, sums = [], [begun[: len(weights)]]
+        for copy in copies:
+            made, summed = self._backward(copy, weights, slopes)
             backward.append(made)
+            sums.append(summed)
 
         with operations_made() as updating, tf.name_scope(f"{UPDATE}/"), within(None):
+            gradients = [reduce(total, each) for each in zip(*sums, strict=True)]
             with as_function(), keras.StatelessScope(values.pairs) as scope:
                 step.learning_rate = tf.identity(tf.convert_to_tensor(optimizer.learning_rate))
-                update.apply(optimizer, sums, trainable, scope)
+                update.apply(optimizer, gradients, trainable, scope)
             changed = moved.after(scope, [*trainable, *optimizer.variables])
-            writes = self._variables.writes(changed.pairs)
-        settle(tf.compat.v1.get_default_graph().get_operations())
-        made = [operation for one in passes for operation in one.operations]
-        down, up = (
-            in_order([one.operations for one in passes]),
-            in_order([not_taken(ones, by=made) for ones in backward]),
-        )
-        for phase in up:
-            phase.one_at_a_time()
-        then(down[-1], up[0])
-        then(up[-1], Phase(updating))
+            writes = self.variables.writes(changed.pairs)
         step.run = tf.group(step.run, *writes)
+        settle(tf.compat.v1.get_default_graph().get_operations())
+        last = Phase(updating)
+        for copy, derived in zip(copies, backward, strict=True):
+            forward_made = [operation for one in copy for operation in one.operations]
+            down = in_order([one.operations for one in copy])
+            up = in_order([not_taken(operations, by=forward_made) for operations in derived])
+            for phase in up:
+                phase.one_at_a_time()
+            then(down[-1], up[0])
+            then(up[-1], last)
         return step
 
     def test(self, spec: Any, microbatches: int) -> Step:
         """A step that only looks."""
         fed, batch = self._batch(spec)
-        passes, _ = self._forward(
-            batch, values := Values(self._variables.reads(), self._units.split), microbatches, training=False
-        )
-        _, step = self._loss(fed, batch, values, passes, training=False)
+        values = Values(self.variables.reads(), self._units.split)
+        copies, _ = self._forward(batch, values, microbatches, training=False)
+        _, step = self._loss(fed, batch, values, [one for copy in copies for one in copy], training=False)
         settle(tf.compat.v1.get_default_graph().get_operations())
-        in_order([one.operations for one in passes])
+        for copy in copies:
+            in_order([one.operations for one in copy])
         return step
 
     def reset(self) -> tf.Operation:
@@ -132,14 +132,42 @@ class Steps:
         fed = [leaf for leaf in keras.tree.flatten(batch) if leaf is not None]
         return fed, keras.utils.unpack_x_y_sample_weight(batch)
 
-    def _forward(self, batch: Any, values: Values, microbatches: int, training: bool) -> tuple[list[Pass], Values]:
-        passes = []
+    def _forward(
+        self, batch: Any, values: Values, microbatches: int, training: bool
+    ) -> tuple[list[list[Pass]], Values]:
+        """The microbatches' ways, by copy, and what the variables are after them all."""
         with tf.compat.v1.device(self._client), tf.name_scope(f"{DATA_SCOPE}/"):
             parts = _parts(batch[0], microbatches)
-        for number, part in enumerate(parts):
-            one, values = forward(self._model, self._places, part, values, number=number, training=training)
-            passes.append(one)
-        return passes, values
+        used = min(len(self._copies), microbatches)
+        copies: list[list[Pass]] = []
+        ends = []
+        for copy, places in enumerate(self._copies[:used]):
+            now = values if copy == 0 else _with_other_seeds(values, copy)
+            passes = []
+            for number in range(copy * microbatches // used, (copy + 1) * microbatches // used):
+                one, now = forward(self._model, places, parts[number], now, number=number, training=training)
+                passes.append(one)
+            copies.append(passes)
+            ends.append(now)
+        return copies, ends[0] if used == 1 else _mean(ends)
+
+    def _backward(
+        self, passes: Sequence[Pass], weights: list[tf.Tensor], slopes: Iterator[Any]
+    ) -> tuple[list[list[tf.Operation]], list[Any]]:
+        """The operations that each microbatch of a copy makes on its way back, and the sums of its gradients.
+
+        ``slopes``: the derivatives of the loss by the outputs of this copy's microbatches, and of those to come.
+        """
+        optimizer = self._units.optimizer
+        made, sums = [], [None] * len(weights)
+        for one in passes:
+            with operations_made() as operations, tf.name_scope(f"{BACKWARD}/{one.number}/"), within(None):
+                added = [optimizer.scale_loss(tf.cast(one.share, extra.dtype)) for extra in one.losses]
+                given = [*islice(slopes, len(one.leaves)), *added]
+                found = gradients_of([*one.leaves, *one.losses], weights, given)
+                sums = [total(before, now) for before, now in zip(sums, found, strict=True)]
+            made.append(operations)
+        return made, sums
 
     def _loss(
         self, fed: list[Any], batch: Any, values: Values, passes: Sequence[Pass], training: bool
@@ -183,6 +211,27 @@ def _parts(inputs: Any, count: int) -> list[Part]:
         )
         for low, high in pairwise(bounds)
     ]
+
+
+def _with_other_seeds(values: Values, copy: int) -> Values:
+    """What a copy of the pipeline begins with: random numbers of its own."""
+    return Values(
+        [
+            (v, value + tf.constant([copy * 0x9E3779B1 % 2**32, 0], value.dtype) if is_seed(v) else value)
+            for v, value in values.pairs
+        ],
+        values.split,
+    )
+
+
+def _mean(ends: Sequence[Values]) -> Values:
+    """What the copies have made of moving statistics, averaged; of whole numbers, what the first one has."""
+    pairs = []
+    for (variable, first), *others in zip(*(end.pairs for end in ends), strict=True):
+        is_moved = first.dtype.is_floating and any(value is not first for _, value in others)
+        mean = tf.add_n([first, *(value for _, value in others)]) / len(ends) if is_moved else first
+        pairs.append((variable, mean))
+    return Values(pairs, ends[0].split)
 
 
 def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.placement import Placement
 
 from ...gang import FakeContext, run_gang
@@ -64,6 +63,44 @@ def trained(ctx: FakeContext, placement: Any, **arguments: Any) -> Any:
 
 def _state(model: Any) -> list[Any]:
     return [variable.numpy() for variable in (*model.variables, *model.optimizer.variables)]
+
+
+def replicated(ctx: FakeContext) -> Any:
+    """Two copies, each of two tasks; a batch of one example leaves the second copy without."""
+    import keras
+
+    keras.utils.set_random_seed(3)
+
+    def model() -> Any:
+        layers = [keras.Input((6,)), keras.layers.Dense(5, "tanh", name="a"), keras.layers.Dense(3, name="b")]
+        made = keras.Sequential(layers)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        made.compile(keras.optimizers.Adam(0.02), loss, metrics=["accuracy"])
+        return made
+
+    theirs = model()
+    ours = keras.models.clone_model(theirs)
+    ours.compile_from_config(theirs.get_compile_config())
+    ours.set_weights(theirs.get_weights())
+    x, y = digits(41)
+    arguments: dict[str, Any] = {"batch_size": 8, "epochs": 2, "shuffle": False}
+    _, here = fit(ctx, ours, x, y, placement={"a": device(0), "b": device(1)}, microbatches=2, replicas=2, **arguments)
+    if here is None:
+        return None
+    theirs.fit(x, y, verbose=0, **arguments)
+    from jupyter_dtf.backend.traces.files import read_placement
+
+    layers = {layer.layer: layer.actual for layer in read_placement(here.run_dir).layers}
+    return _state(ours), _state(theirs), ours.history.history, theirs.history.history, layers
+
+
+def test_copies_of_a_pipeline_learn_what_one_process_does() -> None:
+    (ours, theirs, history, expected, layers), *_ = run_gang(4, replicated)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6)
+    for name, values in expected.items():
+        np.testing.assert_allclose(history[name], values, rtol=1e-4)
+    assert layers == {"a": [device(0), device(2)], "b": [device(1), device(3)]}
 
 
 def placed_and_split(ctx: FakeContext) -> list[Any]:
