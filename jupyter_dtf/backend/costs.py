@@ -77,10 +77,7 @@ class Costs:
 
 def costs(graph: LayerGraph, batch_size: int, microbatches: int, calibration: Calibration | None = None) -> Costs:
     """The costs of a step of ``batch_size`` examples. Raises InvalidInput for a cycle, and for impossible sizes."""
-    if not 1 <= microbatches <= batch_size:
-        raise InvalidInput(
-            f"microbatches is from 1 to batch_size. Received: {microbatches} of {batch_size}", field="microbatches"
-        )
+    check_sizes(batch_size, microbatches)
     layers = ordered(graph)
     position = {layer.id: index for index, layer in enumerate(layers)}
     examples = batch_size / microbatches
@@ -117,6 +114,14 @@ def measured(devices: Sequence[Device], calibration: Calibration | None) -> list
     rates = {device.name: device.flops_per_s for device in calibration.devices}
     other = calibration.devices[0].flops_per_s
     return [msgspec.structs.replace(device, flops_per_s=rates.get(device.name, other)) for device in devices]
+
+
+def check_sizes(batch_size: int, microbatches: int) -> None:
+    """Raise InvalidInput unless a batch can be divided into so many microbatches."""
+    if not 1 <= microbatches <= batch_size:
+        raise InvalidInput(
+            f"microbatches is from 1 to batch_size. Received: {microbatches} of {batch_size}", field="microbatches"
+        )
 
 
 def check_places(layers: Set[str], devices: Sequence[Device], places: Mapping[str, Sequence[str]], what: str) -> None:

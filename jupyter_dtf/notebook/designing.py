@@ -1,4 +1,4 @@
-"""What the designer in the browser asks a kernel: which Keras models it has, and what one of them is made of.
+"""What the designer in the browser asks a kernel: which Keras models it has, what one is made of, what it takes.
 
 The browser evaluates these as expressions beside an empty cell and reads the JSON form of what they return.
 """
@@ -54,11 +54,30 @@ def describe(name: str, namespace: Mapping[str, Any] | None = None) -> Answer:
     """
     from .placement import describe
 
+    return Answer(msgspec.to_builtins(describe(_model(name, namespace))))
+
+
+def calibrate(
+    name: str, cluster: str, batch_size: int, microbatches: int, namespace: Mapping[str, Any] | None = None
+) -> Answer:
+    """What a model takes on a cluster (``schema.placement.Calibration``). Nothing is shown meanwhile.
+
+    Raises InvalidInput, NotFound and RunFailed.
+    """
+    from .cluster import connect
+    from .placement import calibration_of, start_profile
+
+    run = start_profile(_model(name, namespace), connect(cluster), batch_size, microbatches)
+    return Answer(msgspec.to_builtins(calibration_of(run, batch_size, microbatches)))
+
+
+def _model(name: str, namespace: Mapping[str, Any] | None) -> Any:
+    """The variable of this name, or what it makes if it is a function."""
     variables = _variables(namespace)
     if name not in variables:
         raise InvalidInput(f"The kernel has a variable of this name. Received: {name!r}", field="name")
     value = variables[name]
-    return Answer(msgspec.to_builtins(describe(value() if inspect.isfunction(value) else value)))
+    return value() if inspect.isfunction(value) else value
 
 
 def _row(name: str, kind: str, type_: str, parameters: int) -> dict[str, Any]:

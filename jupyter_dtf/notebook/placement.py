@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..backend import costs, designs, placement, prediction
-from ..backend.calibration import calibration as together
+from ..backend import calibration, costs, designs, placement, prediction
 from ..backend.task import keras_io, profile
 from ..schema.graph import LayerGraph
 from ..schema.placement import Calibration, Device, Link, Placement, Prediction
@@ -106,21 +105,46 @@ def calibrate(
     """Measure a cluster's devices, a compiled Keras model's layers on them, and transfers, in a short run.
 
     Every task trains the whole model for some steps, all at once and as ``dtf.Pipeline`` would with these sizes, so it
-    has to fit into one. The model stays as it is. ``input_shapes`` as in ``describe``. Raises InvalidInput, and
-    RunFailed with the failing task's traceback.
+    has to fit into one. ``model`` stays as it is. ``input_shapes`` as in ``describe``. Raises InvalidInput, and
+    RunFailed with the failing task's traceback; an interrupt ends the run.
     """
-    job = profile.ProfileJob(batch_size, microbatches, keras_io.pack(model), input_shapes)
-    costs.costs(LayerGraph(model="", layers=[], edges=[]), batch_size, microbatches)
+    run = start_profile(
+        model, cluster, batch_size, microbatches, input_shapes=input_shapes, threads_per_task=threads_per_task
+    )
+    try:
+        show_until_end(run)
+    except BaseException:  # nobody waits for it any more
+        run.stop()
+        raise
+    return calibration_of(run, batch_size, microbatches)
+
+
+def start_profile(
+    model: Any,
+    cluster: Cluster,
+    batch_size: int,
+    microbatches: int,
+    *,
+    input_shapes: Any = None,
+    threads_per_task: int = 0,
+) -> Run:
+    """Start the run of ``calibrate``."""
+    costs.check_sizes(batch_size, microbatches)
+    packed = keras_io.pack(model)
+    packed.weights, packed.optimizer = [], []
+    job = profile.ProfileJob(packed, batch_size, microbatches, input_shapes)
     request = cluster._request(
         name=f"profile of {model.name}",
         kind="profile",
         jobs={name: count for name, count in cluster.jobs.items() if name in Pipeline.jobs},
         threads_per_task=threads_per_task,
     )
-    run = Run(cluster._submit(request, (profile.run, (job,), {})).id)
-    show_until_end(run)
-    run.raise_for_state()
-    return together(run.result(), max(1, round(batch_size / microbatches)))
+    return Run(cluster._submit(request, (profile.run, (job,), {})).id)
+
+
+def calibration_of(run: Run, batch_size: int, microbatches: int) -> Calibration:
+    """What a run that ``start_profile`` has started has measured. Waits for its end; raises as ``Run.result``."""
+    return calibration.calibration(run.result(), max(1, round(batch_size / microbatches)))
 
 
 def _graph(model: Any) -> LayerGraph:

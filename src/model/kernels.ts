@@ -1,6 +1,6 @@
 import type { Kernel, Session } from '@jupyterlab/services';
 
-import type { LayerGraph } from '../api/schema';
+import type { Calibration, LayerGraph } from '../api/schema';
 
 /** A variable of a running kernel that a model can be read from. */
 export interface KernelVariable {
@@ -44,12 +44,30 @@ export class KernelModels {
 
   /** The layers of a variable. Rejects with the kernel's own error. */
   async describe(variable: Pick<KernelVariable, 'path' | 'name'>, signal: AbortSignal): Promise<LayerGraph> {
-    await this._sessions.refreshRunning();
-    const session = [...this._sessions.running()].find(other => other.path === variable.path);
-    if (!session) {
-      throw new Error(`${variable.path} has no running kernel: open it and run the cells that make the model`);
-    }
+    const session = await this._session(variable.path);
     return (await this._ask(session, `describe(${JSON.stringify(variable.name)})`, signal)) as LayerGraph;
+  }
+
+  /** What a variable's layers take on a running cluster, in steps of this size. Rejects with the kernel's own error. */
+  async calibrate(
+    variable: Pick<KernelVariable, 'path' | 'name'>,
+    cluster: string,
+    step: { batchSize: number; microbatches: number },
+    signal: AbortSignal
+  ): Promise<Calibration> {
+    const session = await this._session(variable.path);
+    const words = [variable.name, cluster].map(word => JSON.stringify(word));
+    const call = `calibrate(${words.join(', ')}, ${step.batchSize}, ${step.microbatches})`;
+    return (await this._ask(session, call, signal)) as Calibration;
+  }
+
+  private async _session(path: string): Promise<Session.IModel> {
+    await this._sessions.refreshRunning();
+    const session = [...this._sessions.running()].find(other => other.path === path);
+    if (!session) {
+      throw new Error(`${path} has no running kernel: open it and run the cells that make the model`);
+    }
+    return session;
   }
 
   private async _ask(session: Session.IModel, call: string, signal: AbortSignal): Promise<unknown> {

@@ -119,7 +119,10 @@ export function timesOfLayers(
   return measured
     ? {
         unit: 'seconds',
-        times: layers.map(({ id }) => microbatches * (measured[id] ?? []).reduce((sum, part) => sum + part, 0))
+        times: layers.map(({ id }) => {
+          const [forward = 0, backward = 0, update = 0] = measured[id] ?? [];
+          return microbatches * (forward + backward) + update;
+        })
       }
     : { unit: 'flops', times: layers.map(({ flops }) => 3 * batch * flops) };
 }

@@ -20,7 +20,16 @@ export function placementServices(
   const kernels = new KernelModels(sessions);
   return {
     place: (design, signal) => api.placeDesign(design, signal),
-    profile: (design, cluster, signal) => api.profileDesign(design, cluster, signal),
+    profile: (design, cluster, signal) => {
+      const { batch_size: batch, microbatches, replicas } = design.run;
+      const source = design.model?.source;
+      if (source?.kind !== 'kernel') {
+        return api.profileDesign(design, cluster, signal);
+      }
+      const variable = { path: source.path, name: source.variable };
+      const step = { batchSize: Math.floor(batch / replicas), microbatches };
+      return kernels.calibrate(variable, cluster, step, signal);
+    },
     clusters: () => clusters.clusters.filter(({ state }) => state === 'running').map(({ name }) => name),
     clustersChanged: clusters.changed,
     modelFiles: async () => {

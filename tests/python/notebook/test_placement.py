@@ -9,8 +9,10 @@ import keras
 import pytest
 
 import jupyter_dtf as dtf
+from jupyter_dtf.notebook import designing
 from jupyter_dtf.notebook.session import session
-from jupyter_dtf.schema.placement import Placement
+from jupyter_dtf.schema.base import convert
+from jupyter_dtf.schema.placement import Calibration, Placement
 
 pytestmark = pytest.mark.module_directories
 
@@ -39,6 +41,12 @@ def network() -> Any:
     return model
 
 
+def tiny() -> Any:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, name="only")], name="tiny")
+    model.compile(optimizer="sgd", loss="mse")
+    return model
+
+
 def test_layers_devices_and_links_are_measured(cluster: dtf.Cluster) -> None:
     model = network()
     before = model.get_weights()
@@ -61,6 +69,15 @@ def test_layers_devices_and_links_are_measured(cluster: dtf.Cluster) -> None:
     assert step.calibrated and not step.problems
     layers = sum(4 * (forward + backward) + update for forward, backward, update in found.layer_seconds.values())
     assert layers / 2 < step.step_seconds - found.overhead_s < 3 * layers + 1
+
+
+def test_a_model_of_a_kernel_is_measured_for_the_designer(cluster: dtf.Cluster) -> None:
+    answer = designing.calibrate("make", cluster.name, 8, 2, {"make": tiny})
+    found = convert(answer.data, Calibration)
+    assert set(found.layer_seconds) == {"only"}
+    assert found.batch_size == 4
+    (run,) = [run for run in cluster.runs if run.info.name == "profile of tiny"]
+    assert run.info.kind == "profile"
 
 
 def test_devices_of_a_cluster_are_those_that_train(cluster: dtf.Cluster) -> None:

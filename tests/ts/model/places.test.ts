@@ -76,9 +76,9 @@ describe('timesOfLayers', () => {
       batch_size: 8,
       devices: [],
       link: { bytes_per_s: 1, latency_s: 0 },
-      layer_seconds: { a: [1, 2] },
+      layer_seconds: { a: [1, 2, 5] },
       overhead_s: 0
     };
-    expect(places.timesOfLayers(draft, layers)).toEqual({ unit: 'seconds', times: [24, 0, 0] });
+    expect(places.timesOfLayers(draft, layers)).toEqual({ unit: 'seconds', times: [29, 0, 0] });
   });
 });

@@ -13,10 +13,10 @@ from ..keras_io import PackedModel
 class ProfileJob:
     """``batch_size``: examples of a step, over all its microbatches."""
 
+    model: PackedModel
+    """Its weights are not looked at."""
     batch_size: int
     microbatches: int
-    model: PackedModel | str | None = None
-    """Or the path of a ``.keras`` file, which the tasks see. None: devices and transfers alone are measured."""
     input_shapes: Any = None
     """See ``describe``."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ....schema.placement import Device
@@ -27,12 +26,11 @@ def measure(job: ProfileJob, ctx: Any) -> TaskProfile:
         names = [plain(device.name) for device in there]
         prefix = f"/job:{ctx.job_name}/task:{ctx.task_index}/"
         own = [name for name in names if name.startswith(prefix)]
-        model = _model(job.model) if job.model is not None else None
+        model = keras_io.unpack(job.model)
         together.meet()
         found = TaskProfile(devices=[Device(name=name, flops_per_s=flops_per_s(name, ctx)) for name in own])
-        if model is not None:
-            together.meet()
-            found.layer_seconds, found.step_s = layer_seconds(model, job, own[0], ctx)
+        together.meet()
+        found.layer_seconds, found.step_s = layer_seconds(model, job, own[0], ctx)
         together.meet()
         if ctx.is_chief:
             firsts = {name.partition("/device")[0]: name for name in reversed(names)}
@@ -40,16 +38,3 @@ def measure(job: ProfileJob, ctx: Any) -> TaskProfile:
             found.all_tasks_s = links.all_tasks(list(firsts.values()), ctx)
         together.meet()
     return found
-
-
-def _model(source: Any) -> Any:
-    """A compiled model."""
-    if isinstance(source, str):
-        model = keras.models.load_model(source)
-        if model.optimizer is None:
-            model.compile(optimizer="sgd", loss="mse")
-        return model
-    model = keras_io.unpack(source)
-    if source.built:
-        keras_io.restore(model, source)
-    return model
