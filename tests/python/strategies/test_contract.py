@@ -30,6 +30,9 @@ SYNCHRONOUS = {
     "allreduce, ring": dtf.AllReduce(transport="ring"),
     "ps, sync": dtf.ParameterServer(sync=True),
     "mirrored": dtf.InGraph(),
+    "pipeline": dtf.Pipeline(
+        {"hidden": "/job:worker/task:0/device:CPU:0", "out": "/job:worker/task:1/device:CPU:0"}, microbatches=4
+    ),
 }
 ALL = {
     **SYNCHRONOUS,
@@ -59,7 +62,13 @@ def model(learning_rate: float = 0.1) -> Any:
     import keras
 
     keras.utils.set_random_seed(3)
-    network = keras.Sequential([keras.Input((64,)), keras.layers.Dense(16, activation="tanh"), keras.layers.Dense(10)])
+    network = keras.Sequential(
+        [
+            keras.Input((64,)),
+            keras.layers.Dense(16, activation="tanh", name="hidden"),
+            keras.layers.Dense(10, name="out"),
+        ]
+    )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     network.compile(optimizer=keras.optimizers.SGD(learning_rate, momentum=0.9), loss=loss, metrics=["accuracy"])
     return network
@@ -157,7 +166,7 @@ def failing_data(task: str) -> Callable[[Any], Any]:
 @every
 def test_the_traceback_of_the_task_that_fails_reaches_the_client(cluster: dtf.Cluster, strategy: Any) -> None:
     # In a graph there is one client, and its program is the only one that can fail.
-    task = "worker:0" if isinstance(strategy, dtf.InGraph) else "worker:1"
+    task = "worker:0" if isinstance(strategy, (dtf.InGraph, dtf.Pipeline)) else "worker:1"
     with pytest.raises(RunFailed, match=f"no more examples on {task}") as failure:
         cluster.fit(model(), failing_data(task), strategy=strategy, steps_per_epoch=1_000, epochs=2)
     assert "raise ValueError" in str(failure.value)
