@@ -5,8 +5,6 @@ import {
   applyNodeChanges,
   Background,
   Controls,
-  Edge,
-  MarkerType,
   MiniMap,
   NodeChange,
   ReactFlow,
@@ -18,13 +16,13 @@ import {
 } from '@xyflow/react';
 import React from 'react';
 
-import { formatBytes } from '../../model/format';
 import { LayerTree, shownNodes, TreeNode } from '../../model/layergraph';
 import { useLayout } from './graphhooks';
 import { moveIn } from './graphkeys';
 import { FrameView, itemId, LayerFlowNode, LayerNodeView, NodeActions } from './graphnode';
 import { DrawnEdge, Look, NODE_HEIGHT, NODE_WIDTH } from './graphpicture';
-import type { Places } from './graphlayout';
+import { EDGE_TYPES, flowEdges } from './graphedge';
+import type { Layout } from './graphlayout';
 
 const NODE_TYPES = { layer: LayerNodeView, frame: FrameView };
 /** The elements around the tree's items say nothing of themselves. */
@@ -69,16 +67,17 @@ function Graph(props: GraphProps): React.ReactElement {
   const base = React.useId();
   const host = React.useRef<HTMLDivElement>(null);
   const flow = useReactFlow<LayerFlowNode>();
-  const layout = useLayout(tree, open);
+  const state = useLayout(tree, open);
+  const { layout } = state;
   const actions = useActions(props, host);
   const nodes = React.useMemo(
-    () => (layout.places ? flowNodes(props, layout.shownOpen, layout.places, base, actions) : []),
+    () => (layout ? flowNodes(props, state.shownOpen, layout, base, actions) : []),
     // eslint-disable-next-line react-hooks/exhaustive-deps -- of the props only these are drawn
-    [tree, layout.places, props.looks, selected, current, base, actions, trans]
+    [tree, layout, props.looks, selected, current, base, actions, trans]
   );
-  const edges = React.useMemo(() => (layout.places ? flowEdges(props.edges) : []), [props.edges, layout.places]);
-  const fit = useFit(flow, layout.places);
-  useGoTo(flow, goTo, layout.places, fit.moved);
+  const edges = React.useMemo(() => (layout ? flowEdges(props.edges, tree, layout) : []), [props.edges, tree, layout]);
+  const fit = useFit(flow, layout);
+  useGoTo(flow, goTo, layout, fit.moved);
   useKeepInView(flow, current);
   const onNodesChange = (changes: NodeChange<LayerFlowNode>[]) => {
     if (changes.some(change => change.type === 'select')) {
@@ -104,6 +103,7 @@ function Graph(props: GraphProps): React.ReactElement {
         nodes={nodes}
         edges={edges}
         nodeTypes={NODE_TYPES}
+        edgeTypes={EDGE_TYPES}
         onNodesChange={onNodesChange}
         onMoveStart={event => event && fit.moved()}
         onPaneClick={() => host.current?.focus({ preventScroll: true })}
@@ -132,18 +132,18 @@ function Graph(props: GraphProps): React.ReactElement {
           nodeColor={node => miniColour(node as LayerFlowNode)}
         />
       </ReactFlow>
-      {layout.progress !== null && (
+      {state.progress !== null && (
         <div className="jp-dtf-graph-busy" role="status">
-          <progress value={layout.progress} aria-label={trans.__('Laying out the graph')} />
+          <progress value={state.progress} aria-label={trans.__('Laying out the graph')} />
           {trans.__('Laying out…')}
-          <button type="button" className="jp-dtf-link" onClick={layout.cancel}>
+          <button type="button" className="jp-dtf-link" onClick={state.cancel}>
             {trans.__('Cancel')}
           </button>
         </div>
       )}
-      {layout.problem !== '' && (
+      {state.problem !== '' && (
         <p className="jp-dtf-problem jp-dtf-graph-busy">
-          {trans.__('The graph could not be laid out: %1', layout.problem)}
+          {trans.__('The graph could not be laid out: %1', state.problem)}
         </p>
       )}
     </div>
@@ -211,7 +211,7 @@ export function toggled(open: ReadonlySet<string>, node: TreeNode): Set<string> 
 function flowNodes(
   props: GraphProps,
   open: ReadonlySet<string>,
-  places: Places,
+  { places }: Layout,
   base: string,
   actions: NodeActions
 ): LayerFlowNode[] {
@@ -245,37 +245,11 @@ function flowNodes(
   });
 }
 
-const ARROW = { type: MarkerType.ArrowClosed, color: 'var(--jp-dtf-edge)' };
-const CUT_ARROW = {
-  type: MarkerType.ArrowClosed,
-  color: 'var(--jp-ui-font-color1)',
-  markerUnits: 'userSpaceOnUse',
-  width: 22,
-  height: 22
-};
-
-function flowEdges(edges: readonly DrawnEdge[]): Edge[] {
-  return edges.map(({ id, source, target, cut }) => ({
-    id,
-    source,
-    target,
-    selectable: false,
-    markerEnd: cut > 0 ? CUT_ARROW : ARROW,
-    ...(cut > 0
-      ? {
-          className: 'jp-dtf-cut',
-          label: formatBytes(cut),
-          style: { strokeWidth: Math.min(9, 2.5 + Math.log2(1 + cut / 1024) / 2) }
-        }
-      : {})
-  }));
-}
-
 /** Show all of a graph when it comes first, and again when its room changes, until the person has moved it. */
-function useFit(flow: ReactFlowInstance<LayerFlowNode>, places: Places | null): { moved: () => void } {
+function useFit(flow: ReactFlowInstance<LayerFlowNode>, layout: Layout | null): { moved: () => void } {
   const moved = React.useRef(false);
   const room = useStore(state => `${state.width} ${state.height}`);
-  const ready = places !== null;
+  const ready = layout !== null;
   React.useEffect(() => {
     if (!ready || moved.current) {
       return;
@@ -290,7 +264,7 @@ function useFit(flow: ReactFlowInstance<LayerFlowNode>, places: Places | null): 
 function useGoTo(
   flow: ReactFlowInstance<LayerFlowNode>,
   request: { node: string } | null,
-  places: Places | null,
+  layout: Layout | null,
   moved: () => void
 ): void {
   const done = React.useRef<{ node: string } | null>(null);
@@ -305,7 +279,7 @@ function useGoTo(
     const zoom = Math.max(flow.getZoom(), 0.8);
     const [width, height] = [node.width ?? NODE_WIDTH, node.height ?? NODE_HEIGHT];
     void flow.setCenter(x + width / 2, y + Math.min(height, 200) / 2, { zoom, duration: 150 });
-  }, [flow, request, places, moved]);
+  }, [flow, request, layout, moved]);
 }
 
 /** Move the picture, and do not zoom, when what the keyboard is at is outside of it. */

@@ -1,8 +1,8 @@
-/** The layout, beside the page's own thread. Told a `Box`, it answers with progress and then with the places. */
+/** The layout, beside the page's own thread. Told a `Box`, it answers with progress and then with where all stands. */
 
-import { Box, countBoxes, Places, placesOf } from './graphlayout';
+import { Box, countBoxes, Layout, layoutOf } from './graphlayout';
 
-export type LayoutAnswer = { type: 'progress'; done: number; total: number } | { type: 'places'; places: Places };
+export type LayoutAnswer = { type: 'progress'; done: number; total: number } | { type: 'layout'; layout: Layout };
 
 const EVERY_MS = 100;
 
@@ -17,11 +17,11 @@ const scope = self as unknown as WorkerScope;
 scope.onmessage = ({ data: box }) => {
   const total = countBoxes(box);
   let told = performance.now();
-  const places = placesOf(box, done => {
+  const layout = layoutOf(box, done => {
     if (performance.now() - told > EVERY_MS) {
       told = performance.now();
       scope.postMessage({ type: 'progress', done, total });
     }
   });
-  scope.postMessage({ type: 'places', places });
+  scope.postMessage({ type: 'layout', layout });
 };

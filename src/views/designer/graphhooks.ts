@@ -1,15 +1,15 @@
 import React from 'react';
 
 import type { LayerTree } from '../../model/layergraph';
-import type { Places } from './graphlayout';
+import type { Layout } from './graphlayout';
 import { Layouter } from './graphlayouter';
 import { boxOf } from './graphpicture';
 
 /** How far a layout is. */
 export interface LayoutState {
   /** null before the first has come. */
-  places: Places | null;
-  /** The nodes that were open in what `places` holds. */
+  layout: Layout | null;
+  /** The nodes that were open in what `layout` holds. */
   shownOpen: ReadonlySet<string>;
   /** 0 to 1 while a layout goes on for long enough to be told of, else null. */
   progress: number | null;
@@ -23,7 +23,7 @@ const TOLD_AFTER_MS = 300;
 export function useLayout(tree: LayerTree, open: ReadonlySet<string>): LayoutState {
   const [layouter] = React.useState(() => new Layouter());
   const [state, setState] = React.useState<Omit<LayoutState, 'cancel'>>({
-    places: null,
+    layout: null,
     shownOpen: open,
     progress: null,
     problem: ''
@@ -33,9 +33,9 @@ export function useLayout(tree: LayerTree, open: ReadonlySet<string>): LayoutSta
     const timer = setTimeout(() => setState(old => ({ ...old, progress: 0 })), TOLD_AFTER_MS);
     layouter.run(
       boxOf(tree, open),
-      places => {
+      layout => {
         clearTimeout(timer);
-        setState({ places, shownOpen: open, progress: null, problem: '' });
+        setState({ layout, shownOpen: open, progress: null, problem: '' });
       },
       progress => setState(old => (old.progress === null ? old : { ...old, progress })),
       problem => {

@@ -21,42 +21,68 @@ export interface Place {
   height: number;
 }
 
-export type Places = Record<string, Place>;
+export interface Point {
+  x: number;
+  y: number;
+}
+
+/** Where everything stands. */
+export interface Layout {
+  /** By the id of the box. */
+  places: Record<string, Place>;
+  /** The ways of edges that lead around others, by `edgeId`; relative to the box that both ends are in. */
+  routes: Record<string, { box: string; points: Point[] }>;
+}
+
+/** The id of the edge between two nodes that are shown. */
+export function edgeId(source: string, target: string): string {
+  return `${source} → ${target}`;
+}
 
 const HEADER = 34;
 const PADDING = 14;
 const BESIDE = 28;
 const BETWEEN = 34;
 const COLUMN_GAP = 60;
+/** An edge from one rank to the next has these: its ends and one between. */
+const NEAR_POINTS = 3;
 /** Lower levels stay in one column, px. */
 const HIGH = 700;
 /** Screens are wider than high. */
 const WIDER = 1.3;
 
 /** Lay out a box and all in it. `onBox` is told after each box how many are done. */
-export function placesOf(root: Box, onBox: (done: number) => void = () => undefined): Places {
-  const places: Places = {};
+export function layoutOf(root: Box, onBox: (done: number) => void = () => undefined): Layout {
+  const { places, routes }: Layout = { places: {}, routes: {} };
   let done = 0;
   const visit = (box: Box): { width: number; height: number } => {
     if (box.children.length === 0) {
       return box;
     }
     const sizes = box.children.map(visit);
-    const inner = columns(level(sizes, box.edges));
-    const header = box === root ? 0 : HEADER;
+    const made = level(sizes, box.edges);
+    const broken = columns(made.places);
+    const top = PADDING + (box === root ? 0 : HEADER);
     let [right, bottom] = [0, 0];
-    inner.forEach((place, index) => {
-      places[box.children[index]!.id] = { ...place, x: place.x + PADDING, y: place.y + header + PADDING };
+    (broken ?? made.places).forEach((place, index) => {
+      places[box.children[index]!.id] = { ...place, x: place.x + PADDING, y: place.y + top };
       right = Math.max(right, place.x + place.width);
       bottom = Math.max(bottom, place.y + place.height);
     });
+    if (!broken) {
+      made.routes.forEach(({ edge: [source, target], points }) => {
+        const moved = points.map(({ x, y }) => ({ x: x + PADDING, y: y + top }));
+        right = Math.max(right, ...points.map(({ x }) => x));
+        routes[edgeId(box.children[source]!.id, box.children[target]!.id)] = { box: box.id, points: moved };
+      });
+    }
     done += 1;
     onBox(done);
-    return { width: right + 2 * PADDING, height: bottom + header + 2 * PADDING };
+    return { width: right + 2 * PADDING, height: bottom + top + PADDING };
   };
   const whole = visit(root);
   places[root.id] = { x: 0, y: 0, width: whole.width, height: whole.height };
-  return places;
+  return { places, routes };
 }
 
 /** How many boxes there are to lay out. */
@@ -64,27 +90,35 @@ export function countBoxes(box: Box): number {
   return box.children.length === 0 ? 0 : box.children.reduce((sum, child) => sum + countBoxes(child), 1);
 }
 
-/** Boxes in ranks from top to bottom, such that edges go down. */
-function level(sizes: readonly { width: number; height: number }[], edges: readonly [number, number][]): Place[] {
+/** Boxes in ranks from top to bottom, such that edges go down; and the ways of edges that pass by other boxes. */
+function level(
+  sizes: readonly { width: number; height: number }[],
+  edges: readonly [number, number][]
+): { places: Place[]; routes: { edge: [number, number]; points: Point[] }[] } {
   const graph = new Graph();
   graph.setGraph({ rankdir: 'TB', nodesep: BESIDE, ranksep: BETWEEN });
   graph.setDefaultEdgeLabel(() => ({}));
   sizes.forEach(({ width, height }, index) => graph.setNode(String(index), { width, height }));
   edges.forEach(([source, target]) => graph.setEdge(String(source), String(target)));
   layout(graph);
-  return sizes.map(({ width, height }, index) => {
-    const { x, y } = graph.node(String(index)) as { x: number; y: number };
+  const places = sizes.map(({ width, height }, index) => {
+    const { x, y } = graph.node(String(index)) as Point;
     return { x: x - width / 2, y: y - height / 2, width, height };
   });
+  const routes = edges.map(edge => ({
+    edge,
+    points: (graph.edge(String(edge[0]), String(edge[1])) as { points: Point[] }).points
+  }));
+  return { places, routes: routes.filter(({ points }) => points.length > NEAR_POINTS) };
 }
 
-/** The same with what is long and thin broken into columns, to be read one after the other. */
-function columns(places: readonly Place[]): Place[] {
+/** The same with what is long and thin broken into columns, to be read one after the other; null where it is not. */
+function columns(places: readonly Place[]): Place[] | null {
   const width = Math.max(...places.map(place => place.x + place.width));
   const height = Math.max(...places.map(place => place.y + place.height));
   const count = Math.round(Math.sqrt((WIDER * height) / (width + COLUMN_GAP)));
   if (height < HIGH || count < 2) {
-    return [...places];
+    return null;
   }
   const columnOf = (place: Place) => Math.min(count - 1, Math.floor(((place.y + place.height / 2) / height) * count));
   const tops = Array.from({ length: count }, (_, column) =>

@@ -1,14 +1,14 @@
 import type { LayoutAnswer } from './graph.worker';
-import type { Box, Places } from './graphlayout';
+import type { Box, Layout } from './graphlayout';
 
 /** Lays graphs out in a worker, one at a time. A newer request ends the older one, which then never answers. */
 export class Layouter {
   constructor(private readonly _make: () => Worker = makeWorker) {}
 
-  /** `onPlaces` is called when it is done, `onProgress` (0 to 1) now and then before. */
+  /** `onLayout` is called when it is done, `onProgress` (0 to 1) now and then before. */
   run(
     box: Box,
-    onPlaces: (places: Places) => void,
+    onLayout: (layout: Layout) => void,
     onProgress: (fraction: number) => void,
     onError: (message: string) => void
   ): void {
@@ -22,7 +22,7 @@ export class Layouter {
         onProgress(data.done / data.total);
       } else {
         this._busy = false;
-        onPlaces(data.places);
+        onLayout(data.layout);
       }
     };
     worker.onerror = event => {

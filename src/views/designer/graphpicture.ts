@@ -4,7 +4,7 @@ import type { Design } from '../../api/schema';
 import { LayerTree, standsFor, TreeNode } from '../../model/layergraph';
 import { memoryOf, placesOf, timesOfLayers } from '../../model/places';
 import { taskOf } from '../../model/trace';
-import type { Box } from './graphlayout';
+import { Box, edgeId } from './graphlayout';
 
 export const NODE_WIDTH = 196;
 export const NODE_HEIGHT = 50;
@@ -100,7 +100,7 @@ export function drawnEdges(tree: LayerTree, open: ReadonlySet<string>, cuts: rea
     if (!from || !to || from === to) {
       return;
     }
-    const id = `${from.id} → ${to.id}`;
+    const id = edgeId(from.id, to.id);
     const edge = found.get(id) ?? { id, source: from.id, target: to.id, cut: 0 };
     edge.cut += cuts[index] ?? 0;
     found.set(id, edge);

@@ -4,19 +4,19 @@ import React from 'react';
 import type { Design, ModelDesign } from '../../api/schema';
 import { fitCode } from '../../model/code';
 import type { DesignModel } from '../../model/design';
-import { openAll, pathBetween, revealed, shownNodes } from '../../model/layergraph';
+import { openAll, pathBetween, revealed } from '../../model/layergraph';
 import * as places from '../../model/places';
-import { taskColours } from '../../plots/palette';
 import { useSignals } from '../hooks';
 import { LayerGraphView } from './graph';
-import { ColourBy, drawnEdges, looksOf } from './graphpicture';
+import type { ColourBy } from './graphpicture';
 import { PlacementBar } from './placementbar';
-import { Compare, differs } from './placementcompare';
+import { Compare } from './placementcompare';
 import { DeviceStrip } from './placementdevices';
 import { dragToDevice } from './placementdrag';
 import { Forecast } from './placementforecast';
 import { useRunPlacement, useTree, useWork, Work } from './placementhooks';
 import { Legend } from './placementlegend';
+import { usePicture } from './placementpicture';
 import { Properties } from './placementproperties';
 import type { PlacementServices } from './placementservices';
 import { SourcePicker } from './placementsource';
@@ -74,28 +74,21 @@ function Placing(
   const [said, setSaid] = React.useState('');
   const host = React.useRef<HTMLDivElement>(null);
 
-  const { report } = model;
-  const devices = React.useMemo(() => places.devicesOf(design, report), [design, report]);
-  const colours = React.useMemo(() => taskColours(devices.map(choice => choice.task)), [devices]);
   const overlay = useRunPlacement(services, run);
-  const differing = React.useMemo(
-    () => new Set(overlay.placement?.layers.filter(differs).map(place => place.layer)),
-    [overlay.placement]
-  );
-  const shown = React.useMemo(() => shownNodes(tree, open), [tree, open]);
-  const looks = React.useMemo(
-    () => looksOf(tree, design, shown, open, colourBy, colours, differing),
-    [tree, design, shown, open, colourBy, colours, differing]
-  );
-  const edges = React.useMemo(() => drawnEdges(tree, open, places.cutBytes(tree, design)), [tree, open, design]);
+  const { devices, colours, looks, edges, counts, loads } = usePicture({
+    tree,
+    open,
+    design,
+    report: model.report,
+    colourBy,
+    ran: overlay.placement
+  });
   const selected = React.useMemo(() => new Set([...chosen].filter(id => tree.nodes.has(id))), [tree, chosen]);
   const layers = React.useMemo(() => {
     const indices = new Set([...selected].flatMap(id => tree.nodes.get(id)!.layers));
     return [...indices].sort((a, b) => a - b).map(index => tree.graph.layers[index]!);
   }, [tree, selected]);
-  const counts = React.useMemo(() => countLayers(design), [design]);
-  const prediction = report?.prediction ?? null;
-  const loads = React.useMemo(() => new Map(prediction?.devices.map(load => [load.device, load])), [prediction]);
+  const prediction = model.report?.prediction ?? null;
 
   const focusGraph = () => host.current?.querySelector<HTMLElement>('[role="tree"]')?.focus({ preventScroll: true });
   const change = (label: string, ids: readonly string[], recipe: (draft: Design) => void) => {
@@ -283,16 +276,6 @@ function Placing(
       </div>
     </div>
   );
-}
-
-/** How many layers each device has; one that is split counts on each. */
-function countLayers(design: Design): Map<string, number> {
-  const { devices, splits } = design.placement;
-  const counts = new Map<string, number>();
-  [...Object.values(devices), ...Object.values(splits).flat()].forEach(device =>
-    counts.set(device, (counts.get(device) ?? 0) + 1)
-  );
-  return counts;
 }
 
 /** Long work: what it is, and a way to end it; or why it failed. */

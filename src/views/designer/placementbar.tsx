@@ -2,6 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { Calibration, Design, ModelDesign, ModelSource, Placement } from '../../api/schema';
+import { formatClock } from '../../model/format';
 import { findLayers, LayerTree, TreeNode } from '../../model/layergraph';
 import { SmallButton } from '../basics';
 import type { ColourBy } from './graphpicture';
@@ -141,9 +142,9 @@ function RunChoice(props: {
       {trans.__('compare with')}
       <select value={run} onChange={event => onRun(event.target.value)}>
         <option value="">{trans.__('no run')}</option>
-        {runs.map(({ id, name }) => (
-          <option key={id} value={id}>
-            {name} ({id})
+        {runs.map(({ id, name, created }) => (
+          <option key={id} value={id} title={id}>
+            {name}, {formatClock(created)}
           </option>
         ))}
       </select>

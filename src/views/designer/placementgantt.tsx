@@ -24,7 +24,7 @@ export function Gantt(props: {
   trans: TranslationBundle;
 }): React.ReactElement | null {
   const { parts, colours, trans } = props;
-  const end = Math.max(...parts.flatMap(part => part.slots.map(slot => slot.start_s + slot.duration_s)), 0);
+  const end = Math.max(...parts.map(part => endOf(part.slots)), 0);
   if (end <= 0) {
     return null;
   }
@@ -73,7 +73,7 @@ function Rows(props: {
         preserveAspectRatio="none"
         style={{ height: ROW_PX * devices.length }}
         role="img"
-        aria-label={trans.__('%1 step: %2 devices, %3', part.title, devices.length, formatValue(end, 'seconds'))}
+        aria-label={trans.__('%1 step of %2', part.title, formatValue(endOf(part.slots), 'seconds'))}
       >
         {part.slots.map((slot, index) => (
           <rect
@@ -99,6 +99,10 @@ function Rows(props: {
       </svg>
     </div>
   );
+}
+
+function endOf(slots: readonly Slot[]): number {
+  return slots.reduce((latest, slot) => Math.max(latest, slot.start_s + slot.duration_s), 0);
 }
 
 function phaseText(phase: string, trans: TranslationBundle): string {

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 
 import { openAtFirst, treeOf } from '../../../../src/model/layergraph';
-import { countBoxes, Place, Places, placesOf } from '../../../../src/views/designer/graphlayout';
+import { countBoxes, edgeId, Layout, layoutOf, Place } from '../../../../src/views/designer/graphlayout';
 import { Layouter } from '../../../../src/views/designer/graphlayouter';
 import { boxOf, drawnEdges } from '../../../../src/views/designer/graphpicture';
 import { blocks, chain, layer } from '../../graphs';
@@ -9,12 +9,12 @@ import { blocks, chain, layer } from '../../graphs';
 const apart = (a: Place, b: Place) =>
   a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
 
-describe('placesOf', () => {
+describe('layoutOf', () => {
   it('keeps siblings apart and children inside, down the edges', () => {
     const tree = treeOf(blocks(4));
     const open = openAtFirst(tree);
     const root = boxOf(tree, open);
-    const places = placesOf(root);
+    const { places } = layoutOf(root);
     const visit = (box: typeof root) => {
       const inner = box.children.map(child => places[child.id]!);
       inner.forEach((place, i) => {
@@ -31,16 +31,28 @@ describe('placesOf', () => {
 
   it('breaks a long chain into columns', () => {
     const tree = treeOf(chain(Array.from({ length: 36 }, (_, i) => layer(`l${i}`, `K${i}`))));
-    const { width, height } = placesOf(boxOf(tree, new Set([tree.root.id])))[tree.root.id]!;
+    const { width, height } = layoutOf(boxOf(tree, new Set([tree.root.id]))).places[tree.root.id]!;
     expect(height / width).toBeLessThan(3);
     expect(width).toBeGreaterThan(400);
+  });
+
+  it('leads an edge around what is between its ends', () => {
+    const graph = chain([layer('a', 'A'), layer('b', 'B'), layer('c', 'C')]);
+    graph.edges.push({ source: 'a', target: 'c', bytes: 1 });
+    const tree = treeOf(graph);
+    const { places, routes } = layoutOf(boxOf(tree, new Set([tree.root.id])));
+    expect(Object.keys(routes)).toEqual([edgeId('a', 'c')]);
+    const { x, y, width, height } = places['b']!;
+    const beside = routes[edgeId('a', 'c')]!.points.filter(point => point.y >= y && point.y <= y + height);
+    expect(beside.length).toBeGreaterThan(0);
+    beside.forEach(point => expect(point.x < x || point.x > x + width).toBe(true));
   });
 
   it('tells how far it is', () => {
     const tree = treeOf(blocks(4));
     const root = boxOf(tree, openAtFirst(tree));
     const told: number[] = [];
-    placesOf(root, done => told.push(done));
+    layoutOf(root, done => told.push(done));
     expect(told).toEqual(Array.from({ length: countBoxes(root) }, (_, index) => index + 1));
   });
 });
@@ -63,8 +75,8 @@ class FakeWorker {
   onerror: ((event: ErrorEvent) => void) | null = null;
   postMessage = vi.fn();
   terminate = vi.fn();
-  answer(places: Places): void {
-    this.onmessage?.({ data: { type: 'places', places } } as MessageEvent);
+  answer(layout: Layout): void {
+    this.onmessage?.({ data: { type: 'layout', layout } } as MessageEvent);
   }
 }
 
@@ -88,10 +100,10 @@ describe('Layouter', () => {
     run('first');
     run('second');
     expect(workers[0]!.terminate).toHaveBeenCalled();
-    workers[1]!.answer({});
+    workers[1]!.answer({ places: {}, routes: {} });
     run('third');
     expect(workers).toHaveLength(2);
-    workers[1]!.answer({});
+    workers[1]!.answer({ places: {}, routes: {} });
     expect(answers).toEqual(['second', 'third']);
     run('fourth');
     workers[1]!.onerror?.({ message: 'broken' } as ErrorEvent);

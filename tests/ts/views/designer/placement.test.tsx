@@ -1,0 +1,177 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { fireEvent, render, screen, within } from '@testing-library/react';
+import React from 'react';
+import { describe, expect, it, vi } from 'vitest';
+
+import { DEFAULTS, Design, DeviceLoad } from '../../../../src/api/schema';
+import { openAll, shownNodes, treeOf } from '../../../../src/model/layergraph';
+import { devicesOf, place } from '../../../../src/model/places';
+import { looksOf } from '../../../../src/views/designer/graphpicture';
+import { Compare } from '../../../../src/views/designer/placementcompare';
+import { DeviceStrip } from '../../../../src/views/designer/placementdevices';
+import { Forecast } from '../../../../src/views/designer/placementforecast';
+import { Properties } from '../../../../src/views/designer/placementproperties';
+import { blocks, chain, layer } from '../../graphs';
+
+const trans = nullTranslator.load('jupyter_dtf');
+const [ONE, TWO] = ['/job:worker/task:0/device:CPU:0', '/job:worker/task:1/device:CPU:0'];
+const colours = new Map([
+  ['worker:0', '#0072b2'],
+  ['worker:1', '#e69f00']
+]);
+
+function design(graph = chain([layer('a'), layer('b'), layer('c', 'Dropout')])): Design {
+  return {
+    ...(structuredClone(DEFAULTS.Design) as unknown as Design),
+    model: { graph, source: { kind: 'none', path: '', variable: '' } }
+  };
+}
+
+function load(device: string, problem = ''): DeviceLoad {
+  return {
+    device,
+    memory_bytes: 2 ** 30,
+    memory_limit_bytes: 2 ** 31,
+    share: 0.25,
+    busy_s: 1,
+    sent_bytes: 2048,
+    received_bytes: 4096,
+    layers: 1,
+    problem
+  };
+}
+
+describe('DeviceStrip', () => {
+  it('says what each device holds, and why something does not fit', () => {
+    const onChoose = vi.fn();
+    const onLeave = vi.fn();
+    const strip = (choosing: boolean) => (
+      <DeviceStrip
+        devices={devicesOf(design(), null)}
+        loads={new Map([ONE, TWO].map((device, index) => [device, load(device, index === 1 ? 'too large' : '')]))}
+        counts={new Map([[ONE, 3]])}
+        colours={colours}
+        choosing={choosing}
+        selected={2}
+        onChoose={onChoose}
+        onLeave={onLeave}
+        trans={trans}
+      />
+    );
+    const { rerender } = render(strip(false));
+    const first = screen.getByRole('option', { name: 'worker:0 CPU:0, 3 layers' });
+    expect(first.textContent).toContain('1.0 / 2.0 GiB');
+    expect(first.textContent).toContain('25 %');
+    expect(screen.getByRole('option', { name: 'worker:1 CPU:0, 0 layers, too large' }).className).toContain('problem');
+    rerender(strip(true));
+    expect(document.activeElement).toBe(first);
+    fireEvent.keyDown(first, { key: 'ArrowRight' });
+    fireEvent.keyDown(document.activeElement!, { key: 'Enter' });
+    expect(onChoose).toHaveBeenCalledWith(TWO);
+    fireEvent.keyDown(document.activeElement!, { key: 'Escape' });
+    expect(onLeave).toHaveBeenCalled();
+  });
+});
+
+describe('Properties', () => {
+  const actions = {
+    unplace: vi.fn(),
+    pin: vi.fn(),
+    split: vi.fn(),
+    unsplit: vi.fn(),
+    path: null,
+    chooseDevice: vi.fn()
+  };
+  const panel = (drawn: Design, ids: string[]) => (
+    <Properties
+      layers={drawn.model!.graph.layers.filter(({ id }) => ids.includes(id))}
+      design={drawn}
+      devices={devicesOf(drawn, null)}
+      editable
+      actions={actions}
+      trans={trans}
+    />
+  );
+
+  it('splits what can be split, over two devices or more', () => {
+    const drawn = design();
+    place(drawn, ['a'], ONE);
+    render(panel(drawn, ['a']));
+    const button = screen.getByRole<HTMLButtonElement>('button', { name: 'Split' });
+    expect(button.disabled).toBe(true);
+    fireEvent.click(screen.getByLabelText('worker:1 CPU:0'));
+    fireEvent.click(button);
+    expect(actions.split).toHaveBeenCalledWith([ONE, TWO]);
+    fireEvent.click(screen.getByRole('button', { name: /^Pinned layers stay/ }));
+    expect(actions.pin).toHaveBeenCalledWith(false);
+  });
+
+  it('adds up what is selected', () => {
+    render(panel(design(), ['a', 'b', 'c']));
+    const values = within(screen.getByRole('complementary', { name: 'Selection' }));
+    expect(values.getByText('Dense, Dropout')).toBeTruthy();
+    expect(values.getByText('30')).toBeTruthy(); // parameters
+    expect(values.queryByText('Split its columns over')).toBeNull();
+  });
+});
+
+describe('Compare', () => {
+  it('tells which layers ran elsewhere, and shows them alone if wanted', () => {
+    const onShow = vi.fn();
+    const layers = [
+      { layer: 'a', planned: [ONE], actual: [ONE] },
+      { layer: 'b', planned: [ONE, TWO], actual: [TWO, ONE] },
+      { layer: 'c', planned: [ONE], actual: [TWO] }
+    ];
+    render(<Compare layers={layers} onShow={onShow} trans={trans} />);
+    expect(screen.getByText('1 layer ran elsewhere than planned')).toBeTruthy();
+    fireEvent.click(screen.getByLabelText('only where they differ'));
+    expect(screen.getAllByRole('row')).toHaveLength(2);
+    fireEvent.click(screen.getByRole('button', { name: 'c' }));
+    expect(onShow).toHaveBeenCalledWith('c');
+  });
+});
+
+describe('Forecast', () => {
+  it('has the predicted step above the measured one', () => {
+    const slot = { device: ONE, microbatch: 0, phase: 'forward', start_s: 0, duration_s: 0.2 };
+    const prediction = {
+      step_seconds: 0.2,
+      bubble: 0.14,
+      batch_size: 64,
+      microbatches: 8,
+      calibrated: true,
+      devices: [load(ONE)],
+      cuts: [],
+      timeline: [slot],
+      problems: []
+    };
+    const measured = { layers: [], timeline: [{ ...slot, duration_s: 0.25 }], step_seconds: 0.25 };
+    render(<Forecast prediction={prediction} measured={measured} colours={colours} trans={trans} />);
+    expect(screen.getByText('predicted step 200 ms · measured 250 ms · bubble 14 % · fits')).toBeTruthy();
+    expect(screen.getAllByRole('img').map(image => image.getAttribute('aria-label'))).toEqual([
+      'predicted step of 200 ms',
+      'measured step of 250 ms'
+    ]);
+  });
+});
+
+describe('looksOf', () => {
+  it('shares a block among its devices and marks what ran elsewhere', () => {
+    const drawn = design(blocks(3));
+    const tree = treeOf(drawn.model!.graph);
+    place(drawn, ['block_0/up', 'block_0/drop'], ONE);
+    place(drawn, ['block_0/down'], TWO);
+    const { open } = openAll(tree, 1000);
+    const looks = looksOf(tree, drawn, shownNodes(tree, open), open, 'device', colours, new Set(['block_0/down']));
+    const look = looks.get('block_0')!;
+    expect(look.shares.map(({ device, colour }) => [device, colour])).toEqual([
+      [ONE, '#0072b2'],
+      [TWO, '#e69f00']
+    ]);
+    expect([look.pinned, look.differ, looks.get('stem')!.shares[0]!.device]).toEqual([true, 1, null]);
+    const heated = looksOf(tree, drawn, shownNodes(tree, open), open, 'memory', colours, new Set());
+    expect(heated.get('block_1/up')!.heat).toBe(1);
+    expect(heated.get('block_1')!.heat).toBeNull();
+  });
+});
