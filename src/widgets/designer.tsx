@@ -106,7 +106,7 @@ export class DesignerContent extends ReactWidget {
     this.node.tabIndex = -1;
     this.node.dataset['jpUndoer'] = 'true'; // JupyterLab's own keys for undo and redo
     this.watch = new DiskWatch(context, _options.contents);
-    void context.ready.then(() => this.update()); // only now is it known whether it may be written
+    void context.ready.then(() => this.update());
   }
 
   readonly watch: DiskWatch;
@@ -196,6 +196,9 @@ function Designer(props: Parts & { watch: DiskWatch }): React.ReactElement {
   const [tab, setTab] = React.useState('cluster');
   const services = React.useMemo(() => options.placement(document), [options, document]);
   useSignals(model.changed, model.reportChanged, watch.changed);
+  if (!context.isReady) {
+    return <></>; // until then it is an empty design, and not the document's
+  }
   if (model.error) {
     return (
       <BrokenDesign

@@ -189,7 +189,11 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
           chip={chip}
           onDrop={put}
           onSelect={name => setSelection({ kind: 'host', name })}
-          onAdd={() => edit(trans.__('Add a host'), draft => void addHost(draft, { cpus: 4 }))}
+          onAdd={() => {
+            let name = '';
+            edit(trans.__('Add a host'), draft => void (name = addHost(draft, { cpus: 4 })));
+            setSelection({ kind: 'host', name });
+          }}
           onTake={(label, hosts) => edit(trans.__('Draw the hosts of %1', label), draft => setHosts(draft, hosts))}
           trans={trans}
         />

@@ -42,6 +42,8 @@ export function Hosts(props: HostsProps): React.ReactElement {
   const { cluster, live, sources, readOnly, trans } = props;
   const [notice, setNotice] = React.useState('');
   const none = cluster.hosts.length === 0;
+  const { tasks } = props;
+  const byDevice = React.useMemo(() => groupByDevice(tasks), [tasks]);
   const take = (source: HostSource) => {
     setNotice('');
     source.hosts().then(
@@ -92,15 +94,39 @@ export function Hosts(props: HostsProps): React.ReactElement {
       )}
       <ul className="jp-dtf-host-cards">
         {cluster.hosts.map((host, index) => (
-          <HostCard key={index} host={host} live={liveHost(live, host.name)} all={props} />
+          <HostCard key={index} host={host} live={liveHost(live, host.name)} byDevice={byDevice} all={props} />
         ))}
       </ul>
     </section>
   );
 }
 
-function HostCard(props: { host: HostDesign; live: HostInfo | undefined; all: HostsProps }): React.ReactElement {
-  const { host, live, all } = props;
+type ByDevice = ReadonlyMap<string, readonly DesignTask[]>;
+
+/** The tasks of each device that has any, by `host/device`. */
+function groupByDevice(tasks: readonly DesignTask[]): ByDevice {
+  const found = new Map<string, DesignTask[]>();
+  for (const task of tasks) {
+    if (task.place && task.isDrawn) {
+      const key = `${task.place.host}/${task.place.device}`;
+      const there = found.get(key);
+      if (there) {
+        there.push(task);
+      } else {
+        found.set(key, [task]);
+      }
+    }
+  }
+  return found;
+}
+
+function HostCard(props: {
+  host: HostDesign;
+  live: HostInfo | undefined;
+  byDevice: ByDevice;
+  all: HostsProps;
+}): React.ReactElement {
+  const { host, live, byDevice, all } = props;
   const { trans } = all;
   return (
     <li className="jp-dtf-host" aria-label={trans.__('Host %1', host.name)}>
@@ -117,7 +143,14 @@ function HostCard(props: { host: HostDesign; live: HostInfo | undefined; all: Ho
       </button>
       <SaidBeside said={all.problems.get(host.name)} />
       {devicesOfHost(host).map(device => (
-        <Slot key={device.device} device={device} host={host} live={live} all={all} />
+        <Slot
+          key={device.device}
+          device={device}
+          host={host}
+          live={live}
+          here={byDevice.get(`${device.host}/${device.device}`) ?? []}
+          all={all}
+        />
       ))}
     </li>
   );
@@ -127,13 +160,13 @@ function Slot(props: {
   device: HostDevice;
   host: HostDesign;
   live: HostInfo | undefined;
+  here: readonly DesignTask[];
   all: HostsProps;
 }): React.ReactElement {
-  const { device, host, live, all } = props;
+  const { device, host, live, here, all } = props;
   const { target, trans } = all;
   const [over, setOver] = React.useState(false);
   const isCpu = device.device === 'CPU';
-  const here = all.tasks.filter(({ place }) => place?.host === host.name && place.device === device.device);
   const carriesTask = (event: React.DragEvent) => !all.readOnly && event.dataTransfer.types.includes(TASK_MIME);
   const aimed = over || (target?.host === device.host && target.device === device.device);
   const tasks = trans._n('%1 task', '%1 tasks', here.length);

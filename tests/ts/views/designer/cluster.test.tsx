@@ -202,7 +202,7 @@ describe('ClusterView', () => {
     expect(screen.queryByText('The server says no')).toBeNull();
     expect(cluster().hosts).toEqual([{ name: 'here', cpus: 2, memory_bytes: GIB, gpus: [] }]);
     fireEvent.click(screen.getByRole('button', { name: 'Add a host' }));
-    fireEvent.click(within(screen.getByRole('listitem', { name: 'Host host-0' })).getByRole('button'));
+    expect(screen.getByRole('heading', { name: 'Host host-0' })).toBeTruthy(); // it is selected
     const enter = (label: string, value: string) => {
       fireEvent.change(screen.getByLabelText(label), { target: { value } });
       fireEvent.blur(screen.getByLabelText(label));
