@@ -65,7 +65,7 @@ function StartButton(props: Parts): React.ReactElement {
       icon={runIcon}
       label={trans.__('Start')}
       tooltip={wrong ? wrong.message : trans.__('Start the cluster as it is drawn')}
-      enabled={!busy && !wrong && model.error === null && dtf.server.health === 'ok'}
+      enabled={!busy && !wrong && document.context.isReady && model.error === null && dtf.server.health === 'ok'}
       onClick={start}
     />
   );
