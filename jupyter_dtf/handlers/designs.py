@@ -11,8 +11,9 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.utils import ensure_async
 from tornado import web
 
-from ..errors import NotFound, Unavailable
-from ..schema.design import MAX_TEXT_BYTES, DescribeRequest, Design
+from ..backend.traces.files import read_placement
+from ..errors import Conflict, NotFound, Unavailable
+from ..schema.design import MAX_TEXT_BYTES, DescribeRequest, Design, ModelSource, ProfileRequest
 from .base import Handler
 
 T = TypeVar("T")
@@ -41,6 +42,25 @@ class DesignHandler(Handler):
         if self._work is not None:
             self._work.cancel()
 
+    async def path_of(self, path: str) -> Path:
+        """Where a file of the server's folder is, by the rules of its contents manager. Raises NotFound."""
+        manager = self.contents_manager
+        if not await ensure_async(self.authorizer.is_authorized(self, self.current_user, "read", "contents")):
+            raise web.HTTPError(403)
+        where = getattr(manager, "_get_os_path", None)
+        if where is None:
+            raise Unavailable("The files of this server are not in a folder: describe the model in its notebook")
+        try:
+            is_there = await ensure_async(manager.file_exists(path)) or (
+                path.strip("/") != "" and await ensure_async(manager.dir_exists(path))  # a SavedModel
+            )
+            is_shown = manager.allow_hidden or not await ensure_async(manager.is_hidden(path))
+            if is_there and is_shown:
+                return Path(where(path.strip("/")))
+        except (web.HTTPError, OSError):  # outside of the folder, or no name that a file can have
+            pass
+        raise NotFound(f"There is no file of that name. Received: {path!r:.200}")
+
 
 class CheckHandler(DesignHandler):
     @web.authenticated
@@ -65,19 +85,26 @@ class DescribeHandler(DesignHandler):
         path = await self.path_of(self.body(DescribeRequest).path)
         self.answer(await self.while_asked(self.services.describe_model(path)))
 
-    async def path_of(self, path: str) -> Path:
-        """Where a file of the server's folder is, by the rules of its contents manager. Raises NotFound."""
-        manager = self.contents_manager
-        if not await ensure_async(self.authorizer.is_authorized(self, self.current_user, "read", "contents")):
-            raise web.HTTPError(403)
-        where = getattr(manager, "_get_os_path", None)
-        if where is None:
-            raise Unavailable("The files of this server are not in a folder: describe the model in its notebook")
-        try:
-            is_there = await ensure_async(manager.file_exists(path))
-            is_shown = manager.allow_hidden or not await ensure_async(manager.is_hidden(path))
-            if is_there and is_shown:
-                return Path(where(path.strip("/")))
-        except (web.HTTPError, OSError):  # outside of the folder, or no name that a file can have
-            pass
-        raise NotFound(f"There is no file of that name. Received: {path!r:.200}")
+
+class ProfileHandler(DesignHandler):
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        asked = await asyncio.to_thread(self.body, ProfileRequest)
+        source = asked.design.model.source if asked.design.model else ModelSource()
+        if source.kind != "file":
+            raise Conflict(
+                "The server measures models that are in files. For one in a kernel, call dtf.calibrate(model, cluster) "
+                f"there. Received: a model from {source.kind}"
+            )
+        path = await self.path_of(source.path)
+        self.answer(await self.while_asked(self.services.profile_model(path, asked.cluster, asked.design.run)))
+
+
+class RunPlacementHandler(Handler):
+    @web.authenticated
+    @authorized
+    async def get(self, run_id: str) -> None:
+        hub = await self.services.hub()
+        info = await asyncio.to_thread(hub.info, run_id)
+        self.answer(await asyncio.to_thread(read_placement, Path(info.run_dir)))

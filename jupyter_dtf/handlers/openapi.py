@@ -24,9 +24,9 @@ from ..schema.api import (
     StatusInfo,
     Template,
 )
-from ..schema.design import DescribeRequest, Design, DesignReport
+from ..schema.design import DescribeRequest, Design, DesignReport, ProfileRequest, RunPlacement
 from ..schema.graph import LayerGraph
-from ..schema.placement import Placement
+from ..schema.placement import Calibration, Placement
 from ..schema.run import RunInfo
 from ..schema.trace import TraceData
 from .routes import PREFIX
@@ -87,6 +87,12 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("/designs/describe", "post"): Operation(
         "The layers of a model in a file", LayerGraph, body=DescribeRequest, errors=(400, 404, 503)
     ),
+    ("/designs/profile", "post"): Operation(
+        "What a design's model, which is in a file, takes on a running cluster, measured by a short run",
+        Calibration,
+        body=ProfileRequest,
+        errors=(400, 404, 409, 503),
+    ),
     ("/runs", "get"): Operation("Every run, live and past, newest first", list[RunInfo]),
     ("/runs/{run_id}", "get"): Operation("One run", RunInfo, errors=(404,)),
     ("/runs/{run_id}", "delete"): Operation(
@@ -106,6 +112,9 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("/runs/{run_id}/trace", "get"): Operation(
         "What ran where in the steps that were traced; of very many operations the longest", TraceData, errors=(404,)
+    ),
+    ("/runs/{run_id}/placement", "get"): Operation(
+        "Where the layers of a pipeline were to run and where they ran", RunPlacement, errors=(404,)
     ),
     ("/runs/{run_id}/chrome-trace.json", "get"): Operation(
         "All of a run's trace in Chrome's format, for chrome://tracing and Perfetto", dict[str, Any], errors=(404,)

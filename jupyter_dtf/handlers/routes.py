@@ -5,7 +5,7 @@ from __future__ import annotations
 from tornado.web import RequestHandler
 
 from .clusters import ClusterHandler, ClustersHandler, DashboardHandler, PreviewHandler
-from .designs import CheckHandler, DescribeHandler, PlaceHandler
+from .designs import CheckHandler, DescribeHandler, PlaceHandler, ProfileHandler, RunPlacementHandler
 from .events import EventsHandler
 from .kinds import KindsHandler
 from .runs import MetricsHandler, RunEventsHandler, RunHandler, RunsHandler, StopHandler
@@ -29,12 +29,14 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/designs/check": CheckHandler,
     "/designs/place": PlaceHandler,
     "/designs/describe": DescribeHandler,
+    "/designs/profile": ProfileHandler,
     "/runs": RunsHandler,
     "/runs/{run_id}": RunHandler,
     "/runs/{run_id}/stop": StopHandler,
     "/runs/{run_id}/events": RunEventsHandler,
     "/runs/{run_id}/metrics.csv": MetricsHandler,
     "/runs/{run_id}/trace": TraceHandler,
+    "/runs/{run_id}/placement": RunPlacementHandler,
     "/runs/{run_id}/chrome-trace.json": ChromeTraceHandler,
     "/events": EventsHandler,
 }

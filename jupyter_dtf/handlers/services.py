@@ -16,10 +16,10 @@ from .._version import __version__
 from ..backend.templates import Templates
 from ..errors import InvalidInput, Unavailable
 from ..schema.api import ClusterRequest, KindInfo, Preview, StatusInfo
-from ..schema.design import VERSION, Design, DesignProblem, DesignReport, version_of
+from ..schema.design import VERSION, Design, DesignProblem, DesignReport, RunSettings, version_of
 from ..schema.graph import LayerGraph
 from ..schema.hosts import HostDesign
-from ..schema.placement import Placement
+from ..schema.placement import Calibration, Placement
 from ..schema.text import InvalidText
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 PLACE = "jupyter_dtf.backend.place_design"
 DESCRIBE = "jupyter_dtf.backend.task.describe_file"
+PROFILE = "jupyter_dtf.notebook.profile_design"
 """Modules that work in processes of their own."""
 _TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu", "tensorflow-rocm", "intel-tensorflow")
 
@@ -151,6 +152,19 @@ class Services:
         from ..backend import errands
 
         return await errands.send(DESCRIBE, str(path), LayerGraph)
+
+    async def profile_model(self, path: Path, cluster: str, run: RunSettings) -> Calibration:
+        """What a model in a file takes on a running cluster. Raises InvalidInput, NotFound, RunFailed."""
+        from ..backend import errands
+
+        (await self.fleet()).cluster(cluster)
+        wanted = {
+            "path": str(path),
+            "cluster": cluster,
+            "batch_size": run.batch_size // max(1, run.replicas),
+            "microbatches": run.microbatches,
+        }
+        return await errands.send(PROFILE, wanted, Calibration)
 
     async def _promised(self, design: Design) -> tuple[list[HostDesign], list[DesignProblem]]:
         """The hosts that a design's kind of cluster has by itself, and what is wrong with the kind and its options."""

@@ -225,6 +225,13 @@ class DescribeRequest(Struct):
     path: str
 
 
+class ProfileRequest(Struct):
+    """A design whose model is in a file, and the cluster to measure it on."""
+
+    design: Design
+    cluster: str
+
+
 class LayerPlace(Struct):
     """A layer of a run: where it was to be, and where its operations ran."""
 

@@ -84,6 +84,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     design.DesignProblem,
     design.DesignReport,
     design.DescribeRequest,
+    design.ProfileRequest,
     design.LayerPlace,
     design.RunPlacement,
 )

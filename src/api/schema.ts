@@ -605,6 +605,12 @@ export interface DescribeRequest {
   path: string;
 }
 
+/** A design whose model is in a file, and the cluster to measure it on. */
+export interface ProfileRequest {
+  design: Design;
+  cluster: string;
+}
+
 /** A layer of a run: where it was to be, and where its operations ran. */
 export interface LayerPlace {
   layer: string;

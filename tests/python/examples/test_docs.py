@@ -13,6 +13,7 @@ import pytest
 
 import jupyter_dtf as dtf
 from jupyter_dtf import cli
+from jupyter_dtf.backend.designs import check
 from jupyter_dtf.notebook.session import session
 
 from ..notebook.kernel import Notebook
@@ -41,6 +42,22 @@ def test_python_api(tmp_path: Path) -> None:
     assert "stopped\n" in found.stdout
     assert "ValueError: no luck" in found.stdout
     assert "worker|localhost:2222;localhost:2223,ps|localhost:2221" in found.stdout
+
+
+@pytest.mark.slow
+def test_designer(tmp_path: Path) -> None:
+    (text,) = blocks("designer.md", "json")
+    design = dtf.Design.parse(text)
+    assert check(design).problems == []
+    design.cluster.hosts[0].gpus = []
+    for place in design.cluster.tasks:
+        place.device, place.memory_bytes = "CPU", 0  # there may be no GPU here
+    design.save(tmp_path / "lab.dtf")
+    found = run_script("\n".join(blocks("designer.md", "python")), tmp_path)
+    assert "'/job:ps/task:0/device:CPU:0'" in found.stdout
+    saved = dtf.Design.open(tmp_path / "now.dtf")
+    assert saved.run.microbatches == 16
+    assert saved.cluster.tasks[-1] == design.cluster.tasks[-1]
 
 
 @pytest.mark.slow
@@ -79,6 +96,14 @@ def test_layers(tmp_path: Path) -> None:
 def test_in_graph(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("in-graph.md", "python")), tmp_path)
     assert "'/job:worker/replica:0/task:1/device:CPU:0'" in found.stdout
+
+
+@pytest.mark.slow
+def test_pipeline(tmp_path: Path) -> None:
+    found = run_script("\n".join(blocks("pipeline.md", "python")), tmp_path)
+    rows = re.findall(r"^\d +(\w+) +\[(.*?)\] +\[(.*?)\] +True$", found.stdout, re.MULTILINE)
+    first, second = "/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"
+    assert rows == [("first", first, first), ("second", second, second), ("classes", second, second)]
 
 
 def test_devices(tmp_path: Path) -> None:

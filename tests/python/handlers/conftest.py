@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from jupyter_dtf.handlers.services import Services
 from .fleet import MemoryFleet
 
 Fetch = Callable[..., Awaitable[HTTPResponse]]
+Post = Callable[[str, str], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
 class Api:
@@ -60,6 +62,25 @@ def jp_server_config() -> Config:
 @pytest.fixture
 def api(jp_fetch: Fetch) -> Api:
     return Api(jp_fetch)
+
+
+@pytest.fixture
+def post(http_server: Any, jp_http_port: int, jp_base_url: str, jp_auth_header: dict[str, str]) -> Post:
+    """Post a text to a route and return the connection, which is the test's to read and to close."""
+
+    async def post(path: str, text: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
+        lines = [
+            f"POST {jp_base_url}jupyter-dtf/api/{path} HTTP/1.1",
+            "Host: localhost",
+            f"Authorization: {jp_auth_header['Authorization']}",
+            "Connection: close",
+            f"Content-Length: {len(text.encode())}",
+        ]
+        writer.write("\r\n".join([*lines, "", text]).encode())
+        return reader, writer
+
+    return post
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from jupyter_dtf.schema.base import convert, to_plain
 from jupyter_dtf.schema.design import Design, ModelDesign
 from jupyter_dtf.schema.graph import LayerGraph
 
-from .conftest import Api
+from .conftest import Api, Post
 from .fleet import MemoryFleet
 
 FULL = (Path(__file__).parents[2] / "designs" / "full.dtf").read_text(encoding="utf-8")
@@ -142,31 +142,23 @@ async def test_files_that_are_not_there(fleet: MemoryFleet, api: Api, jp_root_di
 
 def test_files_that_are_no_models(tmp_path: Path) -> None:
     (tmp_path / "broken.keras").write_bytes(b"PK\3\4")
-    with pytest.raises(InvalidInput, match=r"Keras cannot read broken\.keras\. \w+: ") as refused:
+    with pytest.raises(InvalidInput, match=r"broken\.keras cannot be read\. \w+: ") as refused:
         describe_file(tmp_path / "broken.keras")
     assert refused.value.field == "path"
     (tmp_path / "model.py").touch()
-    with pytest.raises(InvalidInput, match=r"ends with \.keras or \.h5\. Received: 'model\.py'"):
+    with pytest.raises(InvalidInput, match=r"that ends with \.keras or \.h5\. Received: 'model\.py'"):
         describe_file(tmp_path / "model.py")
 
 
-@pytest.mark.usefixtures("fleet", "http_server")
 async def test_nothing_goes_on_for_a_client_that_has_gone(
-    jp_http_port: int, jp_base_url: str, jp_auth_header: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    fleet: MemoryFleet, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process that works for a request ends when the request is given up."""
     monkeypatch.setattr("jupyter_dtf.handlers.services.PLACE", "tests.python.handlers.endless")
     before = set(psutil.Process().children())
-    _, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
-    lines = [
-        f"POST {jp_base_url}jupyter-dtf/api/designs/place HTTP/1.1",
-        "Host: localhost",
-        f"Authorization: {jp_auth_header['Authorization']}",
-        f"Content-Length: {len(FULL)}",
-    ]
-    writer.write("\r\n".join([*lines, "", FULL]).encode())
+    _, connection = await post("designs/place", FULL)
     (child,) = await until(lambda: set(psutil.Process().children()) - before)
-    writer.close()
+    connection.close()
     await until(lambda: not child.is_running())
 
 

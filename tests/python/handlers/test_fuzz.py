@@ -27,6 +27,7 @@ BODIES = {
     "designs/check": DESIGN,
     "designs/place": DESIGN,
     "designs/describe": {"path": "a.keras"},
+    "designs/profile": {"design": DESIGN, "cluster": "a"},
 }
 METHODS = {"clusters": "POST", "clusters/preview": "POST", "clusters/x": "PATCH", "templates/x": "PUT"}
 METHODS |= {path: "POST" for path in BODIES if path.startswith("designs/")}

@@ -1,0 +1,48 @@
+"""An errand: a model in a file is measured on the tasks of a cluster. It ends the run that it has started with itself."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+from ..backend.task.describe_file import load
+from ..schema.base import Struct, decode_json
+from ..schema.errand import answer
+from ..schema.placement import Calibration
+from .cluster import Cluster
+from .placement import calibrate
+
+
+class Measure(Struct):
+    """A model's file, the cluster to measure, and the sizes of a step."""
+
+    path: str
+    cluster: str
+    batch_size: int
+    microbatches: int
+
+
+def work(argument: bytes) -> Calibration:
+    """Raises InvalidInput for a model that cannot be read or is not compiled, NotFound, RunFailed."""
+    wanted = decode_json(argument, Measure)
+    cluster = Cluster.connect(wanted.cluster)
+    before = {run.id for run in cluster.runs}
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        return calibrate(
+            load(Path(wanted.path)), cluster, batch_size=wanted.batch_size, microbatches=wanted.microbatches
+        )
+    except SystemExit:
+        for run in cluster.runs:
+            if run.id not in before and run.info.kind == "profile" and not run.info.state.is_final:
+                run.stop()
+        raise
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(answer(work))
