@@ -90,7 +90,8 @@ class Design(Struct):
         except texts.InvalidText:
             raise
         except InvalidInput as error:
-            line, column = texts.locate(text, _steps(error.field, plain))
+            there = _steps(error.field, plain) or _steps(error.field.partition(".")[2], plain)  # of version 0
+            line, column = texts.locate(text, there)
             field = re.sub(r"\.(\d+)(?=\.|\Z)", r"[\1]", error.field)
             raise texts.InvalidText(str(error), field=field, line=line, column=column) from None
 

@@ -118,7 +118,7 @@ def test_a_request_saved_by_the_panel_becomes_a_design(version: dict[str, int]) 
 def test_a_mistake_in_an_older_version_has_its_place_too() -> None:
     with pytest.raises(InvalidText, match="unknown field `colour`") as refused:
         Design.parse('{"version": 0,\n "jobs": {},\n "colour": 1}')
-    assert refused.value.line == 1  # the whole: the field is not where it would be now
+    assert (refused.value.line, refused.value.column) == (3, 12)
 
 
 # -- files ---------------------------------------------------------------------------------------------------------
