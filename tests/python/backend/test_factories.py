@@ -12,6 +12,7 @@ from jupyter_dtf.backend import clusters, factories
 from jupyter_dtf.backend.factories import Kind, check_options
 from jupyter_dtf.errors import InvalidInput, NotFound
 from jupyter_dtf.schema.api import ClusterRequest
+from jupyter_dtf.schema.hosts import HostDesign, TaskPlace, wrong_places
 
 KINDS = list(factories.kinds().values())
 
@@ -22,6 +23,11 @@ class TestEveryKind:
         options = check_options(kind, {})
         assert set(options) == {field.name for field in kind.fields()}
         assert kind.hosts(options, {"worker": 3}) >= 1
+
+    def test_the_hosts_that_it_promises_can_be_drawn(self, kind: Kind) -> None:
+        hosts = kind.promised(check_options(kind, {}))
+        assert not list(wrong_places({"worker": 1}, hosts, []))
+        assert len(hosts) in (0, kind.hosts(check_options(kind, {}), {"worker": 1}))
 
     def test_its_fields_describe_themselves(self, kind: Kind) -> None:
         for field in kind.fields():
@@ -40,6 +46,26 @@ class TestEveryKind:
     def test_it_is_available_or_says_what_it_lacks(self, kind: Kind) -> None:
         (info,) = (info for info in factories.describe_kinds() if info.kind == kind.kind)
         assert info.available is not bool(info.lacks)
+
+
+def test_hosts_that_were_drawn_say_how_many_there_are() -> None:
+    kind = factories.find_kind("local")
+    drawn = [HostDesign(name="a"), HostDesign(name="b")]
+    assert factories.options_of(kind, ClusterRequest(hosts=drawn))["hosts"] == 2
+    assert factories.options_of(kind, ClusterRequest(options={"hosts": 3}))["hosts"] == 3
+    assert factories.options_of(kind, ClusterRequest(hosts=drawn, options={"hosts": 2}))["hosts"] == 2
+    with pytest.raises(InvalidInput, match="The option hosts is as many as were drawn, 2. Received: 3") as refused:
+        factories.options_of(kind, ClusterRequest(hosts=drawn, options={"hosts": 3}))
+    assert refused.value.field == "options.hosts"
+
+
+def test_a_preview_has_the_hosts_and_what_is_not_there() -> None:
+    found = clusters.preview(ClusterRequest(options={"hosts": 2, "threads_per_host": 1}))
+    assert [(host.name, host.cpus) for host in found.hosts] == [("0", 1), ("1", 1)]
+    place = TaskPlace(job="worker", index=0, host="a", device="GPU:63")
+    drawn = ClusterRequest(hosts=[HostDesign(name="a", gpus=[0] * 64)], tasks=[place])
+    (problem,) = clusters.preview(drawn).problems
+    assert problem.field == "tasks" and problem.message.startswith("worker:0 was put on GPU:63 of host 0, which has")
 
 
 def test_describing_kinds_imports_neither_dask_nor_tensorflow() -> None:
