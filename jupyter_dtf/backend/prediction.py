@@ -7,7 +7,6 @@ do without waiting for each other is put together (``spread.py``), and the step 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -73,24 +72,28 @@ def predict(
 
 
 def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, int]]) -> list[DeviceLoad]:
-    """Of every device, in their order; a replica's is as that of the first one."""
+    """Of every device, in their order. The first replica has the weights; the others read them."""
     every = spread.costs
     count = len(spread.devices)
-    memory, work, busy_s, layers = np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count, int)
+    memory, slots, work, busy_s = (np.zeros(count) for _ in range(4))
+    layers = np.zeros(count, int)
     per_microbatch = every.per_microbatch
     for part in spread.parts:
         memory[part.device] += every.memory[part.layer] * part.fraction
+        slots[part.device] += every.layers[part.layer].slot_bytes * part.fraction
         work[part.device] += per_microbatch[part.layer] * part.fraction
         layers[part.device] += 1
     for each in busy:
         busy_s[each.device] += each.duration_s
     given, taken = spread.traffic()
-    first = {device: own for copy in copies for own, device in copy.items()}
+    copy_of = {device: (own, number) for number, copy in enumerate(copies) for own, device in copy.items()}
     loads = []
     for number, device in enumerate(spread.devices):
-        own = first.get(number, number)
-        needed = round(memory[own] + taken[own] * every.batch_size)
-        both_ways = round((given[own] + taken[own]) * every.batch_size)  # what goes forward comes back as gradients
+        own, copy = copy_of.get(number, (number, 0))
+        needed = round(memory[own] + taken[own] * every.batch_size - (slots[own] if copy else 0))
+        both_ways = (given[own] + taken[own]) * every.batch_size  # what goes forward comes back as gradients
+        weights, gradients = spread.exchanged(own)
+        out, back = (gradients, weights) if copy else (weights * (len(copies) - 1), gradients * (len(copies) - 1))
         limit = device.memory_bytes
         loads.append(
             DeviceLoad(
@@ -99,8 +102,8 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
                 memory_limit_bytes=limit,
                 share=float(work[own] / max(work.sum(), 1e-300)) / len(copies),
                 busy_s=float(busy_s[own]),
-                sent_bytes=both_ways,
-                received_bytes=both_ways,
+                sent_bytes=round(both_ways + out),
+                received_bytes=round(both_ways + back),
                 layers=int(layers[own]),
                 problem=f"needs {_size(needed)} of memory, and has {_size(limit)}" if 0 < limit < needed else "",
             )
@@ -111,11 +114,11 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
 def _copies(spread: Spread, replicas: int) -> tuple[list[dict[int, int]], list[Problem]]:
     """For each replica its copy of each device that the first one uses, and what is not there.
 
-    Copy k of a task is k times (tasks of the job / replicas) further on.
+    Copy k of a task is k times (tasks / replicas) ranks further on; a chief has rank 0.
     """
     numbers = {device.name: number for number, device in enumerate(spread.devices)}
     matches = [_TASK.match(device.name) for device in spread.devices]
-    tasks = Counter(job for job, _ in {(match["job"], match["index"]) for match in matches if match})
+    tasks = sorted({(match["job"] != "chief", match["job"], int(match["index"])) for match in matches if match})
     copies, missing = [{number: number for number in spread.used}], []
     for copy in range(1, replicas):
         there = {}
@@ -123,8 +126,9 @@ def _copies(spread: Spread, replicas: int) -> tuple[list[dict[int, int]], list[P
             match = matches[number]
             name = spread.devices[number].name
             if match is not None:
-                index = int(match["index"]) + copy * (tasks[match["job"]] // replicas)
-                name = f"/job:{match['job']}/task:{index}{match['rest']}"
+                rank = tasks.index((match["job"] != "chief", match["job"], int(match["index"])))
+                _, job, index = tasks[(rank + copy * (len(tasks) // replicas)) % len(tasks)]
+                name = f"/job:{job}/task:{index}{match['rest']}"
             if name in numbers and numbers[name] not in spread.used:
                 there[number] = numbers[name]
             else:

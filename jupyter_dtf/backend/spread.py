@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..schema.placement import Cut, Device, Link, Placement
@@ -12,11 +12,30 @@ from .schedule import Segment
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """A layer on a device, or the part of its columns that is there."""
+    """A layer on a device, or the part of its columns that is there, or where such parts are put together."""
 
     layer: int
     device: int
     fraction: float
+    """Of the layer's work and memory; 0 where parts are put together."""
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """What one part puts out is needed by another; bytes of an example."""
+
+    source: Part
+    target: Part
+    bytes: float
+
+    @property
+    def crosses(self) -> bool:
+        return self.source.device != self.target.device
+
+    @property
+    def message(self) -> tuple[Part, int]:
+        """It is sent once, whatever needs it there."""
+        return self.source, self.target.device
 
 
 class Spread:
@@ -28,17 +47,20 @@ class Spread:
         numbers = {device.name: number for number, device in enumerate(devices)}
         self.parts: list[Part] = []
         self.of_layer: list[list[Part]] = []
+        self._whole: list[Part | None] = []
+        """By layer, where its output is as a whole: with the first part of one that is split."""
         largest = _largest_source(every)
         for index, layer in enumerate(every.layers):
             names = _devices_of(layer.id, placement)
-            there = dict.fromkeys(numbers[device] for device in names if device in numbers)
+            there = list(dict.fromkeys(numbers[device] for device in names if device in numbers))
+            if not there and not layer.parameters and index in largest and (before := self._whole[largest[index]]):
+                there = [before.device]
             parts = [Part(index, device, 1 / len(there)) for device in there]
-            if not parts and not layer.parameters and index in largest:
-                parts = [Part(index, part.device, 1.0) for part in self.of_layer[largest[index]][:1]]
             self.of_layer.append(parts)
             self.parts += parts
+            self._whole.append(parts[0] if len(parts) == 1 else Part(index, there[0], 0.0) if parts else None)
         self.used = sorted({part.device for part in self.parts})
-        self._crossing = self._crossings()
+        self._flows = self._all_flows()
 
     def on(self, device: int) -> list[Part]:
         return [part for part in self.parts if part.device == device]
@@ -47,93 +69,96 @@ class Spread:
         work = sum(self.costs.update[part.layer] * part.fraction for part in self.on(device))
         return float(work / self.devices[device].flops_per_s)
 
+    def exchanged(self, device: int) -> tuple[float, float]:
+        """Bytes of the weights that a replica reads from the first one, and of the gradients that it gives back."""
+        layers = [(self.costs.layers[part.layer], part.fraction) for part in self.on(device)]
+        return (
+            sum(layer.parameter_bytes * fraction for layer, fraction in layers),
+            sum(layer.gradient_bytes * fraction for layer, fraction in layers),
+        )
+
     def exchange_s(self, device: int, replicas: int, link: Link) -> float:
-        """For the mean of the replicas' gradients: the first gathers them one after the other, and gives it back."""
+        """Of a step, for what the other replicas read and give back, one after the other."""
         if replicas == 1:
             return 0.0
-        layers = self.costs.layers
-        size = sum(layers[part.layer].gradient_bytes * part.fraction for part in self.on(device))
-        return 2 * ((replicas - 1) * size / link.bytes_per_s + link.latency_s)
+        return (replicas - 1) * sum(self.exchanged(device)) / link.bytes_per_s + 2 * link.latency_s
 
     def segments(self) -> list[Segment]:
         """Parts of one device run together if on the longest way to them as many parts send something."""
-        senders = {(layer, device) for layer, device, _ in self._crossing}
-        sent: dict[tuple[int, int], int] = {}
-        sources: list[list[int]] = [[] for _ in self.costs.layers]
-        for source, target, _ in self.costs.edges.tolist():
-            sources[target].append(source)
+        senders = {flow.source for flow in self._flows if flow.crosses}
+        sources: dict[Part, list[Part]] = {}
+        for flow in self._flows:
+            sources.setdefault(flow.target, []).append(flow.source)
+        sent: dict[Part, int] = {}
         numbers: dict[tuple[int, int], int] = {}
         segments: list[Segment] = []
-        at: dict[tuple[int, int], int] = {}
+        at: dict[Part, int] = {}
         forward, backward = self.costs.forward.tolist(), self.costs.backward.tolist()
-        for part in self.parts:  # each layer's come after those it needs
-            level = 0
-            for source in sources[part.layer]:
-                for other in self.of_layer[source]:
-                    level = max(level, sent[source, other.device] + ((source, other.device) in senders))
-            sent[part.layer, part.device] = level
-            number = numbers.setdefault((part.device, level), len(segments))
+        for part in self._in_order():
+            level = max((sent[source] + (source in senders) for source in sources.get(part, ())), default=0)
+            sent[part] = level
+            number = at[part] = numbers.setdefault((part.device, level), len(segments))
             if number == len(segments):
                 segments.append(Segment(part.device))
-            at[part.layer, part.device] = number
             rate = self.devices[part.device].flops_per_s
             segments[number].forward_s += forward[part.layer] * part.fraction / rate
             segments[number].backward_s += backward[part.layer] * part.fraction / rate
-        self._connect(segments, at)
+        messages = set()
+        for flow in sorted(self._flows, key=lambda flow: (at[flow.target], flow.source)):
+            source, target = at[flow.source], at[flow.target]
+            if source != target:
+                sends = segments[source].sends
+                sends.setdefault(target, 0.0)
+                if flow.crosses and flow.message not in messages:  # it goes to the first segment there that needs it
+                    messages.add(flow.message)
+                    sends[target] += flow.bytes * self.costs.examples
         return segments
-
-    def _connect(self, segments: list[Segment], at: Mapping[tuple[int, int], int]) -> None:
-        """Say what the segments send. What a device needs twice of a part goes to the first segment that needs it."""
-        sent: set[tuple[int, int, int]] = set()
-        pairs = sorted(
-            (at[target, there.device], source, here, target, there, size)
-            for source, target, size in self.costs.edges.tolist()
-            for here in self.of_layer[source]
-            for there in self.of_layer[target]
-            if at[source, here.device] != at[target, there.device]
-        )
-        for number, source, here, _, there, size in pairs:
-            own = segments[at[source, here.device]].sends
-            own.setdefault(number, 0.0)
-            key = (source, here.device, there.device)
-            if here.device != there.device and key not in sent:
-                sent.add(key)
-                own[number] += size * here.fraction * self.costs.examples
-
-    def _crossings(self) -> dict[tuple[int, int, int], float]:
-        """Bytes of an example by (source layer, its device, another device that needs it)."""
-        crossing: dict[tuple[int, int, int], float] = {}
-        for source, target, size in self.costs.edges.tolist():
-            for here in self.of_layer[source]:
-                for there in self.of_layer[target]:
-                    if here.device != there.device:
-                        key = (source, here.device, there.device)
-                        crossing[key] = max(crossing.get(key, 0.0), size * here.fraction)
-        return crossing
 
     def traffic(self) -> tuple[list[float], list[float]]:
         """Bytes of an example that each device gives away and takes in a forward pass."""
+        messages: dict[tuple[Part, int], float] = {}
+        for flow in self._flows:
+            if flow.crosses:
+                messages[flow.message] = max(messages.get(flow.message, 0.0), flow.bytes)
         given, taken = [0.0] * len(self.devices), [0.0] * len(self.devices)
-        for (_, source, target), size in self._crossing.items():
-            given[source] += size
+        for (source, target), size in messages.items():
+            given[source.device] += size
             taken[target] += size
         return given, taken
 
     def cuts(self) -> list[Cut]:
+        """The edges that cross, and of a split layer those between its own parts."""
         names = self.costs.names
         return [
             Cut(
-                source=names[source],
-                target=names[target],
-                source_device=self.devices[here.device].name,
-                target_device=self.devices[there.device].name,
-                bytes=round(size * here.fraction * self.costs.examples),
+                source=names[flow.source.layer],
+                target=names[flow.target.layer],
+                source_device=self.devices[flow.source.device].name,
+                target_device=self.devices[flow.target.device].name,
+                bytes=round(flow.bytes * self.costs.examples),
             )
-            for source, target, size in self.costs.edges.tolist()
-            for here in self.of_layer[source]
-            for there in self.of_layer[target]
-            if here.device != there.device
+            for flow in self._flows
+            if flow.crosses
         ]
+
+    def _in_order(self) -> list[Part]:
+        """All parts, each after those it needs."""
+        found = []
+        for parts, whole in zip(self.of_layer, self._whole, strict=True):
+            found += parts if whole is None or whole in parts else [*parts, whole]
+        return found
+
+    def _all_flows(self) -> list[_Flow]:
+        largest: dict[int, int] = {}
+        found = []
+        for source, target, size in self.costs.edges.tolist():
+            largest[source] = max(size, largest.get(source, 0))
+            if (whole := self._whole[source]) is not None:
+                found += [_Flow(whole, part, size) for part in self.of_layer[target]]
+        for parts, whole in zip(self.of_layer, self._whole, strict=True):
+            if whole is not None and whole not in parts:
+                found += [_Flow(part, whole, largest.get(part.layer, 0) * part.fraction) for part in parts]
+        return found
 
 
 def _devices_of(layer: str, placement: Placement) -> list[str]:

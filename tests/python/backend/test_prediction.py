@@ -85,13 +85,15 @@ def test_a_skip_connection_is_sent_once_to_each_device() -> None:
 
 
 def test_columns_of_a_layer_on_two_devices() -> None:
+    """They are put together on the first of them, and go on from there."""
     graph = chain(1000, 4000, 1000, parameter_bytes=MIB, bytes_=100)
-    split = Placement(devices={"l0": task(0), "l2": task(0)}, splits={"l1": [task(0), task(1)]})
+    split = Placement(devices={"l0": task(0), "l2": task(0)}, splits={"l1": [task(1), task(0)]})
     found = predict(graph, split, tasks(2), batch_size=1, link=NO_TIME)
     assert found.step_seconds == pytest.approx(3 * (1000 + 2000 + 1000) / 1e6)
-    assert [load.memory_bytes for load in found.devices] == [2 * MIB + MIB // 2 + 50, MIB // 2 + 100]
+    assert [load.memory_bytes for load in found.devices] == [2 * MIB + MIB // 2 + 100, MIB // 2 + 100 + 50]
     assert [load.layers for load in found.devices] == [3, 1]
-    assert [(cut.source, cut.target, cut.bytes) for cut in found.cuts] == [("l0", "l1", 100), ("l1", "l2", 50)]
+    cuts = [(cut.source, cut.target, cut.source_device, cut.bytes) for cut in found.cuts]
+    assert sorted(cuts) == [("l0", "l1", task(0), 100), ("l1", "l1", task(0), 50), ("l1", "l2", task(1), 100)]
 
 
 def test_memory_is_that_of_all_microbatches_with_what_is_received() -> None:
@@ -102,17 +104,30 @@ def test_memory_is_that_of_all_microbatches_with_what_is_received() -> None:
     assert [problem.message for problem in found.problems] == [f"{task(1)}: {found.devices[1].problem}"]
 
 
-def test_replicas_have_devices_of_their_own_and_exchange_gradients() -> None:
-    graph = chain(1000, 1000, parameter_bytes=4000, gradient_bytes=4000)
+def test_replicas_have_devices_of_their_own_and_exchange_weights_and_gradients() -> None:
+    graph = chain(1000, 1000, parameter_bytes=4000, gradient_bytes=3000, slot_bytes=6000, bytes_=4)
     link = Link(bytes_per_s=1e6, latency_s=0.0)
     one = predict(graph, on(0, 1), tasks(2), batch_size=16, microbatches=4, link=link)
     two = predict(graph, on(0, 1), tasks(4), batch_size=32, microbatches=4, replicas=2, link=link)
-    assert two.step_seconds == pytest.approx(one.step_seconds + 2 * 4000 / 1e6)
+    assert two.step_seconds == pytest.approx(one.step_seconds + (4000 + 3000) / 1e6)
     assert [load.share for load in two.devices] == pytest.approx([0.25] * 4)
     assert {slot.device for slot in two.timeline} == {task(index) for index in range(4)}
     assert not two.problems
+    first, _, copy, _ = two.devices
+    assert (first.sent_bytes, first.received_bytes) == (64 + 4000, 64 + 3000)
+    assert (copy.sent_bytes, copy.received_bytes) == (64 + 3000, 64 + 4000)
+    assert (first.memory_bytes, copy.memory_bytes) == (13000, 7000)
     short = predict(graph, on(0, 1), tasks(3), batch_size=32, replicas=2)
     assert "2 replicas, none at " in short.problems[0].message
+
+
+def test_a_chief_is_the_first_task_of_replicas() -> None:
+    chief = "/job:chief/task:0/device:CPU:0"
+    devices = [*tasks(3), Device(name=chief, flops_per_s=1e6)]
+    placement = Placement(devices={"l0": chief, "l1": task(0)})
+    found = predict(chain(1000, 1000), placement, devices, batch_size=32, replicas=2)
+    assert not found.problems
+    assert {slot.device for slot in found.timeline if slot.start_s == 0} == {chief, task(1)}
 
 
 def test_an_unfinished_placement() -> None:
