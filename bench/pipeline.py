@@ -18,8 +18,8 @@ from . import digits
 from .steps import steps_per_second
 from .table import Row
 
-ROUNDS = 3
-LAYERS, UNITS, BATCH, STEPS = 8, 1024, 4096, 8
+ROUNDS = 2
+LAYERS, UNITS, BATCH, STEPS = 8, 1024, 2048, 12
 MICROBATCHES = 8
 
 

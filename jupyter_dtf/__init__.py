@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .notebook.task import broadcast, is_chief, rank, report, size, traced
     from .schema.cluster import ClusterSpec
     from .schema.design import Design
+    from .schema.placement import Placement
     from .schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline
 
 _HOMES = {
@@ -73,6 +74,7 @@ _HOMES = {
     "InGraph": "schema.strategy",
     "ParameterServer": "schema.strategy",
     "Pipeline": "schema.strategy",
+    "Placement": "schema.placement",
     "ClusterLost": "errors",
     "Conflict": "errors",
     "DtfError": "errors",
@@ -99,6 +101,7 @@ __all__ = [
     "NotFound",
     "ParameterServer",
     "Pipeline",
+    "Placement",
     "ProcessSet",
     "Run",
     "RunFailed",

@@ -87,6 +87,15 @@ def test_towers() -> None:
 
 
 @pytest.mark.slow
+def test_pipeline() -> None:
+    script = run_example("pipeline.py")
+    assert len(re.findall(r"^\d .*True$", script.stdout, re.MULTILINE)) == 5
+    match = re.search(r"([\d.]+)% of the digits", script.stdout)
+    assert match is not None
+    assert float(match[1]) > 85
+
+
+@pytest.mark.slow
 def test_ensemble() -> None:
     script = run_example("ensemble.py")
     alone = re.findall(r"^alone, on /job:worker/replica:0/task:(\d)/\S+: ([\d.]+)% right$", script.stdout, re.MULTILINE)

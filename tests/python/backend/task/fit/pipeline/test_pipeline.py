@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -118,3 +119,49 @@ def test_layers_run_where_they_were_placed_or_split_and_learn_what_one_process_d
                 assert layer.actual == sorted(layer.planned), layer
     devices = {layer.layer: len(layer.actual) for layer in split[2]}
     assert (devices["table"], devices["wide"], devices["out"]) == (2, 3, 1)
+
+
+def normalized() -> Any:
+    import keras
+
+    keras.utils.set_random_seed(3)
+    layers = keras.layers
+    model = keras.Sequential([
+        keras.Input((6,)),
+        layers.Dense(8, name="a"),
+        layers.BatchNormalization(momentum=0.5, name="norm"),
+        layers.Dropout(0.4, name="drop"),
+        layers.Dense(3, name="b"),
+    ])  # fmt: skip
+    model.compile(keras.optimizers.SGD(0.1), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def by_microbatches(model: Any, x: Any, y: Any, batch: int, microbatches: int) -> None:
+    """Train for an epoch in this process: microbatch after microbatch forward, one loss, one update."""
+    import tensorflow as tf
+
+    for first in range(0, len(x), batch):
+        share = x[first : first + batch]
+        bounds = [len(share) * number // microbatches for number in range(microbatches + 1)]
+        with tf.GradientTape() as tape:
+            outputs = [model(share[a:b], training=True) for a, b in pairwise(bounds)]
+            loss = model.loss(y[first : first + batch], tf.concat(outputs, 0))
+        model.optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+
+
+def statistics(ctx: FakeContext) -> Any:
+    ours, theirs = normalized(), normalized()
+    x, y = digits(33)
+    placement = {"a": device(0), "norm": device(1), "drop": device(1), "b": device(0)}
+    _, here = fit(ctx, ours, x, y, placement=placement, microbatches=3, batch_size=12, shuffle=False)
+    if here is None:
+        return None
+    by_microbatches(theirs, x, y, 12, 3)
+    return [w.numpy() for w in ours.variables], [w.numpy() for w in theirs.variables]
+
+
+def test_statistics_and_random_numbers_are_those_of_the_microbatches_in_order() -> None:
+    (ours, theirs), _ = run_gang(2, statistics)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6)

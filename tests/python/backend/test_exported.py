@@ -1,0 +1,105 @@
+"""The script that a design exports trains as the unplaced model does, with no word of this package in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.backend.exported import script
+from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.schema.design import ClusterDesign, Design, RunSettings
+from jupyter_dtf.schema.hosts import TaskPlace
+from jupyter_dtf.schema.placement import Placement
+
+DEVICES = {f"{name}": f"/job:worker/task:{task}/device:CPU:0" for name, task in (("inner", 0), ("norm", 1), ("b", 1))}
+
+
+def _reserve() -> socket.socket:
+    """A port that stays ours until TensorFlow binds it too."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
+
+
+def design(**changed: Any) -> Design:
+    run = RunSettings(batch_size=12, microbatches=3, epochs=2)
+    return Design(**{"placement": Placement(devices=DEVICES), "run": run, **changed})
+
+
+def test_what_the_script_does_not_do_is_refused() -> None:
+    for changed, said in (
+        ({"placement": Placement()}, "Received: none"),
+        ({"placement": Placement(splits={"a": ["/job:worker/task:0", "/job:worker/task:1"]})}, "does not split"),
+        ({"run": RunSettings(replicas=2)}, "one copy"),
+        ({"cluster": ClusterDesign(jobs={"ps": 2})}, "chief or worker"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            script(design(**changed))
+
+
+def test_tasks_have_the_addresses_of_their_hosts() -> None:
+    tasks = [TaskPlace(job="worker", index=0, host="one"), TaskPlace(job="worker", index=1, host="two")]
+    text = script(design(cluster=ClusterDesign(jobs={"worker": 3}, tasks=tasks)))
+    assert 'CLUSTER = {"worker": ["one:2222", "two:2222", "localhost:2222"]}' in text
+    assert "jupyter_dtf" not in text
+
+
+def network() -> Any:
+    import keras
+
+    keras.utils.set_random_seed(4)
+    layers = keras.layers
+    inner = keras.Sequential([keras.Input((6,)), layers.Dense(7, "tanh"), layers.Dense(6)], name="inner")
+    digits = keras.Input((6,))
+    hidden = layers.Add(name="skip")([inner(digits), digits])
+    model = keras.Model(digits, layers.Dense(3, name="b")(layers.LayerNormalization(name="norm")(hidden)))
+    model.compile(keras.optimizers.Adam(0.02), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+@pytest.mark.timeout(120)
+def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
+    import keras
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(41, 6)).astype("float32"), rng.integers(0, 3, size=41)
+    model = network()
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    reserved = [_reserve(), _reserve()]
+    addresses = [f"localhost:{one.getsockname()[1]}" for one in reserved]
+    text = re.sub(r"CLUSTER = .*", f"CLUSTER = {json.dumps({'worker': addresses})}", script(design()))
+    (tmp_path / "script.py").write_text(text)
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_GRPC_REUSE_PORT": "1"}
+    tasks = []
+    for index in (1, 0):
+        command = [sys.executable, "script.py", "--job_name=worker", f"--task_index={index}"]
+        command += ["--model=model.keras", "--data=data.npz"] if index == 0 else []
+        tasks.append(
+            subprocess.Popen(
+                command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+        )
+    try:
+        outputs = [task.communicate(timeout=100) for task in tasks]
+    finally:
+        for task in tasks:
+            task.kill()
+        for one in reserved:
+            one.close()
+    assert [task.returncode for task in tasks] == [0, 0], outputs
+    assert "Epoch 2/2 - loss of the last batch" in outputs[1][0]
+    trained = keras.models.load_model(tmp_path / "trained.keras")
+    model.fit(x, y, batch_size=12, epochs=2, shuffle=False, verbose=0)
+    for ours, theirs in zip(trained.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2e-6)
