@@ -123,7 +123,7 @@ function Graph(props: GraphProps): React.ReactElement {
       >
         <Background />
         <Zoomed host={host} />
-        <Controls showInteractive={false} aria-label={trans.__('Zoom')} />
+        <Controls showInteractive={false} onFitView={fit.fitted} aria-label={trans.__('Zoom')} />
         <MiniMap
           pannable
           zoomable
@@ -245,8 +245,11 @@ function flowNodes(
   });
 }
 
-/** Show all of a graph when it comes first, and again when its room changes, until the person has moved it. */
-function useFit(flow: ReactFlowInstance<LayerFlowNode>, layout: Layout | null): { moved: () => void } {
+/** Show all of a graph when it comes first, and again when its room changes, unless the person has moved it since. */
+function useFit(
+  flow: ReactFlowInstance<LayerFlowNode>,
+  layout: Layout | null
+): { moved: () => void; fitted: () => void } {
   const moved = React.useRef(false);
   const room = useStore(state => `${state.width} ${state.height}`);
   const ready = layout !== null;
@@ -257,7 +260,7 @@ function useFit(flow: ReactFlowInstance<LayerFlowNode>, layout: Layout | null): 
     const frame = requestAnimationFrame(() => void flow.fitView({ padding: 0.06, maxZoom: 1.1 }));
     return () => cancelAnimationFrame(frame);
   }, [flow, ready, room]);
-  return React.useMemo(() => ({ moved: () => (moved.current = true) }), []);
+  return React.useMemo(() => ({ moved: () => (moved.current = true), fitted: () => (moved.current = false) }), []);
 }
 
 /** Bring a node into view when `request` is another, once it is laid out. */
