@@ -101,6 +101,14 @@ class ProfileHandler(DesignHandler):
         self.answer(await self.while_asked(self.services.profile_model(path, asked.cluster, asked.design.run)))
 
 
+class ScriptHandler(DesignHandler):
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        design = await asyncio.to_thread(Design.decode, self.raw_body())
+        self.answer(await self.services.script_of(design))
+
+
 class RunPlacementHandler(Handler):
     @web.authenticated
     @authorized

@@ -87,6 +87,9 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("/designs/describe", "post"): Operation(
         "The layers of a model in a file", LayerGraph, body=DescribeRequest, errors=(400, 404, 503)
     ),
+    ("/designs/script", "post"): Operation(
+        "A program in plain TensorFlow that trains a design's model as it is placed", str, body=Design, errors=(400,)
+    ),
     ("/designs/profile", "post"): Operation(
         "What a design's model, which is in a file, takes on a running cluster, measured by a short run",
         Calibration,

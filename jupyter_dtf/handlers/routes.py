@@ -5,7 +5,14 @@ from __future__ import annotations
 from tornado.web import RequestHandler
 
 from .clusters import ClusterHandler, ClustersHandler, DashboardHandler, PreviewHandler
-from .designs import CheckHandler, DescribeHandler, PlaceHandler, ProfileHandler, RunPlacementHandler
+from .designs import (
+    CheckHandler,
+    DescribeHandler,
+    PlaceHandler,
+    ProfileHandler,
+    RunPlacementHandler,
+    ScriptHandler,
+)
 from .events import EventsHandler
 from .kinds import KindsHandler
 from .runs import MetricsHandler, RunEventsHandler, RunHandler, RunsHandler, StopHandler
@@ -30,6 +37,7 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/designs/place": PlaceHandler,
     "/designs/describe": DescribeHandler,
     "/designs/profile": ProfileHandler,
+    "/designs/script": ScriptHandler,
     "/runs": RunsHandler,
     "/runs/{run_id}": RunHandler,
     "/runs/{run_id}/stop": StopHandler,

@@ -147,6 +147,17 @@ class Services:
         request = PlaceRequest(design=design, promised=promised)
         return await errands.send(PLACE, request, Placement)
 
+    async def script_of(self, design: Design) -> str:
+        """A program in plain TensorFlow for a design. Raises InvalidInput for what is wrong with it."""
+        from ..backend import designs
+        from ..backend.exported import script
+
+        def work() -> str:
+            designs.request_of(design)  # which raises what is wrong with the cluster
+            return script(design)
+
+        return await asyncio.to_thread(work)
+
     async def describe_model(self, path: Path) -> LayerGraph:
         """The layers of a model in a file. Raises InvalidInput."""
         from ..backend import errands
