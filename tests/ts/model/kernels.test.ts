@@ -1,0 +1,66 @@
+import type { Session } from '@jupyterlab/services';
+import { describe, expect, it, vi } from 'vitest';
+
+import { KernelModels } from '../../../src/model/kernels';
+
+const model = { name: 'model', kind: 'model', type: 'Sequential', parameters: 23 };
+
+/** Sessions of notebooks; what the kernel of each answers, null for one that never does. */
+function sessionsOf(answers: Record<string, object | null>) {
+  const dispose = vi.fn();
+  const requestExecute = vi.fn();
+  const manager = {
+    refreshRunning: () => Promise.resolve(),
+    running: () => Object.keys(answers).map(path => ({ path })),
+    connectTo: (options: { model: { path: string } }) => ({
+      dispose,
+      kernel: {
+        requestExecute: (request: object) => {
+          requestExecute(request);
+          const answer = answers[options.model.path];
+          const done = answer
+            ? Promise.resolve({ content: { status: 'ok', user_expressions: { dtf: answer } } })
+            : new Promise(() => undefined);
+          return { done };
+        }
+      }
+    })
+  };
+  return { manager: manager as unknown as Session.IManager, dispose, requestExecute };
+}
+
+const ok = (data: unknown) => ({ status: 'ok', data: { 'application/json': data } });
+const signal = () => new AbortController().signal;
+
+describe('KernelModels', () => {
+  it('lists the models of the kernels that answer in time', async () => {
+    const failed = { status: 'error', ename: 'ModuleNotFoundError', evalue: 'no' };
+    const { manager, dispose } = sessionsOf({ 'a.ipynb': ok([model]), 'busy.ipynb': null, 'r.ipynb': failed });
+    expect(await new KernelModels(manager, 20).variables(signal())).toEqual([{ ...model, path: 'a.ipynb' }]);
+    expect(dispose).toHaveBeenCalled();
+  });
+
+  it('asks beside an empty cell, with the name as text', async () => {
+    const { manager, requestExecute } = sessionsOf({ 'a.ipynb': ok({ layers: [] }) });
+    await new KernelModels(manager).describe({ path: 'a.ipynb', name: 'model' }, signal());
+    const request = requestExecute.mock.calls[0]![0] as { code: string; user_expressions: { dtf: string } };
+    expect(request.code).toBe('');
+    expect(request.user_expressions.dtf).toMatch(/\.describe\("model"\)$/);
+  });
+
+  it('rejects with what the kernel says, and where there is none', async () => {
+    const { manager } = sessionsOf({ 'a.ipynb': { status: 'error', ename: 'InvalidInput', evalue: 'no model' } });
+    const kernels = new KernelModels(manager);
+    await expect(kernels.describe({ path: 'a.ipynb', name: 'x' }, signal())).rejects.toThrow('InvalidInput: no model');
+    await expect(kernels.describe({ path: 'b.ipynb', name: 'x' }, signal())).rejects.toThrow('no running kernel');
+  });
+
+  it('ends when nobody waits for it', async () => {
+    const { manager, dispose } = sessionsOf({ 'busy.ipynb': null });
+    const ended = new AbortController();
+    const asked = new KernelModels(manager).describe({ path: 'busy.ipynb', name: 'x' }, ended.signal);
+    ended.abort(new Error('cancelled'));
+    await expect(asked).rejects.toThrow('cancelled');
+    expect(dispose).toHaveBeenCalled();
+  });
+});
