@@ -290,6 +290,24 @@ test('the form for a new cluster opens in the designer, with the hosts that ther
   await expect(designer().getByRole('listitem', { name: /^Host / })).toHaveCount(1);
 });
 
+test('a placed model is written as a script beside the design', async () => {
+  const layer = (id: string) => ({ id, kind: 'Dense' });
+  writeFileSync(
+    path.join(ROOT, 'placed.dtf'),
+    JSON.stringify({
+      version: 1,
+      model: { graph: { model: 'two', layers: [layer('one'), layer('two')], edges: [] } },
+      placement: {
+        devices: { one: '/job:worker/task:0/device:CPU:0', two: '/job:worker/task:1/device:CPU:0' }
+      }
+    })
+  );
+  await open('placed.dtf');
+  await page.locator('.jp-dtf-designer-document:visible').getByRole('button', { name: 'Script' }).click();
+  await expect(current('placed.py')).toBeVisible();
+  expect(onDisk('placed.py')).toContain('/job:worker/task:1/device:CPU:0');
+});
+
 test('light and dark, narrow and wide', async () => {
   await open('untitled.dtf');
   await chip('worker:1').click();
