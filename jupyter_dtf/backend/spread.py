@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..schema.placement import Cut, Device, Link, Placement
 from .costs import Costs
 from .schedule import Segment
 
 
-@dataclass(frozen=True, order=True)
-class Part:
+class Part(NamedTuple):
     """A layer on a device, or the part of its columns that is there, or where such parts are put together."""
 
     layer: int
@@ -20,8 +19,7 @@ class Part:
     """Of the layer's work and memory; 0 where parts are put together."""
 
 
-@dataclass(frozen=True)
-class _Flow:
+class _Flow(NamedTuple):
     """What one part puts out is needed by another; bytes of an example."""
 
     source: Part
