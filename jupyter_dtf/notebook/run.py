@@ -138,15 +138,15 @@ class Run:
     def placement(self) -> pd.DataFrame:
         """Where operations ran: ``step``, ``op``, ``op_type``, ``task``, ``device``, ``start_us``, ``duration_us``.
 
-        Of a pipeline a row for each layer: ``layer``, ``planned``, ``actual`` (devices, in lists), ``as_planned``. That
-        needs no ``trace_steps``. Raises NotFound, as ``timeline``.
+        Of a pipeline a row for each layer: ``layer``, ``planned`` (none for one that was not placed), ``actual``
+        (devices, in lists), ``as_planned``. That needs no ``trace_steps``. Raises NotFound, as ``timeline``.
         """
         import pandas as pd
 
         if self.info.strategy != Pipeline.name:
             return self.timeline().table
         rows = [
-            (row.layer, row.planned, row.actual, set(row.planned) == set(row.actual))
+            (row.layer, row.planned, row.actual, not row.planned or set(row.planned) == set(row.actual))
             for row in read_placement(Path(self.info.run_dir)).layers
         ]
         table: pd.DataFrame = pd.DataFrame(rows, columns=["layer", "planned", "actual", "as_planned"])

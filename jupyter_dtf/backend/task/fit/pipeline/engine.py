@@ -50,7 +50,9 @@ class Engine:
         self._microbatches = microbatches * replicas
         copies = places.copies(ctx.tasks, replicas)
         self._graph = PipelineGraph()
-        self._session = tf.compat.v1.Session(ctx.server.target, graph=self._graph)
+        # Whole numbers, such as the states of random generators, have few operations on GPUs.
+        config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
+        self._session = tf.compat.v1.Session(ctx.server.target, graph=self._graph, config=config)
         there = [plain(device.name) for device in self._session.list_devices()]
         if missing := [device for copy in copies for device in copy.all if device not in there]:
             raise InvalidInput(
