@@ -1,4 +1,4 @@
-"""An errand: a model in a file is measured on the tasks of a cluster. It ends the run that it has started with itself."""
+"""An errand: a model in a file is measured on the tasks of a cluster. The run that it starts ends with it."""
 
 from __future__ import annotations
 
