@@ -73,7 +73,9 @@ class _Reading:
         inside: dict[Scope, list[tf.Operation]] = {}
         for op in self._operations:
             if (layer := self._layer_of(op)) is not None and op.type not in _NO_WORK:
-                inside.setdefault(layer, []).append(op)
+                # In the order of their ends: what depends on constants alone comes early.
+                operations = inside[layer] = inside.pop(layer, [])
+                operations.append(op)
         again = all(part.endswith("_1") for layer in inside for part in layer)  # Keras has traced it a second time
         names = {layer: "/".join(part.removesuffix("_1") if again else part for part in layer[1:]) for layer in inside}
         return LayerGraph(

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
 
 _MOVES = {
     "Assert", "Cast", "Concat", "ConcatV2", "Const", "EnsureShape", "ExpandDims", "Fill", "Gather", "GatherNd",
@@ -44,9 +45,19 @@ def of_operation(operation: tf.Operation) -> int:
 
 def _of_loop(operation: tf.Operation) -> int:
     """A loop's body, once for each element of the sequence that it goes through, as Keras's recurrent layers do."""
-    body = operation.graph._get_function(operation.get_attr("body").name)
-    operations: Any = [] if body is None or body.graph is None else body.graph.get_operations()
-    return sum(map(of_operation, operations)) * _steps(operation)
+    return sum(map(of_operation, _body(operation))) * _steps(operation)
+
+
+def _body(loop: tf.Operation) -> Any:
+    function = loop.graph._get_function(loop.get_attr("body").name)
+    if function is None:
+        return []
+    graph = getattr(function, "graph", None)
+    if graph is None:  # of a graph that was read from a file
+        shapes = [tensor.shape for tensor in loop.inputs]
+        with loop.graph.as_default():
+            graph = function_def_to_graph(function.definition, input_shapes=shapes, include_library_functions=True)
+    return graph.get_operations()
 
 
 def _steps(operation: tf.Operation) -> int:
