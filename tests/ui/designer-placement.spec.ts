@@ -171,8 +171,10 @@ test('it looks right in every theme and width', async () => {
     }
     await view.getByLabel('colour by').selectOption('device');
     await page.setViewportSize({ width: 800, height: 900 });
+    await view.getByRole('button', { name: 'Fit View' }).click();
     await picture(page, `placement-narrow-${theme}`);
     await page.setViewportSize({ width: 1400, height: 900 });
+    await view.getByRole('button', { name: 'Fit View' }).click();
   }
   await setTheme(page, false);
 });

@@ -86,15 +86,15 @@ function Graph(props: GraphProps): React.ReactElement {
     }
   };
   return (
-    <div className="jp-dtf-graph">
+    <div className="jp-dtf-graph" onPointerDownCapture={fit.moved}>
       <div
         ref={host}
         className="jp-dtf-graph-keys"
         role="tree"
         aria-multiselectable="true"
         aria-label={trans.__('Layers of %1', tree.graph.model)}
-        aria-activedescendant={current !== null ? `${base}-${current}` : undefined}
-        aria-owns={nodes.map(node => itemId(base, node.data.node)).join(' ')}
+        aria-activedescendant={current !== null ? itemId(base, current) : undefined}
+        aria-owns={nodes.map(node => itemId(base, node.id)).join(' ')}
         tabIndex={0}
         onKeyDown={event => moveIn(event, props)}
         onFocus={() => current === null && tree.root.children[0] && props.onCurrent(tree.root.children[0].id)}
@@ -245,7 +245,7 @@ function flowNodes(
   });
 }
 
-/** Show all of a graph when it comes first, and again when its room changes, unless the person has moved it since. */
+/** Show all of a graph when it comes first, and again when its room changes, unless the person has touched it since. */
 function useFit(
   flow: ReactFlowInstance<LayerFlowNode>,
   layout: Layout | null

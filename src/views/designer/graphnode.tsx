@@ -90,7 +90,7 @@ function Item(props: {
   const only = look.shares.length === 1 ? look.shares[0]!.colour : null;
   return (
     <div
-      id={itemId(data.base, node)}
+      id={itemId(data.base, node.id)}
       className={`${className}${data.current ? ' jp-mod-current' : ''}${look.heat === null ? '' : ' jp-mod-heat'}`}
       style={{ ...heat, ...(only ? { '--jp-dtf-task': only } : {}) } as React.CSSProperties}
       role="treeitem"
@@ -115,9 +115,9 @@ function Item(props: {
   );
 }
 
-/** The id of the element of a node. */
-export function itemId(base: string, node: TreeNode): string {
-  return `${base}-${node.id}`;
+/** The id of the element of a node. Names of layers may hold spaces, which part a list of ids. */
+export function itemId(base: string, node: string): string {
+  return `${base}-${encodeURIComponent(node)}`;
 }
 
 /** A node in words: `encoder, block of 12 layers, worker:0 CPU:0`. */

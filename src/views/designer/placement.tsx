@@ -268,7 +268,13 @@ function Placing(
           {note}
         </p>
       ))}
-      <Forecast prediction={prediction} measured={overlay.placement} colours={colours} trans={trans} />
+      <Forecast
+        prediction={prediction}
+        measured={overlay.placement}
+        devices={devices.length}
+        colours={colours}
+        trans={trans}
+      />
       {overlay.problem !== '' && <p className="jp-dtf-problem">{overlay.problem}</p>}
       {overlay.placement && <Compare layers={overlay.placement.layers} onShow={reveal} trans={trans} />}
       <div className="jp-dtf-said" role="status" aria-live="polite">

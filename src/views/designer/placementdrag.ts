@@ -11,6 +11,10 @@ export function dragToDevice(event: React.PointerEvent, label: string, onDrop: (
   if (event.button !== 0 || event.shiftKey) {
     return;
   }
+  const pressed = event.target as Element;
+  if (pressed.hasPointerCapture(event.pointerId)) {
+    pressed.releasePointerCapture(event.pointerId); // a finger's events would all go to where it began
+  }
   const from = { x: event.clientX, y: event.clientY };
   let chip: HTMLElement | null = null;
   let target: HTMLElement | null = null;
@@ -46,9 +50,9 @@ export function dragToDevice(event: React.PointerEvent, label: string, onDrop: (
       onDrop(device);
     }
   };
-  const escape = (pressed: KeyboardEvent) => {
-    if (pressed.key === 'Escape') {
-      pressed.stopPropagation();
+  const escape = (key: KeyboardEvent) => {
+    if (key.key === 'Escape') {
+      key.stopPropagation();
       end();
     }
   };

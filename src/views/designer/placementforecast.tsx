@@ -3,16 +3,18 @@ import React from 'react';
 
 import type { Prediction, RunPlacement } from '../../api/schema';
 import { formatPercent, formatValue } from '../../model/format';
-import { Gantt } from './placementgantt';
+import { Gantt, ganttHeight } from './placementgantt';
 
 /** What a step will take, in words and as a picture; above what it took in the run that is laid over. */
 export function Forecast(props: {
   prediction: Prediction | null;
   measured: RunPlacement | null;
+  /** How many devices there are: room is kept for them, so that nothing jumps when the prediction comes. */
+  devices: number;
   colours: ReadonlyMap<string, string>;
   trans: TranslationBundle;
 }): React.ReactElement {
-  const { prediction, measured, colours, trans } = props;
+  const { prediction, measured, devices, colours, trans } = props;
   const parts = [
     { title: trans.__('predicted'), slots: prediction?.timeline ?? [] },
     { title: trans.__('measured'), slots: measured?.timeline ?? [] }
@@ -24,7 +26,9 @@ export function Forecast(props: {
           ? words(prediction, measured, trans).join(' · ')
           : trans.__('A step can be predicted when every layer is on a device.')}
       </p>
-      <Gantt parts={parts} colours={colours} trans={trans} />
+      <div style={{ minHeight: ganttHeight(devices) }}>
+        <Gantt parts={parts} colours={colours} trans={trans} />
+      </div>
     </footer>
   );
 }

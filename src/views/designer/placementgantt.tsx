@@ -10,11 +10,18 @@ const ROW_PX = 16;
 const AXIS_PX = 16;
 const LABEL_PX = 96;
 const WIDTH = 1000;
+const TITLE_PX = 20;
+const MOST_PX = 220;
 
 /** One step as a picture: a row for each device, a box for each microbatch. */
 export interface GanttPart {
   title: string;
   slots: readonly Slot[];
+}
+
+/** How high a step of so many devices is, px. */
+export function ganttHeight(devices: number): number {
+  return Math.min(MOST_PX, TITLE_PX + devices * ROW_PX + AXIS_PX);
 }
 
 /** Steps below each other over one time axis: predicted, and measured where there is something. */
@@ -31,7 +38,7 @@ export function Gantt(props: {
   const ticks = ticksOf({ start: 0, end }, 8);
   const labels = formatTicks(ticks, 'seconds');
   return (
-    <div className="jp-dtf-gantt">
+    <div className="jp-dtf-gantt" style={{ maxHeight: MOST_PX }}>
       {parts.map(part => (
         <Rows key={part.title} part={part} end={end} colours={colours} trans={trans} />
       ))}

@@ -53,10 +53,10 @@ export function useTree(graph: LayerGraph): {
     setKept(graph); // every change of the document reads all of it again
   }
   const tree = React.useMemo(() => treeOf(kept), [kept]);
-  const [opened, setOpened] = React.useState<{ tree: LayerTree; open: ReadonlySet<string> }>({
+  const [opened, setOpened] = React.useState<{ tree: LayerTree; open: ReadonlySet<string> }>(() => ({
     tree,
     open: openAtFirst(tree)
-  });
+  }));
   if (opened.tree !== tree) {
     // What was open and is still there stays open.
     const still = [...opened.open].filter(id => tree.nodes.has(id));

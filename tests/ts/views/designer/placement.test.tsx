@@ -147,7 +147,7 @@ describe('Forecast', () => {
       problems: []
     };
     const measured = { layers: [], timeline: [{ ...slot, duration_s: 0.25 }], step_seconds: 0.25 };
-    render(<Forecast prediction={prediction} measured={measured} colours={colours} trans={trans} />);
+    render(<Forecast prediction={prediction} measured={measured} devices={1} colours={colours} trans={trans} />);
     expect(screen.getByText('predicted step 200 ms · measured 250 ms · bubble 14 % · fits')).toBeTruthy();
     expect(screen.getAllByRole('img').map(image => image.getAttribute('aria-label'))).toEqual([
       'predicted step of 200 ms',
