@@ -15,6 +15,7 @@ import msgspec
 from ..errors import InvalidInput
 from ..schema.graph import LayerGraph
 from ..schema.placement import Calibration, Device, Link, Placement
+from ..schema.sizes import bytes_
 from .costs import SPLITTABLE, Costs, check_places, costs, measured
 from .prediction import predict
 from .stages import cut
@@ -133,25 +134,21 @@ def _does_not_fit(
     splits: Mapping[str, Sequence[str]],
     too_large: Sequence[int],
 ) -> InvalidInput:
-    there = ", ".join(f"{device.name} {_mib(device.memory_bytes)}" for device in devices)
+    there = ", ".join(f"{device.name} {bytes_(device.memory_bytes)}" for device in devices)
     limits = [device.memory_bytes for device in devices]
     if all(limits):
         for index, layer in enumerate(every.layers):
             if every.memory[index] > max(limits) and index not in too_large and layer.id not in splits:
                 return InvalidInput(
                     f"Each layer fits into a device, or is split if it is a {' or '.join(SPLITTABLE)} that is not "
-                    f"pinned. Received: {layer.id} ({layer.kind}) of {_mib(every.memory[index])} for {there}",
+                    f"pinned. Received: {layer.id} ({layer.kind}) of {bytes_(every.memory[index])} for {there}",
                     field="devices",
                 )
     return InvalidInput(
         f"The layers fit into the devices in their order, each where it is pinned. Received: "
-        f"{_mib(every.memory.sum())} for {there}, {len(pinned) + len(splits)} layers pinned",
+        f"{bytes_(every.memory.sum())} for {there}, {len(pinned) + len(splits)} layers pinned",
         field="devices",
     )
-
-
-def _mib(size: float) -> str:
-    return f"{size / 2**20:.0f} MiB"
 
 
 def _check(

@@ -16,6 +16,7 @@ from ..errors import InvalidInput
 from ..schema.api import Problem
 from ..schema.graph import LayerGraph
 from ..schema.placement import Calibration, Device, DeviceLoad, Link, Placement, Prediction, Slot
+from ..schema.sizes import bytes_
 from .costs import costs, measured
 from .schedule import Busy, play
 from .spread import Spread
@@ -105,7 +106,7 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
                 sent_bytes=round(both_ways + out),
                 received_bytes=round(both_ways + back),
                 layers=int(layers[own]),
-                problem=f"needs {_size(needed)} of memory, and has {_size(limit)}" if 0 < limit < needed else "",
+                problem=f"needs {bytes_(needed)} of memory, and has {bytes_(limit)}" if 0 < limit < needed else "",
             )
         )
     return loads
@@ -183,12 +184,3 @@ def _timeline(busy: Sequence[Busy], spread: Spread, end: float, copies: Sequence
 def _few(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
-
-
-def _size(size: float) -> str:
-    """In the unit that reads best: ``1.5 GiB``."""
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} GiB"

@@ -15,6 +15,7 @@ from ..schema.base import convert
 from ..schema.cluster import check_jobs
 from ..schema.design import SUFFIX, Design
 from ..schema.run import RunInfo
+from ..schema.sizes import bytes_
 from . import words
 from .run import headline, task_names
 
@@ -152,7 +153,7 @@ def clusters_table(infos: Sequence[ClusterInfo], runs: Sequence[RunInfo]) -> str
                 info.kind,
                 words.jobs(info.jobs),
                 str(sum(host.threads for host in info.hosts) or "-"),
-                words.bytes_(memory) if (memory := sum(host.memory_bytes for host in info.hosts)) else "-",
+                bytes_(memory) if (memory := sum(host.memory_bytes for host in info.hosts)) else "-",
                 str(under_way),
                 words.duration(time.time() - info.created),
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NotFound
 from ..schema.api import ClusterInfo, ClusterState
 from ..schema.run import RunInfo, RunState
+from ..schema.sizes import bytes_
 from . import words
 from .still import still
 
@@ -116,7 +117,7 @@ def _cluster_card(info: ClusterInfo) -> str:
     if threads := sum(host.threads for host in info.hosts):
         rows.append(f"{threads} core{'s' * (threads > 1)}")
     if memory := sum(host.memory_bytes for host in info.hosts):
-        rows.append(words.bytes_(memory))
+        rows.append(bytes_(memory))
     if info.active_runs:
         rows.append(f"{info.active_runs} run{'s' * (info.active_runs > 1)} under way")
     return _card(info.name, info.state.value, " · ".join(filter(None, rows)), [info.message, *info.notes], [])

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from ..backend.traces.chrome import by_device, lanes
 from ..backend.traces.files import longest
+from ..schema.sizes import bytes_
 from ..schema.trace import TraceData, TracedOp, Transfer, task_of
 from . import words
 from .still import PALETTE, ticks
@@ -75,7 +76,7 @@ def heading(data: TraceData) -> str:
     which = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
     parts = [which, f"{len(data.ops) + data.left_out} operations", _time(length_us)]
     if data.transfers:
-        size = words.bytes_(sum(transfer.bytes for transfer in data.transfers))
+        size = bytes_(sum(transfer.bytes for transfer in data.transfers))
         parts.insert(2, f"{len(data.transfers)} transfers, {size}")
     return " · ".join(parts)
 
@@ -145,7 +146,7 @@ def _arrow(transfer: Transfer, rows: dict[str, _Row], scale: float, taken: list[
     y1 = source.top + source.height if down else source.top
     y2 = target.top if down else target.top + target.height
     tip = f"M{x2:.1f} {y2}l-3.5 {-6 if down else 6}h7z"
-    size = words.bytes_(transfer.bytes)
+    size = bytes_(transfer.bytes)
     told = f"{transfer.tensor}, {size}, step {transfer.step}, {_time(transfer.duration_us)}"
     yield f'<g data-bytes="{transfer.bytes}"><title>{html.escape(told)}</title>'
     yield f'<path d="M{x1:.1f} {y1}L{x2:.1f} {y2}" fill="none" style="stroke: {_TEXT}" stroke-width="1.2"/>'

@@ -6,8 +6,8 @@ import math
 import re
 
 from ..schema.run import RunState
+from ..schema.sizes import bytes_
 
-_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 MACHINE_METRICS = ("cpu", "memory_bytes")
@@ -31,13 +31,6 @@ def number(value: float) -> str:
         if abs(value) >= limit:
             return f"{value / scale:.3g}{suffix}"
     return f"{value:.4g}"
-
-
-def bytes_(count: float) -> str:
-    """``1.2 GiB``."""
-    power = min(len(_BYTE_UNITS) - 1, max(0, int(math.log2(abs(count) or 1) // 10)))
-    value = count / 1024**power
-    return f"{value:.0f} {_BYTE_UNITS[power]}" if power == 0 or value >= 100 else f"{value:.1f} {_BYTE_UNITS[power]}"
 
 
 def duration(seconds: float) -> str:

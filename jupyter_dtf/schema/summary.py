@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from .sizes import bytes_
+
 if TYPE_CHECKING:
     from .placement import Placement, Prediction, Slot
 
@@ -35,10 +37,10 @@ def prediction(what: Prediction) -> str:
     first += f"{what.step_seconds * 1000:.4g} ms, bubble {what.bubble:.0%}{known}"
     rows = [["device", "layers", "work", "busy", "memory", "sent"]]
     for load in what.devices:
-        limit = f" of {_mib(load.memory_limit_bytes)}" if load.memory_limit_bytes else ""
-        memory = f"{_mib(load.memory_bytes)}{limit}"
+        limit = f" of {bytes_(load.memory_limit_bytes)}" if load.memory_limit_bytes else ""
+        memory = f"{bytes_(load.memory_bytes)}{limit}"
         busy = f"{load.busy_s * 1000:.4g} ms"
-        rows.append([load.device, str(load.layers), f"{load.share:.0%}", busy, memory, _mib(load.sent_bytes)])
+        rows.append([load.device, str(load.layers), f"{load.share:.0%}", busy, memory, bytes_(load.sent_bytes)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([first, *table, *(problem.message for problem in what.problems)])
@@ -54,7 +56,3 @@ def timeline(slots: Sequence[Slot], width: int = _WIDTH) -> str:
         rows[slot.device][first:last] = marks[slot.phase][slot.microbatch % 10] * (last - first)
     longest = max(map(len, rows), default=0)
     return "\n".join(f"{device.ljust(longest)} {''.join(row)}" for device, row in sorted(rows.items()))
-
-
-def _mib(size: float) -> str:
-    return f"{size / 2**20:.3g} MiB"

@@ -71,9 +71,17 @@ def test_what_is_split_already_stays_so() -> None:
 @pytest.mark.parametrize(
     ("graph", "memory", "message"),
     [
-        (graph_of(layer("a"), layer("big", 100, "LSTM")), (50, 60), "big (LSTM) of 100 MiB for d0 50 MiB, d1 60 MiB"),
-        (graph_of(layer("a", 50), layer("b", 50)), (60, 40), "Received: 100 MiB for d0 60 MiB, d1 40 MiB, 0 layers"),
-        (graph_of(layer("big", 200)), (50, 60), "Received: 200 MiB for d0 50 MiB, d1 60 MiB"),
+        (
+            graph_of(layer("a"), layer("big", 100, "LSTM")),
+            (50, 60),
+            "big (LSTM) of 100 MiB for d0 50.0 MiB, d1 60.0 MiB",
+        ),
+        (
+            graph_of(layer("a", 50), layer("b", 50)),
+            (60, 40),
+            "100 MiB for d0 60.0 MiB, d1 40.0 MiB, 0 layers",
+        ),
+        (graph_of(layer("big", 200)), (50, 60), "Received: 200 MiB for d0 50.0 MiB, d1 60.0 MiB"),
     ],
 )
 def test_what_does_not_fit_is_named(graph: LayerGraph, memory: tuple[int, ...], message: str) -> None:

@@ -84,12 +84,12 @@ def test_placement(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_layers(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("layers.md", "python")), tmp_path)
-    assert re.search(r"^dense_0 Dense \[\[1, 512\]\] 262656 525824$", found.stdout, re.MULTILINE)
-    assert re.search(r"^/job:worker/task:0/device:CPU:0: dense_0, ", found.stdout, re.MULTILINE)
+    assert re.search(r"^dense_0 Dense \[\[1, 512\]\] 262656 525312$", found.stdout, re.MULTILINE)
+    assert re.search(r"^/job:worker/task:[01]/device:CPU:0: dense_0, ", found.stdout, re.MULTILINE)
     assert re.search(
         r"^A step of 512 examples in 8 microbatches: [0-9.e+]+ ms, bubble \d+%$", found.stdout, re.MULTILINE
     )
-    assert re.search(r"^/job:worker/task:0/device:CPU:0 0[0-9a-h.=]+$", found.stdout, re.MULTILINE)
+    assert re.search(r"^/job:worker/task:[01]/device:CPU:0 0[0-9a-h.=]+$", found.stdout, re.MULTILINE)
 
 
 @pytest.mark.slow

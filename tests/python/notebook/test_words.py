@@ -5,6 +5,7 @@ import math
 import pytest
 
 from jupyter_dtf.notebook import words
+from jupyter_dtf.schema.sizes import bytes_
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_duration(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (900, "900 B"), (1.2 * 2**30, "1.2 GiB"), (2**50, "1.0 PiB")])
 def test_bytes(count: float, text: str) -> None:
-    assert words.bytes_(count) == text
+    assert bytes_(count) == text
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ def test_a_strategy_is_itself_or_its_name(name: str, strategy: Any) -> None:
 
 
 def test_other_names_are_refused_with_those_there_are() -> None:
-    with pytest.raises(InvalidInput, match=r'"mirrored" \(dtf.InGraph\). Received: \'tower\''):
+    with pytest.raises(
+        InvalidInput, match=r'"mirrored" \(dtf.InGraph\) or dtf.Pipeline\(placement\). Received: \'tower\''
+    ):
         parse_strategy("tower")
 
 

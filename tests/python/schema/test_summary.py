@@ -36,9 +36,9 @@ def test_a_prediction_with_its_timeline(capsys: pytest.CaptureFixture[str]) -> N
     )
     assert repr(prediction).splitlines() == [
         "A step of 64 examples in 2 microbatches: 12.5 ms, bubble 25%, not calibrated",
-        "device  layers  work  busy   memory          sent",
-        "d0      3       50%   10 ms  3 MiB of 2 MiB  0 MiB",
-        "d1      12      50%   10 ms  1 MiB           0.5 MiB",
+        "device  layers  work  busy   memory              sent",
+        "d0      3       50%   10 ms  3.0 MiB of 2.0 MiB  0 B",
+        "d1      12      50%   10 ms  1.0 MiB             512 KiB",
         "d0: needs more",
     ]
     prediction.show()
