@@ -22,7 +22,7 @@ const chip = (what: string) => designer().locator(`[data-what="${what}"]`);
 const onDisk = (name: string) => readFileSync(path.join(ROOT, name), 'utf8');
 
 async function open(name: string): Promise<Locator> {
-  await openLab(page, `lab/tree/${name}`);
+  await openLab(page, name);
   // Until then the document that was in front before may still be there.
   await expect(current(name)).toBeVisible();
   await expect(designer()).toBeVisible();
@@ -52,9 +52,6 @@ test.beforeAll(async ({ browser }) => {
 });
 
 test.afterAll(async () => {
-  // The next story begins with no documents open.
-  await page.goto('/lab?reset&token=test');
-  await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
   await page.close();
 });
 

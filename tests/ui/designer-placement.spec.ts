@@ -26,7 +26,7 @@ async function save(): Promise<void> {
 }
 
 async function openPlacement(): Promise<void> {
-  await openLab(page, 'lab/tree/digits.dtf');
+  await openLab(page, 'digits.dtf');
   await page.locator('.jp-dtf-designer:visible').getByRole('tab', { name: 'Placement' }).click();
   view = page.locator('.jp-dtf-placement:visible');
 }

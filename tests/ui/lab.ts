@@ -1,12 +1,17 @@
-import { expect, Locator, Page } from '@playwright/test';
+import { expect, Locator, Page, test } from '@playwright/test';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 const PICTURES = path.join(__dirname, '../../artifacts/screenshots');
 
-/** Open JupyterLab with the panel at its side and wait until it is ready to be used. */
-export async function openLab(page: Page, where = 'lab'): Promise<void> {
-  await page.goto(`/${where}?token=test`);
+/**
+ * Open JupyterLab, with a file of the server's directory if one is named, and wait until it is ready to be used.
+ *
+ * Each story has a workspace of its own: what another left open is not restored there.
+ */
+export async function openLab(page: Page, file = ''): Promise<void> {
+  const workspace = `/lab/workspaces/${path.basename(test.info().file, '.spec.ts')}`;
+  await page.goto(`${workspace}${file && `/tree/${file}`}?token=test`);
   await page.locator('#jupyterlab-splash').waitFor({ state: 'detached', timeout: 120_000 });
   await page.locator('#main').waitFor();
 }
@@ -42,7 +47,7 @@ export function writeNotebook(name: string, cells: string[]): void {
 
 /** Open a notebook and run all its cells; does not wait for their ends. */
 export async function runNotebook(page: Page, name: string): Promise<Locator> {
-  await openLab(page, `lab/tree/${name}`);
+  await openLab(page, name);
   const notebook = page.locator('.jp-NotebookPanel:visible');
   // Until then the session is not connected, and JupyterLab would ask which kernel is meant.
   await expect(
