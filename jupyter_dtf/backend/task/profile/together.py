@@ -14,12 +14,12 @@ class Together:
         self._graph = tf.Graph()
         job, index = ctx.tasks[0].split(":")
         with self._graph.as_default(), tf.compat.v1.device(f"/job:{job}/task:{index}/device:CPU:0"):
-            came, go = (
-                tf.queue.FIFOQueue(ctx.size, [tf.int32], [()], shared_name=name, name=name) for name in ("came", "go")
-            )
+            # A queue each to go by: from a common one, a task that is back early would take another's leave to go.
+            came, *go = (_queue(name, ctx.size) for name in ("came", *(f"go{rank}" for rank in range(ctx.size))))
             self._come = came.enqueue(0)
-            self._release = go.enqueue_many(came.dequeue_many(ctx.size)) if ctx.is_chief else tf.no_op()
-            self._go = go.dequeue()
+            with tf.control_dependencies([came.dequeue_many(ctx.size)] if ctx.is_chief else []):
+                self._release = tf.group(*(each.enqueue(0) for each in go)) if ctx.is_chief else tf.no_op()
+            self._go = go[ctx.rank].dequeue()
         self._session = tf.compat.v1.Session(ctx.server.target, graph=self._graph)
 
     def meet(self) -> None:
@@ -29,3 +29,7 @@ class Together:
 
     def close(self) -> None:
         self._session.close()
+
+
+def _queue(name: str, size: int) -> Any:
+    return tf.queue.FIFOQueue(size, [tf.int32], [()], shared_name=name, name=name)

@@ -1,0 +1,29 @@
+"""Nobody gets ahead of a meeting, however soon it is back for the next."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from ..gang import FakeContext, run_gang
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def meeting(ctx: FakeContext) -> int:
+    from jupyter_dtf.backend.task.profile.together import Together
+
+    with closing(Together(ctx)) as together:
+        for number in range(100):
+            aside = ctx.shared_dir / f".{ctx.rank}"
+            aside.write_text(str(number))
+            aside.replace(ctx.shared_dir / f"came {ctx.rank}")
+            together.meet()
+            came = [int((ctx.shared_dir / f"came {rank}").read_text()) for rank in range(ctx.size)]
+            assert min(came) >= number, f"{came} at meeting {number}"
+    return number
+
+
+def test_all_have_come_when_one_goes_on() -> None:
+    assert run_gang(3, meeting) == [99, 99, 99]
