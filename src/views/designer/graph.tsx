@@ -16,9 +16,9 @@ import {
 } from '@xyflow/react';
 import React from 'react';
 
-import { LayerTree, shownNodes, TreeNode } from '../../model/layergraph';
+import { shownNodes, TreeNode } from '../../model/layergraph';
 import { useLayout } from './graphhooks';
-import { moveIn } from './graphkeys';
+import { KeyTarget, moveIn } from './graphkeys';
 import { FrameView, itemId, LayerFlowNode, LayerNodeView, NodeActions } from './graphnode';
 import { DrawnEdge, Look, NODE_HEIGHT, NODE_WIDTH } from './graphpicture';
 import { EDGE_TYPES, flowEdges } from './graphedge';
@@ -31,21 +31,9 @@ const FAR_ZOOM = 0.45;
 const MIN_ZOOM = 0.05;
 const MAX_ZOOM = 2;
 
-export interface GraphProps {
-  tree: LayerTree;
-  open: ReadonlySet<string>;
-  onOpen: (open: ReadonlySet<string>) => void;
-  /** Ids of nodes of the tree. */
-  selected: ReadonlySet<string>;
-  onSelected: (selected: ReadonlySet<string>) => void;
-  /** The node that the keyboard is at, null before it has been anywhere. */
-  current: string | null;
-  onCurrent: (node: string) => void;
+export interface GraphProps extends KeyTarget {
   looks: ReadonlyMap<string, Look>;
   edges: readonly DrawnEdge[];
-  /** The person wants to choose a device for what is selected, from the keyboard. */
-  onChooseDevice: () => void;
-  onFind: () => void;
   /** The pointer drags nodes: `true` while it does. */
   onDrag: (nodes: ReadonlySet<string>, event: React.PointerEvent<HTMLElement>) => void;
   /** Bring this node into view; another object each time. */

@@ -7,10 +7,13 @@ export interface KeyTarget {
   tree: LayerTree;
   open: ReadonlySet<string>;
   onOpen: (open: ReadonlySet<string>) => void;
+  /** Ids of nodes of the tree. */
   selected: ReadonlySet<string>;
   onSelected: (selected: ReadonlySet<string>) => void;
+  /** The node that the keyboard is at, null before it has been anywhere. */
   current: string | null;
   onCurrent: (node: string) => void;
+  /** The person wants to choose a device for what is selected, from the keyboard. */
   onChooseDevice: () => void;
   onFind: () => void;
 }
