@@ -16,6 +16,13 @@ def data() -> tuple[Any, Any]:
     return (x / 16).astype(np.float32), y.astype(np.int64)
 
 
+def repeated(count: int) -> tuple[Any, Any]:
+    """So many examples, over and over the same."""
+    x, y = data()
+    numbers = np.arange(count) % len(x)
+    return x[numbers], y[numbers]
+
+
 WIDE = (3072, 3200)
 """Hidden layers of a network of 10 million parameters."""
 

@@ -3,7 +3,8 @@
 Fill and drain: every segment of layers runs the forward passes of its microbatches in their order, and when all of its
 device's have ended, the backward passes in the same order; then the device updates its weights. A device does one thing
 at a time; of what it could do, a forward pass first, and of the earliest microbatch. What is sent from one device to
-another goes there one after the other, while both compute.
+another goes there one after the other, while both compute. A backward pass computes what other devices wait for, the
+derivatives of what they have given, before those of its own weights.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class Segment:
     device: int
     forward_s: float = 0.0
     backward_s: float = 0.0
+    inputs_s: float = 0.0
+    """The part of ``backward_s`` after which the derivatives of what it was given are there."""
     sends: dict[int, float] = field(default_factory=dict)
     """Bytes of a microbatch by the segment that needs them, forward; the backward pass sends as many the other way."""
 
@@ -46,6 +49,10 @@ def play(segments: Sequence[Segment], updates_s: Mapping[int, float], microbatch
     What a segment sends goes to segments that do not lead back to it.
     """
     return _Play(segments, updates_s, microbatches, link).run()
+
+
+_ENDED, _SENDS_BACK, _COULD_BEGIN = range(3)
+"""What happens to a task. At one time, what ends comes first."""
 
 
 class _Play:
@@ -72,7 +79,7 @@ class _Play:
         self._ready_at = [0.0] * (2 * self._passes)
         self._link_free: dict[tuple[int, int], float] = {}
         self._events: list[tuple[float, int, int]] = []
-        """(time, 0 if a task has ended and 1 if one could begin, its number)."""
+        """(time, what happens, the number of the task)."""
         self._of_device: dict[int, list[int]] = {}
         for index, segment in enumerate(segments):
             self._of_device.setdefault(segment.device, []).append(index)
@@ -84,13 +91,15 @@ class _Play:
         count = len(self._segments)
         for index in range(count):
             if not self._waits[index]:
-                self._events.append((0.0, 1, index))
+                self._events.append((0.0, _COULD_BEGIN, index))
         heapq.heapify(self._events)
         while self._events:
-            now, begins, task = heapq.heappop(self._events)
+            now, what, task = heapq.heappop(self._events)
             device = self._segments[task % count].device
-            if begins:
+            if what == _COULD_BEGIN:
                 heapq.heappush(self._could_run[device], task)
+            elif what == _SENDS_BACK:
+                self._send(task, self._sources[task % count], now, elsewhere=True)
             else:
                 self._idle.add(device)
                 self._ended(task, now)
@@ -105,17 +114,20 @@ class _Play:
         microbatch = task % self._passes // len(self._segments)
         self._found.append(Busy(device, microbatch, BACKWARD if backward else FORWARD, now, duration))
         self._idle.discard(device)
-        heapq.heappush(self._events, (now + duration, 0, task))
+        heapq.heappush(self._events, (now + duration, _ENDED, task))
+        if backward:
+            heapq.heappush(self._events, (now + segment.inputs_s, _SENDS_BACK, task))
 
     def _ended(self, task: int, now: float) -> None:
         count = len(self._segments)
         index = task % count
         device = self._segments[index].device
         backward = task >= self._passes
-        for other, size in self._sources[index] if backward else self._followers[index]:
-            target = self._segments[other].device
-            arrives = now if target == device else self._sent(device, target, size, now)
-            self._met(task - index + other, arrives)
+        if backward:
+            self._send(task, self._sources[index], now, elsewhere=False)
+        else:
+            self._send(task, self._followers[index], now, elsewhere=True)
+            self._send(task, self._followers[index], now, elsewhere=False)
         if task // count % self._microbatches < self._microbatches - 1:
             self._met(task + count, now)
         if not backward:
@@ -123,6 +135,15 @@ class _Play:
             if not self._forward_left[device]:
                 for mine in self._of_device[device]:
                     self._met(self._passes + mine, now)
+
+    def _send(self, task: int, others: Sequence[tuple[int, float]], now: float, elsewhere: bool) -> None:
+        """Hand on what a task has made: (segment, bytes) to other devices, or to other segments of its own."""
+        index = task % len(self._segments)
+        device = self._segments[index].device
+        for other, size in others:
+            target = self._segments[other].device
+            if (target != device) == elsewhere:
+                self._met(task - index + other, self._sent(device, target, size, now) if elsewhere else now)
 
     def _sent(self, source: int, target: int, size: float, now: float) -> float:
         """When it is there."""
@@ -136,7 +157,7 @@ class _Play:
         self._ready_at[task] = max(self._ready_at[task], when)
         self._waits[task] -= 1
         if not self._waits[task]:
-            heapq.heappush(self._events, (self._ready_at[task], 1, task))
+            heapq.heappush(self._events, (self._ready_at[task], _COULD_BEGIN, task))
 
     def _updates(self) -> list[Busy]:
         ends = {busy.device: busy.start_s + busy.duration_s for busy in self._found}

@@ -9,6 +9,9 @@ from ..schema.placement import Cut, Device, Link, Placement
 from .costs import Costs
 from .schedule import Segment
 
+OF_INPUTS = 0.5
+"""The part of a layer's backward pass that is for what the layer was given; the rest is for its weights."""
+
 
 class Part(NamedTuple):
     """A layer on a device, or the part of its columns that is there, or where such parts are put together."""
@@ -49,7 +52,7 @@ class Spread:
         """By layer, where its output is as a whole: with the first part of one that is split."""
         largest = _largest_source(every)
         for index, layer in enumerate(every.layers):
-            names = _devices_of(layer.id, placement)
+            names = placement.devices_of(layer.id)
             there = list(dict.fromkeys(numbers[device] for device in names if device in numbers))
             if not there and not layer.parameters and index in largest and (before := self._whole[largest[index]]):
                 there = [before.device]
@@ -100,7 +103,9 @@ class Spread:
                 segments.append(Segment(part.device))
             rate = self.devices[part.device].flops_per_s
             segments[number].forward_s += forward[part.layer] * part.fraction / rate
-            segments[number].backward_s += backward[part.layer] * part.fraction / rate
+            back = backward[part.layer] * part.fraction / rate
+            segments[number].backward_s += back
+            segments[number].inputs_s += back * (OF_INPUTS if self.costs.layers[part.layer].gradient_bytes else 1)
         messages = set()
         for flow in sorted(self._flows, key=lambda flow: (at[flow.target], flow.source)):
             source, target = at[flow.source], at[flow.target]
@@ -157,18 +162,6 @@ class Spread:
             if whole is not None and whole not in parts:
                 found += [_Flow(part, whole, largest.get(part.layer, 0) * part.fraction) for part in parts]
         return found
-
-
-def _devices_of(layer: str, placement: Placement) -> list[str]:
-    """The device of a layer, or of a container that is placed as a whole, or those that its columns are on."""
-    path = layer
-    while path:
-        if path in placement.splits:
-            return placement.splits[path]
-        if path in placement.devices:
-            return [placement.devices[path]]
-        path = path.rpartition("/")[0]
-    return []
 
 
 def _largest_source(every: Costs) -> dict[int, int]:

@@ -20,6 +20,17 @@ class Placement(Struct):
     pinned: list[str] = []
     """Layers whose place a person chose. Automatic placement leaves them there."""
 
+    def devices_of(self, layer: str) -> list[str]:
+        """The device of a layer, or those of its parts; none where neither it nor a container of it is placed."""
+        path = layer
+        while path:
+            if path in self.splits:
+                return self.splits[path]
+            if path in self.devices:
+                return [self.devices[path]]
+            path = path.rpartition("/")[0]
+        return []
+
     def show(self) -> None:
         """Print the layers of each device."""
         print(summary.placement(self, most=len(self.devices) + len(self.splits)))  # noqa: T201 - for a person

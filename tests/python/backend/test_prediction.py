@@ -46,6 +46,15 @@ def test_balanced_stages_fill_and_drain(stages: int, microbatches: int) -> None:
     assert [load.share for load in found.devices] == pytest.approx([1 / stages] * stages)
 
 
+@pytest.mark.parametrize(("microbatches", "passes"), [(1, 2), (8, 9)])
+def test_the_other_stage_does_not_wait_for_derivatives_of_weights(microbatches: int, passes: int) -> None:
+    """They are half of a backward pass."""
+    graph = chain(1000, 1000, gradient_bytes=1)
+    found = predict(graph, on(0, 1), tasks(2), batch_size=32, microbatches=microbatches, link=NO_TIME)
+    forward_s = 32 / microbatches * 1e-3
+    assert found.step_seconds == pytest.approx(passes * 3 * forward_s - forward_s + 1e-6)
+
+
 def test_the_slowest_stage_sets_the_pace() -> None:
     found = predict(chain(1000, 3000), on(0, 1), tasks(2), batch_size=8, microbatches=8, link=NO_TIME)
     assert found.step_seconds == pytest.approx((1 + 8 * 3 + 8 * 6 + 2) / 1000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -13,14 +12,14 @@ from ....schema.strategy import AllReduce
 from .. import keras_io
 from ..collectives import make_reducer
 from ..collectives.base import Reducer
-from ..trace.callback import trace_callbacks
 from .agree import Weights
-from .callbacks import First, Last, State, attributes_of, callbacks_here
+from .callbacks import First, Last, State, callbacks_here
 from .data import training_data, validation_data
 from .epochs import EpochEnd, until_all_data_ended
 from .gradients import GradientSync, optimizers_of
 from .hooks import hooked
 from .job import FitJob, FitResult
+from .keras_fit import KerasFit
 from .learning_rate import linear_scaling
 from .losses import is_plain_mean
 from .models import configure_keras, job_model, vary_random_numbers
@@ -88,11 +87,8 @@ def train_with(
         ctx.note("info", "XLA is not used", "jit_compile=True is set aside: sums over tasks are no XLA operations")
 
     own = callbacks_here(job.callbacks, ctx.is_chief)
-    history = next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
     last = Last(state, job, ctx, data.length)
-    record = [] if history in own else [history]
-    everyone = [First(state, bool(own)), *trace_callbacks(ctx.tracer), *own, *record, last]
-    callbacks = keras.callbacks.CallbackList(everyone, model=model, epochs=job.epochs, steps=data.length, verbose=0)
+    fit = KerasFit(job, ctx, data, own, first=First(state, bool(own)), last=last)
     with ExitStack() as stack:
         stack.enter_context(
             hooked(
@@ -102,24 +98,10 @@ def train_with(
                 _get_metrics_result_or_logs=metrics,
             )
         )
-        stack.enter_context(warnings.catch_warnings())
-        warnings.filterwarnings("ignore", "Your input ran out of data")  # a share may be shorter than the others
         if sync.may_end:
             model.make_train_function(force=True)
             model.train_function = until_all_data_ended(model, state)
-        model.fit(
-            data.dataset,
-            epochs=job.epochs,
-            initial_epoch=job.initial_epoch,
-            verbose=0,
-            callbacks=callbacks,
-            shuffle=False,
-            class_weight=data.class_weight,
-            steps_per_epoch=data.steps,
-            validation_data=validation.dataset if validation else None,
-            validation_steps=validation.steps if validation else None,
-            validation_freq=job.validation_freq,
-        )
+        fit(model, validation)
     if not ctx.is_chief:
         return None
     if weights.checks:
@@ -128,11 +110,4 @@ def train_with(
             "Equal weights",
             f"All {reducer.size} tasks held the same weights after each of {weights.checks} epochs",
         )
-    return FitResult(
-        weights=model.get_weights(),
-        optimizer=[v.numpy() for v in model.optimizer.variables] if model.optimizer is not None else [],
-        batch=spec,
-        history=history.history,
-        epoch=history.epoch,
-        callbacks=[attributes_of(callback, ctx) for callback in own],
-    )
+    return fit.result(model, spec)

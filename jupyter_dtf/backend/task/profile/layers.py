@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ....schema.placement import Placement
 from ..describe import describe, example
 from ..fit.pipeline.engine import Engine
 from ..fit.pipeline.forward import scope_name
@@ -37,7 +38,7 @@ def layer_seconds(model: Any, job: ProfileJob, device: str, ctx: Any) -> tuple[d
     optimizer.build(model.trainable_variables)
     spec = keras.tree.map_structure(lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), (x, y))
     scopes = {scope_name(layer.id): layer.id for layer in graph.layers}
-    places = Places({layer.id: device for layer in graph.layers}, {})
+    places = Places(Placement(devices={layer.id: device for layer in graph.layers}))
     steps: list[float] = []
     traced: list[dict[Key, float]] = []
     with closing(Engine(model, places, job.microbatches, ctx)) as engine:

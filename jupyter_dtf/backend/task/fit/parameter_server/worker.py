@@ -7,7 +7,6 @@ data are its share or its own, its metrics its own view, and nothing that it doe
 
 from __future__ import annotations
 
-import warnings
 from contextlib import ExitStack
 from typing import Any
 
@@ -17,13 +16,13 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from .....schema.strategy import ParameterServer
 from ... import keras_io
 from ...collectives.base import Alone, Reducer
-from ...trace.callback import trace_callbacks
 from ..agree import Weights
-from ..callbacks import First, Last, State, attributes_of, callbacks_here
+from ..callbacks import First, Last, State, callbacks_here
 from ..data import TaskData, training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
 from ..hooks import hooked
 from ..job import Arrays, FitJob, FitResult
+from ..keras_fit import KerasFit
 from ..learning_rate import linear_scaling
 from ..losses import is_plain_mean
 from ..models import configure_keras, job_model, vary_random_numbers
@@ -88,7 +87,6 @@ class Worker:
         model, job, ctx, data = self._model, self._job, self._ctx, self._data
         validation = self._validation()
         self._own = own = callbacks_here(job.callbacks, ctx.is_chief)
-        self._history = next((c for c in own if isinstance(c, keras.callbacks.History)), keras.callbacks.History())
         if model.jit_compile:
             model.jit_compile = False
             ctx.note("info", "XLA is not used", "jit_compile=True is set aside: an exchange is no XLA operation")
@@ -103,25 +101,8 @@ class Worker:
             # The averages that end a training are the servers'.
             stack.enter_context(hooked(model.optimizer, finalize_variable_values=lambda variables: None))
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
-            record = [] if self._history in own else [self._history]
-            everyone = [first, *trace_callbacks(self._ctx.tracer), *own, *record, last]
-            stack.enter_context(warnings.catch_warnings())
-            warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
-            model.fit(
-                data.dataset,
-                epochs=job.epochs,
-                initial_epoch=job.initial_epoch,
-                verbose=0,
-                callbacks=keras.callbacks.CallbackList(
-                    everyone, model=model, epochs=job.epochs, steps=data.length, verbose=0
-                ),
-                shuffle=False,
-                class_weight=data.class_weight,
-                steps_per_epoch=data.steps,
-                validation_data=validation.dataset if validation else None,
-                validation_steps=validation.steps if validation else None,
-                validation_freq=job.validation_freq,
-            )
+            self._fit = KerasFit(job, ctx, data, own, first=first, last=last)
+            self._fit(model, validation)
 
     def finish(self) -> FitResult | None:
         """Leave the servers; the chief waits for the others and takes the result."""
@@ -140,15 +121,7 @@ class Worker:
         self._client.close()
         updates = {self._places.workers[rank]: count for rank, count in counts.items()}
         ctx.note("info", "Updates", described(updates))
-        return FitResult(
-            weights=model.get_weights(),
-            optimizer=[v.numpy() for v in model.optimizer.variables],
-            batch=self._spec,
-            history=self._history.history,
-            epoch=self._history.epoch,
-            callbacks=[attributes_of(callback, ctx) for callback in self._own],
-            updates={task: count.as_dict() for task, count in updates.items()},
-        )
+        return self._fit.result(model, self._spec, {task: count.as_dict() for task, count in updates.items()})
 
     # -- the servers --------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -17,14 +16,14 @@ from .....schema.strategy import Pipeline
 from .....schema.trace import leave_placement
 from ... import keras_io
 from ...collectives.base import Alone
-from ...trace.callback import trace_callbacks
 from ...trace.session import full_trace
 from ..agree import Weights
-from ..callbacks import State, attributes_of, callbacks_here
+from ..callbacks import State, callbacks_here
 from ..data import training_data, validation_data
 from ..gradients import Agreement
 from ..hooks import hooked
 from ..job import FitJob, FitResult
+from ..keras_fit import KerasFit
 from ..models import configure_keras, job_model
 from ..one_client import OneClient
 from ..steps import Metrics
@@ -64,16 +63,11 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     engine = Engine(model, where, strategy.microbatches, ctx, replicas=strategy.replicas, known_layers=job.layers)
     with closing(engine):
         own = callbacks_here(job.callbacks, is_chief=True)
-        history = next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
         told: Any = _Told(engine)  # in place of a GradientSync
         state = State(Weights([], alone, ctx), Metrics(model, alone, lambda: None), told, alone)
-        everyone = [
-            Down(state, engine, own),
-            *trace_callbacks(ctx.tracer),
-            *own,
-            *([] if history in own else [history]),
-            Up(state, job, ctx, data.length, engine=engine, own=own),
-        ]
+        first = Down(state, engine, own)
+        last = Up(state, job, ctx, data.length, engine=engine, own=own)
+        fit = KerasFit(job, ctx, data, own, first=first, last=last)
         with ExitStack() as stack:
             stack.enter_context(
                 hooked(
@@ -85,31 +79,8 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
                 )
             )
             stack.enter_context(hooked(model.optimizer, finalize_variable_values=_fetching(engine, model.optimizer)))
-            stack.enter_context(warnings.catch_warnings())
-            warnings.filterwarnings("ignore", "Your input ran out of data")
-            model.fit(
-                data.dataset,
-                epochs=job.epochs,
-                initial_epoch=job.initial_epoch,
-                verbose=0,
-                callbacks=keras.callbacks.CallbackList(
-                    everyone, model=model, epochs=job.epochs, steps=data.length, verbose=0
-                ),
-                shuffle=False,
-                class_weight=data.class_weight,
-                steps_per_epoch=data.steps,
-                validation_data=validation.dataset if validation else None,
-                validation_steps=validation.steps if validation else None,
-                validation_freq=job.validation_freq,
-            )
-    return FitResult(
-        weights=model.get_weights(),
-        optimizer=[v.numpy() for v in model.optimizer.variables],
-        batch=spec,
-        history=history.history,
-        epoch=history.epoch,
-        callbacks=[attributes_of(callback, ctx) for callback in own],
-    )
+            fit(model, validation)
+    return fit.result(model, spec)
 
 
 class _Recording:

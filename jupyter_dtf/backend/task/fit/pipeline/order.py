@@ -56,10 +56,28 @@ class Phase:
         return self._ended[stage]
 
     def one_at_a_time(self) -> None:
-        """Have each stage do its large operations one after the other, in the order of their making."""
-        for operations in self._stages.values():
-            for earlier, later in pairwise(one for one in operations if _LARGE.search(one.type)):
+        """Have each stage do its large operations one after the other, in the order of their making.
+
+        What another stage waits for comes first: on the way back, the derivatives of what the stage was given, and
+        then, while the next stage works with them, those of its weights.
+        """
+        for stage, operations in self._stages.items():
+            awaited = self._awaited(stage)
+            large = [operation for operation in operations if _LARGE.search(operation.type)]
+            large.sort(key=lambda operation: operation.name not in awaited)
+            for earlier, later in pairwise(large):
                 later._add_control_inputs([earlier])
+
+    def _awaited(self, stage: Stage) -> set[str]:
+        """The names of the stage's operations that lead to another stage."""
+        mine = {operation.name for operation in self._stages[stage]}
+        others = {operation.name for other, made in self._stages.items() if other != stage for operation in made}
+        found: set[str] = set()
+        for operation in reversed(self._stages[stage]):
+            users = {user.name for output in operation.outputs for user in output.consumers()}
+            if users & others or users & mine & found:
+                found.add(operation.name)
+        return found
 
     def wait_for(self, stage: Stage, operations: Sequence[tf.Operation]) -> None:
         """Have the stage begin after the operations."""

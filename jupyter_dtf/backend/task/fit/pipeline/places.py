@@ -19,21 +19,14 @@ _MANY = 5
 class Places:
     """The devices of a model's layers, by their ids and those of the containers that are placed as a whole."""
 
-    devices: Mapping[str, str]
-    splits: Mapping[str, list[str]]
+    placement: Placement
+    """With the full names of devices."""
     names: Mapping[str, str] = field(default_factory=dict)
     """What a placement calls the layers and containers that have another id here."""
 
     def of(self, layer: str) -> list[str]:
         """The device of a layer, those of its parts, or none: it runs where the largest of its inputs is."""
-        path = self.name(layer)
-        while path:
-            if path in self.splits:
-                return self.splits[path]
-            if path in self.devices:
-                return [self.devices[path]]
-            path = path.rpartition("/")[0]
-        return []
+        return self.placement.devices_of(self.name(layer))
 
     def name(self, layer: str) -> str:
         """What a placement calls a layer."""
@@ -62,21 +55,21 @@ class Places:
             job, _, index = tasks[tasks.index(f"{found['job']}:{found['task']}") + ranks].partition(":")
             return f"/job:{job}/task:{index}/device:{found['type']}:{found['index']}"
 
-        return [
-            replace(
-                self,
-                devices={layer: shifted(device, ranks) for layer, device in self.devices.items()},
-                splits={
-                    layer: [shifted(device, ranks) for device in devices] for layer, devices in self.splits.items()
-                },
-            )
-            for ranks in range(0, len(tasks) // count * count, len(tasks) // count)
-        ]
+        def moved(ranks: int) -> Placement:
+            devices = {layer: shifted(device, ranks) for layer, device in self.placement.devices.items()}
+            splits = {
+                layer: [shifted(each, ranks) for each in several] for layer, several in self.placement.splits.items()
+            }
+            return Placement(devices=devices, splits=splits)
+
+        step = len(tasks) // count
+        return [replace(self, placement=moved(ranks)) for ranks in range(0, step * count, step)]
 
     @property
     def all(self) -> list[str]:
         """Every device once, in the order in which they are named."""
-        named = [*self.devices.values(), *(device for devices in self.splits.values() for device in devices)]
+        splits = self.placement.splits.values()
+        named = [*self.placement.devices.values(), *(device for devices in splits for device in devices)]
         return list(dict.fromkeys(named))
 
 
@@ -105,7 +98,7 @@ def read(placement: Placement) -> Places:
             )
     if not devices and not splits:
         raise InvalidInput("A placement places a layer. Received: an empty one", field="placement")
-    return Places(devices, splits)
+    return Places(Placement(devices=devices, splits=splits))
 
 
 def check_tasks(places: Places, tasks: Sequence[str], copies: int) -> None:
@@ -133,7 +126,11 @@ def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
     """
     layers = {places.name(path): layer for path, layer in layers.items()}
     containers = {path[:end] for path in layers for end, letter in enumerate(path) if letter == "/"}
-    unknown = [name for name in [*places.devices, *places.splits] if name not in layers and name not in containers]
+    unknown = [
+        name
+        for name in [*places.placement.devices, *places.placement.splits]
+        if name not in layers and name not in containers
+    ]
     if unknown:
         raise InvalidInput(
             f"A placement names layers of the model: {_few(layers)}. Received: {_few(unknown)}",
@@ -145,7 +142,7 @@ def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
             f"Every layer that has variables is placed. Received a placement without {_few(homeless)}",
             field="placement.devices",
         )
-    for name in places.splits:
+    for name in places.placement.splits:
         kind = type(layers[name]).__name__ if name in layers else "a container"
         if kind not in SPLITTABLE or not type(layers[name]).__module__.startswith("keras."):
             raise InvalidInput(

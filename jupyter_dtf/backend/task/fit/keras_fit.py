@@ -1,0 +1,62 @@
+"""The one call of Keras's own ``model.fit`` in a task, whatever the strategy, and what is taken from it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from ..trace.callback import trace_callbacks
+from .callbacks import attributes_of
+from .data import TaskData
+from .job import FitJob, FitResult
+
+
+class KerasFit:
+    """``own``: the callbacks of the job that run here. ``first`` and ``last``: the strategy's, around them."""
+
+    def __init__(self, job: FitJob, ctx: Any, data: TaskData, own: Sequence[Any], *, first: Any, last: Any) -> None:
+        self._job = job
+        self._ctx = ctx
+        self._data = data
+        self._own = own
+        history = next((c for c in own if isinstance(c, keras.callbacks.History)), None)
+        self._history = history or keras.callbacks.History()
+        record = [] if history else [self._history]
+        self._callbacks = [first, *trace_callbacks(ctx.tracer), *own, *record, last]
+
+    def __call__(self, model: Any, validation: TaskData | None) -> None:
+        """Train. Raises what the caller's code raises."""
+        job, data = self._job, self._data
+        callbacks = keras.callbacks.CallbackList(
+            self._callbacks, model=model, epochs=job.epochs, steps=data.length, verbose=0
+        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
+            model.fit(
+                data.dataset,
+                epochs=job.epochs,
+                initial_epoch=job.initial_epoch,
+                verbose=0,
+                callbacks=callbacks,
+                shuffle=False,
+                class_weight=data.class_weight,
+                steps_per_epoch=data.steps,
+                validation_data=validation.dataset if validation else None,
+                validation_steps=validation.steps if validation else None,
+                validation_freq=job.validation_freq,
+            )
+
+    def result(self, model: Any, spec: Any, updates: dict[str, dict[str, int]] | None = None) -> FitResult:
+        """What the chief gives back. ``spec``: of the batches; ``updates``: as in ``FitResult``."""
+        return FitResult(
+            weights=model.get_weights(),
+            optimizer=[v.numpy() for v in model.optimizer.variables] if model.optimizer is not None else [],
+            batch=spec,
+            history=self._history.history,
+            epoch=self._history.epoch,
+            callbacks=[attributes_of(callback, self._ctx) for callback in self._own],
+            updates=updates or {},
+        )
