@@ -53,6 +53,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
             ctx.note("info", f"{name} is set aside", f"A step of {why} has none")
     alone, here = Alone(), OneClient(ctx)
     data = training_data(job, here, alone, 1)
+    _refuse_not_dense(data.dataset.element_spec)
     spec = keras_io.batch_spec(data.dataset.element_spec)
     keras_io.build(model, spec)
     if isinstance(job.model, keras_io.PackedModel):
@@ -133,6 +134,12 @@ def _fetching(engine: Engine, optimizer: Any) -> Callable[[Any], None]:
         finalize(variables)
 
     return finalize_variable_values
+
+
+def _refuse_not_dense(spec: Any) -> None:
+    for leaf in tf.nest.flatten(spec):
+        if leaf is not None and not isinstance(leaf, tf.TensorSpec):
+            raise InvalidInput(f"A pipeline is fed dense tensors. Received: {leaf}", field="data")
 
 
 def _refuse_unsupported(model: Any) -> None:
