@@ -136,10 +136,10 @@ def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
             f"A placement names layers of the model: {_few(layers)}. Received: {_few(unknown)}",
             field=f"placement.devices.{unknown[0]}",
         )
-    homeless = [path for path, layer in layers.items() if layer.variables and not places.of(path)]
+    homeless = [path for path, layer in layers.items() if layer.weights and not places.of(path)]
     if homeless:
         raise InvalidInput(
-            f"Every layer that has variables is placed. Received a placement without {_few(homeless)}",
+            f"Every layer that has weights is placed. Received a placement without {_few(homeless)}",
             field="placement.devices",
         )
     for name in places.placement.splits:

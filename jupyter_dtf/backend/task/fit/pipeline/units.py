@@ -38,8 +38,12 @@ class Units:
         self.homes: list[tuple[Any, Home]] = []
         """Every variable that is kept, with its place."""
         found: dict[int, list[Home]] = {}
+        before = client
         for path, layer in layers.items():
-            homes = [Home(device, scope_name(places.name(path))) for device in places.of(path)]
+            # Without a place only the state of random numbers is left, of a Dropout say: that of the layer before.
+            devices = places.of(path) or [before]
+            before = devices[0]
+            homes = [Home(device, scope_name(places.name(path))) for device in devices]
             _check_split(path, layer, model.optimizer, len(homes))
             for variable in layer.variables:
                 found.setdefault(id(variable), homes)  # of a layer with several ids the first one counts

@@ -15,8 +15,8 @@ from jupyter_dtf.schema.strategy import Pipeline
 from .placed import device
 
 
-def layer(variables: int = 1) -> Any:
-    return SimpleNamespace(variables=[object()] * variables)
+def layer(weights: int = 1) -> Any:
+    return SimpleNamespace(weights=[object()] * weights)
 
 
 LAYERS = {"a": layer(), "block/b": layer(), "block/flat": layer(0), "c": layer()}
