@@ -75,6 +75,8 @@ def _results_like(outputs: Any, known: Any) -> Any:
         return {key: _results_like(value, known.get(key)) for key, value in outputs.items()}
     if isinstance(outputs, (list, tuple)):
         return type(outputs)(_results_like(value, None) for value in outputs)
+    if isinstance(outputs, float):  # of Keras 3.12, run eagerly
+        return float(known or 0.0)
     if known is None or isinstance(known, dict):
         return tf.zeros([n or 0 for n in outputs.shape], outputs.dtype)
     return tf.cast(known, outputs.dtype)

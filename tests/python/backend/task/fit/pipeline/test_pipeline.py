@@ -157,7 +157,7 @@ def statistics(ctx: FakeContext) -> Any:
     theirs = normalized()
     x, y = digits(33)
     found = []
-    for placement in (PLACED, {layer: device for layer, device in PLACED.items() if layer != "drop"}):
+    for placement in (PLACED, {layer: place for layer, place in PLACED.items() if layer != "drop"}):
         ours = normalized()
         _, here = fit(ctx, ours, x, y, placement=placement, microbatches=3, batch_size=12, shuffle=False)
         if here is not None:
