@@ -1,4 +1,5 @@
 import type { RunInfo, RunState, TaskInfo } from '../api/schema';
+import { terminalText } from './output';
 
 const FINAL: ReadonlySet<RunState> = new Set<RunState>(['succeeded', 'failed', 'stopped', 'lost']);
 
@@ -42,8 +43,12 @@ export function exitText(task: Pick<TaskInfo, 'signal' | 'exit_code'>): string {
   return task.exit_code ? `exit status ${task.exit_code}` : '';
 }
 
-/** Why a run did not succeed, in words; empty while there is nothing to say. */
+/** Why a run did not succeed, in words, without a terminal's colours; empty while there is nothing to say. */
 export function reason(run: RunInfo): string {
+  return rawReason(run).split('\n').map(terminalText).join('\n');
+}
+
+function rawReason(run: RunInfo): string {
   if (run.message !== '') {
     return run.message;
   }

@@ -56,12 +56,18 @@ export function IconButton(props: {
   );
 }
 
-/** A button with a word, small. */
+/**
+ * A button with a word, small. It is named by its word, so that a person who speaks to the page finds it by what is seen:
+ * `hint` describes it and leaves the name, `label` is the name where it is a symbol, or the word with more around it.
+ */
 export function SmallButton(props: {
   children: React.ReactNode;
   onClick: () => void;
   label?: string;
+  hint?: string;
   disabled?: boolean;
+  /** It does nothing for a while, and keeps the keyboard's focus, which a disabled button would lose. */
+  busy?: boolean;
   accent?: boolean;
 }): React.ReactElement {
   return (
@@ -69,9 +75,10 @@ export function SmallButton(props: {
       type="button"
       className={`jp-dtf-button${props.accent ? ' jp-mod-accept' : ''}`}
       aria-label={props.label}
-      title={props.label}
+      title={props.hint ?? props.label}
       disabled={props.disabled ?? false}
-      onClick={props.onClick}
+      aria-disabled={props.busy || undefined}
+      onClick={() => !props.busy && props.onClick()}
     >
       {props.children}
     </button>

@@ -52,9 +52,11 @@ export function RunRow(props: {
         </span>
         <span className="jp-dtf-row-detail">
           {unhappy && why !== '' ? (
-            <span className="jp-dtf-problem">{why}</span>
+            <span className="jp-dtf-problem" title={why}>
+              {why}
+            </span>
           ) : (
-            <span className="jp-dtf-faint">
+            <span className="jp-dtf-faint" title={why === '' ? undefined : why}>
               {[stateText(run.state, trans), formatJobs(run.jobs), formatDuration(secondsTaken(run, props.now))]
                 .filter(part => part !== '')
                 .join(' · ')}

@@ -134,6 +134,24 @@ test('the same is done from the keyboard alone', async () => {
   await view.getByRole('button', { name: 'Fit View' }).click();
 });
 
+test('the numbers of a step are changed, and its prediction follows', async () => {
+  const predicted = view.getByText(/^predicted step/);
+  const before = await predicted.textContent();
+  const microbatches = view.getByLabel('microbatches');
+  await expect(microbatches).toHaveValue('8');
+  await microbatches.focus();
+  await page.keyboard.press('Control+a');
+  await page.keyboard.type('4');
+  await page.keyboard.press('Enter');
+  await expect(predicted).not.toHaveText(before!);
+  await save();
+  expect(saved().run).toEqual({ batch_size: 64, microbatches: 4, replicas: 1, epochs: 1 });
+  await view.getByRole('tree').focus();
+  await page.keyboard.press('Control+z');
+  await expect(microbatches).toHaveValue('8');
+  await expect(predicted).toHaveText(before!);
+});
+
 test('a layer is split over devices, and made whole again', async () => {
   await item('stem').click();
   await view.getByRole('group', { name: 'Split its columns over' }).getByLabel('worker:1 CPU:0').check();
@@ -155,9 +173,16 @@ test('what is pinned stays when the rest is placed automatically', async () => {
   await page.keyboard.press('End');
   await page.keyboard.press('Enter');
   await expect(item('stem')).toHaveAttribute('aria-label', /worker:1/);
-  await view.getByRole('button', { name: /^Put the layers that are not pinned/ }).click();
+  const place = view.getByRole('button', { name: 'Place automatically' });
+  await place.focus();
+  await page.keyboard.press('Enter');
   await expect(item('logits')).toHaveAttribute('aria-label', /worker:/);
   await expect(item('stem')).toHaveAttribute('aria-label', /worker:1/);
+  await expect(place).toBeFocused();
+  await page.keyboard.press('Control+z');
+  await expect(item('logits')).toHaveAttribute('aria-label', /not placed/);
+  await page.keyboard.press('Control+Shift+z');
+  await expect(item('logits')).toHaveAttribute('aria-label', /worker:/);
 });
 
 test('it looks right in every theme and width', async () => {
@@ -193,9 +218,9 @@ print("ready")`
   await page.getByRole('listitem', { name: /digits\.dtf/ }).dblclick();
   await page.locator('.jp-dtf-designer:visible').getByRole('tab', { name: 'Placement' }).click();
   view = page.locator('.jp-dtf-placement:visible');
-  await view.getByRole('button', { name: 'Choose another model' }).click();
+  await view.getByTitle('Choose another model').click();
   await view.getByRole('button', { name: 'model', exact: true }).click();
-  await expect(view.getByRole('button', { name: 'Choose another model' })).toHaveText('model of train.ipynb');
+  await expect(view.getByTitle('Choose another model')).toHaveText('model of train.ipynb');
   await item('block').click();
   await page.keyboard.press('d');
   await page.keyboard.press('Home');
@@ -206,7 +231,7 @@ print("ready")`
   expect(Object.keys(placed).sort()).toEqual([...LAYERS].sort());
   expect(new Set(Object.values(placed))).toEqual(new Set([ONE, TWO]));
 
-  await view.getByRole('button', { name: 'Insert the code that trains this design' }).click();
+  await view.getByRole('button', { name: 'Run in notebook' }).click();
   const cell = notebook.locator('.jp-Cell.jp-mod-active');
   await expect(cell).toContainText('strategy=dtf.Pipeline("digits.dtf", microbatches=8)');
   await cell.locator('.cm-content').click();

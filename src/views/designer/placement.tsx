@@ -18,6 +18,7 @@ import { useRunPlacement, useTree, useWork, Work } from './placementhooks';
 import { Legend } from './placementlegend';
 import { usePicture } from './placementpicture';
 import { Properties } from './placementproperties';
+import { RunFields } from './placementrun';
 import type { PlacementServices } from './placementservices';
 import { SourcePicker } from './placementsource';
 
@@ -237,11 +238,17 @@ function Placing(
           devices={devices}
           editable={model.canEdit}
           actions={{
-            unplace: () => change(trans.__('Take off'), ids, draft => places.unplace(draft, ids)),
+            unplace: () => {
+              change(trans.__('Take off'), ids, draft => places.unplace(draft, ids));
+              focusGraph(); // the button is disabled now, and would lose the focus
+            },
             pin: pinned =>
               change(pinned ? trans.__('Pin') : trans.__('Unpin'), ids, draft => places.pin(draft, ids, pinned)),
             split: over => change(trans.__('Split'), ids, draft => places.split(draft, ids, over)),
-            unsplit: () => change(trans.__('Make whole'), ids, draft => places.unsplit(draft, ids)),
+            unsplit: () => {
+              change(trans.__('Make whole'), ids, draft => places.unsplit(draft, ids));
+              focusGraph(); // the button is gone
+            },
             path:
               two.length === 2
                 ? () => {
@@ -274,7 +281,19 @@ function Placing(
         devices={devices.length}
         colours={colours}
         trans={trans}
-      />
+      >
+        <RunFields
+          run={design.run}
+          problems={model.report?.problems ?? []}
+          editable={model.canEdit}
+          onChange={(label, settings) =>
+            model.edit(trans.__('Set %1', label), draft => {
+              Object.assign(draft.run, settings);
+            })
+          }
+          trans={trans}
+        />
+      </Forecast>
       {overlay.problem !== '' && <p className="jp-dtf-problem">{overlay.problem}</p>}
       {overlay.placement && <Compare layers={overlay.placement.layers} onShow={reveal} trans={trans} />}
       <div className="jp-dtf-said" role="status" aria-live="polite">

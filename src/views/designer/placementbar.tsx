@@ -37,13 +37,14 @@ export function PlacementBar(props: {
   const clusters = services.clusters();
   return (
     <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Placement')}>
-      <SmallButton onClick={props.onPick} disabled={!editable} label={trans.__('Choose another model')}>
+      <SmallButton onClick={props.onPick} disabled={!editable} hint={trans.__('Choose another model')}>
         {sourceText(source, trans)}
       </SmallButton>
       {source.kind !== 'none' && (
         <SmallButton
           label={trans.__('Read the model again from where it came from')}
-          disabled={!editable || busy}
+          disabled={!editable}
+          busy={busy}
           onClick={() =>
             work.start(trans.__('Reading the model'), async signal =>
               props.onModel(await readModel(source, services, signal))
@@ -54,8 +55,9 @@ export function PlacementBar(props: {
         </SmallButton>
       )}
       <SmallButton
-        disabled={!editable || busy}
-        label={trans.__('Put the layers that are not pinned where a step takes least')}
+        disabled={!editable}
+        busy={busy}
+        hint={trans.__('Put the layers that are not pinned where a step takes least')}
         onClick={() =>
           work.start(trans.__('Placing'), async signal => props.onPlaced(await services.place(design, signal)))
         }
@@ -63,7 +65,7 @@ export function PlacementBar(props: {
         {trans.__('Place automatically')}
       </SmallButton>
       <Profile {...props} busy={busy} clusters={clusters} />
-      <SmallButton label={trans.__('Insert the code that trains this design')} onClick={props.onCode}>
+      <SmallButton hint={trans.__('Insert the code that trains this design')} onClick={props.onCode}>
         {trans.__('Run in notebook')}
       </SmallButton>
       <RunChoice {...props} />
@@ -99,8 +101,9 @@ function Profile(props: {
   return (
     <>
       <SmallButton
-        disabled={!editable || busy || cluster === undefined}
-        label={
+        disabled={!editable || cluster === undefined}
+        busy={busy}
+        hint={
           cluster === undefined
             ? trans.__('Layers are measured on a running cluster: start one')
             : trans.__('Measure the layers on the tasks of %1', cluster)

@@ -12,9 +12,11 @@ export function Forecast(props: {
   /** How many devices there are: room is kept for them, so that nothing jumps when the prediction comes. */
   devices: number;
   colours: ReadonlyMap<string, string>;
+  /** What the step depends on, to be changed beside what it takes. */
+  children?: React.ReactNode;
   trans: TranslationBundle;
 }): React.ReactElement {
-  const { prediction, measured, devices, colours, trans } = props;
+  const { prediction, measured, devices, colours, children, trans } = props;
   const parts = [
     { title: trans.__('predicted'), slots: prediction?.timeline ?? [] },
     { title: trans.__('measured'), slots: measured?.timeline ?? [] }
@@ -26,6 +28,7 @@ export function Forecast(props: {
           ? words(prediction, measured, trans).join(' · ')
           : trans.__('A step can be predicted when every layer is on a device.')}
       </p>
+      {children}
       <div style={{ minHeight: ganttHeight(devices) }}>
         <Gantt parts={parts} colours={colours} trans={trans} />
       </div>

@@ -90,7 +90,7 @@ export function Properties(props: {
         <SmallButton
           onClick={() => actions.pin(pinned < layers.length)}
           disabled={!editable || places.length === 0}
-          label={trans.__('Pinned layers stay where they are when the others are placed automatically')}
+          hint={trans.__('Pinned layers stay where they are when the others are placed automatically')}
         >
           {pinned < layers.length ? trans.__('Pin') : trans.__('Unpin')}
         </SmallButton>
@@ -122,6 +122,11 @@ function Split(props: {
 }): React.ReactElement {
   const { devices, initial, isSplit, editable, actions, trans } = props;
   const [over, setOver] = React.useState<readonly string[]>(initial);
+  const [shown, setShown] = React.useState(initial);
+  if (shown.join(' ') !== initial.join(' ')) {
+    setShown(initial); // the layer was put elsewhere
+    setOver(initial);
+  }
   return (
     <fieldset className="jp-dtf-split" disabled={!editable}>
       <legend>{trans.__('Split its columns over')}</legend>

@@ -110,6 +110,12 @@ describe('Runs', () => {
     expect(screen.queryByRole('button', { name: 'Stop name-b' })).toBeNull();
   });
 
+  it('shows a failure as a terminal would, all of it in its tooltip', () => {
+    const message = '\u001b[31mValueError\u001b[0m: no\r\n  File "a.py"';
+    render(<Runs runs={[runInfo('a', { state: 'failed', message })]} {...props()} />);
+    expect(screen.getByTitle(/^ValueError/).title).toBe('ValueError: no\n  File "a.py"');
+  });
+
   it('finds runs by name and folds away', () => {
     render(<Runs runs={[runInfo('a'), runInfo('b')]} {...props()} />);
     fireEvent.click(screen.getByRole('button', { name: 'Find a run' }));

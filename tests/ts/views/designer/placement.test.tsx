@@ -11,6 +11,7 @@ import { Compare } from '../../../../src/views/designer/placementcompare';
 import { DeviceStrip } from '../../../../src/views/designer/placementdevices';
 import { Forecast } from '../../../../src/views/designer/placementforecast';
 import { Properties } from '../../../../src/views/designer/placementproperties';
+import { RunFields } from '../../../../src/views/designer/placementrun';
 import { blocks, chain, layer } from '../../graphs';
 
 const trans = nullTranslator.load('jupyter_dtf');
@@ -102,8 +103,21 @@ describe('Properties', () => {
     fireEvent.click(screen.getByLabelText('worker:1 CPU:0'));
     fireEvent.click(button);
     expect(actions.split).toHaveBeenCalledWith([ONE, TWO]);
-    fireEvent.click(screen.getByRole('button', { name: /^Pinned layers stay/ }));
+    fireEvent.click(screen.getByRole('button', { name: 'Unpin' }));
     expect(actions.pin).toHaveBeenCalledWith(false);
+  });
+
+  it('ticks the devices where a layer is, also after it was put elsewhere', () => {
+    const drawn = design();
+    const ticked = () =>
+      screen.getAllByRole<HTMLInputElement>('checkbox').flatMap(({ checked }, index) => (checked ? [index] : []));
+    place(drawn, ['a'], ONE);
+    const { rerender } = render(panel(drawn, ['a']));
+    expect(ticked()).toEqual([0]);
+    const moved = structuredClone(drawn);
+    place(moved, ['a'], TWO);
+    rerender(panel(moved, ['a']));
+    expect(ticked()).toEqual([1]);
   });
 
   it('adds up what is selected', () => {
@@ -153,6 +167,49 @@ describe('Forecast', () => {
       'predicted step of 200 ms',
       'measured step of 250 ms'
     ]);
+  });
+});
+
+describe('RunFields', () => {
+  const onChange = vi.fn();
+  const message = 'microbatches is from 1 to 256. Received: 300';
+  const fields = (editable: boolean) => (
+    <RunFields
+      run={{ batch_size: 64, microbatches: 300, replicas: 1, epochs: 2 }}
+      problems={[{ field: 'run.microbatches', message, level: 'error', line: 0, column: 0 }]}
+      editable={editable}
+      onChange={onChange}
+      trans={trans}
+    />
+  );
+
+  it('changes one number at a time, with the arrows or typed', () => {
+    render(fields(true));
+    expect(screen.getAllByRole<HTMLInputElement>('textbox').map(({ value }) => value)).toEqual(['64', '300', '1', '2']);
+    fireEvent.keyDown(screen.getByLabelText('epochs'), { key: 'ArrowUp' });
+    expect(onChange).toHaveBeenLastCalledWith('epochs', { epochs: 3 });
+    const batch = screen.getByLabelText('batch size');
+    fireEvent.change(batch, { target: { value: '128' } });
+    fireEvent.keyDown(batch, { key: 'Enter' });
+    expect(onChange).toHaveBeenLastCalledWith('batch size', { batch_size: 128 });
+  });
+
+  it('takes whole numbers from 1, and says what the server has against one', () => {
+    onChange.mockClear();
+    render(fields(true));
+    expect(screen.getByText(message)).toBeTruthy();
+    const replicas = screen.getByLabelText('replicas');
+    for (const wrong of ['0', '1.5', '', 'two']) {
+      fireEvent.change(replicas, { target: { value: wrong } });
+      fireEvent.keyDown(replicas, { key: 'Enter' });
+      expect(screen.getByText(`replicas: a whole number from 1. Received: ${wrong}`.trim())).toBeTruthy();
+    }
+    expect(onChange).not.toHaveBeenCalled();
+  });
+
+  it('only shows what cannot be changed', () => {
+    render(fields(false));
+    expect(screen.getAllByRole<HTMLInputElement>('textbox').every(({ disabled }) => disabled)).toBe(true);
   });
 });
 
