@@ -45,7 +45,11 @@ class IllegalTransition(Conflict):
 
 
 class Unavailable(DtfError):
-    """A part that is needed (a cluster, a package, a device) is not there."""
+    """A part that is needed (a cluster, a package, a device) is not there. ``task`` names the one that needs it."""
+
+    def __init__(self, message: str, *, task: str = "") -> None:
+        super().__init__(message)
+        self.task = task
 
 
 class ClusterLost(Unavailable):

@@ -106,7 +106,8 @@ def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]
     except GangIncomplete as error:
         return [*problems, Problem(field="hosts", message=str(error))], []
     except Unavailable as error:
-        return [*problems, Problem(field="tasks", message=str(error))], []
+        chips = [f"tasks[{number}].device" for number, place in enumerate(request.tasks) if place.task == error.task]
+        return [*problems, Problem(field=chips[0] if chips else "tasks", message=str(error))], []
     if hosts:
         drawing = Drawing(request.hosts, request.tasks)
         if crowded := crowding(plan(request.jobs, promised_slots(hosts), drawing=drawing)):

@@ -95,12 +95,14 @@ def _as_wished(seat: Seat, wish: Wish) -> Grant:
         return NO_GPU
     if wish.gpu >= len(seat.gpus):
         there = f"{len(seat.gpus)} GPU{'s' * (len(seat.gpus) > 1)}" if seat.gpus else "none"
-        raise Unavailable(f"{seat.task} was put on GPU:{wish.gpu} of host {seat.host}, which has {there}")
+        message = f"{seat.task} was put on GPU:{wish.gpu} of host {seat.host}, which has {there}"
+        raise Unavailable(message, task=seat.task)
     gpu = seat.gpus[wish.gpu]
     if gpu.memory_bytes and wish.memory_bytes > gpu.memory_bytes:
         raise Unavailable(
             f"{seat.task} was given {_size(wish.memory_bytes)} of GPU:{wish.gpu} of host {seat.host}, which has "
-            f"{_size(gpu.memory_bytes)}"
+            f"{_size(gpu.memory_bytes)}",
+            task=seat.task,
         )
     return Grant((gpu.id,), wish.memory_bytes)
 

@@ -147,14 +147,17 @@ def plan(
         raise GangIncomplete(f"A run needs a host for its {len(tasks)} tasks. There is none")
     hosts = sorted(hosts, key=lambda host: (host.machine, _natural(host.name)))
     places = {place.task: place for place in drawing.tasks}
-    chosen = _choose(tasks, hosts, places, match_hosts(drawing.hosts, hosts))
+    drawn = match_hosts(drawing.hosts, hosts)
+    names = {host.address: name for name, host in drawn.items()}
+    chosen = _choose(tasks, hosts, places, drawn)
     on_host = Counter(host.address for host in chosen)
     on_machine = Counter(host.machine for host in chosen)
     seats = []
     for (job, index), host in zip(tasks, chosen, strict=True):
         place = places.get(f"{job}:{index}")
         wish = Wish(place.gpu, place.memory_bytes) if place else None
-        seats.append(Seat(f"{job}:{index}", job, host.name, host.machine, host.gpus, wish))
+        called = names.get(host.address, host.name)
+        seats.append(Seat(f"{job}:{index}", job, called, host.machine, host.gpus, wish))
     granted = grant_gpus(seats, gpus or GpuRequest())
     seen: Counter[str] = Counter()
     planned = []

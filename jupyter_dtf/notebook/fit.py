@@ -295,7 +295,7 @@ def _arrays(value: Any, name: str) -> Any:
     else:
         raise InvalidInput(
             f"{name} is an array, or a dict or list of them (np.asarray makes one); ragged and sparse data come from a "
-            f"function data_fn(ctx). Received: {value!r:.200}",
+            f"function of ctx in the place of x, where the strategy takes them. Received: {value!r:.200}",
             field=name,
         )
     if array.ndim == 0:

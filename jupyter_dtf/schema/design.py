@@ -82,9 +82,10 @@ class Design(Struct):
         """The design of a text, one of an older version in the form of this one.
 
         Raises InvalidText with line and column: for what is no JSON, a field that is not known or of another type, a
-        newer version. What contradicts itself is not refused: ``backend.designs.check`` names it.
+        newer version. What contradicts itself is not refused: ``backend.designs.check`` names it. An empty file is an
+        empty design, as JupyterLab's "New File" makes it.
         """
-        plain = texts.read(text)
+        plain = texts.read(text) if text.strip() else {}
         try:
             return convert(_in_this_version(plain), cls)
         except texts.InvalidText:

@@ -91,8 +91,8 @@ async def test_what_this_machine_lacks(services: Any, api: Api) -> None:
     tasks = [{"job": "worker", "index": 0, "host": "a", "device": "GPU:63"}]
     cluster = {"jobs": {"worker": 1}, "hosts": hosts, "tasks": tasks}
     (problem,) = (await check(api, json.dumps({"version": 1, "cluster": cluster})))["problems"]
-    assert problem["field"] == "cluster.tasks"
-    assert problem["message"].startswith("worker:0 was put on GPU:63 of host 0, which has")
+    assert problem["field"] == "cluster.tasks[0].device"
+    assert problem["message"].startswith("worker:0 was put on GPU:63 of host a, which has")
 
 
 async def test_a_placement_is_made(fleet: MemoryFleet, api: Api) -> None:

@@ -156,3 +156,8 @@ def test_a_design_that_has_no_text_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="A number is finite"):
         Design(drawing={"x": float("nan")}).save(tmp_path / "x.dtf")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_file_is_an_empty_design(text: str) -> None:
+    assert Design.parse(text) == Design()
