@@ -26,7 +26,7 @@ export function Forecast(props: {
       <p>
         {prediction
           ? words(prediction, measured, trans).join(' · ')
-          : trans.__('A step can be predicted when every layer is on a device.')}
+          : trans.__('A step can be predicted when layers are on devices and the numbers are right.')}
       </p>
       {children}
       <div style={{ minHeight: ganttHeight(devices) }}>
@@ -38,14 +38,12 @@ export function Forecast(props: {
 
 function words(prediction: Prediction, measured: RunPlacement | null, trans: TranslationBundle): string[] {
   const step = formatValue(prediction.step_seconds, 'seconds');
-  const fits = prediction.devices.every(load => load.problem === '');
   return [
     prediction.calibrated ? trans.__('predicted step %1', step) : trans.__('predicted step %1, not calibrated', step),
     ...(measured && measured.step_seconds > 0
       ? [trans.__('measured %1', formatValue(measured.step_seconds, 'seconds'))]
       : []),
     trans.__('bubble %1', formatPercent(prediction.bubble)),
-    fits ? trans.__('fits') : trans.__('does not fit'),
-    ...prediction.problems.map(problem => problem.message)
+    ...(prediction.problems.length > 0 ? prediction.problems.map(({ message }) => message) : [trans.__('fits')])
   ];
 }
