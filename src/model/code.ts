@@ -1,9 +1,23 @@
 /** The lines of Python that the panel and the designer put into a notebook. Pure. */
 
-import type { RunSettings } from '../api/schema';
+import { PathExt } from '@jupyterlab/coreutils';
+
+import type { Design, ModelSource } from '../api/schema';
 
 const IMPORT = 'import jupyter_dtf as dtf';
-const IMPORTED = /^\s*import\s+jupyter_dtf\s+as\s+dtf\s*$/m;
+const IMPORTED = importOf('jupyter_dtf\\s+as\\s+dtf');
+const KERAS_IMPORTED = importOf('keras');
+const CLUSTER_ASSIGNED = /^\s*cluster\s*=(?!=)/m;
+/** Files that Keras can load as a model that trains; a SavedModel is none. */
+const KERAS_FILE = /\.(?:keras|h5)$/;
+
+/** Where code is put. */
+export interface CodePlace {
+  /** The folder that its paths start from, below the server's. */
+  folder: string;
+  /** What the cells of code there say. */
+  cells: readonly string[];
+}
 
 /** Whether a cell already imports the package under its usual name. */
 export function hasImport(source: string): boolean {
@@ -16,14 +30,58 @@ export function connectCode(name: string, withImport: boolean): string {
   return withImport ? `${IMPORT}\n\n${line}` : line;
 }
 
-/** The code that trains a design. `path`: of the design, as the notebook has to call it; `model`: the variable. */
-export function fitCode(path: string, model: string, run: RunSettings): string {
-  const { batch_size: batch, epochs, microbatches, replicas } = run;
+/**
+ * The code that trains a design, with all that it needs and the notebook has not: but for the data, it runs by itself.
+ * `path`: of the design, below the server's folder; `running`: the name of its cluster, if that runs.
+ */
+export function fitCode(design: Design, path: string, running: string | null, place: CodePlace): string {
+  const { batch_size: batch, epochs, microbatches, replicas } = design.run;
+  const source = design.model?.source;
+  const file = JSON.stringify(PathExt.relative(place.folder, path));
   const more = replicas > 1 ? `, replicas=${replicas}` : '';
-  return [
+  const before = [importLines(source, place), [clusterLine(file, running, place), modelLine(source, place)]]
+    .map(lines => lines.filter(line => line !== '').join('\n'))
+    .filter(lines => lines !== '');
+  const fit = [
     `run = cluster.fit(`,
-    `    ${model}, x, y, batch_size=${batch}, epochs=${epochs},`,
-    `    strategy=dtf.Pipeline(${JSON.stringify(path)}, microbatches=${microbatches}${more}),`,
+    `    ${source?.variable || 'model'}, x, y, batch_size=${batch}, epochs=${epochs},`,
+    `    strategy=dtf.Pipeline(${file}, microbatches=${microbatches}${more}),`,
     `)`
   ].join('\n');
+  return before.length > 0 ? `${before.join('\n\n')}\n${fit}` : fit;
+}
+
+function importLines(source: ModelSource | undefined, { cells }: CodePlace): string[] {
+  return [
+    cells.some(hasImport) ? '' : IMPORT,
+    isKerasFile(source) && !cells.some(cell => KERAS_IMPORTED.test(cell)) ? 'import keras' : ''
+  ];
+}
+
+/** Nothing where the notebook has a cluster: a person may have put it there with other arguments. */
+function clusterLine(design: string, running: string | null, { cells }: CodePlace): string {
+  if (cells.some(cell => CLUSTER_ASSIGNED.test(cell))) {
+    return '';
+  }
+  return running === null ? `cluster = dtf.Cluster(design=${design})` : connectCode(running, false);
+}
+
+function modelLine(source: ModelSource | undefined, { folder, cells }: CodePlace): string {
+  if (source?.kind !== 'file') {
+    return '';
+  }
+  const file = JSON.stringify(PathExt.relative(folder, source.path));
+  const line = isKerasFile(source)
+    ? `model = keras.models.load_model(${file})`
+    : `# model: the compiled Keras model that was exported to ${file}`;
+  return cells.some(cell => cell.split('\n').includes(line)) ? '' : line;
+}
+
+function isKerasFile(source: ModelSource | undefined): boolean {
+  return source?.kind === 'file' && KERAS_FILE.test(source.path);
+}
+
+/** Matches code that imports a module, alone or beside others. */
+function importOf(module: string): RegExp {
+  return new RegExp(`^\\s*import\\s+(?:[^#\\n]*,\\s*)?${module}\\s*(?:[,;#].*)?$`, 'm');
 }

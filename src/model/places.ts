@@ -33,10 +33,19 @@ export function deviceName(device: string): string {
   return `${taskOf(device)} ${/\/device:(.+)$/.exec(device)?.[1] ?? ''}`.trim();
 }
 
-/** The devices that a layer is on: none, one, or those that it is split over. */
+/**
+ * The devices that a layer is on: none, one, or those that it is split over. A design that was written by hand may place
+ * a container as a whole; the nearest place counts.
+ */
 export function placesOf(placement: Placement, layer: string): readonly string[] {
-  const one = placement.devices[layer];
-  return placement.splits[layer] ?? (one === undefined ? [] : [one]);
+  for (let path = layer; path !== ''; path = path.slice(0, Math.max(0, path.lastIndexOf('/')))) {
+    const one = placement.devices[path];
+    const places = placement.splits[path] ?? (one === undefined ? null : [one]);
+    if (places) {
+      return places;
+    }
+  }
+  return [];
 }
 
 export function canSplit(layer: Layer): boolean {
@@ -55,11 +64,37 @@ export function place(draft: Design, layers: readonly string[], device: string):
 
 /** Take layers from where they are. */
 export function unplace(draft: Design, layers: readonly string[]): void {
+  spread(draft);
   for (const layer of layers) {
     delete draft.placement.devices[layer];
     delete draft.placement.splits[layer];
   }
   pin(draft, layers, false);
+}
+
+/** Give the place of a container to each of its layers, so that one can leave and the others stay. */
+function spread({ placement, model }: Design): void {
+  const known = model?.graph.layers.map(layer => layer.id) ?? [];
+  const moved = known.map((layer): [string, readonly string[]] => [layer, placesOf(placement, layer)]);
+  const containers = containersOf(known);
+  containers.forEach(container => delete placement.devices[container]);
+  for (const [layer, [one, ...more]] of moved) {
+    if (one !== undefined && more.length === 0) {
+      placement.devices[layer] = one;
+    }
+  }
+  const within = (id: string) => (containers.has(id) ? known.filter(layer => layer.startsWith(`${id}/`)) : [id]);
+  placement.pinned = [...new Set(placement.pinned.flatMap(within))];
+}
+
+/** The paths of the containers that layers are in. */
+function containersOf(layers: readonly string[]): Set<string> {
+  return new Set(
+    layers.flatMap(layer => {
+      const names = layer.split('/').slice(0, -1);
+      return names.map((_, depth) => names.slice(0, depth + 1).join('/'));
+    })
+  );
 }
 
 /** Part the columns of layers over two or more devices. */
@@ -93,7 +128,8 @@ export function pin(draft: Design, layers: readonly string[], pinned: boolean): 
 /** A model read again: what was placed and is not there any more is forgotten. */
 export function setModel(draft: Design, model: NonNullable<Design['model']>): void {
   draft.model = model;
-  const there = new Set(model.graph.layers.map(layer => layer.id));
+  const layers = model.graph.layers.map(layer => layer.id);
+  const there = new Set([...layers, ...containersOf(layers)]);
   const kept = <T>(places: Record<string, T>) =>
     Object.fromEntries(Object.entries(places).filter(([layer]) => there.has(layer)));
   draft.placement = {

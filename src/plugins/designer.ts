@@ -58,7 +58,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
       dtf,
       contents,
       trans,
-      placement: document => placementServices(app, dtf, notebooks, document),
+      placement: document => placementServices(app, dtf, notebooks, document, trans),
       start: async document => {
         await attempt(trans, () => dtf.clusters.start(requestOf(document.design.design.cluster, document.clusterName)));
       },

@@ -1,6 +1,6 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
-import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
+import { INotebookTracker, Notebook, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { connectCode, hasImport } from '../model/code';
@@ -52,12 +52,15 @@ export const notebook: JupyterFrontEndPlugin<void> = {
   }
 };
 
+/** What the cells of code say. */
+export function codeOf(notebook: Notebook): string[] {
+  return notebook.widgets.filter(cell => cell.model.type === 'code').map(cell => cell.model.sharedModel.getSource());
+}
+
 /** Put the code into the active cell if that is empty, else into a new one below it, and select it. */
 function insert(panel: NotebookPanel, name: string): void {
   const { content } = panel;
-  const imported = content.widgets.some(
-    cell => cell.model.type === 'code' && hasImport(cell.model.sharedModel.getSource())
-  );
+  const imported = codeOf(content).some(hasImport);
   const active = content.activeCell;
   if (!active || active.model.type !== 'code' || active.model.sharedModel.getSource().trim() !== '') {
     NotebookActions.insertBelow(content);

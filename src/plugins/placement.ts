@@ -1,19 +1,23 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { Clipboard } from '@jupyterlab/apputils';
+import { Clipboard, Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
+import type { TranslationBundle } from '@jupyterlab/translation';
 
+import { CodePlace, fitCode } from '../model/code';
 import { KernelModels } from '../model/kernels';
 import type { IDtf } from '../tokens';
 import type { PlacementServices } from '../views/designer/placementservices';
 import type { DesignerDocument } from '../widgets/designer';
+import { codeOf } from './notebook';
 
 /** What the placement half of one document asks of the server, of kernels and of notebooks. */
 export function placementServices(
   app: JupyterFrontEnd,
   dtf: IDtf,
   notebooks: INotebookTracker | null,
-  document: DesignerDocument
+  document: DesignerDocument,
+  trans: TranslationBundle
 ): PlacementServices {
   const { contents, sessions } = app.serviceManager;
   const { api, clusters, runs } = dtf;
@@ -30,6 +34,7 @@ export function placementServices(
       const step = { batchSize: Math.floor(batch / replicas), microbatches };
       return kernels.calibrate(variable, cluster, step, signal);
     },
+    clusterName: () => document.clusterName,
     clusters: () => clusters.clusters.filter(({ state }) => state === 'running').map(({ name }) => name),
     clustersChanged: clusters.changed,
     modelFiles: async () => {
@@ -42,21 +47,41 @@ export function placementServices(
     describeFile: (path, signal) => api.describeModel(path, signal),
     kernelVariables: signal => kernels.variables(signal),
     describeVariable: (variable, signal) => kernels.describe(variable, signal),
-    runs: () => runs.runs.filter(({ strategy }) => strategy === 'pipeline'),
+    runs: () => runs.runs,
     runsChanged: runs.changed,
     runPlacement: run => api.runPlacement(run),
-    insertCode: code => {
-      const panel = notebooks?.currentWidget;
-      const design = document.context.localPath;
-      if (!panel) {
-        Clipboard.copyToSystem(code(design));
-        return false;
+    insertCode: async () => {
+      if (!(await save(document, trans))) {
+        return null;
       }
-      const folder = PathExt.dirname(panel.context.localPath);
+      const live = clusters.get(document.clusterName);
+      const running = live?.state === 'running' || live?.state === 'starting' ? live.name : null;
+      const code = (place: CodePlace) => fitCode(document.design.design, document.context.localPath, running, place);
+      const panel = notebooks?.currentWidget;
+      if (!panel) {
+        Clipboard.copyToSystem(code({ folder: '', cells: [] }));
+        return 'clipboard';
+      }
+      const place = { folder: PathExt.dirname(panel.context.localPath), cells: codeOf(panel.content) };
       NotebookActions.insertBelow(panel.content);
-      panel.content.activeCell?.model.sharedModel.setSource(code(PathExt.relative(folder, design)));
+      panel.content.activeCell?.model.sharedModel.setSource(code(place));
       app.shell.activateById(panel.id);
-      return true;
+      return 'notebook';
     }
   };
+}
+
+/** Save a design. False where its file does not say then what is drawn, and the person has been told why. */
+async function save({ context, design }: DesignerDocument, trans: TranslationBundle): Promise<boolean> {
+  if (!design.readOnly) {
+    return context.save().then(
+      () => true,
+      () => false // JupyterLab has said why
+    );
+  }
+  if (context.model.dirty) {
+    const rule = trans.__('The code trains what is in the file, and this file may not be written: %1', context.path);
+    Notification.error(rule);
+  }
+  return !context.model.dirty;
 }

@@ -226,17 +226,16 @@ print("ready")`
   await page.keyboard.press('Home');
   await page.keyboard.press('Enter');
   await expect(item('block')).toHaveAttribute('aria-label', /worker:0/);
-  await save();
-  const placed = saved().placement.devices;
-  expect(Object.keys(placed).sort()).toEqual([...LAYERS].sort());
-  expect(new Set(Object.values(placed))).toEqual(new Set([ONE, TWO]));
-
   await view.getByRole('button', { name: 'Run in notebook' }).click();
   const cell = notebook.locator('.jp-Cell.jp-mod-active');
   await expect(cell).toContainText('strategy=dtf.Pipeline("digits.dtf", microbatches=8)');
+  await expect(cell).toContainText('cluster = dtf.Cluster(design="digits.dtf")');
+  await expect(cell).not.toContainText('import jupyter_dtf'); // a cell above does
+  const placed = saved().placement.devices; // the code trains what is in the file
+  expect(Object.keys(placed).sort()).toEqual([...LAYERS].sort());
+  expect(placed['block/up']).toBe(ONE);
+  expect(new Set(Object.values(placed))).toEqual(new Set([ONE, TWO]));
   await cell.locator('.cm-content').click();
-  await page.keyboard.press('Control+Home');
-  await page.keyboard.type('cluster = dtf.Cluster(design="digits.dtf")\n');
   await page.keyboard.press('Control+End');
   await page.keyboard.type('\ncluster.close()\nprint("trained")');
   await page.keyboard.press('Control+Enter');
@@ -248,5 +247,14 @@ print("ready")`
   await expect(view.getByRole('row', { name: /^block\/up worker:0 CPU:0 worker:0 CPU:0/ })).toBeVisible();
   await expect(view.getByRole('img', { name: /^measured step/ })).toBeVisible();
   await picture(page, 'placement-compared-light');
+  await item('block').click();
+  await page.keyboard.press('d');
+  await page.keyboard.press('End');
+  await page.keyboard.press('Enter');
+  await expect(view.getByText('This run was planned otherwise than the drawing: 3 layers')).toBeVisible();
+  await expect(
+    view.getByRole('row', { name: /^block\/up worker:0 CPU:0 worker:0 CPU:0 ≠ worker:1 CPU:0/ })
+  ).toBeVisible();
+  await expect(item('up')).toContainText('≠ 1');
   await expect.poll(clusterProcesses, { timeout: 30_000 }).toEqual([]);
 });

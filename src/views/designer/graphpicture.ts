@@ -39,7 +39,7 @@ export interface Look {
   time: number;
   pinned: boolean;
   split: boolean;
-  /** Layers that ran elsewhere than planned in the run that is laid over. */
+  /** Layers that the run that is laid over ran elsewhere than planned, or had planned otherwise than they are drawn. */
   differ: number;
 }
 
@@ -108,7 +108,7 @@ export function drawnEdges(tree: LayerTree, open: ReadonlySet<string>, cuts: rea
   return [...found.values()];
 }
 
-/** How each node of a tree looks, by its id. `differing`: layers that ran elsewhere than planned. */
+/** How each node of a tree looks, by its id. `differing`: layers that a run had elsewhere. */
 export function looksOf(
   tree: LayerTree,
   design: Design,

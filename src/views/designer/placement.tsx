@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { Design, ModelDesign } from '../../api/schema';
-import { fitCode } from '../../model/code';
+import { compare } from '../../model/comparison';
 import type { DesignModel } from '../../model/design';
 import { openAll, pathBetween, revealed } from '../../model/layergraph';
 import * as places from '../../model/places';
@@ -76,13 +76,15 @@ function Placing(
   const host = React.useRef<HTMLDivElement>(null);
 
   const overlay = useRunPlacement(services, run);
+  const ran = overlay.placement;
+  const compared = React.useMemo(() => ran && compare(ran.layers, design), [ran, design]);
   const { devices, colours, looks, edges, counts, loads } = usePicture({
     tree,
     open,
     design,
     report: model.report,
     colourBy,
-    ran: overlay.placement
+    compared
   });
   const selected = React.useMemo(() => new Set([...chosen].filter(id => tree.nodes.has(id))), [tree, chosen]);
   const layers = React.useMemo(() => {
@@ -174,11 +176,13 @@ function Placing(
           })
         }
         onCode={() =>
-          setSaid(
-            services.insertCode(path => fitCode(path, made.source.variable || 'model', design.run))
-              ? trans.__('The code is in the notebook')
-              : trans.__('No notebook is open: the code is copied')
-          )
+          void services.insertCode().then(where => {
+            const said = {
+              notebook: trans.__('The design is saved, and the code is in the notebook'),
+              clipboard: trans.__('The design is saved. No notebook is open: the code is copied')
+            };
+            setSaid(where ? said[where] : trans.__('The design is not saved, and no code was inserted'));
+          })
         }
         trans={trans}
       />
@@ -275,13 +279,7 @@ function Placing(
           {note}
         </p>
       ))}
-      <Forecast
-        prediction={prediction}
-        measured={overlay.placement}
-        devices={devices.length}
-        colours={colours}
-        trans={trans}
-      >
+      <Forecast prediction={prediction} measured={ran} devices={devices.length} colours={colours} trans={trans}>
         <RunFields
           run={design.run}
           problems={model.report?.problems ?? []}
@@ -295,7 +293,7 @@ function Placing(
         />
       </Forecast>
       {overlay.problem !== '' && <p className="jp-dtf-problem">{overlay.problem}</p>}
-      {overlay.placement && <Compare layers={overlay.placement.layers} onShow={reveal} trans={trans} />}
+      {compared && <Compare compared={compared} onShow={reveal} trans={trans} />}
       <div className="jp-dtf-said" role="status" aria-live="polite">
         {said}
       </div>

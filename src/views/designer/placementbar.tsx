@@ -1,10 +1,12 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { Calibration, Design, ModelDesign, ModelSource, Placement } from '../../api/schema';
+import type { Calibration, Design, ModelDesign, ModelSource, Placement, RunInfo } from '../../api/schema';
+import { comparableRuns } from '../../model/comparison';
 import { formatClock } from '../../model/format';
 import { findLayers, LayerTree, TreeNode } from '../../model/layergraph';
 import { SmallButton } from '../basics';
+import { stateText } from '../words';
 import type { ColourBy } from './graphpicture';
 import type { Work } from './placementhooks';
 import type { PlacementServices } from './placementservices';
@@ -97,7 +99,7 @@ function Profile(props: {
 }): React.ReactElement {
   const { services, design, editable, busy, clusters, work, trans } = props;
   const [named, setNamed] = React.useState('');
-  const cluster = [named, design.cluster.name].find(name => clusters.includes(name)) ?? clusters[0];
+  const cluster = [named, services.clusterName()].find(name => clusters.includes(name)) ?? clusters[0];
   return (
     <>
       <SmallButton
@@ -134,25 +136,42 @@ function Profile(props: {
 /** Lay over what a run did. */
 function RunChoice(props: {
   services: PlacementServices;
+  design: Design;
   run: string;
   onRun: (run: string) => void;
   trans: TranslationBundle;
 }): React.ReactElement | null {
-  const { services, run, onRun, trans } = props;
-  const runs = services.runs();
-  return runs.length === 0 ? null : (
+  const { services, design, run, onRun, trans } = props;
+  const { own, others } = comparableRuns(services.runs(), design, services.clusterName());
+  const groups: [string, readonly RunInfo[]][] = [
+    [trans.__('Of this cluster or model'), own],
+    [trans.__('Others'), others]
+  ];
+  return own.length + others.length === 0 ? null : (
     <label>
       {trans.__('compare with')}
       <select value={run} onChange={event => onRun(event.target.value)}>
         <option value="">{trans.__('no run')}</option>
-        {runs.map(({ id, name, created }) => (
-          <option key={id} value={id} title={id}>
-            {name}, {formatClock(created)}
-          </option>
-        ))}
+        {groups
+          .filter(([, runs]) => runs.length > 0)
+          .map(([label, runs]) => (
+            <optgroup key={label} label={label}>
+              {runs.map(info => (
+                <option key={info.id} value={info.id} title={info.id}>
+                  {runText(info, trans)}
+                </option>
+              ))}
+            </optgroup>
+          ))}
       </select>
     </label>
   );
+}
+
+/** Runs of one model have one name: it is when they began, and how they went, that tells them apart. */
+function runText({ name, created, state }: RunInfo, trans: TranslationBundle): string {
+  const text = `${name}, ${formatClock(created)}`;
+  return state === 'succeeded' ? text : `${text}, ${stateText(state, trans)}`;
 }
 
 /** Find layers by name or class; Enter goes from one to the next, with Shift back. */

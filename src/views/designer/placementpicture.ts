@@ -1,11 +1,11 @@
 import React from 'react';
 
-import type { Design, DesignReport, DeviceLoad, RunPlacement } from '../../api/schema';
+import type { Design, DesignReport, DeviceLoad } from '../../api/schema';
+import type { Comparison } from '../../model/comparison';
 import { LayerTree, shownNodes } from '../../model/layergraph';
-import { cutBytes, DeviceChoice, devicesOf } from '../../model/places';
+import { cutBytes, DeviceChoice, devicesOf, placesOf } from '../../model/places';
 import { taskColours } from '../../plots/palette';
 import { ColourBy, DrawnEdge, drawnEdges, Look, looksOf } from './graphpicture';
-import { differs } from './placementcompare';
 
 /** What a placement looks like. Maps of devices are by their full names. */
 export interface Picture {
@@ -27,13 +27,16 @@ export function usePicture(from: {
   design: Design;
   report: DesignReport | null;
   colourBy: ColourBy;
-  /** The run that is laid over. */
-  ran: RunPlacement | null;
+  /** With the run that is laid over. */
+  compared: Comparison | null;
 }): Picture {
-  const { tree, open, design, report, colourBy, ran } = from;
+  const { tree, open, design, report, colourBy, compared } = from;
   const devices = React.useMemo(() => devicesOf(design, report), [design, report]);
   const colours = React.useMemo(() => taskColours(devices.map(choice => choice.task)), [devices]);
-  const differing = React.useMemo(() => new Set(ran?.layers.filter(differs).map(place => place.layer)), [ran]);
+  const differing = React.useMemo(
+    () => new Set(compared?.layers.filter(layer => layer.elsewhere || layer.otherwise).map(({ layer }) => layer)),
+    [compared]
+  );
   const looks = React.useMemo(
     () => looksOf(tree, design, shownNodes(tree, open), open, colourBy, colours, differing),
     [tree, design, open, colourBy, colours, differing]
@@ -45,11 +48,10 @@ export function usePicture(from: {
   return { devices, colours, looks, edges, counts, loads };
 }
 
-function countLayers(design: Design): Map<string, number> {
-  const { devices, splits } = design.placement;
+function countLayers({ model, placement }: Design): Map<string, number> {
   const counts = new Map<string, number>();
-  [...Object.values(devices), ...Object.values(splits).flat()].forEach(device =>
-    counts.set(device, (counts.get(device) ?? 0) + 1)
-  );
+  for (const { id } of model?.graph.layers ?? []) {
+    placesOf(placement, id).forEach(device => counts.set(device, (counts.get(device) ?? 0) + 1));
+  }
   return counts;
 }

@@ -9,6 +9,8 @@ export interface PlacementServices {
   place(design: Design, signal: AbortSignal): Promise<Placement>;
   /** Measure a design's model on the tasks of a running cluster. */
   profile(design: Design, cluster: string, signal: AbortSignal): Promise<Calibration>;
+  /** The name of the cluster that is started from the design. */
+  clusterName(): string;
   /** Names of clusters that run. */
   clusters(): readonly string[];
   readonly clustersChanged: ISignal<unknown, unknown>;
@@ -18,14 +20,14 @@ export interface PlacementServices {
   /** Models, and functions without arguments that may make one, among the variables of kernels that run. */
   kernelVariables(signal: AbortSignal): Promise<KernelVariable[]>;
   describeVariable(variable: Pick<KernelVariable, 'path' | 'name'>, signal: AbortSignal): Promise<LayerGraph>;
-  /** Runs that trained through a placement, newest first. */
+  /** All runs, newest first. */
   runs(): readonly RunInfo[];
   readonly runsChanged: ISignal<unknown, unknown>;
   /** Where a run's layers were to be and were; rejects where nothing was traced. */
   runPlacement(run: string): Promise<RunPlacement>;
   /**
-   * Put code into the notebook that was used last; false where none is open, and then it is copied. `code` is told the
-   * design's path as the notebook has to call it.
+   * Save the design, and put the code that trains it into the notebook that was used last; where none is open it is
+   * copied. Null where the design cannot be saved: the code would train what is in the file.
    */
-  insertCode(code: (path: string) => string): boolean;
+  insertCode(): Promise<'notebook' | 'clipboard' | null>;
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { DEFAULTS, Design } from '../../../src/api/schema';
 import { treeOf } from '../../../src/model/layergraph';
 import * as places from '../../../src/model/places';
-import { chain, layer } from '../graphs';
+import { blocks, chain, layer } from '../graphs';
 
 const [ONE, TWO] = ['/job:worker/task:0/device:CPU:0', '/job:worker/task:1/device:CPU:0'];
 
@@ -29,6 +29,18 @@ describe('placing', () => {
     expect(draft.placement).toEqual({ devices: { b: ONE }, splits: {}, pinned: ['b'] });
     places.pin(draft, ['b'], false);
     expect(draft.placement.pinned).toEqual([]);
+  });
+
+  it('knows containers that are placed as a whole, and takes one layer out of them', () => {
+    const draft = { ...design(), model: { ...design().model!, graph: blocks(2) } };
+    draft.placement = { devices: { block_0: ONE, 'block_0/down': TWO }, splits: {}, pinned: ['block_0'] };
+    const placed = (layer: string) => places.placesOf(draft.placement, layer);
+    expect(['block_0/up', 'block_0/down', 'block_1/up', 'stem'].map(placed)).toEqual([[ONE], [TWO], [], []]);
+    places.setModel(draft, draft.model);
+    expect(placed('block_0/up')).toEqual([ONE]);
+    places.unplace(draft, ['block_0/up']);
+    expect(['block_0/up', 'block_0/drop', 'block_0/down'].map(placed)).toEqual([[], [ONE], [TWO]]);
+    expect(draft.placement.pinned).toEqual(['block_0/drop', 'block_0/down']);
   });
 
   it('keeps what is still there when the model is read again', () => {

@@ -3,15 +3,19 @@ import { fireEvent, render, screen, within } from '@testing-library/react';
 import React from 'react';
 import { describe, expect, it, vi } from 'vitest';
 
-import { DEFAULTS, Design, DeviceLoad } from '../../../../src/api/schema';
+import { DEFAULTS, Design, DeviceLoad, RunInfo } from '../../../../src/api/schema';
+import { compare } from '../../../../src/model/comparison';
 import { openAll, shownNodes, treeOf } from '../../../../src/model/layergraph';
-import { devicesOf, place } from '../../../../src/model/places';
+import { devicesOf, place, split } from '../../../../src/model/places';
 import { looksOf } from '../../../../src/views/designer/graphpicture';
+import { PlacementBar } from '../../../../src/views/designer/placementbar';
 import { Compare } from '../../../../src/views/designer/placementcompare';
 import { DeviceStrip } from '../../../../src/views/designer/placementdevices';
 import { Forecast } from '../../../../src/views/designer/placementforecast';
 import { Properties } from '../../../../src/views/designer/placementproperties';
 import { RunFields } from '../../../../src/views/designer/placementrun';
+import type { PlacementServices } from '../../../../src/views/designer/placementservices';
+import { runInfo } from '../../fixtures';
 import { blocks, chain, layer } from '../../graphs';
 
 const trans = nullTranslator.load('jupyter_dtf');
@@ -137,12 +141,97 @@ describe('Compare', () => {
       { layer: 'b', planned: [ONE, TWO], actual: [TWO, ONE] },
       { layer: 'c', planned: [ONE], actual: [TWO] }
     ];
-    render(<Compare layers={layers} onShow={onShow} trans={trans} />);
+    const drawn = design();
+    place(drawn, ['a', 'c'], ONE);
+    split(drawn, ['b'], [ONE, TWO]);
+    render(<Compare compared={compare(layers, drawn)} onShow={onShow} trans={trans} />);
+    expect(screen.queryByText('Drawn')).toBeNull();
     expect(screen.getByText('1 layer ran elsewhere than planned')).toBeTruthy();
     fireEvent.click(screen.getByLabelText('only where they differ'));
     expect(screen.getAllByRole('row')).toHaveLength(2);
     fireEvent.click(screen.getByRole('button', { name: 'c' }));
     expect(onShow).toHaveBeenCalledWith('c');
+  });
+
+  it('tells where the drawing is another than the plan', () => {
+    const layers = ['a', 'b', 'c'].map(layer => ({ layer, planned: [ONE], actual: [ONE] }));
+    const drawn = design();
+    place(drawn, ['a'], ONE);
+    place(drawn, ['b'], TWO);
+    render(<Compare compared={compare(layers, drawn)} onShow={vi.fn()} trans={trans} />);
+    expect(screen.getByText('All 3 layers ran where they were planned')).toBeTruthy();
+    expect(screen.getByText('This run was planned otherwise than the drawing: 2 layers')).toBeTruthy();
+    expect(screen.getByRole('row', { name: 'b worker:0 CPU:0 worker:0 CPU:0 ≠ worker:1 CPU:0' })).toBeTruthy();
+    expect(screen.getByRole('row', { name: 'c worker:0 CPU:0 worker:0 CPU:0 ≠ not placed' })).toBeTruthy();
+  });
+
+  it('does not claim that all is well with a run of another model', () => {
+    const layers = ['a', 'z'].map(layer => ({ layer, planned: [ONE], actual: [ONE] }));
+    const drawn = design();
+    place(drawn, ['a', 'b', 'c'], ONE);
+    render(<Compare compared={compare(layers, drawn)} onShow={vi.fn()} trans={trans} />);
+    expect(screen.getByRole('status').textContent).toBe(
+      'This run trained another model: 1 of its 2 layers are in the drawing, which has 3'
+    );
+    expect(screen.getByRole('row', { name: /^z .* ≠ not in the drawing$/ })).toBeTruthy();
+  });
+});
+
+describe('PlacementBar', () => {
+  const bar = (runs: RunInfo[], clusters: string[]) => {
+    const drawn = design();
+    const services = { clusterName: () => 'lab', clusters: () => clusters, runs: () => runs };
+    const nothing = vi.fn();
+    return (
+      <PlacementBar
+        source={drawn.model!.source}
+        editable
+        colourBy="device"
+        onColourBy={nothing}
+        onFold={nothing}
+        onUnfold={nothing}
+        tree={treeOf(drawn.model!.graph)}
+        onFound={nothing}
+        onPick={nothing}
+        services={services as unknown as PlacementServices}
+        design={drawn}
+        run=""
+        onRun={nothing}
+        work={{ title: '', problem: '', start: nothing, cancel: nothing }}
+        onModel={nothing}
+        onPlaced={nothing}
+        onProfiled={nothing}
+        onCode={nothing}
+        trans={trans}
+      />
+    );
+  };
+
+  it('offers the runs of the design first, and says how each ended', () => {
+    const change = { strategy: 'pipeline', name: 'net' };
+    const runs = [
+      runInfo('1', { ...change, name: 'other' }),
+      runInfo('2', { ...change, state: 'failed' }),
+      runInfo('3', { ...change, state: 'succeeded' })
+    ];
+    render(bar(runs, []));
+    const choice = screen.getByLabelText('compare with');
+    expect([...choice.querySelectorAll('optgroup')].map(({ label }) => label)).toEqual([
+      'Of this cluster or model',
+      'Others'
+    ]);
+    expect(
+      within(choice)
+        .getAllByRole<HTMLOptionElement>('option')
+        .map(({ value }) => value)
+    ).toEqual(['', '2', '3', '1']);
+    expect(within(choice).getByText(/^net, .*, failed$/)).toBeTruthy();
+    expect(within(choice).getByText(/^net, [\d:]+$/)).toBeTruthy();
+  });
+
+  it('measures on the cluster of the design where there are several', () => {
+    render(bar([], ['aaa', 'lab']));
+    expect(screen.getByLabelText<HTMLSelectElement>('The cluster to measure on').value).toBe('lab');
   });
 });
 
