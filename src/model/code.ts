@@ -3,6 +3,7 @@
 import { PathExt } from '@jupyterlab/coreutils';
 
 import type { Design, ModelSource } from '../api/schema';
+import { clusterName } from './clusterdesign';
 
 const IMPORT = 'import jupyter_dtf as dtf';
 const IMPORTED = importOf('jupyter_dtf\\s+as\\s+dtf');
@@ -39,7 +40,10 @@ export function fitCode(design: Design, path: string, running: string | null, pl
   const source = design.model?.source;
   const file = JSON.stringify(PathExt.relative(place.folder, path));
   const more = replicas > 1 ? `, replicas=${replicas}` : '';
-  const before = [importLines(source, place), [clusterLine(file, running, place), modelLine(source, place)]]
+  // The designer finds its cluster by this name.
+  const named = design.cluster.name === '' ? `, name=${JSON.stringify(clusterName(path))}` : '';
+  const cluster = `cluster = dtf.Cluster(design=${file}${named})`;
+  const before = [importLines(source, place), [clusterLine(cluster, running, place), modelLine(source, place)]]
     .map(lines => lines.filter(line => line !== '').join('\n'))
     .filter(lines => lines !== '');
   const fit = [
@@ -59,11 +63,11 @@ function importLines(source: ModelSource | undefined, { cells }: CodePlace): str
 }
 
 /** Nothing where the notebook has a cluster: a person may have put it there with other arguments. */
-function clusterLine(design: string, running: string | null, { cells }: CodePlace): string {
+function clusterLine(start: string, running: string | null, { cells }: CodePlace): string {
   if (cells.some(cell => CLUSTER_ASSIGNED.test(cell))) {
     return '';
   }
-  return running === null ? `cluster = dtf.Cluster(design=${design})` : connectCode(running, false);
+  return running === null ? start : connectCode(running, false);
 }
 
 function modelLine(source: ModelSource | undefined, { folder, cells }: CodePlace): string {

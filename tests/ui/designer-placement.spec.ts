@@ -229,7 +229,7 @@ print("ready")`
   await view.getByRole('button', { name: 'Run in notebook' }).click();
   const cell = notebook.locator('.jp-Cell.jp-mod-active');
   await expect(cell).toContainText('strategy=dtf.Pipeline("digits.dtf", microbatches=8)');
-  await expect(cell).toContainText('cluster = dtf.Cluster(design="digits.dtf")');
+  await expect(cell).toContainText('cluster = dtf.Cluster(design="digits.dtf", name="digits")');
   await expect(cell).not.toContainText('import jupyter_dtf'); // a cell above does
   const placed = saved().placement.devices; // the code trains what is in the file
   expect(Object.keys(placed).sort()).toEqual([...LAYERS].sort());

@@ -65,7 +65,8 @@ def test_a_preview_has_the_hosts_and_what_is_not_there() -> None:
     place = TaskPlace(job="worker", index=0, host="a", device="GPU:63")
     drawn = ClusterRequest(hosts=[HostDesign(name="a", gpus=[0] * 64)], tasks=[place])
     (problem,) = clusters.preview(drawn).problems
-    assert problem.field == "tasks[0].device" and problem.message.startswith("worker:0 was put on GPU:63 of host a, which has")
+    assert problem.field == "tasks[0].device"
+    assert problem.message.startswith("worker:0 was put on GPU:63 of host a, which has")
 
 
 def test_describing_kinds_imports_neither_dask_nor_tensorflow() -> None:

@@ -35,7 +35,7 @@ describe('fitCode', () => {
       `import jupyter_dtf as dtf
 import keras
 
-cluster = dtf.Cluster(design="digits.dtf")
+cluster = dtf.Cluster(design="digits.dtf", name="digits")
 model = keras.models.load_model("models/digits.keras")
 ${fit('model')}`
     );

@@ -31,7 +31,7 @@ describe('insertCode', () => {
   it('saves what is drawn before the code names its file', async () => {
     const done = await insert({});
     expect([done.where, done.saves]).toEqual(['clipboard', 1]);
-    expect(done.code).toContain('cluster = dtf.Cluster(design="digits.dtf")');
+    expect(done.code).toContain('cluster = dtf.Cluster(design="digits.dtf", name="digits")');
     expect((await insert({ running: true })).code).toContain('cluster = dtf.connect("digits")');
   });
 
