@@ -14,6 +14,9 @@ _MOVES = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv", "Const", "NoOp"}
 _OF_LAYER = re.compile(r"(?:^|/)(?:forward/\d+|variables)/(?P<rest>.+)$")
 _OF_PHASE = re.compile(r"(?P<phase>forward|backward)/(?P<microbatch>\d+)/|(?P<update>update)/")
 
+_GAP, _SEEN = 0.01, 0.002
+"""Parts of a step: between operations that count as one piece of work, and what a piece is to be seen."""
+
 
 def run_placement(metadata: Any, planned: Mapping[str, Sequence[str]], scopes: Mapping[str, str]) -> RunPlacement:
     """What was planned beside what ran. ``scopes``: the name scope of each layer.
@@ -48,26 +51,25 @@ def _layer(node: str, layers: Mapping[str, str]) -> str | None:
 
 
 def _slots(metadata: Any) -> list[Slot]:
-    """From the first to the last operation of each device, microbatch and phase; in order of their beginning."""
-    spans: dict[tuple[str, int, str], tuple[float, float]] = {}
-    updates = []
+    """When each device worked on each microbatch and phase, in the order of their beginning.
+
+    What does not depend on the batch, the seeds of random numbers say, runs as soon as the step begins: a phase has
+    several slots where there is time between its operations. Those too short to be seen are left out.
+    """
+    ran: dict[tuple[str, int, str], list[tuple[float, float]]] = {}
+    passed: dict[str, float] = {}
     for device in metadata.step_stats.dev_stats:
+        name = plain(device.device)
         for node in device.node_stats:
-            match = _OF_PHASE.match(node.node_name)
-            start = node.all_start_micros + node.op_start_rel_micros
-            end = node.all_start_micros + node.op_end_rel_micros
-            if match and match["phase"]:
-                key = plain(device.device), int(match["microbatch"]), match["phase"]
-                first, last = spans.get(key, (start, end))
-                spans[key] = min(first, start), max(last, end)
-            elif match:
-                updates.append((plain(device.device), start, end))
-    ends = {device: max(e for (d, _, _), (_, e) in spans.items() if d == device) for device, _, _ in spans}
-    for device, start, end in updates:
-        if start >= ends.get(device, 0):  # what does not depend on the batch has run before
-            first, last = spans.get((device, 0, "update"), (start, end))
-            spans[device, 0, "update"] = min(first, start), max(last, end)
-    origin = min((start for start, _ in spans.values()), default=0)
+            if match := _OF_PHASE.match(node.node_name):
+                start = node.all_start_micros + node.op_start_rel_micros
+                end = node.all_start_micros + node.op_end_rel_micros
+                phase = match["phase"] or match["update"]
+                ran.setdefault((name, int(match["microbatch"] or 0), phase), []).append((start, end))
+                if match["phase"]:
+                    passed[name] = max(passed.get(name, 0.0), end)
+    origin = min((start for spans in ran.values() for start, _ in spans), default=0.0)
+    step = max((end for spans in ran.values() for _, end in spans), default=0.0) - origin
     slots = [
         Slot(
             device=device,
@@ -76,6 +78,20 @@ def _slots(metadata: Any) -> list[Slot]:
             start_s=(start - origin) / 1e6,
             duration_s=(end - start) / 1e6,
         )
-        for (device, microbatch, phase), (start, end) in spans.items()
+        for (device, microbatch, phase), spans in ran.items()
+        for start, end in _together(spans, step)
+        if phase != "update" or start >= passed.get(device, 0.0)
     ]
     return sorted(slots, key=lambda slot: slot.start_s)
+
+
+def _together(spans: Sequence[tuple[float, float]], step: float) -> list[tuple[float, float]]:
+    """Spans that follow each other as one, and of these those that can be seen; the longest in any case."""
+    merged: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if merged and start - merged[-1][1] <= step * _GAP:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        else:
+            merged.append((start, end))
+    longest = max(end - start for start, end in merged)
+    return [(start, end) for start, end in merged if end - start >= min(longest, step * _SEEN)]
