@@ -137,10 +137,10 @@ def test_a_run_that_is_stopped_keeps_what_it_has_learnt(
 
 
 def until_first_point(run: dtf.Run) -> None:
-    """Wait until the training has made a step."""
+    """Wait until the training has made a step, and all of its tasks are known; some begin later than others."""
     changed = threading.Event()
     unsubscribe = run._session.hub.subscribe(lambda _: changed.set())
-    while not run.info.latest:
+    while not (run.info.latest and all(task.pid for task in run.info.tasks)):
         assert not run.info.state.is_final, run.info
         assert changed.wait(60), run.info
         changed.clear()
