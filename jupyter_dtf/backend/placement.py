@@ -24,8 +24,6 @@ from .stages import cuts
 _FULL = 1
 """``memory_bytes`` of a device that has no room left: 0 would be as much as is wanted."""
 
-_NO_TIME = Link(bytes_per_s=1e30, latency_s=0.0)
-
 
 def place(
     graph: LayerGraph,
@@ -101,10 +99,7 @@ def _staged(
         yield {}
         return
     busy = {device.name: work[device.name] / device.flops_per_s for device in devices if device.name in work}
-    ways = cuts(rest, left, link, pinned, busy)
-    if ways and len(ways[0].stages) < len(devices):
-        ways += cuts(rest, left, _NO_TIME, pinned, busy)  # much of what is sent goes while the devices compute
-    for way in ways:
+    for way in cuts(rest, left, link, pinned, busy):
         yield {name: stage.device for stage in way.stages for name in stage.layers}
 
 

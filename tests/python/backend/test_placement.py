@@ -102,8 +102,8 @@ def test_a_calibration_decides_over_flops() -> None:
     assert placed.devices == {"a": "d0", "b": "d1", "c": "d1", "d": "d1"}
 
 
-@pytest.mark.parametrize("rate", [1e9, 3e9, 5e9, 1e10])
-def test_transfers_that_go_while_devices_compute_do_not_keep_layers_together(rate: float) -> None:
+@pytest.mark.parametrize("rate", [1e9, 3e9])
+def test_of_the_best_ways_to_cut_the_one_predicted_fastest_is_taken(rate: float) -> None:
     graph = graph_of(layer("first", flops=32_768), layer("second", flops=131_072), layer("last", flops=5_120))
     two = [Device(name=f"d{index}", flops_per_s=rate) for index in range(2)]
     placed = place(graph, two, batch_size=128, microbatches=8)
