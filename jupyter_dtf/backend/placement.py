@@ -1,7 +1,6 @@
 """Automatic placement: a model's layers on devices, one contiguous stage each. Pure.
 
-The layers are laid out in an order in which each comes after those it needs, and cut into stages (``stages.py``). Of
-the best ways with one, two and more stages, the one is taken whose step is predicted to be the shortest. For a
+The layers are laid out in an order in which each comes after those it needs, and cut into stages (``stages.py``). For a
 chain of layers no contiguous stages, as many as are used, have a faster slowest one; a graph is laid out first, which
 is where better ones may be missed. Layers that are larger than any device are split; layers that a person has placed
 stay where they are.
@@ -19,7 +18,7 @@ from ..schema.placement import Calibration, Device, Link, Placement
 from ..schema.sizes import bytes_
 from .costs import SPLITTABLE, Costs, check_places, costs, measured
 from .prediction import predict
-from .stages import cuts
+from .stages import cut
 
 _FULL = 1
 """``memory_bytes`` of a device that has no room left: 0 would be as much as is wanted."""
@@ -65,11 +64,11 @@ def _ways(
     every: Costs, devices: Sequence[Device], link: Link, pinned: Mapping[str, str], parted: Mapping[str, Sequence[str]]
 ) -> Iterator[dict[str, str]]:
     """The devices of the layers that are not parted: in stages with the pinned ones, and with those set aside."""
-    yield from _staged(every, devices, link, parted, pinned)
-    if pinned:
-        aside = {**parted, **{layer: [device] for layer, device in pinned.items()}}
-        for found in _staged(every, devices, link, aside, {}):
-            yield {**found, **pinned}
+    if (found := _staged(every, devices, link, parted, pinned)) is not None:
+        yield found
+    aside = {**parted, **{layer: [device] for layer, device in pinned.items()}}
+    if pinned and (found := _staged(every, devices, link, aside, {})) is not None:
+        yield {**found, **pinned}
 
 
 def _staged(
@@ -78,7 +77,7 @@ def _staged(
     link: Link,
     aside: Mapping[str, Sequence[str]],
     pinned: Mapping[str, str],
-) -> Iterator[dict[str, str]]:
+) -> dict[str, str] | None:
     """The device of each layer but those ``aside``, which take memory and time on their devices, in equal parts."""
     memory = {device.name: 0.0 for device in devices}
     work: dict[str, float] = {}
@@ -91,16 +90,15 @@ def _staged(
     for device in devices:
         room = device.memory_bytes - memory[device.name]
         if device.memory_bytes and room < 0:
-            return
+            return None
         room = max(int(room), _FULL) if device.memory_bytes else 0
         left.append(msgspec.structs.replace(device, memory_bytes=room))
     rest = every.without(set(aside))
     if not rest.layers:
-        yield {}
-        return
+        return {}
     busy = {device.name: work[device.name] / device.flops_per_s for device in devices if device.name in work}
-    for way in cuts(rest, left, link, pinned, busy):
-        yield {name: stage.device for stage in way.stages for name in stage.layers}
+    stages = cut(rest, left, link, pinned, busy)
+    return None if stages is None else {name: stage.device for stage in stages.stages for name in stage.layers}
 
 
 def _too_large(

@@ -1,9 +1,9 @@
 """A row of layers cut into contiguous stages, one on each device that is used. Pure.
 
 A stage takes, for one microbatch, what its layers compute and what it receives and sends, forward and backward, as if
-nothing of that overlapped. The cuts are those for which the slowest stage is as fast as it can be, within memory, with
-one, two and more stages. A step is taken to last the sum over the stages for the first microbatch, and the slowest
-stage for each one more.
+nothing of that overlapped. The cuts are those for which the slowest stage is as fast as it can be, within memory; of
+the best ways with one, two and more stages, the one with the shortest step is taken. A step lasts the sum over the
+stages for the first microbatch, and the slowest stage for each one more.
 """
 
 from __future__ import annotations
@@ -74,17 +74,16 @@ class _Way:
         return sum(seconds) + (microbatches - 1) * max(seconds)
 
 
-def cuts(
+def cut(
     costs: Costs,
     devices: Sequence[Device],
     link: Link,
     pinned: Mapping[str, str],
     busy: Mapping[str, float],
-) -> list[Stages]:
-    """The best ways to cut with different numbers of stages, that with the shortest step first; none if nothing fits.
+) -> Stages | None:
+    """The fastest stages; None if the layers do not fit. ``pinned`` maps layers to the devices they have to be on.
 
-    ``pinned`` maps layers to the devices they have to be on. ``busy``: what a device does beside its stage, seconds for
-    each microbatch.
+    ``busy``: what a device does beside its stage, seconds for each microbatch.
 
     With devices of very many kinds (more than 12 that all differ), they are used in the order given, or fastest first.
     """
@@ -96,21 +95,17 @@ def cuts(
     together = float(row.work[-1]) / sum(device.flops_per_s for device in devices)
     states = math.prod(len(kind.devices) + 1 for kind in kinds)
     if known > (alone + (costs.microbatches - 1) * together) * _ROUNDING and states <= _MOST_STATES:
-        tried += _best_ways(kinds, _slowest_of_interest(known, alone, costs.microbatches), row.work)
-    tried.sort(key=lambda way: way.step(kinds, costs.microbatches))
-    best: dict[int, _Way] = {}
-    for way in tried:
-        best.setdefault(len(way.stages), way)
-    return [_found(way, kinds, row, costs.microbatches) for way in best.values()]
-
-
-def _found(way: _Way, kinds: Sequence[_Kind], row: _Row, microbatches: int) -> Stages:
+        bound = _slowest_of_interest(known, alone, costs.microbatches)
+        tried = list(_best_ways(kinds, bound, row.work)) or tried
+    if not tried:
+        return None
+    best = min(tried, key=lambda way: way.step(kinds, costs.microbatches))
     left = [iter(kind.devices) for kind in kinds]
     stages = [
         Stage(next(left[number]).name, row.layers(first, last), seconds)
-        for (first, last, number), seconds in zip(way.stages, way.seconds(kinds), strict=True)
+        for (first, last, number), seconds in zip(best.stages, best.seconds(kinds), strict=True)
     ]
-    return Stages(stages, way.step(kinds, microbatches))
+    return Stages(stages, best.step(kinds, costs.microbatches))
 
 
 def _slowest_of_interest(step: float, work: float, microbatches: int) -> float:

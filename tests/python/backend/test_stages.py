@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from jupyter_dtf.backend.costs import costs
-from jupyter_dtf.backend.stages import Stages, cuts
+from jupyter_dtf.backend.stages import Stages, cut
 from jupyter_dtf.schema.graph import Edge, Layer, LayerGraph
 from jupyter_dtf.schema.placement import Device, Link
 
@@ -38,7 +38,7 @@ def chain(rng: random.Random, length: int) -> LayerGraph:
 def cut_graph(
     graph: LayerGraph, devices: Sequence[Device], microbatches: int = 1, pinned: dict[str, str] | None = None
 ) -> Stages | None:
-    return next(iter(cuts(costs(graph, 32, microbatches), devices, LINK, pinned or {}, {})), None)
+    return cut(costs(graph, 32, microbatches), devices, LINK, pinned or {}, {})
 
 
 def seconds_of(graph: LayerGraph, first: int, last: int, device: Device, microbatches: int) -> float:
