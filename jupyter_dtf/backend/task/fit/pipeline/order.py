@@ -70,12 +70,11 @@ class Phase:
 
     def _awaited(self, stage: Stage) -> set[str]:
         """The names of the stage's operations that lead to another stage."""
-        mine = {operation.name for operation in self._stages[stage]}
         others = {operation.name for other, made in self._stages.items() if other != stage for operation in made}
         found: set[str] = set()
         for operation in reversed(self._stages[stage]):
             users = {user.name for output in operation.outputs for user in output.consumers()}
-            if users & others or users & mine & found:
+            if users & others or users & found:
                 found.add(operation.name)
         return found
 
