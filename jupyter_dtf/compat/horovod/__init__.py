@@ -8,6 +8,7 @@ no TensorFlow. docs/horovod.md has the table.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from .install import install_as_horovod
@@ -29,14 +30,14 @@ __all__ = [
 __version__ = "0.28.1"
 """The Horovod whose functions these are."""
 
-_MODULES = ("callbacks", "elastic", "keras", "tensorflow")
 _OF_KERAS = ("PartialDistributedOptimizer", "load_model")
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _MODULES:
+    if find_spec(f"{__name__}.{name}") is not None:
+        # Also what `from . import name` asks for first: it must not load the surface, which imports these modules.
         return import_module(f".{name}", __name__)
     surface = import_module(".tensorflow.keras" if name in _OF_KERAS else ".tensorflow", __name__)
     try:
