@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from .arithmetic import Gradient
+from .arithmetic import Gradient, Rows, joined
 
 
 class Accumulation:
@@ -23,10 +23,9 @@ class Accumulation:
             with tf.init_scope():
                 self._held = [_empty(gradient) for gradient in gradients]
         for held, gradient in zip(self._held, gradients, strict=True):
-            if isinstance(gradient, tf.IndexedSlices):
-                values, indices = held
-                values.assign(tf.concat([values, gradient.values], 0))
-                indices.assign(tf.concat([indices, gradient.indices], 0))
+            if isinstance(gradient, Rows):
+                for variable, part in zip(held, _parts(joined([_rows(held, gradient), gradient])), strict=True):
+                    variable.assign(part)
             elif gradient is not None:
                 held.assign_add(gradient)
         self._examples.assign_add(examples)
@@ -36,9 +35,8 @@ class Accumulation:
         assert self._held is not None
         totals: list[Gradient] = []
         for held, gradient in zip(self._held, gradients, strict=True):
-            if isinstance(gradient, tf.IndexedSlices):
-                values, indices = held
-                totals.append(tf.IndexedSlices(values.read_value(), indices.read_value(), gradient.dense_shape))
+            if isinstance(gradient, Rows):
+                totals.append(_rows(held, gradient))
             else:
                 totals.append(None if held is None else held.read_value())
         return totals, self._examples.read_value()
@@ -51,16 +49,23 @@ class Accumulation:
         self._examples.assign(0.0)
 
 
+def _parts(rows: Rows) -> list[tf.Tensor]:
+    return [part for part in (rows.values, rows.indices, rows.keys) if part is not None]
+
+
+def _rows(held: tuple[Any, ...], like: Rows) -> Rows:
+    values, indices, *keys = (variable.read_value() for variable in held)
+    return Rows(values, indices, like.shape, *keys)
+
+
 def _empty(gradient: Gradient) -> Any:
-    """A variable of zeros for a dense gradient; of no rows, and one of no indices, for IndexedSlices."""
+    """A variable of zeros for a dense gradient; for rows one of none, one of no indices and, if any, one of no keys."""
     if gradient is None:
         return None
-    if not isinstance(gradient, tf.IndexedSlices):
+    if not isinstance(gradient, Rows):
         return tf.Variable(tf.zeros(gradient.shape, gradient.dtype), trainable=False)
-    columns = gradient.values.shape[1:]
-    values = tf.zeros([0, *columns], gradient.values.dtype)
-    indices = tf.zeros([0], gradient.indices.dtype)
-    return (
-        tf.Variable(values, trainable=False, shape=[None, *columns]),
-        tf.Variable(indices, trainable=False, shape=[None]),
+    shapes = [[*part.shape[1:]] for part in _parts(gradient)]
+    return tuple(
+        tf.Variable(tf.zeros([0, *shape], part.dtype), trainable=False, shape=[None, *shape])
+        for part, shape in zip(_parts(gradient), shapes, strict=True)
     )

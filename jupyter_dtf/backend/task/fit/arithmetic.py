@@ -3,12 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
 
+
+@dataclass(frozen=True)
+class Rows:
+    """The gradient of a table as rows of it, before those that belong together have been added up (see ``lookups``)."""
+
+    values: tf.Tensor
+    indices: tf.Tensor
+    shape: tuple[int, ...]
+    """The table's."""
+    keys: tf.Tensor | None = None
+    """For each row -1, or what it has in common with the rows that it is to be added to; None: -1 for all."""
+
 Gradient = Any
-"""A dense tensor, ``tf.IndexedSlices``, or None for a variable that has no gradient."""
+"""A dense tensor, ``Rows`` while it is being reduced and ``tf.IndexedSlices`` else, or None where there is none."""
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """The rows of several gradients of one variable, one after the other."""
+    first = parts[0]
+    return replace(
+        first,
+        values=tf.concat([part.values for part in parts], 0),
+        indices=tf.concat([part.indices for part in parts], 0),
+        keys=None if first.keys is None else tf.concat([part.keys for part in parts], 0),
+    )
+
+
+def merged(rows: Rows) -> tf.IndexedSlices:
+    """The rows as an optimizer gets them: those of one key are one, the sum."""
+    values, indices = rows.values, rows.indices
+    if rows.keys is not None:
+        alone = rows.keys < 0
+        keys, places = tf.unique(tf.boolean_mask(rows.keys, ~alone))
+        sums = tf.math.unsorted_segment_sum(tf.boolean_mask(values, ~alone), places, tf.size(keys))
+        common = tf.math.unsorted_segment_max(tf.boolean_mask(indices, ~alone), places, tf.size(keys))
+        values = tf.concat([tf.boolean_mask(values, alone), sums], 0)
+        indices = tf.concat([tf.boolean_mask(indices, alone), common], 0)
+    return tf.IndexedSlices(values, indices, tf.constant(rows.shape, tf.int64))
 
 
 def clip_by_global_norm(gradients: Sequence[Gradient], clip_norm: Any) -> list[Gradient]:
@@ -22,10 +59,12 @@ def clip_by_global_norm(gradients: Sequence[Gradient], clip_norm: Any) -> list[G
 
 
 def _values(gradient: Gradient) -> tf.Tensor:
-    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+    return gradient.values if isinstance(gradient, (Rows, tf.IndexedSlices)) else gradient
 
 
 def _with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
+    if isinstance(gradient, Rows):
+        return replace(gradient, values=values)
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     return values
@@ -50,8 +89,8 @@ def divided(gradient: Gradient, divisor: tf.Tensor, dtype: Any) -> Gradient:
 
 def nothing_like(gradient: Gradient) -> Gradient:
     """What a task without examples has in place of such a gradient: zeros, or no rows."""
-    if isinstance(gradient, tf.IndexedSlices):
-        values, indices = gradient.values, gradient.indices
-        none = tf.zeros([0, *values.shape[1:]], values.dtype)
-        return tf.IndexedSlices(none, tf.zeros([0], indices.dtype), gradient.dense_shape)
+    if isinstance(gradient, Rows):
+        indices = tf.zeros([0], gradient.indices.dtype)
+        values = tf.zeros([0, *gradient.shape[1:]], gradient.values.dtype)
+        return Rows(values, indices, gradient.shape, None if gradient.keys is None else indices)
     return None if gradient is None else tf.zeros(gradient.shape, gradient.dtype)

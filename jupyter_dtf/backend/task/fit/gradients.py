@@ -16,8 +16,9 @@ import tensorflow as tf
 from ....schema.strategy import AllReduce
 from ..collectives.base import Reducer
 from .accumulation import Accumulation
-from .arithmetic import Gradient, clip_by_global_norm, divided, nothing_like, times
+from .arithmetic import Gradient, Rows, clip_by_global_norm, divided, merged, nothing_like, times
 from .learning_rate import LinearScaling, scaled
+from .lookups import Lookups
 from .reduction import Reduction
 
 
@@ -63,6 +64,8 @@ class GradientSync:
         self.examples: tf.Tensor | None = None
         self.applied = False
         """Whether an optimizer was applied in the step being traced."""
+        self.lookups: Lookups | None = None
+        """Of the step being traced; None where one task has all the examples."""
         self.collectives: list[tuple[Callable[[], Any], Any]] = []
         """What a task without examples does to take part in that step, in order, and the graph each belongs to."""
 
@@ -115,6 +118,8 @@ class GradientSync:
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
         """The sum over the tasks of a few numbers that do not depend on the weights, within a step."""
+        if self.lookups is not None and self.lookups.looks_again:
+            return values
         name = f"values {len(self.collectives)}"
         self.note(lambda: self._reducer.sum_tensor(tf.zeros(values.shape, values.dtype), name))
         return tf.stop_gradient(self._reducer.sum_tensor(tf.stop_gradient(values), name))
@@ -170,6 +175,8 @@ class _SharedOptimizer:
         variables = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
         gradients = [self._prepared(g, v) for g, v in zip(grads, variables, strict=True)]
         sync.applied = True
+        if sync.lookups is not None and sync.lookups.looks_again:
+            return
         sync.note(lambda: optimizer.apply([nothing_like(g) for g in gradients], variables))
         examples = tf.cast(sync.examples, tf.float32)
         sums = [times(g, examples) for g in gradients] if self._weighs else gradients
@@ -189,9 +196,13 @@ class _SharedOptimizer:
         """The gradient with the shape of its variable; of rows only if rows are to travel."""
         if gradient is None:
             return None
+        if isinstance(gradient, Rows):  # of a task without examples
+            return gradient
         if isinstance(gradient, tf.IndexedSlices) and self._strategy.sparse == "gather":
             gradient.values.set_shape([None, *variable.shape[1:]])
-            return tf.IndexedSlices(gradient.values, gradient.indices, tf.constant(list(variable.shape), tf.int64))
+            keys = self._sync.lookups.keys(gradient.indices) if self._weighs and self._sync.lookups else None
+            keys = None if keys is None else tf.cast(keys, gradient.indices.dtype)
+            return Rows(gradient.values, gradient.indices, tuple(variable.shape), keys)
         gradient = tf.convert_to_tensor(gradient)
         gradient.set_shape(variable.shape)
         return gradient
@@ -207,6 +218,7 @@ class _SharedOptimizer:
         applied_rate = lanes[2] if factor is None else lanes[2] * factor
         now = tf.cast(tf.stack([lanes[0], lanes[1], applied_rate]), tf.float64)
         self.agreement.assign(now + self.agreement * [1.0, 0.0, 0.0])
+        sums = [merged(g) if isinstance(g, Rows) else g for g in sums]
         gradients = list(sums)
         if self._weighs:
             divisor = tf.maximum(lanes[0], 1.0) / self._op_factor

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import tensorflow as tf
 
 from ....schema.strategy import AllReduce
 from ..collectives.base import Reducer
-from .arithmetic import Gradient
+from .arithmetic import Gradient, Rows
 
 _WIRE_TYPES = {"fp16": tf.float16, "bf16": tf.bfloat16}
 _FP16_EXPONENT = 15  # 2 ** 15 is half of what float16 can hold
@@ -26,7 +27,7 @@ class Reduction:
     def __call__(self, gradients: Sequence[Gradient], lanes: tf.Tensor) -> tuple[list[Gradient], tf.Tensor]:
         """The sums of the gradients, and of a few numbers (``lanes``) that are never compressed. A collective.
 
-        Rows of ``tf.IndexedSlices`` are not added up but put one after the other, by rank.
+        ``Rows`` are not added up but put one after the other, by rank.
         """
         received = list(gradients)
         for number, bucket in enumerate(self._buckets(gradients)):
@@ -38,7 +39,7 @@ class Reduction:
             for index, value in zip(bucket, restored(sums), strict=True):
                 received[index] = value
         for index, gradient in enumerate(gradients):
-            if isinstance(gradient, tf.IndexedSlices):
+            if isinstance(gradient, Rows):
                 received[index] = self._gathered(gradient, f"{self._name} rows {index}")
         return received, lanes
 
@@ -48,7 +49,7 @@ class Reduction:
         filled = 0
         for index in reversed(range(len(gradients))):
             gradient = gradients[index]
-            if gradient is None or isinstance(gradient, tf.IndexedSlices):
+            if gradient is None or isinstance(gradient, Rows):
                 continue
             if filled >= self._bucket_bytes > 0:
                 buckets.append([])
@@ -57,11 +58,14 @@ class Reduction:
             filled += gradient.shape.num_elements() * gradient.dtype.size
         return buckets
 
-    def _gathered(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
-        sent, restored = self._packed([slices.values], name)
-        values = self._reducer.gather_tensor(sent[0], f"{name} values")
-        indices = self._reducer.gather_tensor(slices.indices, f"{name} indices")
-        return tf.IndexedSlices(restored([values])[0], indices, slices.dense_shape)
+    def _gathered(self, rows: Rows, name: str) -> Rows:
+        sent, restored = self._packed([rows.values], name)
+        values = restored([self._reducer.gather_tensor(sent[0], f"{name} values")])[0]
+        if rows.keys is None:
+            indices = self._reducer.gather_tensor(rows.indices, f"{name} indices")
+            return replace(rows, values=values, indices=indices)
+        pairs = self._reducer.gather_tensor(tf.stack([rows.indices, rows.keys], 1), f"{name} indices")
+        return replace(rows, values=values, indices=pairs[:, 0], keys=pairs[:, 1])
 
     def _packed(
         self, tensors: list[tf.Tensor], name: str

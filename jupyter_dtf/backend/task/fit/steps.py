@@ -15,6 +15,7 @@ from ....errors import InvalidInput
 from ..collectives.base import Reducer
 from .gradients import GradientSync
 from .losses import counted_by_examples, of_global_batch
+from .lookups import Lookups
 
 
 class TrainStep:
@@ -25,6 +26,7 @@ class TrainStep:
         self._sync = sync
         self._may_be_empty = may_be_empty
         self._step: Callable[[Any], Any] = model.train_step
+        self._lookups = Lookups(self._step)
         self._outputs: Any = None
         self._collectives: list[Callable[[], Any]] = []
 
@@ -39,6 +41,8 @@ class TrainStep:
 
     def _full(self, data: Any) -> Any:
         sync = self._sync
+        self._lookups.begin(data)
+        sync.lookups = self._lookups
         with of_global_batch(self._model, sync), counted_by_examples(self._model, sync.examples):
             outputs = self._step(data)
         if not sync.applied:

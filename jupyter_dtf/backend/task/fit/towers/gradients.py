@@ -9,6 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from ..arithmetic import Rows, joined, merged
+from ..lookups import Lookups
+
 
 @dataclass
 class WeightedGradients:
@@ -16,17 +19,19 @@ class WeightedGradients:
 
     flat: dict[tf.DType, tf.Tensor]
     positions: dict[tf.DType, list[int]]
-    sparse: dict[int, tf.IndexedSlices]
+    sparse: dict[int, Rows]
 
 
-def weighted(grads: Sequence[Any], weight: Any) -> WeightedGradients:
+def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookups: Lookups) -> WeightedGradients:
     """``grads`` (None where there is none) times ``weight``, a number or a scalar."""
     positions: dict[tf.DType, list[int]] = {}
-    sparse: dict[int, tf.IndexedSlices] = {}
-    for position, grad in enumerate(grads):
+    sparse: dict[int, Rows] = {}
+    for position, (grad, variable) in enumerate(zip(grads, variables, strict=True)):
         if isinstance(grad, tf.IndexedSlices):
             values = grad.values * tf.cast(weight, grad.values.dtype)
-            sparse[position] = tf.IndexedSlices(values, grad.indices, grad.dense_shape)
+            keys = lookups.keys(grad.indices)
+            keys = None if keys is None else tf.cast(keys, grad.indices.dtype)
+            sparse[position] = Rows(values, grad.indices, tuple(variable.shape), keys)
         elif grad is not None:
             positions.setdefault(grad.dtype, []).append(position)
     flat = {
@@ -37,18 +42,13 @@ def weighted(grads: Sequence[Any], weight: Any) -> WeightedGradients:
 
 
 def mean_gradients(towers: Sequence[WeightedGradients], variables: Sequence[Any]) -> list[Any]:
-    """The sum of the towers' weighted gradients, one for each variable; rows of sparse ones stand side by side."""
+    """The sum of the towers' weighted gradients, one for each variable; rows of sparse ones stand side by side, or are merged."""
     grads: list[Any] = [None] * len(variables)
     for dtype, chosen in towers[0].positions.items():
         total = tf.add_n([tower.flat[dtype] for tower in towers])
         parts = tf.split(total, [math.prod(variables[p].shape) for p in chosen])
         for position, part in zip(chosen, parts, strict=True):
             grads[position] = tf.reshape(part, variables[position].shape)
-    for position, slices in towers[0].sparse.items():
-        all_slices = [tower.sparse[position] for tower in towers]
-        grads[position] = tf.IndexedSlices(
-            tf.concat([each.values for each in all_slices], 0),
-            tf.concat([each.indices for each in all_slices], 0),
-            slices.dense_shape,
-        )
+    for position in towers[0].sparse:
+        grads[position] = merged(joined([tower.sparse[position] for tower in towers]))
     return grads

@@ -18,6 +18,7 @@ import tensorflow as tf
 from .....errors import InvalidInput
 from ..gradients import GradientSync, optimizers_of
 from ..losses import counted_by_examples, of_global_batch
+from ..lookups import Lookups
 from ..steps import batch_size
 from .gradients import mean_gradients, weighted
 from .lockstep import Lockstep
@@ -35,6 +36,7 @@ class TowerStep:
         self._devices = devices
         self._step = model.train_step
         self._lockstep = Lockstep()
+        self._lookups = [Lookups(self._step) for _ in devices]
         self._sizes: list[Any] = []
         self._weights: list[Any] = []
         self._applied = False
@@ -75,6 +77,8 @@ class TowerStep:
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
         """The sum over the towers of a few numbers that do not depend on the weights; called by each of them."""
+        if self._lookups[self._running].looks_again:
+            return values
         return tf.stop_gradient(self._lockstep.meet(tf.stop_gradient(values), tf.add_n))
 
     @property
@@ -92,6 +96,8 @@ class TowerStep:
             self._sizes = [high - low for low, high in pairwise(bounds)]
         self._weights = [_quotient(size, examples) for size in self._sizes]
         self._applied, self._moved, self._metric_results = False, {}, []
+        for lookups, share in zip(self._lookups, shares, strict=False):
+            lookups.begin(share)
 
         def tower(index: int) -> Any:
             with tf.device(self._devices[index]):
@@ -116,7 +122,10 @@ class TowerStep:
             return apply(grads, trainable_variables)
         self._applied = True
         variables = list(trainable_variables) if trainable_variables is not None else optimizer._trainable_variables
-        mine = weighted(list(grads), self._weights[self._running])
+        lookups = self._lookups[self._running]
+        mine = weighted(list(grads), variables, self._weights[self._running], lookups)
+        if lookups.looks_again:
+            return None
         return self._lockstep.meet(mine, lambda all_towers: apply(mean_gradients(all_towers, variables), variables))
 
     def _move(self, index: int, value: Any) -> None:

@@ -51,6 +51,51 @@ def sentences(batch: int = 8) -> dict[str, Any]:
     return {"x": x, "y": x[:, 0] % 3, "batch_size": batch, "epochs": 2}
 
 
+def placed_words(
+    optimizer: Any, positions: str = "arange", length: int | None = 5, tied: bool = False, **compiled: Any
+) -> Any:
+    """Words and their places in the sentence, which are looked up once a batch; or in another way."""
+    import keras
+    from keras import ops
+
+    class Placed(keras.layers.Layer):
+        def __init__(self, positions: str, tied: bool, **arguments: Any) -> None:
+            super().__init__(**arguments)
+            self.positions, self.tied = positions, tied
+            self.words = keras.layers.Embedding(9, 4, name="words")
+            self.places = self.words if positions == "one table" else keras.layers.Embedding(7, 4, name="places")
+
+        def get_config(self) -> dict[str, Any]:
+            return {**super().get_config(), "positions": self.positions, "tied": self.tied}
+
+        def build(self, shape: Any) -> None:
+            self.words.build()
+            if self.positions not in ("one table", "joined"):
+                self.places.build()
+
+        def call(self, x: Any) -> Any:
+            out = ops.mean(self.looked_up(x), 1)
+            return ops.softmax(ops.matmul(out, ops.transpose(self.words.embeddings))) if self.tied else out
+
+        def looked_up(self, x: Any) -> Any:
+            words, length = self.words(x), ops.shape(x)[1]
+            if self.positions == "by example":
+                return words + self.places(ops.ones_like(x) * ops.arange(length))
+            if self.positions == "like a sentence":
+                return words + self.places(ops.cumsum(ops.ones_like(x[0])) - 1)
+            if self.positions == "of a hidden layer":
+                return words + self.places(ops.expand_dims(ops.arange(ops.shape(ops.tanh(words) * 2)[-2]), 0))
+            if self.positions == "joined":  # the words' rows, then those of three places, of one lookup
+                rows = self.words(ops.concatenate([ops.reshape(x, (-1,)), ops.arange(3, dtype=x.dtype)], 0))
+                return words + ops.mean(rows[-3:], 0)
+            return words + self.places(ops.arange(length))
+
+    out = [] if tied else [keras.layers.Dense(3, activation="softmax")]
+    model = keras.Sequential([keras.Input((length,), dtype="int32"), Placed(positions, tied), *out])
+    model.compile(optimizer, "sparse_categorical_crossentropy", **compiled)
+    return model
+
+
 def _loss_scaled(**arguments: Any) -> Any:
     inner = _optimizer("SGD", learning_rate=0.2, **arguments)
     return dense(_optimizer("LossScaleOptimizer", inner, initial_scale=2.0**10))
@@ -196,6 +241,30 @@ STRATEGY_CASES: dict[str, Case] = {
         plain_fit={"batch_size": 8},
         updates=[1, 3, 5, 6, 8, 10, 12, 13],
         tolerance=2e-5,
+    ),
+    "positions": Case(lambda: placed_words("adam"), sentences(), sizes=(2, 3)),
+    "positions, none in the last share": Case(lambda: placed_words("adam"), sentences(batch=5), sizes=(2, 3)),
+    "positions, batches of one size": Case(lambda: placed_words("adam"), sentences(batch=13)),
+    "positions by example, batches of one size": Case(
+        lambda: placed_words("adam", "by example"), sentences(batch=13)
+    ),
+    "positions in sentences of any length": Case(
+        lambda: placed_words("adam", "of a hidden layer", None, steps_per_execution=2), sentences()
+    ),
+    "positions by example": Case(lambda: placed_words("adam", "by example", None), sentences()),
+    "positions like a sentence": Case(lambda: placed_words("adam", "like a sentence", None), sentences()),
+    "positions and words of one table": Case(lambda: placed_words("adam", "one table"), sentences()),
+    "positions and words in one lookup": Case(lambda: placed_words("adam", "joined"), sentences()),
+    "positions, words tied to the output": Case(lambda: placed_words("adam", tied=True), sentences()),
+    "positions, run eagerly": Case(
+        lambda: placed_words("adam", "one table", run_eagerly=True), sentences(batch=13)
+    ),
+    "positions, two passes": Case(
+        lambda: placed_words("adam"),
+        sentences(batch=4),
+        strategy={"backward_passes_per_step": 2, "fusion_bytes": 32},
+        plain_fit={"batch_size": 8},
+        updates=[1, 3, 5, 6, 8, 10, 12, 13],
     ),
     "an embedding's whole table": Case(lambda: words("sgd"), sentences(), strategy={"sparse": "dense"}),
     "learning rate scaled at once": Case(

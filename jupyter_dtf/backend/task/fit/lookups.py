@@ -1,0 +1,146 @@
+"""Which rows of an embedding's gradient one process would have once, though every task has them.
+
+A row of a ``tf.IndexedSlices`` belongs to one index of a lookup. Words are looked up by example: in one process the rows
+of all examples stand side by side, and so they do here, whichever task they come from. Positions are looked up once a
+batch: one process has one row for each, and that is the sum of the tasks'. Keras's optimizers square rows before they
+add up those of one index, so the two are not the same. The graph of the step tells which lookups are which
+(``provenance``): a key marks the rows that belong together, and ``arithmetic.merged`` adds them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+from ....errors import InvalidInput
+from .provenance import Provenance
+
+Part = tuple[tf.Tensor, bool]
+"""Some of a gradient's indices, one after the other, and whether every task has the same ones."""
+
+
+class Lookups:
+    """The keys of a step's rows, while the step is traced or run eagerly.
+
+    ``step`` is the model's own ``train_step``. Where the present trace cannot tell, because there is none or because
+    the size of the batch is a constant in it, the step is traced once more for batches of any size; nothing of that is
+    run, and ``looks_again`` is true meanwhile: an ``apply`` then only has to call ``keys``.
+    """
+
+    def __init__(self, step: Callable[[Any], Any]) -> None:
+        self._step = step
+        self._data: Any = None
+        self._provenance: Provenance | None = None
+        self._seen: list[list[Part]] | None = None
+        self._known: list[list[bool]] = []
+        self._position = 0
+        self._wrapped: dict[Any, tuple[Any, list[tf.Tensor | None]]] = {}
+        self.looks_again = False
+
+    def begin(self, data: Any) -> None:
+        """A step begins, with this batch."""
+        self._data = data
+        self._provenance = None if tf.executing_eagerly() else Provenance(data)
+        self._known, self._position = [], 0
+
+    def keys(self, indices: tf.Tensor) -> tf.Tensor | None:
+        """For each of a gradient's row numbers -1, or a number that equal rows have on all tasks; None: all are -1.
+
+        To be called once for each sparse gradient of a step, in order. Raises InvalidInput for a step that is run
+        eagerly and cannot be traced.
+        """
+        if self._seen is not None:
+            assert self._provenance is not None
+            self._seen.append(self._provenance.parts(indices))
+            return None
+        position, self._position = self._position, self._position + 1
+        if tf.executing_eagerly():
+            return self._of_eager_step(position)
+        assert self._provenance is not None
+        parts = self._provenance.parts(indices)
+        if any(shared for _, shared in parts) and _has_static_size(self._data):
+            if not self._known:
+                self._known = [[shared for _, shared in seen] for seen in self._look_again()]
+            parts = [(part, shared) for (part, _), shared in zip(parts, self._known[position], strict=True)]
+        return _numbered(parts, indices.dtype)
+
+    def _look_again(self) -> list[list[Part]]:
+        """The parts of every sparse gradient of the step, for batches of any size."""
+        leaves = tf.nest.flatten(self._data, expand_composites=True)
+        graph = tf.__internal__.FuncGraph("lookups")
+        with graph.as_default(), self._looking() as seen:
+            self._trace([tf.compat.v1.placeholder(leaf.dtype, _any_size(leaf)) for leaf in leaves])
+        return seen
+
+    def _of_eager_step(self, position: int) -> tf.Tensor | None:
+        leaves = tf.nest.flatten(self._data, expand_composites=True)
+        kind = tuple((leaf.dtype, tuple(_any_size(leaf))) for leaf in leaves)
+        if kind not in self._wrapped:
+            self._wrapped[kind] = self._traced(leaves)
+        run, fetched = self._wrapped[kind]
+        if fetched[position] is None:
+            return None
+        return run(*leaves)[sum(f is not None for f in fetched[:position])]
+
+    def _traced(self, leaves: list[tf.Tensor]) -> tuple[Any, list[tf.Tensor | None]]:
+        """A function of a batch's tensors that gives the keys of the gradients that have any; and which have."""
+        fetched: list[tf.Tensor | None] = []
+
+        def step(*placeholders: tf.Tensor) -> None:
+            with self._looking() as seen:
+                self._trace(list(placeholders))
+            fetched.extend(_numbered(parts, tf.int64) for parts in seen)
+
+        signature = [tf.TensorSpec(_any_size(leaf), leaf.dtype) for leaf in leaves]
+        try:
+            wrapped = tf.compat.v1.wrap_function(step, signature)
+        except Exception as error:
+            raise InvalidInput(
+                "Over several tasks a train_step that is run eagerly and looks rows of a table up must also be one "
+                "that TensorFlow can trace: its graph tells which rows the tasks have in common. Set "
+                'run_eagerly=False, or train with dtf.AllReduce(sparse="dense"). Tracing it, got '
+                f"{type(error).__name__}: {error}",
+                field="model",
+            ) from error
+        keys = [key for key in fetched if key is not None]
+        run = wrapped.prune(wrapped.inputs[: len(leaves)], keys) if keys else None
+        return run, fetched
+
+    def _trace(self, leaves: list[tf.Tensor]) -> None:
+        data = tf.nest.pack_sequence_as(self._data, leaves, expand_composites=True)
+        self._provenance = Provenance(data)
+        self._step(data)
+
+    @contextmanager
+    def _looking(self) -> Iterator[list[list[Part]]]:
+        provenance, self._seen, self.looks_again = self._provenance, [], True
+        try:
+            yield self._seen
+        finally:
+            self._provenance, self._seen, self.looks_again = provenance, None, False
+
+
+def _numbered(parts: Sequence[Part], dtype: tf.DType) -> tf.Tensor | None:
+    shared = [index for index, (_, is_shared) in enumerate(parts) if is_shared]
+    if not shared:
+        return None
+    keys = []
+    for index, (part, is_shared) in enumerate(parts):
+        count = tf.size(part, dtype)
+        if is_shared:
+            keys.append(tf.range(count, dtype=dtype) * len(shared) + shared.index(index))
+        else:
+            keys.append(tf.fill([count], tf.constant(-1, dtype)))
+    return tf.concat(keys, 0)
+
+
+def _has_static_size(data: Any) -> bool:
+    leaves = tf.nest.flatten(data, expand_composites=True)
+    return any(leaf is not None and leaf.shape.rank and leaf.shape[0] is not None for leaf in leaves)
+
+
+def _any_size(leaf: tf.Tensor) -> list[int | None]:
+    return [None, *leaf.shape.as_list()[1:]] if leaf.shape.rank else []
