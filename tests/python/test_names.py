@@ -33,13 +33,23 @@ for statement in sys.argv[1:]:
 print("done")
 """
 
-HOROVOD = ("allreduce", "callbacks", "elastic", "init", "keras", "load_model", "optimizer", "tape", "DistributedOptimizer")
+OF_HOROVOD = (
+    "allreduce",
+    "callbacks",
+    "elastic",
+    "init",
+    "keras",
+    "load_model",
+    "optimizer",
+    "tape",
+    "DistributedOptimizer",
+)
 
 
 def _statements() -> Iterator[str]:
     for name in jupyter_dtf.__all__:
         yield f"import jupyter_dtf; jupyter_dtf.{name}"
-    for name in HOROVOD:
+    for name in OF_HOROVOD:
         yield f"import jupyter_dtf.compat.horovod as hvd; hvd.{name}"
         yield f"from jupyter_dtf.compat.horovod import {name}"
 

@@ -95,10 +95,31 @@ def restore(model: Any, packed: PackedModel) -> None:
 
     Raises InvalidInput if the rebuilt model has other variables.
     """
+    before = [v.numpy() for v in model.trainable_variables]
     if packed.weights:
         assign(model.weights, packed.weights, "weights")
     if packed.optimizer:
         assign(model.optimizer.variables, packed.optimizer, "optimizer variables")
+    elif packed.weights and model.optimizer is not None and model.optimizer.built:
+        _refuse_copies(model, before)
+
+
+def _refuse_copies(model: Any, weights: list[Any]) -> None:
+    """Raise InvalidInput for an optimizer of which some slots began as copies of ``weights``.
+
+    Keras builds an optimizer that is not built in the first step's graph, where what a slot begins with is assigned in
+    every step: one process would do what nobody means.
+    """
+    for variable in model.optimizer.variables:
+        slot = variable.numpy()
+        for weight in weights:
+            if slot.shape == weight.shape and (slot == weight).all() and (slot != slot.flat[0]).any():
+                raise InvalidInput(
+                    "`model`: an optimizer whose slots begin as copies of weights must be built before `fit`, got "
+                    f"{type(model.optimizer).__name__}, not built: Keras would build it within the first step, and it "
+                    "would begin anew in every step. Call optimizer.build(model.trainable_variables)",
+                    field="model",
+                )
 
 
 def assign(variables: list[Any], values: list[Any], what: str) -> None:
@@ -122,10 +143,13 @@ def build(model: Any, spec: Any) -> None:
 
     Raises what Keras raises when the model does not fit the data.
     """
-    model._symbolic_build(data_batch=spec)
     optimizer = model.optimizer
+    builds_late = optimizer is not None and not optimizer.built and all(x.built for x in model._flatten_layers())
+    model._symbolic_build(data_batch=spec)
     if optimizer is not None and not optimizer.built:
         optimizer.build(model.trainable_variables)
+    if builds_late:
+        _refuse_copies(model, [v.numpy() for v in model.trainable_variables])
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ class Rows:
     keys: tf.Tensor | None = None
     """For each row -1, or what it has in common with the rows that it is to be added to; None: -1 for all."""
 
+
 Gradient = Any
 """A dense tensor, ``Rows`` while it is being reduced and ``tf.IndexedSlices`` else, or None where there is none."""
 

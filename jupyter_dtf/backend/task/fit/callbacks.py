@@ -58,13 +58,13 @@ class First(keras.callbacks.Callback):
         self._state.metrics.alone = True
 
     def on_test_begin(self, logs: Any = None) -> None:
-        self._begin()
+        self._begin(may_change_weights=True)
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         self._begin()
 
     def on_test_end(self, logs: Any = None) -> None:
-        self._begin()
+        self._begin(may_change_weights=True)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._begin(may_change_weights=True)
@@ -150,6 +150,7 @@ class Last(keras.callbacks.Callback):
     def on_test_begin(self, logs: Any = None) -> None:
         self._state.metrics.alone = False
         self._state.metrics.validating = True
+        self._take_over()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         self._state.metrics.alone = False
@@ -159,6 +160,7 @@ class Last(keras.callbacks.Callback):
     def on_test_end(self, logs: Any = None) -> None:
         self._state.metrics.alone = False
         self._state.metrics.validating = False
+        self._take_over()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._state.metrics.alone = False
@@ -175,6 +177,15 @@ class Last(keras.callbacks.Callback):
         self._state.metrics.alone = False
         if self._job.callbacks:
             self._agree()
+
+    def _take_over(self) -> None:
+        """Weights that callbacks have swapped on the chief for a validation, as SwapEMAWeights does. A collective."""
+        state = self._state
+        if not self._job.callbacks or state.reducer.size == 1:
+            return
+        changed = state.reducer.rank == 0 and state.checksum != state.weights.checksum()
+        if state.reducer.sum(np.asarray([float(changed)]))[0]:
+            state.weights.from_chief()
 
     def _agree(self) -> None:
         """What callbacks changed on the chief, the others change too. A collective."""

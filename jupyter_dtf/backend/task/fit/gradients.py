@@ -19,6 +19,7 @@ from .accumulation import Accumulation
 from .arithmetic import Gradient, Rows, clip_by_global_norm, divided, merged, nothing_like, times
 from .learning_rate import LinearScaling, scaled
 from .lookups import Lookups
+from .outside import Outside, flattened, take_mean
 from .reduction import Reduction
 
 
@@ -66,6 +67,8 @@ class GradientSync:
         """Whether an optimizer was applied in the step being traced."""
         self.lookups: Lookups | None = None
         """Of the step being traced; None where one task has all the examples."""
+        self.outside: Outside | None = None
+        """Of the step being traced, where there are other tasks that this one is to agree with."""
         self.collectives: list[tuple[Callable[[], Any], Any]] = []
         """What a task without examples does to take part in that step, in order, and the graph each belongs to."""
 
@@ -75,6 +78,8 @@ class GradientSync:
         shared = _SharedOptimizer(optimizer, self, self._reducer, self._strategy, reduction)
         self._optimizers.append(shared)
         optimizer.apply = shared.apply
+        if has_own_apply_gradients(optimizer):
+            optimizer.apply_gradients = shared.apply_gradients
         update_directly(getattr(optimizer, "inner_optimizer", optimizer))
 
     def ask_to_stop(self) -> None:
@@ -124,6 +129,20 @@ class GradientSync:
         self.note(lambda: self._reducer.sum_tensor(tf.zeros(values.shape, values.dtype), name))
         return tf.stop_gradient(self._reducer.sum_tensor(tf.stop_gradient(values), name))
 
+    @property
+    def agrees(self) -> bool:
+        """Whether there are other tasks, whose weights are to stay equal to this one's."""
+        return self._reducer.size > 1
+
+    def settle(self, variables: list[Any], may_be_empty: bool) -> None:
+        """The step has assigned these on every task that has examples: one without takes what the others have."""
+        if not variables or not may_be_empty:
+            return
+        name = f"assigned {len(self.collectives)}"
+        own = flattened(variables)
+        self.note(lambda: take_mean(variables, self._reducer.sum_tensor(tf.zeros(own.shape, own.dtype), name)))
+        self._reducer.sum_tensor(own, name)
+
     def note(self, without_examples: Callable[[], Any]) -> None:
         """What a task without examples does in place of this step's next collective."""
         self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
@@ -157,6 +176,8 @@ class _SharedOptimizer:
     ) -> None:
         self._optimizer = optimizer
         self._apply = optimizer.apply
+        self._apply_gradients = optimizer.apply_gradients
+        self._is_applying = False
         self._sync = sync
         self._strategy = strategy
         self._reduction = reduction
@@ -171,26 +192,53 @@ class _SharedOptimizer:
 
     def apply(self, grads: Sequence[Gradient], trainable_variables: Any = None) -> None:
         """Replaces the optimizer's ``apply``. A collective in steps that are due."""
+        if self._is_applying:
+            self._apply(grads, trainable_variables)
+        else:
+            self._share(grads, trainable_variables, self._optimizer.apply, self._apply)
+
+    def apply_gradients(self, grads_and_vars: Any) -> Any:
+        """Replaces an ``apply_gradients`` of the optimizer's own, which is to see the gradients of all tasks."""
+        if self._is_applying:
+            return self._apply_gradients(grads_and_vars)
+
+        def through(entry: Callable[[Any], Any]) -> Callable[..., Any]:
+            return lambda grads, variables: entry(list(zip(grads, variables, strict=True)))
+
+        grads, variables = zip(*grads_and_vars, strict=True)
+        self._share(grads, variables, through(self._optimizer.apply_gradients), through(self._apply_gradients))
+        return self._optimizer._iterations
+
+    def _share(
+        self, grads: Sequence[Gradient], trainable_variables: Any, enter: Callable[..., Any], apply: Callable[..., Any]
+    ) -> None:
+        """``enter``: what a task without examples calls; ``apply``: what gets the gradients of all tasks."""
         sync, optimizer, accumulation = self._sync, self._optimizer, self._accumulation
         variables = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
         gradients = [self._prepared(g, v) for g, v in zip(grads, variables, strict=True)]
         sync.applied = True
         if sync.lookups is not None and sync.lookups.looks_again:
             return
-        sync.note(lambda: optimizer.apply([nothing_like(g) for g in gradients], variables))
+        if sync.outside is not None:
+            sync.outside.settle()
+        sync.note(lambda: enter([nothing_like(g) for g in gradients], variables))
         examples = tf.cast(sync.examples, tf.float32)
         sums = [times(g, examples) for g in gradients] if self._weighs else gradients
         if accumulation is None:
-            self._update(sums, examples, variables)
+            self._update(sums, examples, variables, apply)
+            if sync.outside is not None:
+                sync.outside.pass_over()
             return
 
         def update() -> tf.Tensor:
-            self._update(*accumulation.total(sums), variables)
+            self._update(*accumulation.total(sums), variables, apply)
             accumulation.clear()
             return tf.constant(0)
 
         accumulation.add(sums, examples)
         tf.cond(sync.is_due, update, lambda: tf.constant(0))
+        if sync.outside is not None:
+            sync.outside.pass_over()
 
     def _prepared(self, gradient: Any, variable: Any) -> Gradient:
         """The gradient with the shape of its variable; of rows only if rows are to travel."""
@@ -207,7 +255,9 @@ class _SharedOptimizer:
         gradient.set_shape(variable.shape)
         return gradient
 
-    def _update(self, sums: Sequence[Gradient], examples: tf.Tensor, variables: Sequence[Any]) -> None:
+    def _update(
+        self, sums: Sequence[Gradient], examples: tf.Tensor, variables: Sequence[Any], apply_to: Callable[..., Any]
+    ) -> None:
         """Apply the mean over all tasks of gradients that come from so many examples of this one. A collective."""
         rate = self._optimizer.learning_rate  # a variable, or what a schedule says for this iteration
         chiefs_rate = tf.cast(rate, tf.float32) if self._is_chief else tf.constant(0.0)
@@ -227,8 +277,12 @@ class _SharedOptimizer:
             gradients = clip_by_global_norm(gradients, self._optimizer.scale_loss(self._strategy.clip_norm))
 
         def apply() -> tf.Tensor:
-            with scaled(self._optimizer, factor):
-                self._apply(gradients, variables)
+            self._is_applying = True
+            try:
+                with scaled(self._optimizer, factor):
+                    apply_to(gradients, variables)
+            finally:
+                self._is_applying = False
             return tf.constant(0)
 
         if self._sync.may_end:  # in the step after the last nothing may change
@@ -241,8 +295,10 @@ def update_directly(optimizer: Any) -> None:
     """Update each variable by the optimizer's own rule, without the detour of Keras through ``tf.distribute``.
 
     There is no distribution strategy here, so the detour ends in the same call; but it costs a tenth of the time that
-    the first step takes.
+    the first step takes. An optimizer that has a way of its own, such as Nadam, keeps it.
     """
+    if type(optimizer)._backend_update_step is not keras.optimizers.Optimizer._backend_update_step:
+        return
 
     def update(grads: list[Any], variables: list[Any], learning_rate: Any) -> None:
         for grad, variable in zip(grads, variables, strict=True):
@@ -250,6 +306,11 @@ def update_directly(optimizer: Any) -> None:
             optimizer.update_step(grad, held, learning_rate)
 
     optimizer._backend_update_step = update
+
+
+def has_own_apply_gradients(optimizer: Any) -> bool:
+    """Whether what happens to gradients begins in an ``apply_gradients`` that is not Keras's."""
+    return type(optimizer).apply_gradients is not keras.optimizers.Optimizer.apply_gradients
 
 
 def optimizers_of(model: Any) -> list[Any]:

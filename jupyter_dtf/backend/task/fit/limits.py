@@ -17,6 +17,14 @@ def refuse_unsupported(model: Any) -> None:
             "what a batch's loss is shows only in train_step. Received: reduction=None",
             field="model",
         )
+    for loss in _leaves(getattr(model, "loss", None)):
+        _refuse_of_whole_batch(loss)
+    if hasattr(type(getattr(model, "optimizer", None)), "optimizers"):
+        raise InvalidInput(
+            "`model`: an optimizer must have one learning rate, which the tasks agree on in every step, got "
+            f"{type(model.optimizer).__name__}, which has several. Write a train_step with several optimizers",
+            field="model",
+        )
     for layer in model._flatten_layers():
         if getattr(layer, "synchronized", False):
             raise InvalidInput(
@@ -24,6 +32,49 @@ def refuse_unsupported(model: Any) -> None:
                 f"Received: {layer.name} with synchronized=True",
                 field="model",
             )
+
+
+def refuse_unshared(model: Any) -> None:
+    """Raise InvalidInput for a built model with weights whose gradients have no mean."""
+    for variable in model.trainable_variables:
+        if getattr(variable, "overwrite_with_gradient", False):
+            raise InvalidInput(
+                "`model`: weights must be changed by gradients of which the tasks can take the mean, got "
+                f"{variable.path}, whose gradient is its next value (float8). Use the policy mixed_bfloat16",
+                field="model",
+            )
+
+
+_OF_WHOLE_BATCH = ("dice", "tversky", "circle")
+
+
+def _refuse_of_whole_batch(loss: Any) -> None:
+    """Keras's losses that are not a mean over examples, but of all examples of a batch together."""
+    import keras
+
+    if isinstance(loss, str):
+        loss = keras.losses.get(loss)
+    function = getattr(loss, "fn", loss)
+    name = getattr(function, "__name__", "")
+    if name not in _OF_WHOLE_BATCH or function is not getattr(keras.losses, name, None):
+        return
+    axis = getattr(loss, "_fn_kwargs", {}).get("axis")
+    axes = axis if isinstance(axis, (list, tuple)) else [axis]
+    if name == "circle" or None in axes or 0 in axes:
+        rest = "" if name == "circle" else f" with axis={axis}. Give the axes of an example, such as axis=(1, 2, 3)"
+        raise InvalidInput(
+            "`model`: a loss must be a mean over examples: a task computes it on its own share of the batch, got "
+            f"{name}, which is of all examples of a batch together{rest}",
+            field="model",
+        )
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return _leaves(list(value.values()))
+    if isinstance(value, (list, tuple)):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [] if value is None else [value]
 
 
 def _collect(value: Any, found: list[Any]) -> None:

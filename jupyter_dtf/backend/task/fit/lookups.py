@@ -1,9 +1,9 @@
 """Which rows of an embedding's gradient one process would have once, though every task has them.
 
-A row of a ``tf.IndexedSlices`` belongs to one index of a lookup. Words are looked up by example: in one process the rows
-of all examples stand side by side, and so they do here, whichever task they come from. Positions are looked up once a
-batch: one process has one row for each, and that is the sum of the tasks'. Keras's optimizers square rows before they
-add up those of one index, so the two are not the same. The graph of the step tells which lookups are which
+A row of a ``tf.IndexedSlices`` belongs to one index of a lookup. Words are looked up by example: in one process the
+rows of all examples stand side by side, and so they do here, whichever task they come from. Positions are looked up
+once a batch: one process has one row for each, and that is the sum of the tasks'. Keras's optimizers square rows before
+they add up those of one index, so the two are not the same. The graph of the step tells which lookups are which
 (``provenance``): a key marks the rows that belong together, and ``arithmetic.merged`` adds them up.
 """
 
@@ -45,6 +45,11 @@ class Lookups:
         self._data = data
         self._provenance = None if tf.executing_eagerly() else Provenance(data)
         self._known, self._position = [], 0
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """Of the step's tensors; None where it is run eagerly."""
+        return self._provenance
 
     def keys(self, indices: tf.Tensor) -> tf.Tensor | None:
         """For each of a gradient's row numbers -1, or a number that equal rows have on all tasks; None: all are -1.

@@ -21,6 +21,7 @@ from .hooks import hooked
 from .job import FitJob, FitResult
 from .keras_fit import KerasFit
 from .learning_rate import linear_scaling
+from .limits import refuse_unshared
 from .losses import is_plain_mean
 from .models import configure_keras, job_model, vary_random_numbers
 from .steps import Metrics, TestStep, TrainStep, shared_variables
@@ -65,6 +66,8 @@ def train_with(
     keras_io.build(model, spec)
     if isinstance(job.model, keras_io.PackedModel):
         keras_io.restore(model, job.model)
+    if (replicas or reducer.size) > 1:
+        refuse_unshared(model)
     vary_random_numbers(model, reducer.rank)
     validation = validation_data(job, ctx, reducer, whole_on_chief=not is_plain_mean(model))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import keras
@@ -14,8 +15,9 @@ from keras.src.utils.python_utils import pythonify_logs
 from ....errors import InvalidInput
 from ..collectives.base import Reducer
 from .gradients import GradientSync
-from .losses import counted_by_examples, of_global_batch
 from .lookups import Lookups
+from .losses import counted_by_examples, of_global_batch
+from .outside import Outside
 
 
 class TrainStep:
@@ -27,6 +29,7 @@ class TrainStep:
         self._may_be_empty = may_be_empty
         self._step: Callable[[Any], Any] = model.train_step
         self._lookups = Lookups(self._step)
+        self._outside = Outside(model, lambda weights: sync.settle(weights, may_be_empty))
         self._outputs: Any = None
         self._collectives: list[Callable[[], Any]] = []
 
@@ -42,8 +45,10 @@ class TrainStep:
     def _full(self, data: Any) -> Any:
         sync = self._sync
         self._lookups.begin(data)
-        sync.lookups = self._lookups
-        with of_global_batch(self._model, sync), counted_by_examples(self._model, sync.examples):
+        sync.lookups, sync.outside = self._lookups, self._outside if sync.agrees else None
+        with of_global_batch(self._model, sync), counted_by_examples(self._model, sync.examples), ExitStack() as stack:
+            if sync.outside is not None:
+                stack.enter_context(sync.outside.watched(self._lookups.provenance))
             outputs = self._step(data)
         if not sync.applied:
             raise InvalidInput(
@@ -67,6 +72,7 @@ class TrainStep:
         """Nothing is computed and nothing counted; the others' gradients are applied."""
         if self._outputs is None:
             raise InvalidInput("With run_eagerly=True every task has an example in the first step. Received none")
+        self._sync.outside = None  # nothing is assigned here that others do not know of
         for take_part in self._collectives:
             take_part()
         return _results_like(self._outputs, self._model.get_metrics_result())

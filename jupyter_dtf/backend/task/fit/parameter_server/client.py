@@ -14,10 +14,10 @@ from ...context import peer_lost
 from .layout import Piece
 from .places import Places
 from .wire import Bytes, Reader
-from .words import AnyWord, Build, Fetch, GetState, Join, Leave, Meet, Push, Refused, SetState, State, Values
+from .words import AnyWord, Build, Fetch, GetState, Join, Leave, Meet, Push, Refused, Replace, SetState, State, Values
 
-Rows = tuple[npt.NDArray[np.int64], npt.NDArray[Any]]
-"""Row numbers of a variable, and a row of its gradient for each."""
+Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None, npt.NDArray[Any]]
+"""Row numbers of a variable, their keys (``lookups``) if there are any, and a row of its gradient for each."""
 
 
 @dataclass
@@ -93,11 +93,12 @@ class Client:
                 version=self._versions[server],
                 examples=examples,
                 absent=tuple(i for i, p in enumerate(pieces) if p.variable in absent),
-                sparse=tuple((i, len(indices)) for i, (indices, _) in rows),
+                sparse=tuple((i, len(indices), keys is not None) for i, (indices, keys, _) in rows),
                 learning_rate=learning_rate,
                 stop=stop,
             )
-            self._send(server, word, dense[start : start + size], *(array for _, pair in rows for array in pair))
+            arrays = [array for _, parts in rows for array in parts if array is not None]
+            self._send(server, word, dense[start : start + size], *arrays)
             start += size
         answers = [self._receive(server) for server in range(len(self._channels))]
         first = answers[0][0]
@@ -107,6 +108,17 @@ class Client:
         if not self._is_sync:
             self.answered.examples = examples
         return values
+
+    def replace(self, values: dict[int, npt.NDArray[Any]]) -> None:
+        """The servers take these values of variables, by position."""
+
+        def message(server: int) -> tuple[AnyWord, Sequence[npt.NDArray[Any]]]:
+            here = [(i, p) for i, p in enumerate(self._by_server[server]) if p.variable in values]
+            parts = [values[p.variable] if p.is_whole else values[p.variable][p.first :][: p.rows] for _, p in here]
+            word = Replace(tuple(i for i, _ in here))
+            return word, [np.ascontiguousarray(part, self.dtype).reshape(-1) for part in parts]
+
+        self._on_each(message)
 
     def meet(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The sum over the training tasks of a one-dimensional array."""
@@ -210,9 +222,11 @@ class Client:
         return word, payload
 
 
-def _within(piece: Piece, indices: npt.NDArray[np.int64], rows: npt.NDArray[Any]) -> Rows:
+def _within(
+    piece: Piece, indices: npt.NDArray[np.int64], keys: npt.NDArray[np.int64] | None, rows: npt.NDArray[Any]
+) -> Rows:
     """The part of a sparse gradient that falls on a piece, its rows numbered from the piece's first."""
     if piece.is_whole:
-        return indices, rows
+        return indices, keys, rows
     chosen = (indices >= piece.first) & (indices < piece.first + piece.rows)
-    return indices[chosen] - piece.first, rows[chosen]
+    return indices[chosen] - piece.first, None if keys is None else keys[chosen], rows[chosen]

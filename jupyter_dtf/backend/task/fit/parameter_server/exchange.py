@@ -9,8 +9,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ..gradients import Agreement
+from .....errors import InvalidInput
+from ..arithmetic import Rows
+from ..gradients import Agreement, has_own_apply_gradients
 from ..learning_rate import LinearScaling
+from ..lookups import Lookups
+from ..outside import Outside, flattened, take_mean
 from .client import Client
 from .layout import Piece
 
@@ -27,10 +31,12 @@ class Exchange:
         may_end: bool = False,
         scaling: LinearScaling | None = None,
         meet: Callable[[tf.Tensor, str], tf.Tensor] | None = None,
+        drops: bool = False,
     ) -> None:
         """``meet(tensor, name)`` sums over the training tasks, where they go in step.
 
-        ``may_end``: in some step no task may have an example, which ends the epoch.
+        ``may_end``: in some step no task may have an example, which ends the epoch. ``drops``: gradients may come too
+        late to count.
         """
         self.may_end = may_end
         self._pieces = pieces
@@ -39,27 +45,63 @@ class Exchange:
         self._client = client
         self._scaling = scaling
         self._meet = meet
+        self._drops = drops
         self._stop = False
         self._all_examples = 0
         self.steps = 0
         """Gradients sent in this epoch, without those of steps in which no task had an example."""
         self.examples: tf.Tensor | None = None
         self.applied = False
+        self.lookups: Lookups | None = None
+        self.outside: Outside | None = None
+        self._replaces = False
         self.collectives: list[tuple[Callable[[], Any], Any]] = []
 
     def install(self, optimizer: Any, is_chief: bool) -> None:
         """Make the optimizer's ``apply`` an exchange. The chief's learning rate is the servers'."""
+        self._replaces = is_chief or self._meet is None
+        through_pairs = has_own_apply_gradients(optimizer)
         rate = optimizer.learning_rate if isinstance(optimizer._learning_rate, keras.Variable) else None
 
-        def exchanging_apply(grads: Any, trainable_variables: Any = None) -> None:
+        def exchanging_apply(grads: Any, trainable_variables: Any = None, as_pairs: bool = False) -> None:
             variables = optimizer._trainable_variables if trainable_variables is None else list(trainable_variables)
+            if through_pairs and not as_pairs:
+                raise InvalidInput(
+                    "Under parameter servers an optimizer that overrides apply_gradients must be applied by it, got a "
+                    f"train_step that calls {type(optimizer).__name__}.apply",
+                    field="model",
+                )
             self.applied = True
-            kept = {self._positions[id(v)]: g for g, v in zip(grads, variables, strict=True) if g is not None}
+            if self.outside is not None:
+                self.outside.settle()
+            kept = {
+                self._positions[id(v)]: self._prepared(g)
+                for g, v in zip(grads, variables, strict=True)
+                if g is not None
+            }
+            if self.lookups is not None and self.lookups.looks_again:
+                return
             self.note(lambda: self._exchange(optimizer, rate, is_chief, {}, tf.constant(0)))
             assert self.examples is not None
             self._exchange(optimizer, rate, is_chief, kept, self.examples)
+            if self.outside is not None:
+                self.outside.pass_over()
+
+        def exchanging_apply_gradients(grads_and_vars: Any) -> Any:
+            grads, variables = zip(*grads_and_vars, strict=True)
+            exchanging_apply(grads, variables, as_pairs=True)
+            return optimizer._iterations
 
         optimizer.apply = exchanging_apply
+        optimizer.apply_gradients = exchanging_apply_gradients
+
+    def _prepared(self, gradient: Any) -> Any:
+        if not isinstance(gradient, tf.IndexedSlices):
+            return gradient
+        keys = None
+        if self.lookups is not None and self._meet is not None:  # else a gradient is that of a batch of its own
+            keys = self.lookups.keys(gradient.indices)
+        return Rows(gradient.values, tf.cast(gradient.indices, tf.int64), (), keys)
 
     def ask_to_stop(self) -> None:
         """The servers will tell all tasks in the steps to come."""
@@ -90,9 +132,52 @@ class Exchange:
         """The sum over the tasks of a few numbers that do not depend on the weights, within a step."""
         if self._meet is None:  # a gradient is then that of this task's own batch
             return values
+        if self.lookups is not None and self.lookups.looks_again:
+            return values
         meet, name = self._meet, f"values {len(self.collectives)}"
         self.note(lambda: meet(tf.zeros(values.shape, values.dtype), name))
         return tf.stop_gradient(meet(tf.stop_gradient(values), name))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the servers are to know what a step assigns: always."""
+        return True
+
+    def settle(self, variables: list[Any], may_be_empty: bool) -> None:
+        """The step has assigned these on every task that has examples: one without takes what the others have, and the
+        servers take what is theirs; in step from the chief, otherwise from each task.
+        """
+        trained = [variable for variable in variables if id(variable) in self._positions]
+        if trained and self._drops:
+            raise InvalidInput(
+                "With backup_workers a step must change weights by the optimizer alone: what a late task assigns would "
+                f"replace what the others have trained, got an assignment to {trained[0].path}",
+                field="model",
+            )
+        if may_be_empty and self._meet is not None:
+            meet, name, own = self._meet, f"assigned {len(self.collectives)}", flattened(variables)
+
+            def without_examples() -> None:
+                take_mean(variables, meet(tf.zeros(own.shape, own.dtype), name))
+                self._replace(trained)
+
+            self.note(without_examples)
+            meet(own, name)
+        self._replace(trained)
+
+    def _replace(self, variables: list[Any]) -> None:
+        """The servers take these variables' values."""
+        if not variables or not self._replaces:
+            return
+        positions = [self._positions[id(variable)] for variable in variables]
+
+        done = np.int64(0)
+
+        def replace(*values: Any) -> Any:
+            self._client.replace(dict(zip(positions, values, strict=True)))
+            return done
+
+        tf.numpy_function(replace, [tf.cast(v.value, self._client.dtype) for v in variables], tf.int64)
 
     def assign(self, values: Any) -> None:
         """Give the model's variables the values of all pieces, flattened, one after the other."""
@@ -110,18 +195,21 @@ class Exchange:
 
     def _exchange(self, optimizer: Any, rate: Any, is_chief: bool, grads: dict[int, Any], examples: tf.Tensor) -> None:
         """Push gradients, by position of their variables, and take the answer."""
-        sparse = [i for i, grad in grads.items() if isinstance(grad, tf.IndexedSlices)]
+        sparse = {i: grad for i, grad in grads.items() if isinstance(grad, Rows)}
         absent = frozenset(range(len(self._variables))) - set(grads)
         dense = [
             tf.reshape(self._rows(tf.cast(grads[piece.variable], self._client.dtype), piece), [-1])
             for piece in self._pieces
             if piece.variable in grads and piece.variable not in sparse
         ]
-        rows = [(tf.cast(grads[i].indices, tf.int64), tf.cast(grads[i].values, self._client.dtype)) for i in sparse]
+        rows = [part for grad in sparse.values() for part in self._parts(grad)]
         sends_rate = is_chief and rate is not None
 
         def push(count: Any, own_rate: Any, flat: Any, *slices: Any) -> tuple[Any, np.int64, np.float32]:
-            sparse_rows = {i: (slices[2 * n], slices[2 * n + 1]) for n, i in enumerate(sparse)}
+            parts = iter(slices)
+            sparse_rows = {
+                i: (next(parts), None if grad.keys is None else next(parts), next(parts)) for i, grad in sparse.items()
+            }
             sent_rate = self._scaled(float(own_rate)) if sends_rate else None
             values = self._client.push(
                 examples=int(count),
@@ -142,7 +230,7 @@ class Exchange:
                 examples,
                 tf.cast(rate, tf.float32) if sends_rate else tf.constant(0.0),
                 tf.concat(dense, 0) if dense else tf.zeros([0], self._client.dtype),
-                *(array for pair in rows for array in pair),
+                *rows,
             ],
             [self._client.dtype, tf.int64, tf.float32],
         )
@@ -156,6 +244,10 @@ class Exchange:
         if self._scaling is None:
             return rate
         return rate * float(self._scaling.factor(self._client.answered.version))
+
+    def _parts(self, grad: Rows) -> list[tf.Tensor]:
+        keys = [] if grad.keys is None else [tf.cast(grad.keys, tf.int64)]
+        return [grad.indices, *keys, tf.cast(grad.values, self._client.dtype)]
 
     @staticmethod
     def _rows(grad: tf.Tensor, piece: Piece) -> tf.Tensor:

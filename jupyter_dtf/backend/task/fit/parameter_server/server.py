@@ -24,7 +24,7 @@ from ..models import configure_keras, job_model
 from .meeting import Meeting
 from .places import Places
 from .rules import Asynchronous, Following, Rule, Synchronous, Updates
-from .shard import Gradient, Shard, mean
+from .shard import Gradient, Shard, SparsePiece, mean
 from .spec import from_plain, pieces_of, wire_dtype
 from .wire import STRANGERS, Bytes, Channel, Reader, accept
 from .words import (
@@ -40,6 +40,7 @@ from .words import (
     Meet,
     Push,
     Refused,
+    Replace,
     SetState,
     State,
     Sum,
@@ -82,6 +83,7 @@ class Server:
         self._followers: list[Channel] = []
         self._shard: Shard | None = None
         self._gradients: dict[int, Gradient] = {}
+        self._replacements: dict[int, npt.NDArray[Any]] = {}
         self._examples = 0
         self._stop_wanted = False
         self._stop = False
@@ -195,8 +197,11 @@ class Server:
                     return self._build(word, payload)
                 case SetState():
                     shard = self._built()
+                    self._replacements = {}
                     shard.set_state(_arrays(payload, shard.shapes()))
                     return Done(), []
+                case Replace():
+                    return self._replace(word, payload)
                 case GetState():
                     return self._state(word.final)
                 case Leave():
@@ -219,8 +224,23 @@ class Server:
         self._gradients.pop(rank, None)
         return self._present(staleness=staleness, late=rule.dropped[rank] > dropped)
 
+    def _replace(self, word: Replace, payload: Bytes) -> Answer:
+        """What a step has assigned belongs to the next update: others may not have fetched the last one's values."""
+        shard, reader = self._built(), Reader(payload)
+        for i in word.pieces:
+            self._replacements[i] = reader.take(shard.dtype, shard.pieces[i].size).copy()
+        if isinstance(self._rule, Asynchronous):
+            self._take_replacements()
+        return Done(), []
+
+    def _take_replacements(self) -> None:
+        if self._replacements:
+            self._built().replace(self._replacements)
+            self._replacements = {}
+
     def _apply(self, updates: Updates) -> None:
         for workers in updates:
+            self._take_replacements()
             gradient = mean([self._gradients.pop(rank) for rank in sorted(workers)])
             self._examples = gradient.examples if gradient else 0
             if gradient is not None:
@@ -269,7 +289,7 @@ class Server:
             optimizer = self._model.optimizer
             pieces = pieces_of(variables, optimizer, len(self._places.servers), self._job.strategy.split_bytes)
             mine = [piece for piece in pieces if piece.server == self._index]
-            shard = Shard(variables, optimizer, mine, wire_dtype(variables))
+            shard = Shard(variables, optimizer, mine, wire_dtype(variables), len(self._places.servers))
             shard.set_state(_arrays(payload, shard.shapes()))
         except DtfError as error:
             return Refused(str(error)), []
@@ -281,6 +301,7 @@ class Server:
     def _state(self, final: bool) -> Answer:
         if final:
             self._wait(lambda: all(m.has_left for m in self._members.values()))
+        self._take_replacements()
         counts = {
             rank: Counts(m.scheduled, m.applied, self._rule.dropped[rank], m.repeated)
             for rank, m in self._members.items()
@@ -319,15 +340,16 @@ def _rule(strategy: Any, index: int, workers: int) -> Rule:
 
 def _gradient(word: Push, payload: Bytes, shard: Shard) -> Gradient:
     reader = Reader(payload)
-    elsewhere = {*word.absent, *(piece for piece, _ in word.sparse)}
+    elsewhere = {*word.absent, *(piece for piece, *_ in word.sparse)}
     size = sum(piece.size for i, piece in enumerate(shard.pieces) if i not in elsewhere)
     dense = reader.take(shard.dtype, size)
     sparse = []
-    for i, rows in word.sparse:
+    for i, rows, keyed in word.sparse:
         shape = shard.pieces[i].shape[1:]
         indices = reader.take(np.int64, rows)
+        keys = reader.take(np.int64, rows) if keyed else None
         values = reader.take(shard.dtype, rows * int(np.prod(shape))).reshape(rows, *shape)
-        sparse.append((i, indices, values))
+        sparse.append(SparsePiece(i, indices, keys, values))
     return Gradient(word.examples, dense, tuple(sparse), word.absent)
 
 

@@ -11,9 +11,20 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ..gradients import update_directly
+from ..gradients import has_own_apply_gradients, update_directly
 from . import slots
 from .layout import Piece
+
+
+@dataclass(frozen=True)
+class SparsePiece:
+    """Rows of the gradient of a piece."""
+
+    piece: int
+    indices: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.int64] | None
+    """Which rows of several workers are one (``lookups``); None: none."""
+    rows: npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -23,9 +34,13 @@ class Gradient:
     examples: int
     dense: npt.NDArray[Any]
     """Of all pieces that are neither absent nor sparse, flattened, one after the other."""
-    sparse: tuple[tuple[int, npt.NDArray[np.int64], npt.NDArray[Any]], ...] = ()
-    """(piece, row numbers, rows)."""
+    sparse: tuple[SparsePiece, ...] = ()
     absent: tuple[int, ...] = ()
+
+    @property
+    def kind(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Which pieces are absent, and which are sparse."""
+        return self.absent, tuple(part.piece for part in self.sparse)
 
 
 def mean(gradients: Sequence[Gradient]) -> Gradient | None:
@@ -37,7 +52,7 @@ def mean(gradients: Sequence[Gradient]) -> Gradient | None:
     if len(given) < 2:
         return given[0] if given else None
     total = sum(gradient.examples for gradient in given)
-    kinds = {(g.absent, tuple(piece for piece, *_ in g.sparse)) for g in given}
+    kinds = {gradient.kind for gradient in given}
     if len(kinds) > 1:
         raise ValueError(f"The workers' gradients of a step are of the same variables. Received: {sorted(kinds)}")
     dense = np.zeros_like(given[0].dense)
@@ -45,32 +60,38 @@ def mean(gradients: Sequence[Gradient]) -> Gradient | None:
         dense += gradient.dense * dense.dtype.type(gradient.examples / total)
     sparse = []
     for parts in zip(*(gradient.sparse for gradient in given), strict=True):
-        rows = [values * values.dtype.type(g.examples / total) for (_, _, values), g in zip(parts, given, strict=True)]
-        sparse.append((parts[0][0], np.concatenate([indices for _, indices, _ in parts]), np.concatenate(rows)))
+        rows = [part.rows * part.rows.dtype.type(g.examples / total) for part, g in zip(parts, given, strict=True)]
+        indices = np.concatenate([part.indices for part in parts])
+        keys = None if parts[0].keys is None else np.concatenate([part.keys for part in parts])
+        sparse.append(_merged(SparsePiece(parts[0].piece, indices, keys, np.concatenate(rows))))
     return Gradient(total, dense, tuple(sparse), given[0].absent)
+
+
+def _merged(sparse: SparsePiece) -> SparsePiece:
+    """The rows of one key are one, the sum."""
+    if sparse.keys is None:
+        return sparse
+    alone = sparse.keys < 0
+    _, first, places = np.unique(sparse.keys[~alone], return_index=True, return_inverse=True)
+    sums = np.zeros((len(first), *sparse.rows.shape[1:]), sparse.rows.dtype)
+    np.add.at(sums, places, sparse.rows[~alone])
+    indices = np.concatenate([sparse.indices[alone], sparse.indices[~alone][first]])
+    return SparsePiece(sparse.piece, indices, None, np.concatenate([sparse.rows[alone], sums]))
 
 
 class Shard:
     """Variables, slots and the update. Not thread-safe.
 
-    ``variables`` are the model's trainable ones; only the pieces of them are kept.
+    ``variables`` are the model's trainable ones; only the pieces of them are kept. ``optimizer``, the model's, does the
+    updates where there is one server; else one does that is built for the pieces.
     """
 
-    def __init__(self, variables: list[Any], optimizer: Any, pieces: list[Piece], dtype: Any) -> None:
+    def __init__(self, variables: list[Any], optimizer: Any, pieces: list[Piece], dtype: Any, servers: int = 1) -> None:
         self.pieces = pieces
         self.dtype = dtype
-        self.optimizer = slots.fresh(optimizer)
         self._held = [_held(variables[piece.variable], piece) for piece in pieces]
-        excluded = [
-            held
-            for held, piece in zip(self._held, pieces, strict=True)
-            if not optimizer._use_weight_decay(variables[piece.variable])
-        ]
-        if excluded:
-            self.optimizer.exclude_from_weight_decay(var_list=excluded)
-        found = slots.build(self.optimizer, self._held)
-        order = sorted(range(len(found)), key=lambda i: _order(found[i]))
-        self._state = [*self._held, *(self.optimizer.variables[i] for i in order)]
+        self.optimizer, own = slots.for_pieces(optimizer, variables, pieces, self._held, servers)
+        self._state = [*self._held, *own]
         update_directly(self.optimizer)
         self._steps: dict[Any, Any] = {}
         self._look = tf.function(self._present)
@@ -85,10 +106,10 @@ class Shard:
 
     def apply(self, gradient: Gradient) -> None:
         """Update the variables by one gradient."""
-        key = (gradient.absent, tuple(piece for piece, *_ in gradient.sparse))
+        key = gradient.kind
         if key not in self._steps:
             self._steps[key] = self._step(*key)
-        sparse = [(tf.constant(indices), tf.constant(rows)) for _, indices, rows in gradient.sparse]
+        sparse = [(tf.constant(part.indices), tf.constant(part.rows)) for part in gradient.sparse]
         self._keep(self._steps[key](tf.constant(gradient.dense), sparse))
 
     def state(self) -> list[npt.NDArray[Any]]:
@@ -102,6 +123,12 @@ class Shard:
     def set_state(self, arrays: list[npt.NDArray[Any]]) -> None:
         for variable, array in zip(self._state, arrays, strict=True):
             variable.assign(array.reshape(variable.shape))
+        self._keep(self._look())
+
+    def replace(self, values: dict[int, npt.NDArray[Any]]) -> None:
+        """Give pieces, by position, other values."""
+        for i, value in values.items():
+            self._held[i].assign(value.reshape(self.pieces[i].shape))
         self._keep(self._look())
 
     def _step(self, absent: tuple[int, ...], sparse: tuple[int, ...]) -> Any:
@@ -119,13 +146,22 @@ class Shard:
             for i, part in zip(dense, tf.split(flat, sizes) if dense else [], strict=True):
                 gradients[i] = tf.cast(tf.reshape(part, self.pieces[i].shape), self._held[i].dtype)
             for i, (indices, values) in zip(sparse, rows, strict=True):
-                gradients[i] = tf.IndexedSlices(tf.cast(values, self._held[i].dtype), indices, self.pieces[i].shape)
-            if gradients:
-                chosen = sorted(gradients)
-                self.optimizer.apply([gradients[i] for i in chosen], [self._held[i] for i in chosen])
+                shape = tf.constant(self.pieces[i].shape, tf.int64)
+                gradients[i] = tf.IndexedSlices(tf.cast(values, self._held[i].dtype), indices, shape)
+            self._update({i: gradients[i] for i in sorted(gradients)})
             return self._present()
 
         return step
+
+    def _update(self, gradients: dict[int, Any]) -> None:
+        optimizer, variables = self.optimizer, [self._held[i] for i in gradients]
+        if not gradients:  # the other servers have some: what an optimizer does in every step, it does here too
+            optimizer._backend_apply_gradients([], [])
+            optimizer._iterations.assign_add(1)
+        elif has_own_apply_gradients(optimizer):
+            optimizer.apply_gradients(zip(gradients.values(), variables, strict=True))
+        else:
+            optimizer.apply(list(gradients.values()), variables)
 
     def _present(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         parts = [tf.cast(tf.reshape(held.value, [-1]), self.dtype) for held in self._held]
@@ -142,7 +178,3 @@ def _held(variable: Any, piece: Piece) -> Any:
     if piece.is_whole:
         return variable
     return keras.Variable(np.zeros(piece.shape), dtype=variable.dtype, name=variable.name)
-
-
-def _order(slot: slots.Slot) -> tuple[bool, int, int]:
-    return slot.variable is None, slot.variable or 0, slot.number

@@ -55,6 +55,34 @@ def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
     return slots
 
 
+def for_pieces(
+    optimizer: Any, variables: list[Any], pieces: list[Piece], held: list[Any], servers: int
+) -> tuple[Any, list[Any]]:
+    """What updates ``held``, a server's ``pieces`` of ``variables``, and its variables in the order of ``Plan``.
+
+    One server does what one process would, with the very optimizer of the model.
+    """
+    if servers == 1:
+        if not optimizer.built:
+            optimizer.build(variables)
+        return optimizer, optimizer.variables
+    own = fresh(optimizer)
+    own.exclude_from_weight_decay()
+    by_keras = type(own)._apply_weight_decay is not keras.optimizers.Optimizer._apply_weight_decay  # as Muon's
+    for variable, piece in zip(held, pieces, strict=True):
+        # Whether a name excludes a variable is asked of the whole one, and Keras asks by TensorFlow's.
+        whole = variables[piece.variable]
+        asked = whole if by_keras else whole.value
+        own._exclude_from_weight_decay_cache[own._var_key(variable)] = optimizer._use_weight_decay(asked)
+    found = build(own, held)
+    order = sorted(range(len(found)), key=lambda i: _order(found[i]))
+    return own, [own.variables[i] for i in order]
+
+
+def _order(slot: Slot) -> tuple[bool, int, int]:
+    return slot.variable is None, slot.variable or 0, slot.number
+
+
 class Plan:
     """How the state of a whole model, weights and optimizer, is laid out over the servers, seen from the chief.
 
@@ -66,16 +94,8 @@ class Plan:
         self._pieces = pieces
         self._weights = weights
         self._optimizer = optimizer
-        self._slots = build(fresh(optimizer), weights)
+        self._slots = build(fresh(optimizer), weights) if servers > 1 else []
         self._servers = servers
-        for slot, variable in zip(self._slots, optimizer.variables, strict=True):
-            if slot.variable is None and len(variable.shape) and self._servers > 1:
-                raise InvalidInput(
-                    "Over several ps tasks an optimizer's slots have the shapes of their variables. Received: "
-                    f"{type(optimizer).__name__}, whose {variable.name} has the shape {tuple(variable.shape)}. "
-                    "Use one ps task",
-                    field="strategy",
-                )
 
     def taken_apart(self) -> list[list[npt.NDArray[Any]]]:
         """The arrays of each server's state, from the present values."""
@@ -99,6 +119,8 @@ class Plan:
 
     def _variables(self, server: int) -> list[tuple[Any, Any]]:
         """(Keras variable, the rows of it) of each array of a server's state."""
+        if self._servers == 1:
+            return [(variable, ...) for variable in [*self._weights, *self._optimizer.variables]]
         mine = [piece for piece in self._pieces if piece.server == server]
         parts = [(self._weights[piece.variable], _rows(piece)) for piece in mine]
         held = list(zip(self._slots, self._optimizer.variables, strict=True))
@@ -111,9 +133,58 @@ def _rows(piece: Piece) -> Any:
     return ... if piece.is_whole else slice(piece.first, piece.first + piece.rows)
 
 
+_ELEMENTWISE = ("SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Adagrad", "Adadelta", "Nadam", "Ftrl", "Lion")
+_BY_VARIABLE = ("Lamb", "Muon", "ScheduleFreeAdamW")
+
+
+def _is_one_of(optimizer: Any, kinds: tuple[str, ...]) -> bool:
+    return type(optimizer) in {getattr(keras.optimizers, kind, None) for kind in kinds}
+
+
 def is_elementwise(optimizer: Any) -> bool:
     """Whether the update of each number depends on its own gradient and slots alone, so that variables may be cut."""
-    optimizers = keras.optimizers
-    kinds = ("SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Adagrad", "Adadelta", "Nadam", "Ftrl", "Lion")
-    known = {getattr(optimizers, kind) for kind in kinds}
-    return type(optimizer) in known and optimizer.clipnorm is None and optimizer.global_clipnorm is None
+    return _is_one_of(optimizer, _ELEMENTWISE) and optimizer.clipnorm is None and optimizer.global_clipnorm is None
+
+
+# What a class may say for itself: none of it sees more than one variable.
+_OF_ONE_VARIABLE = {"build", "update_step", "get_config", "from_config"}
+
+
+def refuse_undivided(optimizer: Any, variables: list[Any]) -> None:
+    """Raise InvalidInput unless each variable's update surely depends on its own gradient and slots alone, so that
+    several servers may each hold some of the variables. ``optimizer`` is built for ``variables``.
+    """
+    why = _why_undivided(optimizer, variables)
+    if why:
+        raise InvalidInput(
+            "`strategy`: over several ps tasks an optimizer must update each variable by its own gradient and slots "
+            f"alone, got {type(optimizer).__name__}, a class {why}. Use one ps task",
+            field="strategy",
+        )
+
+
+def _why_undivided(optimizer: Any, variables: list[Any]) -> str:
+    if _is_one_of(optimizer, _ELEMENTWISE + _BY_VARIABLE):
+        return ""
+    kind, base = type(optimizer), keras.optimizers.Optimizer
+    own = {name for each in kind.__mro__ if not issubclass(base, each) for name in vars(each)}
+    own = {name for name in own - _OF_ONE_VARIABLE if hasattr(base, name)}
+    more = sorted(name for name in own if not name.startswith(("__", "_api_")))
+    if more:
+        return f"that overrides {', '.join(more)}"
+    try:
+        made = fresh(optimizer)
+        found = build(made, variables)
+    except Exception as error:
+        return f"that its configuration does not lead back to ({error})"
+    lone = [v.name for slot, v in zip(found, made.variables, strict=True) if slot.variable is None]
+    if set(lone) - {"iteration", "learning_rate"} or len(set(lone)) < len(lone):
+        return f"with variables that are no slots ({', '.join(dict.fromkeys(lone))})"
+    lost = [n for n, v in vars(optimizer).items() if _is_plain(v) and n in vars(made) and vars(made)[n] != v]
+    if lost and not kind.__module__.startswith("keras."):
+        return f"whose get_config leaves out {', '.join(lost)}"
+    return ""
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))

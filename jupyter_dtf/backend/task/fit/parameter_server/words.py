@@ -28,7 +28,9 @@ class Build(Word, frozen=True):
 
 
 class Push(Word, frozen=True):
-    """A gradient. Payload: the dense pieces in one, then for each sparse one its row numbers (int64) and its rows."""
+    """A gradient. Payload: the dense pieces in one, then for each sparse one its row numbers, its keys if it has any
+    (both int64), and its rows.
+    """
 
     number: int
     """Counts this worker's gradients from 1, so that one that comes twice is noticed."""
@@ -37,8 +39,8 @@ class Push(Word, frozen=True):
     examples: int
     absent: tuple[int, ...] = ()
     """Pieces of this server, by position, that the loss does not depend on."""
-    sparse: tuple[tuple[int, int], ...] = ()
-    """(piece, number of rows)."""
+    sparse: tuple[tuple[int, int, bool], ...] = ()
+    """(piece, number of rows, whether they have keys)."""
     learning_rate: float | None = None
     """What the chief's optimizer has been set to."""
     stop: bool = False
@@ -72,6 +74,12 @@ class GetState(Word, frozen=True):
 
 class SetState(Word, frozen=True):
     """The chief's values (payload) replace variables and optimizer slots."""
+
+
+class Replace(Word, frozen=True):
+    """What a step has assigned to these pieces, by position (payload), replaces what is held."""
+
+    pieces: tuple[int, ...]
 
 
 # -- what a ps task says -------------------------------------------------------------------------------------------
@@ -138,6 +146,8 @@ class Decide(Word, frozen=True):
     workers: tuple[int, ...]
 
 
-AnyWord = Union[Join, Build, Push, Fetch, Meet, Leave, GetState, SetState, Values, Sum, State, Done, Refused, Decide]
+AnyWord = Union[
+    Join, Build, Push, Fetch, Meet, Leave, GetState, SetState, Replace, Values, Sum, State, Done, Refused, Decide
+]
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(AnyWord).decode

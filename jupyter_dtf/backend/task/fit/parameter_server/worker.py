@@ -24,6 +24,7 @@ from ..hooks import hooked
 from ..job import Arrays, FitJob, FitResult
 from ..keras_fit import KerasFit
 from ..learning_rate import linear_scaling
+from ..limits import refuse_unshared
 from ..losses import is_plain_mean
 from ..models import configure_keras, job_model, vary_random_numbers
 from ..steps import Metrics, TestStep, TrainStep
@@ -35,7 +36,7 @@ from .limits import refuse_sums, refuse_unsupported
 from .places import Places
 from .reducer import Apart, ServedReducer
 from .skipping import FollowTheRun
-from .slots import Plan
+from .slots import Plan, refuse_undivided
 from .spec import pieces_of, to_plain, wire_dtype
 from .words import Counts
 
@@ -74,8 +75,11 @@ class Worker:
         self._data = training_data(job, ctx, Alone() if has_own_data else self._reducer, model.steps_per_execution)
         self._spec = keras_io.batch_spec(self._data.dataset.element_spec)
         keras_io.build(model, self._spec)
+        if len(places.servers) > 1 and ctx.is_chief:  # who lays out what the servers hold
+            refuse_undivided(model.optimizer, model.trainable_variables)
         if isinstance(job.model, keras_io.PackedModel):
             keras_io.restore(model, job.model)
+        refuse_unshared(model)
         vary_random_numbers(model, ctx.rank)
         if strategy.backup_workers:
             refuse_sums(is_plain_mean(model))
@@ -99,7 +103,9 @@ class Worker:
                 )
             )
             # The averages that end a training are the servers'.
-            stack.enter_context(hooked(model.optimizer, finalize_variable_values=lambda variables: None))
+            stack.enter_context(hooked(model.optimizer, finalize_variable_values=self._finalize))
+            if self._goes_in_step and ctx.is_chief:
+                stack.enter_context(hooked(model.optimizer, save_own_variables=self._save_optimizer))
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
             self._fit = KerasFit(job, ctx, data, own, first=first, last=last)
             self._fit(model, validation)
@@ -115,13 +121,30 @@ class Worker:
         counts, total, tasks = self._take_state(final=True)
         if tasks and not self._goes_in_step:
             moving.assign(model, total / tasks)
-        model.optimizer.finalize_variable_values(model.trainable_weights)
+        if not self._goes_in_step:
+            model.optimizer.finalize_variable_values(model.trainable_weights)
         if self._has_last_word():
             model.set_weights(weights)
         self._client.close()
         updates = {self._places.workers[rank]: count for rank, count in counts.items()}
         ctx.note("info", "Updates", described(updates))
         return self._fit.result(model, self._spec, {task: count.as_dict() for task, count in updates.items()})
+
+    def _finalize(self, variables: list[Any]) -> None:
+        """In step: where Keras gives weights their averages, before the last callbacks, all tasks and servers do so."""
+        optimizer = self._model.optimizer
+        if not self._goes_in_step or not optimizer.use_ema:
+            return
+        if self._ctx.is_chief:
+            self._take_state()
+            type(optimizer).finalize_variable_values(optimizer, variables)
+        self._weights.from_chief()
+
+    def _save_optimizer(self, store: Any) -> None:
+        """A callback saves the optimizer, of which only the servers have the slots between the ends of epochs."""
+        optimizer = self._model.optimizer
+        self._take_state()
+        type(optimizer).save_own_variables(optimizer, store)
 
     # -- the servers --------------------------------------------------------------------------------------------
 
@@ -142,6 +165,7 @@ class Worker:
             may_end=self._data.ends_by_agreement,
             scaling=linear_scaling(job, tasks, self._data.length),
             meet=self._reducer.sum_tensor if self._goes_in_step else None,
+            drops=self._strategy.backup_workers > 0,
         )
         exchange.assign(client.fetch())
         exchange.install(model.optimizer, self._ctx.is_chief)
@@ -177,7 +201,7 @@ class Worker:
 
     def _in_step(self, stack: ExitStack) -> tuple[Any, Any]:
         model, job = self._model, self._job
-        weights = ServedWeights(list(model.weights), self._reducer, self._ctx, self._push_state)
+        self._weights = weights = ServedWeights(list(model.weights), self._reducer, self._ctx, self._push_state)
         average = EpochEnd(model, weights, job)
 
         def at_epoch_end() -> None:

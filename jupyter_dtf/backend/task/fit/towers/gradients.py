@@ -42,7 +42,7 @@ def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookup
 
 
 def mean_gradients(towers: Sequence[WeightedGradients], variables: Sequence[Any]) -> list[Any]:
-    """The sum of the towers' weighted gradients, one for each variable; rows of sparse ones stand side by side, or are merged."""
+    """The sum of the towers' weighted gradients, one for each variable; of sparse ones, see ``lookups``."""
     grads: list[Any] = [None] * len(variables)
     for dtype, chosen in towers[0].positions.items():
         total = tf.add_n([tower.flat[dtype] for tower in towers])

@@ -16,9 +16,10 @@ from typing import Any
 import tensorflow as tf
 
 from .....errors import InvalidInput
-from ..gradients import GradientSync, optimizers_of
-from ..losses import counted_by_examples, of_global_batch
+from ..gradients import GradientSync, has_own_apply_gradients, optimizers_of
 from ..lookups import Lookups
+from ..losses import counted_by_examples, of_global_batch
+from ..outside import refuse_by_example
 from ..steps import batch_size
 from .gradients import mean_gradients, weighted
 from .lockstep import Lockstep
@@ -44,10 +45,14 @@ class TowerStep:
         self._metric_results: list[Any] = []
         for optimizer in optimizers_of(model):
             optimizer.apply = partial(self._apply, optimizer, optimizer.apply)
+            if has_own_apply_gradients(optimizer):
+                optimizer.apply_gradients = partial(self._apply_gradients, optimizer, optimizer.apply_gradients)
         self._moving = list(model.non_trainable_weights)
         self._assign = [variable._direct_assign for variable in self._moving]
         for index, variable in enumerate(self._moving):
             variable._direct_assign = partial(self._move, index)
+        for variable in model.trainable_weights:
+            variable._direct_assign = partial(self._settle, variable, variable._direct_assign)
         self._get_metrics_result = _on_client(model.get_metrics_result)
         object.__setattr__(model, "get_metrics_result", self._metrics_result)
         for metric in model.metrics:
@@ -127,6 +132,28 @@ class TowerStep:
         if lookups.looks_again:
             return None
         return self._lockstep.meet(mine, lambda all_towers: apply(mean_gradients(all_towers, variables), variables))
+
+    def _apply_gradients(self, optimizer: Any, apply_gradients: Any, grads_and_vars: Any) -> Any:
+        """An ``apply_gradients`` of the optimizer's own, which is to see the gradients of all towers."""
+
+        def apply(grads: Any, variables: Any) -> None:
+            apply_gradients(list(zip(grads, variables, strict=True)))
+
+        self._apply(optimizer, apply, *zip(*grads_and_vars, strict=True))
+        return optimizer._iterations
+
+    def _settle(self, variable: Any, assign: Callable[[Any], Any], value: Any) -> Any:
+        """Give a weight that an optimizer trains the value that a step gives it: once, not on every tower.
+
+        The first tower's part of the step comes first, so that the others see it.
+        """
+        tower = self._lockstep.current
+        if tower is None or len(self._sizes) == 1:
+            return assign(value)
+        provenance = self._lookups[tower].provenance
+        if provenance is not None:
+            refuse_by_example(variable, tf.convert_to_tensor(value), provenance)
+        return assign(value) if tower == 0 else None
 
     def _move(self, index: int, value: Any) -> None:
         """Take note of the value that one of several towers gives a variable that no optimizer changes.

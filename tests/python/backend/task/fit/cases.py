@@ -31,6 +31,8 @@ class Case:
     """What one process trains instead, where so many tasks are to do the same."""
     plain_fit: dict[str, Any] = field(default_factory=dict)
     plain_callbacks: Callable[[int], list[Any]] | None = None
+    by_function: bool = False
+    """Whether the model is passed as a function, since its configuration does not lead back to it."""
     updates: list[int] | None = None
     """After which of the tasks' steps weights are to be those after the steps of one process; None: after each."""
 
@@ -310,7 +312,7 @@ CASES: dict[str, Case] = {
     "several inputs and outputs": Case(_several_inputs, _several_data(), tolerance=2e-5, sizes=(2, 3)),
     "subclassed, not built": Case(_subclassed, _data(validation_data=_VALIDATION)),
     "own train_step": Case(_own_train_step, _data(), tolerance=2e-5, same_history=False),
-    "two optimizers": Case(_two_optimizers, _data(), tolerance=2e-5, sizes=(2, 3)),
+    "two optimizers": Case(_two_optimizers, _data(), tolerance=2e-5, sizes=(2, 3), by_function=True),
     "steps per execution": Case(
         lambda: dense("sgd", steps_per_execution=3), _data(validation_data=_VALIDATION), same_history=True, sizes=(2, 3)
     ),

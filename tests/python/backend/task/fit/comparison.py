@@ -108,8 +108,8 @@ def distributed(
         results: dict[str, Any] = {}
         for index, (name, case) in enumerate(cases.items()):
             source: Any = partial(_seeded, case)
-            if transport != "ring" and name != "two optimizers":
-                # TensorFlow must not have run anything before collectives; the other's class cannot be rebuilt.
+            if transport != "ring" and not case.by_function:
+                # TensorFlow must not have run anything before collectives.
                 source = source()
                 if ctx.rank % 2 == 0 and not source.built:
                     source(case.fit["x"][:1])

@@ -106,14 +106,14 @@ def dying_server(ctx: FakeContext) -> Any:
     class Dying(keras.optimizers.SGD):
         """Ends the process in which it is applied for the fifth time: ps:1's."""
 
-        def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
             def look(iterations: Any) -> Any:
                 if ctx.task == "ps:1" and iterations == 5:
                     os._exit(3)
                 return iterations
 
             with tf.control_dependencies([tf.numpy_function(look, [self.iterations], tf.int64)]):
-                super().apply(grads, trainable_variables)
+                super().update_step(gradient, variable, learning_rate)
 
     def model() -> Any:
         return dense(Dying(0.1))
@@ -168,4 +168,4 @@ def not_divided(ctx: FakeContext) -> Any:
 
 def test_an_optimizer_that_cannot_be_divided_is_refused() -> None:
     chief, *_ = run_gang(3, not_divided, servers=2)
-    assert chief.startswith("InvalidInput: Over several ps tasks an optimizer's slots have the shapes")
+    assert chief.startswith("InvalidInput: `strategy`: over several ps tasks an optimizer must update each variable")

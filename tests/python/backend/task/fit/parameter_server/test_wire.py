@@ -58,7 +58,7 @@ def channels(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[C
 
 def test_words_and_arrays_arrive_as_they_were(channels: tuple[Channel, Channel]) -> None:
     server, worker = channels
-    word = Push(3, 7, 32, absent=(1,), sparse=((0, 2),), learning_rate=0.1, stop=True)
+    word = Push(3, 7, 32, absent=(1,), sparse=((0, 2, True),), learning_rate=0.1, stop=True)
     for length in (0, 5, 100_000):  # the memory has to grow
         arrays: list[Any] = [np.arange(length, dtype=np.float32), np.arange(3, dtype=np.int64), np.ones((2, 2))]
         sender = threading.Thread(target=worker.send, args=(word, *arrays))

@@ -14,9 +14,14 @@ import pytest
 from jupyter_dtf.errors import InvalidInput
 
 from ...gang import FakeContext, run_gang
-from ..cases import CASES, dense, digits
+from ..cases import CASES as PLAIN_CASES
+from ..cases import dense, digits
 from ..comparison import Recorded, _pickled, _recorder, _seeded, compare, plain
+from ..optimizer_cases import OPTIMIZER_CASES
+from ..outside_cases import OUTSIDE_CASES
+from ..strategy_cases import STRATEGY_CASES
 
+CASES = {**PLAIN_CASES, **STRATEGY_CASES, **OPTIMIZER_CASES, **OUTSIDE_CASES}
 pytestmark = pytest.mark.timeout(180)
 
 UNEVEN = ["one example in the last batch", "sum over examples, weights regularized", "masked sequences, embedding"]
@@ -33,6 +38,12 @@ CHOSEN = [
     "run eagerly",
     "XLA asked for",
     "early stopping",
+    "positions and words in one lookup",
+    "positions, run eagerly",
+    "Nadam",
+    "own: Pairs",
+    "spectral norm",
+    "decay",
 ]
 
 

@@ -1,0 +1,79 @@
+"""Models whose steps change weights otherwise than by the optimizer, and callbacks that do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .cases import _VALIDATION, Case, _data, dense
+
+
+def _optimizer(kind: str, **arguments: Any) -> Any:
+    import keras
+
+    return getattr(keras.optimizers, kind)(**arguments)
+
+
+def _spectral(**compiled: Any) -> Any:
+    import keras
+
+    layers = keras.layers
+    hidden = layers.SpectralNormalization(layers.Dense(8, activation="tanh"))
+    model = keras.Sequential([keras.Input((6,)), hidden, layers.Dense(3, activation="softmax")])
+    model.compile(
+        _optimizer("SGD", learning_rate=0.1), "sparse_categorical_crossentropy", metrics=["accuracy"], **compiled
+    )
+    return model
+
+
+def decaying(by_example: bool = False, **compiled: Any) -> Any:
+    """Weights that a layer makes smaller in its call, and the train_step after the update; each once a step."""
+    import keras
+
+    class Decaying(keras.layers.Dense):
+        def call(self, x: Any) -> Any:
+            self.kernel.assign(self.kernel * (0.95 + 0.01 * keras.ops.mean(x) if by_example else 0.95))
+            return super().call(x)
+
+    class Model(keras.Sequential):
+        def train_step(self, data: Any) -> Any:
+            logs = super().train_step(data)
+            for weight in self.trainable_variables:
+                weight.assign(weight * 0.97)
+            return logs
+
+    model = Model([keras.Input((6,)), Decaying(8, activation="tanh"), keras.layers.Dense(3, activation="softmax")])
+    model.compile(_optimizer("Adam", learning_rate=0.1), "sparse_categorical_crossentropy", **compiled)
+    return model
+
+
+def _averaged(frequency: int | None = None) -> Any:
+    arguments = {"use_ema": True, "ema_momentum": 0.7, "ema_overwrite_frequency": frequency}
+    return dense(_optimizer("Adam", learning_rate=0.1, **arguments))
+
+
+def _swapping() -> list[Any]:
+    import keras
+
+    return [keras.callbacks.SwapEMAWeights()]
+
+
+def _stopping() -> list[Any]:
+    import keras
+
+    stop = keras.callbacks.EarlyStopping(monitor="val_loss", patience=0, min_delta=0.5, restore_best_weights=True)
+    return [stop]
+
+
+# 25 examples in batches of 12: of the last one, some task gets none.
+OUTSIDE_CASES: dict[str, Case] = {
+    "spectral norm": Case(_spectral, _data(examples=25, validation_data=_VALIDATION)),
+    "spectral norm, several steps at once": Case(lambda: _spectral(steps_per_execution=2), _data()),
+    "decay": Case(decaying, _data(examples=25)),
+    "decay, run eagerly": Case(lambda: decaying(run_eagerly=True), _data(examples=25, epochs=1)),
+}
+CALLBACK_CASES: dict[str, Case] = {
+    "averages swapped for validation": Case(_averaged, _data(validation_data=_VALIDATION), callbacks=_swapping),
+    "averages, then the best weights": Case(
+        lambda: _averaged(2), _data(epochs=4, validation_data=_VALIDATION), callbacks=_stopping
+    ),
+}
