@@ -47,7 +47,8 @@ class Pass:
 
     @property
     def leaves(self) -> list[tf.Tensor]:
-        return list(keras.tree.flatten(self.outputs))
+        """All that a loss looks at: the outputs, and the logits that they were made of."""
+        return [each for output in keras.tree.flatten(self.outputs) for each in (output, *logits_of(output))]
 
     @property
     def losses(self) -> list[tf.Tensor]:
@@ -88,6 +89,14 @@ def placed(model: Any, places: Places, number: int, values: Values | None = None
                 return proceed()
 
     return layer_calls.watched(model, call)
+
+
+def logits_of(output: tf.Tensor) -> list[tf.Tensor]:
+    """Of probabilities the logits, as Keras's losses find them, or nothing: they do not take a logarithm of zero."""
+    known = getattr(output, "_keras_logits", None)
+    if known is not None:
+        return [known]
+    return [output.op.inputs[0]] if output.op.type in ("Softmax", "Sigmoid") else []
 
 
 def scope_name(layer: str) -> str:

@@ -20,7 +20,7 @@ from ..learning_rate import LinearScaling, scaled
 from ..losses import counted_by_examples
 from .effects import Effects
 from .follow import DATA_SCOPE, settle, within
-from .forward import Part, Pass, forward, operations_made, placed
+from .forward import Part, Pass, forward, logits_of, operations_made, placed
 from .gradients import Sum, gradients_of
 from .graph import as_function
 from .limits import refuse_writes
@@ -287,7 +287,14 @@ def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
     """What the microbatches put out, as one batch with one mask."""
     if len(parts) == 1:
         return parts[0]
-    whole = tf.concat(parts, 0)
+    logits = [logits_of(part) for part in parts]
+    if hasattr(parts[0], "_keras_logits") or not logits[0]:
+        whole = tf.concat(parts, 0)
+        if logits[0]:
+            whole._keras_logits = tf.concat([each for (each,) in logits], 0)
+    else:  # losses look for the operation
+        made = {"Softmax": tf.nn.softmax, "Sigmoid": tf.math.sigmoid}[parts[0].op.type]
+        whole = made(tf.concat([each for (each,) in logits], 0))
     masks = [backend.get_keras_mask(part) for part in parts]
     if masks[0] is not None:
         backend.set_keras_mask(whole, tf.concat(masks, 0))
