@@ -31,10 +31,10 @@ def gradients_of(
 class Sum:
     """The derivative by one variable, added up over the loss, the microbatches, and all that stood for the variable.
 
-    It comes out as one process has it. Where every part is dense, that is their sum. Where rows of a table were looked
-    up, it is their rows one after the other, for an optimizer squares the derivative of each row by itself, with all of
-    a dense part's among them. Rows that were looked up whatever the batch, those of positions say, are one lookup in
-    one process, of which every microbatch has a part: those are added up. ``depends`` tells of indices.
+    It comes out as one process has it: dense where any part is dense. Where rows of a table were looked up, it is their
+    rows one after the other, for an optimizer may square the derivative of each row by itself. Rows that were looked up
+    whatever the batch, those of positions say, are one lookup in one process, of which every microbatch has a part:
+    those are added up. ``depends`` tells of indices.
     """
 
     def __init__(self, depends: Callable[[tf.Tensor], bool]) -> None:
@@ -63,10 +63,12 @@ class Sum:
     def total(self) -> Any:
         """Dense, IndexedSlices, or None where there was none."""
         rows = [*self._rows, *self._same_rows]
-        if not rows or self._dense is None:
-            return _one_after_the_other(rows) if rows else self._dense
-        shape = tf.shape(self._dense, tf.int64)
-        return _one_after_the_other([*rows, tf.IndexedSlices(self._dense, tf.range(shape[0]), shape)])
+        if self._dense is not None:
+            return tf.add_n([self._dense, *map(tf.convert_to_tensor, rows)])
+        if len(rows) < 2:
+            return rows[0] if rows else None
+        indices = tf.concat([tf.cast(one.indices, tf.int64) for one in rows], 0)
+        return tf.IndexedSlices(tf.concat([one.values for one in rows], 0), indices, rows[0].dense_shape)
 
     def _add_same(self, same: Sequence[tf.IndexedSlices]) -> None:
         sums = self._same_rows
@@ -77,15 +79,8 @@ class Sum:
                 sums[number] = tf.IndexedSlices(sums[number].values + rows.values, rows.indices, rows.dense_shape)
 
 
-def _one_after_the_other(parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
-    if len(parts) == 1:
-        return parts[0]
-    indices = tf.concat([tf.cast(part.indices, tf.int64) for part in parts], 0)
-    return tf.IndexedSlices(tf.concat([part.values for part in parts], 0), indices, parts[0].dense_shape)
-
-
 def _pieces(derivative: Any) -> list[Any]:
-    """A derivative as TensorFlow put it together: of several lookups, and of a dense use made rows."""
+    """A derivative, where it is the rows of several lookups, those of each."""
     if derivative is None:
         return []
     if not isinstance(derivative, tf.IndexedSlices):

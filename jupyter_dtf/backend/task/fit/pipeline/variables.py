@@ -102,7 +102,7 @@ class _Foreign:
         self._handle = handle
         self.dtype = tf.as_dtype(data.dtype)
         self.shape = tf.TensorShape(data.shape)
-        self._value: Any = SimpleNamespace(_unique_id=f"foreign_{id(handle)}")
+        self._value: Any = SimpleNamespace(_unique_id=f"foreign_{id(handle)}", name="foreign")
 
     def numpy(self) -> Any:
         with tf.init_scope():
@@ -129,14 +129,14 @@ class _Held:
             set_handle_data(self.handle, create_handle_data(self.fed.shape, self.fed.dtype))
             self.write = self.assign(self.fed)
             self.read = self.value()
-        # A plain one, as in a tf.function. The id is what an optimizer has noted of a variable that it was built for.
+        # A plain one, as in a tf.function, by whose id and name an optimizer knows it.
         self.variable = BaseResourceVariable(
             trainable=variable.trainable,
             shape=self.fed.shape,
             dtype=self.fed.dtype,
             handle=self.handle,
             unique_id=variable._value._unique_id,
-            handle_name=self.handle.op.name,
+            handle_name=variable._value.name.removesuffix(":0"),
             in_graph_mode=False,
         )
 
