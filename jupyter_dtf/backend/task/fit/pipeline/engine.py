@@ -131,14 +131,21 @@ class Engine:
         arrays = [leaf.numpy() for leaf in keras.tree.flatten(batch) if leaf is not None]
         key = training, 1 if self._own[training] else min(self._microbatches, len(arrays[0]))
         if key not in self._built:
-            with self._graph.as_default():
-                if self._own[training]:
-                    self._built[key] = self._steps.own(spec, training)
-                else:
-                    self._built[key] = (self._steps.training if training else self._steps.test)(spec, key[1])
-                if self._reset is None:
-                    self._reset = self._steps.reset()
+            try:
+                with self._graph.as_default():
+                    self._built[key] = self._build(training, spec, key[1])
+            except Exception as error:
+                raise self._graph.refusal or error from None
             for variables in (self._steps.variables, self._steps.metrics):
                 variables.load(self._session, only_new=True)
         step = self._built[key]
         return step, dict(zip(step.fed, arrays, strict=True))
+
+    def _build(self, training: bool, spec: Any, microbatches: int) -> Step:
+        if self._own[training]:
+            step = self._steps.own(spec, training)
+        else:
+            step = (self._steps.training if training else self._steps.test)(spec, microbatches)
+        if self._reset is None:
+            self._reset = self._steps.reset()
+        return step

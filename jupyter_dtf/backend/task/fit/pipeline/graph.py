@@ -26,6 +26,8 @@ class PipelineGraph(tf.Graph):
         super().__init__()
         self.client = client
         self.hold: Callable[[tf.Tensor], tf.Tensor] = _refused
+        self.refusal: InvalidInput | None = None
+        """The last one, which TensorFlow and Keras wrap in errors of their own."""
         self.outer_graph = tf.Graph()
         """What loops and conditions take for the graph that this one, as a function, would be called in."""
         self.captures: tuple[Any, ...] = ()
@@ -39,10 +41,14 @@ class PipelineGraph(tf.Graph):
         """What stands for a tensor in this graph; called by TensorFlow."""
         if tf.is_symbolic_tensor(tensor):
             return tensor
-        if tensor.dtype == tf.resource:
-            return self.hold(tensor)
-        if tensor.dtype == tf.variant:
-            raise not_held(tensor)
+        try:
+            if tensor.dtype == tf.resource:
+                return self.hold(tensor)
+            if tensor.dtype == tf.variant:
+                raise not_held(tensor)
+        except InvalidInput as refusal:
+            self.refusal = refusal
+            raise
         return tf.constant(tensor.numpy(), tensor.dtype, name=name)
 
 

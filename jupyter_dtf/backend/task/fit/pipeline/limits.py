@@ -46,11 +46,12 @@ def own_step(model: Any, method: str) -> bool:
 
 
 def refuse_writes(microbatches: Sequence[Sequence[tf.Operation]]) -> None:
-    """Raise InvalidInput if several microbatches assign a variable that is none of Keras's, each in its own turn."""
+    """Raise InvalidInput if several microbatches change a variable that is no weight, each in its own turn."""
     found = written(microbatches[0]) if len(microbatches) > 1 else []
     if found:
         raise InvalidInput(
             "A layer that is called for each microbatch must keep what it changes in weights of its own (add_weight, "
-            f"trainable=False), or train with microbatches=1, got a tf.Variable that is changed by {found[0].name}",
+            "trainable=False), or train with microbatches=1, got a metric of a layer or a tf.Variable that is changed by "
+            f"{found[0].name}",
             field="model",
         )

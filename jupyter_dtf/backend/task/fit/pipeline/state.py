@@ -131,9 +131,9 @@ class Microbatches:
     def end(self) -> Values:
         """What the variables are after all microbatches; of what copies have each moved on their own, the mean."""
         changes = dict(self._fixed)
-        for key, rows in self._rows.items():
-            if rows:
-                changes[key] = tf.concat(rows, 0)
+        for variable in self._per_example:
+            if rows := self._rows[id(variable)]:
+                changes[id(variable)] = tf.ensure_shape(tf.concat(rows, 0), variable.shape)
         for key in {key for end in self._ends for key in end}:
             first = self._ends[0].get(key, None)
             moved = [end[key] for end in self._ends if key in end]
@@ -179,13 +179,3 @@ def _with_other_seeds(values: Values, copy: int) -> Values:
             if is_seed(v)
         }
     )
-
-
-def per_example(model: Any) -> list[Any]:
-    """The variables of a model that have a row for each example of a batch: the states of stateful RNNs."""
-    return [
-        state
-        for layer in model._flatten_layers()
-        if getattr(layer, "stateful", False) and getattr(layer, "states", None) is not None
-        for state in keras.tree.flatten(layer.states)
-    ]

@@ -16,6 +16,7 @@ import keras
 import tensorflow as tf
 from keras.src import backend
 
+from ... import stateful
 from ..learning_rate import LinearScaling, scaled
 from ..losses import counted_by_examples
 from .effects import Effects
@@ -26,7 +27,7 @@ from .graph import as_function
 from .limits import refuse_writes
 from .order import Phase, in_order, not_taken, then
 from .places import Places
-from .state import Assignments, Microbatches, Values, depends_on_batch, per_example
+from .state import Assignments, Microbatches, Values, depends_on_batch
 from .units import Units
 from .variables import GraphVariables
 
@@ -67,7 +68,10 @@ class Steps:
             self.variables.add(variable, home.device, home.scope)
         tf.compat.v1.get_default_graph().hold = lambda handle: self.variables.hold(handle, client)
         self.metrics = GraphVariables()
-        """Those of the metrics, beside the loss."""
+        """Those of the metrics, beside the loss; of a metric that a layer has, with the client."""
+        for layer in model._flatten_layers(include_self=False):
+            for variable in (variable for metric in layer._metrics for variable in metric.variables):
+                self.metrics.add(variable, client, METRICS)
 
     def training(self, spec: Any, microbatches: int) -> Step:
         """A step that updates the weights. ``spec``: the TensorSpecs of ``(x, y, sample_weight)``."""
@@ -197,7 +201,7 @@ class Steps:
         with tf.compat.v1.device(self._client), tf.name_scope(f"{DATA_SCOPE}/"):
             parts = _parts(batch[0], microbatches)
         used = min(len(self._copies), microbatches)
-        state = Microbatches(values, microbatches, per_example(self._model))
+        state = Microbatches(values, microbatches, stateful.states(self._model))
         copies: list[list[Pass]] = []
         for copy, places in enumerate(self._copies[:used]):
             passes = []

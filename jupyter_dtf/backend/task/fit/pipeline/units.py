@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 from .....errors import InvalidInput
+from ... import stateful
 from ..parameter_server.slots import Slot, build, fresh, is_elementwise
 from .forward import scope_name
 from .places import Places
@@ -45,9 +46,9 @@ class Units:
             before = devices[0]
             homes = [Home(device, scope_name(places.name(path))) for device in devices]
             _check_split(path, layer, model.optimizer, len(homes))
-            for variable in layer.variables:
+            for variable in (*layer.variables, *stateful.states(layer)):
                 found.setdefault(id(variable), homes)  # of a layer with several ids the first one counts
-        for variable in model.variables:
+        for variable in (*model.variables, *stateful.states(model)):
             self._keep(variable, found.get(id(variable), [Home(client, "model")]))
         self.trainable = [unit for variable in model.trainable_variables for unit in self.parts(variable)]
         self.optimizer = fresh(model.optimizer) if self._whole else model.optimizer

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -123,8 +124,9 @@ class _Held:
         with tf.compat.v1.device(device), tf.name_scope(f"{SCOPE}/{scope}/"):
             self.fed = tf.compat.v1.placeholder(variable.dtype, variable.shape, name="fed")
             name = tf.compat.v1.get_default_graph().unique_name("variable", mark_as_used=False)
+            # Of this fit alone: a server keeps what has a name.
             self.handle = tf.raw_ops.VarHandleOp(
-                dtype=self.fed.dtype, shape=variable.shape, shared_name=name, name="variable"
+                dtype=self.fed.dtype, shape=variable.shape, shared_name=f"{name} {uuid4()}", name="variable"
             )
             set_handle_data(self.handle, create_handle_data(self.fed.shape, self.fed.dtype))
             self.write = self.assign(self.fed)
