@@ -30,7 +30,6 @@ CHOSEN = [
     "early stopping",
     "many metrics",
     "own train_step",
-    "two optimizers",
     "gradients accumulated",
     "mixed float16",
     "mixed bfloat16",
