@@ -52,7 +52,12 @@ def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
     total = sum(layer.flops for layer in layers.values()) + outside
     if outside > _MUCH * total:
         notes.append(f"{outside / total:.0%} of the computation is outside of layers, and is not in their numbers")
-    return LayerGraph(model=model.name, layers=list(layers.values()), edges=_edges(leaves, layers, stateful.examples(model)), notes=notes)
+    return LayerGraph(
+        model=model.name,
+        layers=list(layers.values()),
+        edges=_edges(leaves, layers, stateful.examples(model)),
+        notes=notes,
+    )
 
 
 def layers_by_id(model: Any, input_shapes: Any = None) -> dict[str, Any]:
@@ -101,7 +106,9 @@ def example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
 
     def one(spec: tf.TensorSpec) -> tf.TensorSpec:
         unknown.update(axis for axis, size in enumerate(spec.shape[1:], 1) if size is None)
-        return tf.TensorSpec([stateful.examples(model), *(1 if size is None else size for size in spec.shape[1:])], spec.dtype)
+        return tf.TensorSpec(
+            [stateful.examples(model), *(1 if size is None else size for size in spec.shape[1:])], spec.dtype
+        )
 
     specs = tf.nest.map_structure(one, given)
     if unknown:

@@ -26,6 +26,17 @@ def refuse_unsupported(model: Any) -> None:
             )
 
 
+def refuse_stateful(model: Any, shares: int) -> None:
+    """Raise InvalidInput for a model that keeps state of the examples of a batch, if so many tasks share each batch."""
+    for layer in model._flatten_layers() if shares > 1 else ():
+        if getattr(layer, "stateful", False):
+            raise InvalidInput(
+                "A stateful layer keeps state of every example of a batch, which goes on with the next one: it must "
+                f"be trained by one task, or by dtf.Pipeline, got {layer.name} with stateful=True on {shares} tasks",
+                field="model",
+            )
+
+
 def _collect(value: Any, found: list[Any]) -> None:
     if isinstance(value, dict):
         for item in value.values():

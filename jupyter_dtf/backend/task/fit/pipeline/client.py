@@ -75,6 +75,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         replicas=strategy.replicas,
         known_layers=job.layers,
         scaling=linear_scaling(job, strategy.replicas, data.length),
+        steps_per_epoch=data.length,
     )
     with closing(engine):
         callbacks = callbacks_here(job.callbacks, is_chief=True)
@@ -127,7 +128,7 @@ class _Told:
         return Agreement(float(self._engine.examples), False, self._engine.learning_rate)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Nothing is counted by epoch."""
+        self._engine.begin_epoch(epoch)
 
 
 def _stepping(run: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:

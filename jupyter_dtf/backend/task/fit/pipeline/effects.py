@@ -68,7 +68,5 @@ def _handle(tensor: Any) -> int:
 
 def _has_effect(operation: tf.Operation) -> bool:
     return (
-        op_is_stateful(operation)
-        and operation.type not in _WITHOUT_EFFECT
-        and operation.type not in RESOURCE_READ_OPS
+        op_is_stateful(operation) and operation.type not in _WITHOUT_EFFECT and operation.type not in RESOURCE_READ_OPS
     )

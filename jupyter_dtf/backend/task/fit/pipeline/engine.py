@@ -45,12 +45,15 @@ class Engine:
         replicas: int = 1,
         known_layers: Sequence[str] = (),
         scaling: LinearScaling | None = None,
+        steps_per_epoch: int | None = None,
     ) -> None:
         layers = describe.layers_by_id(model)
         if known_layers:
             places = places.renamed(layers, known_layers)
         placing.check_layers(places, layers)
-        self._model = model
+        self._scaling = scaling
+        self._steps_per_epoch = steps_per_epoch or 0
+        self._number = 0
         self._microbatches = microbatches * replicas
         copies = places.copies(ctx.tasks, replicas)
         client = f"/job:{ctx.job_name}/task:{ctx.task_index}/device:CPU:0"
@@ -85,12 +88,19 @@ class Engine:
         ``options`` and ``run_metadata`` are those of ``Session.run``.
         """
         step, feeds = self._step(True, batch, spec)
+        if self._scaling is not None:
+            feeds[self._steps.number.name] = self._number
+        self._number += 1
         fetches = [step.run, step.logs, step.learning_rate]
         _, self.logs, rate = self._session.run(fetches, feeds, options, run_metadata)
         self._is_ahead = True
         self.learning_rate = float(rate)
-        self.examples += len(next(iter(feeds.values())))
+        self.examples += len(feeds[step.fed[0]])
         return self._told()
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Steps are numbered from here."""
+        self._number = epoch * self._steps_per_epoch
 
     def placement(self, metadata: Any) -> RunPlacement:
         """Where the layers ran in a training step with a full trace, by its RunMetadata."""

@@ -55,9 +55,7 @@ class Pass:
         return list(self.assignments.losses)
 
 
-def forward(
-    model: Any, places: Places, part: Part, assignments: Assignments, *, number: int, training: bool
-) -> Pass:
+def forward(model: Any, places: Places, part: Part, assignments: Assignments, *, number: int, training: bool) -> Pass:
     """What the model makes of a microbatch."""
     with (
         operations_made() as made,

@@ -7,7 +7,7 @@ whatever its reduction, its weights and its masks. A stage drains only after it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any
@@ -62,6 +62,9 @@ class Steps:
         self._units = units
         self._client = client
         self._scaling = scaling
+        with tf.compat.v1.device(client), tf.name_scope(f"{DATA_SCOPE}/"):
+            self.number = tf.compat.v1.placeholder(tf.int64, [], name="step")
+        """Of a training step, counted from 0 over all epochs; fed where the learning rate is scaled."""
         self.variables = GraphVariables()
         """Those of the model and of its optimizers, and others that its code reads."""
         for variable, home in units.homes:
@@ -106,7 +109,7 @@ class Steps:
         with operations_made() as updating, tf.name_scope(f"{UPDATE}/"), within(None), as_function(), self._in_place():
             gradients = [sums[id(variable)].total() for variable in trainable]
             self.variables.write(end.pairs)
-            factor = None if self._scaling is None else self._scaling.factor(tf.convert_to_tensor(optimizer.iterations))
+            factor = None if self._scaling is None else self._scaling.factor(self.number)
             with scaled(optimizer, factor):
                 learning_rate = tf.identity(tf.convert_to_tensor(optimizer.learning_rate))
                 optimizer.apply(gradients, trainable)
@@ -156,12 +159,13 @@ class Steps:
             fed, data = self._batch(spec)
             with within(None):
                 self._hold_metrics(self._client)
-            with within(None), as_function(), self._in_place(), placed(model, self._copies[0], 0), ExitStack() as stack:
-                factor = None
-                if self._scaling is not None:
-                    factor = self._scaling.factor(tf.convert_to_tensor(model.optimizer.iterations))
-                stack.enter_context(scaled(model.optimizer, factor))
-                stack.enter_context(counted_by_examples(model, _length(data)))
+            with (
+                within(None),
+                as_function(),
+                self._in_place(),
+                placed(model, self._copies[0], 0),
+                counted_by_examples(model, _length(data)),
+            ):
                 rate = tf.identity(tf.convert_to_tensor(model.optimizer.learning_rate))
                 logs = (model.train_step if training else model.test_step)(data)
                 logs = keras.tree.map_structure(tf.identity, logs)
