@@ -51,7 +51,7 @@ def refuse_writes(microbatches: Sequence[Sequence[tf.Operation]]) -> None:
     if found:
         raise InvalidInput(
             "A layer that is called for each microbatch must keep what it changes in weights of its own (add_weight, "
-            "trainable=False), or train with microbatches=1, got a metric of a layer or a tf.Variable that is changed by "
-            f"{found[0].name}",
+            "trainable=False), or train with microbatches=1, got a metric of a layer or a tf.Variable that is changed "
+            f"by {found[0].name}",
             field="model",
         )
