@@ -34,6 +34,9 @@ def within(device: str | None) -> Any:
     """
 
     def chosen(operation: tf.Operation) -> str:
+        if operation.type in _PYTHON:
+            graph = pipeline_graph(operation.graph)
+            return "" if graph is None else graph.client
         said = tf.DeviceSpec.from_string(operation.device)
         if said.job is not None:
             return str(operation.device)
@@ -41,9 +44,6 @@ def within(device: str | None) -> Any:
         return str((place.make_merged_spec(said) if operation.device else place).to_string())
 
     def of(operation: tf.Operation) -> str:
-        if operation.type in _PYTHON:
-            graph = pipeline_graph(operation.graph)
-            return "" if graph is None else graph.client
         inputs = [_outside(tensor) for tensor in operation.inputs]
         handles = [tensor for tensor in inputs if tensor.dtype == tf.resource]
         if device is not None and not handles:
