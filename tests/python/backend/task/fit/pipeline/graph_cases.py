@@ -105,7 +105,7 @@ def positions() -> Any:
 
     layers = keras.layers
 
-    class Positions(layers.Layer):
+    class Positions(keras.layers.Layer):
         def __init__(self, **more: Any) -> None:
             super().__init__(**more)
             self.table = layers.Embedding(5, 4)

@@ -143,7 +143,7 @@ def test_what_cannot_be_had_is_refused_and_what_has_effects_runs() -> None:
         assert said in found[name]
     # Each microbatch's once, in the client's process, though the layer is on the other task.
     assert {number for number, _ in lines} == {str(process)}
-    said = [text for _, text in lines]
-    assert sorted(said) == sorted(["1", "1", *["4"] * 12, *["then"] * 14])
-    assert all(said[:n].count("then") <= n / 2 for n in range(len(said) + 1))
+    texts = [text for _, text in lines]
+    assert sorted(texts) == sorted(["1", "1", *["4"] * 12, *["then"] * 14])
+    assert all(texts[:n].count("then") <= n / 2 for n in range(len(texts) + 1))
     assert "too large" in error
