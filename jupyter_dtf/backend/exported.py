@@ -8,6 +8,7 @@ from importlib import resources
 
 from ..errors import InvalidInput
 from ..schema.design import Design
+from ..schema.strategy import Pipeline
 
 FIRST_PORT = 2222
 
@@ -16,20 +17,18 @@ def script(design: Design) -> str:
     """The program that trains a design's model as it is placed: start it once for each task of the cluster.
 
     Its tasks are on the hosts that the design puts them on, by name, else on this machine. Raises InvalidInput for a
-    design without placed layers, and for what the script does not do: splits, replicas.
+    design without placed layers, or with copies that its tasks cannot share.
     """
-    if design.placement.splits:
+    placement = design.placement
+    if not placement.devices and not placement.splits:
+        raise InvalidInput("A script must have a placement of layers, got none", field="placement.devices")
+    tasks = [(job, index) for job in Pipeline.jobs for index in range(design.cluster.jobs.get(job, 0))]
+    if len(tasks) % design.run.replicas:
         raise InvalidInput(
-            f"The script does not split layers; dtf.Pipeline does. Received: {', '.join(design.placement.splits)}",
-            field="placement.splits",
-        )
-    if design.run.replicas > 1:
-        raise InvalidInput(
-            f"The script has one copy of the pipeline; dtf.Pipeline has more. Received: {design.run.replicas}",
+            f"Copies of a pipeline must share the tasks equally, got {len(tasks)} tasks and {design.run.replicas} "
+            "copies",
             field="run.replicas",
         )
-    if not design.placement.devices:
-        raise InvalidInput("A script needs a placement of layers. Received: none", field="placement.devices")
     cluster = _cluster(design)
     client = ("chief" if "chief" in cluster else "worker", 0)
     if client[0] not in cluster:
@@ -41,7 +40,10 @@ def script(design: Design) -> str:
         "CLIENT": f"{client[0]}:{client[1]}",
         "CLUSTER": json.dumps(cluster),
         "CLIENT_TASK": f'("{client[0]}", {client[1]})',
-        "DEVICES": json.dumps(design.placement.devices, indent=4),
+        "DEVICES": json.dumps(placement.devices, indent=4),
+        "SPLITS": json.dumps(placement.splits, indent=4),
+        "TASKS": json.dumps(tasks),
+        "REPLICAS": str(run.replicas),
         "SETTINGS": f"{run.batch_size}, {run.microbatches}, {run.epochs}",
     }
     text = resources.files(__package__).joinpath("exported_script.py.txt").read_text(encoding="utf-8")

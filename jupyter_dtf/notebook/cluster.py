@@ -333,6 +333,7 @@ class Cluster:
         job = fit_client.prepare(model, x, y, strategy=strategy, **fit_args)
         tasks = _jobs_of(job.strategy, jobs or self.jobs)
         pipeline.check_jobs(job.strategy, tasks)
+        job.check_tasks(sum(tasks.get(name, 0) for name in ("chief", "worker")))
         request = self._request(
             name=name or job.name,
             kind="fit",

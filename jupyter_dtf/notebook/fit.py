@@ -18,9 +18,9 @@ import numpy as np
 from ..backend.task import fit as task_fit
 from ..backend.task import keras_io
 from ..backend.task.fit.job import Arrays, Data, DataFunction, FitJob, FitResult, PackedCallback
-from ..backend.task.fit.limits import refuse_unsupported
+from ..backend.task.fit.limits import refuse_stateful, refuse_unsupported
 from ..errors import InvalidInput
-from ..schema.strategy import AllReduce, parse_strategy
+from ..schema.strategy import AllReduce, Pipeline, parse_strategy
 from . import pipeline
 
 WARMUP_EPOCHS = 5.0
@@ -53,6 +53,11 @@ class PreparedFit:
             vars(callback).update(pickle.loads(data))
             if self._model is not None:
                 callback.set_model(self._model)
+
+    def check_tasks(self, count: int) -> None:
+        """Raise InvalidInput if the model cannot be trained by so many tasks that compute its gradients."""
+        if self._model is not None and not isinstance(self.strategy, Pipeline):
+            refuse_stateful(self._model, count)
 
     @property
     def updates(self) -> dict[str, dict[str, int]]:

@@ -22,11 +22,11 @@ def with_placement(strategy: Strategy) -> Strategy:
 
 
 def refuse_scaling(strategy: Strategy, scale_lr: bool) -> None:
-    """Raise InvalidInput for a learning rate that is to grow with the tasks: those of a pipeline share one batch."""
-    if isinstance(strategy, Pipeline) and scale_lr:
+    """Raise InvalidInput for a learning rate that is to grow with the copies of a pipeline, of which there is one."""
+    if isinstance(strategy, Pipeline) and scale_lr and strategy.replicas == 1:
         raise InvalidInput(
-            "A pipeline takes one step for each batch, however many tasks it has: its learning rate is not scaled. "
-            "Received: scale_lr=True",
+            "`scale_lr` multiplies the learning rate by the number of those that share a batch: the tasks of a "
+            "pipeline share it only in copies, dtf.Pipeline(..., replicas=2), got scale_lr=True with replicas=1",
             field="scale_lr",
         )
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from ...errors import InvalidInput
 from ...schema.graph import Edge, Layer, LayerGraph
-from . import flops, layer_calls
+from . import flops, layer_calls, stateful
 
 _MUCH = 0.01
 """The part of a model's computation that may be outside of its layers without a word."""
@@ -48,10 +48,16 @@ def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
     leaves = [call for call in calls if not call.opened]
     layers = _layers(model, leaves)
     outside = sum(flops.of_operation(op) for call in calls if call.opened for op in call.operations)
+    outside //= stateful.examples(model)
     total = sum(layer.flops for layer in layers.values()) + outside
     if outside > _MUCH * total:
         notes.append(f"{outside / total:.0%} of the computation is outside of layers, and is not in their numbers")
-    return LayerGraph(model=model.name, layers=list(layers.values()), edges=_edges(leaves, layers), notes=notes)
+    return LayerGraph(
+        model=model.name,
+        layers=list(layers.values()),
+        edges=_edges(leaves, layers, stateful.examples(model)),
+        notes=notes,
+    )
 
 
 def layers_by_id(model: Any, input_shapes: Any = None) -> dict[str, Any]:
@@ -100,7 +106,9 @@ def example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
 
     def one(spec: tf.TensorSpec) -> tf.TensorSpec:
         unknown.update(axis for axis, size in enumerate(spec.shape[1:], 1) if size is None)
-        return tf.TensorSpec([1, *(1 if size is None else size for size in spec.shape[1:])], spec.dtype)
+        return tf.TensorSpec(
+            [stateful.examples(model), *(1 if size is None else size for size in spec.shape[1:])], spec.dtype
+        )
 
     specs = tf.nest.map_structure(one, given)
     if unknown:
@@ -152,11 +160,13 @@ def _noted(model: Any) -> Iterator[list[_Call]]:
 
 def _layers(model: Any, calls: Sequence[_Call]) -> dict[str, Layer]:
     slots = _slots_per_parameter(model)
+    examples = stateful.examples(model)
     found: dict[str, Layer] = {}
     for call in calls:
         path = call.path or call.layer.name
-        cost = sum(map(flops.of_operation, call.operations))
-        activations = sum(_bytes(t) for op in call.operations if flops.of_operation(op) for t in op.outputs)
+        cost = sum(map(flops.of_operation, call.operations)) // examples
+        made = sum(_bytes(t) for op in call.operations if flops.of_operation(op) for t in op.outputs)
+        activations = made // examples
         if path in found:
             found[path].calls += 1
             found[path].flops += cost
@@ -190,7 +200,7 @@ def _slots_per_parameter(model: Any) -> float:
     return kept / math.prod(shape)
 
 
-def _edges(calls: Sequence[_Call], layers: dict[str, Layer]) -> list[Edge]:
+def _edges(calls: Sequence[_Call], layers: dict[str, Layer], examples: int) -> list[Edge]:
     made: dict[int, str] = {}
     sizes: dict[tuple[str, str], int] = {}
     for call in calls:
@@ -198,7 +208,7 @@ def _edges(calls: Sequence[_Call], layers: dict[str, Layer]) -> list[Edge]:
         for tensor in _reached(call.inputs, made):
             pair = (made[id(tensor)], target)
             if pair[0] != target:
-                sizes[pair] = sizes.get(pair, 0) + _bytes(tensor)
+                sizes[pair] = sizes.get(pair, 0) + _bytes(tensor) // examples
         # As the calls end: a layer that returns its input, as Dropout does here, hands on the tensor of another.
         made.update((id(tensor), target) for tensor in call.outputs)
     order = {name: index for index, name in enumerate(layers)}

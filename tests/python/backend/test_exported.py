@@ -21,6 +21,9 @@ from jupyter_dtf.schema.hosts import TaskPlace
 from jupyter_dtf.schema.placement import Placement
 
 DEVICES = {f"{name}": f"/job:worker/task:{task}/device:CPU:0" for name, task in (("inner", 0), ("norm", 1), ("b", 1))}
+FIRST, SECOND = (f"/job:worker/task:{task}/device:CPU:0" for task in (0, 1))
+SPLIT = Placement(devices={"inner": FIRST, "norm": SECOND}, splits={"b": [SECOND, FIRST]})
+ON_ONE = Placement(devices={"inner": FIRST, "norm": "/job:worker/task:0"}, splits={"b": [FIRST, FIRST]})
 
 
 def _reserve() -> socket.socket:
@@ -38,9 +41,8 @@ def design(**changed: Any) -> Design:
 
 def test_what_the_script_does_not_do_is_refused() -> None:
     for changed, said in (
-        ({"placement": Placement()}, "Received: none"),
-        ({"placement": Placement(splits={"a": ["/job:worker/task:0", "/job:worker/task:1"]})}, "does not split"),
-        ({"run": RunSettings(replicas=2)}, "one copy"),
+        ({"placement": Placement()}, "got none"),
+        ({"run": RunSettings(replicas=3)}, "got 2 tasks and 3 copies"),
         ({"cluster": ClusterDesign(jobs={"ps": 2})}, "chief or worker"),
     ):
         with pytest.raises(InvalidInput, match=said):
@@ -62,14 +64,18 @@ def network() -> Any:
     inner = keras.Sequential([keras.Input((6,)), layers.Dense(7, "tanh"), layers.Dense(6)], name="inner")
     digits = keras.Input((6,))
     hidden = layers.Add(name="skip")([inner(digits), digits])
-    model = keras.Model(digits, layers.Dense(3, name="b")(layers.LayerNormalization(name="norm")(hidden)))
-    model.compile(keras.optimizers.Adam(0.02), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model = keras.Model(
+        digits, layers.Dense(3, activation="softmax", name="b")(layers.LayerNormalization(name="norm")(hidden))
+    )
+    optimizer = keras.optimizers.Adam(0.02, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=3)
+    model.compile(optimizer, "sparse_categorical_crossentropy")
     return model
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
-def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("placement", "replicas"), [(SPLIT, 1), (ON_ONE, 2)], ids=["a split", "two copies"])
+def test_two_processes_learn_what_one_does(tmp_path: Path, placement: Placement, replicas: int) -> None:
     import keras
 
     rng = np.random.default_rng(0)
@@ -77,9 +83,12 @@ def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
     model = network()
     model.save(tmp_path / "model.keras")
     np.savez(tmp_path / "data.npz", x=x, y=y)
+    run = RunSettings(batch_size=12, microbatches=3, epochs=2, replicas=replicas)
     reserved = [_reserve(), _reserve()]
     addresses = [f"localhost:{one.getsockname()[1]}" for one in reserved]
-    text = re.sub(r"CLUSTER = .*", f"CLUSTER = {json.dumps({'worker': addresses})}", script(design()))
+    text = re.sub(
+        r"CLUSTER = .*", f"CLUSTER = {json.dumps({'worker': addresses})}", script(design(placement=placement, run=run))
+    )
     (tmp_path / "script.py").write_text(text)
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_GRPC_REUSE_PORT": "1"}
     tasks = []

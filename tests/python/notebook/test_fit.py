@@ -19,7 +19,7 @@ from jupyter_dtf.backend.task import keras_io
 from jupyter_dtf.backend.task.fit.job import Arrays, DataFunction, FitJob, FitResult
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.notebook.fit import PreparedFit, prepare
-from jupyter_dtf.schema.strategy import AllReduce
+from jupyter_dtf.schema.strategy import AllReduce, Pipeline
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -114,6 +114,10 @@ def _generator() -> Iterator[Any]:
         ({"x": X, "y": Y, "strategy": "alone"}, 'strategy is one of "allreduce"'),
         ({"x": X, "y": Y, "scale_lr": 2}, "scale_lr is True or False. Received: 2"),
         ({"x": X, "y": Y, "scale_lr": True, "warmup_epochs": -1}, "warmup_epochs is a number, 0 or more"),
+        (
+            {"x": X, "y": Y, "scale_lr": True, "strategy": Pipeline({"dense": "/job:worker/task:0"})},
+            "got scale_lr=True with replicas=1",
+        ),
         ({"x": X, "y": Y, "warmup_epochs": 3}, "warmup_epochs needs scale_lr=True"),
     ],
 )
@@ -237,6 +241,20 @@ class Counter(keras.callbacks.Callback):
 def _result(model: Any, **changes: Any) -> FitResult:
     weights = [w + 1 for w in model.get_weights()]
     return FitResult(weights, [], (None, None, None), {"loss": [0.5]}, [0], **{"callbacks": [], **changes})
+
+
+def test_a_stateful_layer_is_trained_by_one_task_or_a_pipeline() -> None:
+    def prepared(strategy: Any) -> PreparedFit:
+        inputs = keras.Input(batch_shape=(5, 2, 1))
+        model = keras.Model(inputs, keras.layers.SimpleRNN(3, stateful=True, name="rnn")(inputs))
+        model.compile("sgd", "mse")
+        return prepare(model, X[:, :, None], np.zeros((10, 3)), batch_size=5, strategy=strategy)
+
+    for strategy in ("allreduce", "ps", "mirrored"):
+        prepared(strategy).check_tasks(1)
+        with pytest.raises(InvalidInput, match="got rnn with stateful=True on 2 tasks"):
+            prepared(strategy).check_tasks(2)
+    prepared(Pipeline({"rnn": "/job:worker/task:0"})).check_tasks(2)
 
 
 def test_the_model_and_the_callbacks_of_the_caller_hold_the_results() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ....errors import InvalidInput
+from ....schema.strategy import ParameterServer, Pipeline, Strategy
+from ..model_state import built_for_others, holds_table
 
 
 def refuse_unsupported(model: Any) -> None:
@@ -17,8 +19,6 @@ def refuse_unsupported(model: Any) -> None:
             "what a batch's loss is shows only in train_step. Received: reduction=None",
             field="model",
         )
-    for loss in _leaves(getattr(model, "loss", None)):
-        _refuse_of_whole_batch(loss)
     if hasattr(type(getattr(model, "optimizer", None)), "optimizers"):
         raise InvalidInput(
             "`model`: an optimizer must have one learning rate, which the tasks agree on in every step, got "
@@ -34,6 +34,17 @@ def refuse_unsupported(model: Any) -> None:
             )
 
 
+def refuse_stateful(model: Any, shares: int) -> None:
+    """Raise InvalidInput for a model that keeps state of the examples of a batch, if so many tasks share each batch."""
+    for layer in model._flatten_layers() if shares > 1 else ():
+        if getattr(layer, "stateful", False):
+            raise InvalidInput(
+                "A stateful layer keeps state of every example of a batch, which goes on with the next one: it must "
+                f"be trained by one task, or by dtf.Pipeline, got {layer.name} with stateful=True on {shares} tasks",
+                field="model",
+            )
+
+
 def refuse_unshared(model: Any) -> None:
     """Raise InvalidInput for a built model with weights whose gradients have no mean."""
     for variable in model.trainable_variables:
@@ -41,6 +52,29 @@ def refuse_unshared(model: Any) -> None:
             raise InvalidInput(
                 "`model`: weights must be changed by gradients of which the tasks can take the mean, got "
                 f"{variable.path}, whose gradient is its next value (float8). Use the policy mixed_bfloat16",
+                field="model",
+            )
+
+
+def refuse_under(strategy: Strategy, model: Any) -> None:
+    """Raise InvalidInput, saying what to change, if a compiled model cannot be trained under a strategy."""
+    pipelined = isinstance(strategy, Pipeline)
+    if (pipelined or isinstance(strategy, ParameterServer)) and built_for_others(model):
+        raise InvalidInput(
+            f"Under {strategy.name} an optimizer must have slots for the weights that are trained and no others: "
+            "compile the model again after changing what is trainable. Received: an optimizer that was built before",
+            field="model",
+        )
+    if not pipelined:
+        for loss in _leaves(getattr(model, "loss", None)):
+            _refuse_of_whole_batch(loss)
+        return
+    for layer in model._flatten_layers():
+        if holds_table(layer):
+            raise InvalidInput(
+                "A pipeline's layers must compute with variables alone: a lookup's table stays in the process that "
+                "made it. Apply the layer to the data before, or use another strategy. "
+                f"Received: {layer.name}, {type(layer).__name__}",
                 field="model",
             )
 

@@ -21,7 +21,7 @@ from .hooks import hooked
 from .job import FitJob, FitResult
 from .keras_fit import KerasFit
 from .learning_rate import linear_scaling
-from .limits import refuse_unshared
+from .limits import refuse_stateful, refuse_unshared
 from .losses import is_plain_mean
 from .models import configure_keras, job_model, vary_random_numbers
 from .steps import Metrics, TestStep, TrainStep, shared_variables
@@ -61,6 +61,7 @@ def train_with(
     configure_keras(job.keras_config)
     keras.utils.set_random_seed((job.seed + reducer.rank) % 2**32)
     model = job_model(job)
+    refuse_stateful(model, replicas or reducer.size)
     data = training_data(job, ctx, reducer, model.steps_per_execution, must_find_end=accumulates)
     spec = keras_io.batch_spec(data.dataset.element_spec)
     keras_io.build(model, spec)

@@ -34,18 +34,19 @@ def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
     """Build an optimizer for variables; what each of ``optimizer.variables`` is, by position in ``variables``."""
     positions = {id(variable): position for position, variable in enumerate(variables)}
     owners: dict[int, int] = {}
-    add = optimizer.add_variable_from_reference
+    maker = getattr(optimizer, "inner_optimizer", optimizer)  # loss scaling has no slots
+    add = maker.add_variable_from_reference
 
     def recorded(reference_variable: Any, *args: Any, **kwargs: Any) -> Any:
         slot = add(reference_variable, *args, **kwargs)
         owners[id(slot)] = positions[id(reference_variable)]
         return slot
 
-    optimizer.add_variable_from_reference = recorded
+    maker.add_variable_from_reference = recorded
     try:
         optimizer.build(variables)
     finally:
-        del optimizer.add_variable_from_reference
+        del maker.add_variable_from_reference
     counts: dict[int | None, int] = {}
     slots = []
     for variable in optimizer.variables:

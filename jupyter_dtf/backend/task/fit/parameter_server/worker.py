@@ -24,7 +24,7 @@ from ..hooks import hooked
 from ..job import Arrays, FitJob, FitResult
 from ..keras_fit import KerasFit
 from ..learning_rate import linear_scaling
-from ..limits import refuse_unshared
+from ..limits import refuse_stateful, refuse_unshared
 from ..losses import is_plain_mean
 from ..models import configure_keras, job_model, vary_random_numbers
 from ..steps import Metrics, TestStep, TrainStep
@@ -66,6 +66,7 @@ class Worker:
         configure_keras(job.keras_config)
         keras.utils.set_random_seed((job.seed + ctx.rank) % 2**32)
         self._model = model = job_model(job)
+        refuse_stateful(model, len(places.workers))
         refuse_unsupported(job, model, len(places.workers), len(places.servers))
         self._client = Client(ctx, places)
         self._reducer: Reducer = Apart(ctx.rank, ctx.size)

@@ -24,12 +24,14 @@ from ..gradients import Agreement
 from ..hooks import hooked
 from ..job import FitJob, FitResult
 from ..keras_fit import KerasFit
+from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model
 from ..one_client import OneClient
 from ..steps import Metrics
 from . import places
 from .callbacks import Down, Up
 from .engine import Engine
+from .limits import own_step, refuse_unsupported
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
@@ -46,7 +48,12 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     configure_keras(job.keras_config)
     keras.utils.set_random_seed(job.seed % 2**32)
     model = job_model(job)
-    _refuse_unsupported(model)
+    strategy = job.strategy
+    own = [method for method in ("train_step", "test_step") if own_step(model, method)]
+    refuse_unsupported(model, strategy.replicas, bool(job.strategy.placement.splits))
+    for method in own:
+        why = f"It is run on whole batches, each layer on its device: microbatches={strategy.microbatches} is set aside"
+        ctx.note("info", f"A {method} of its own: nothing overlaps", why)
     for name, plain, why in (("jit_compile", False, "several tasks"), ("steps_per_execution", 1, "microbatches")):
         if getattr(model, name) != plain:
             setattr(model, name, plain)
@@ -60,15 +67,23 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         keras_io.restore(model, job.model)
     validation = validation_data(job, here, alone, whole_on_chief=True)
     where = places.read(job.strategy.placement)
-    strategy = job.strategy
-    engine = Engine(model, where, strategy.microbatches, ctx, replicas=strategy.replicas, known_layers=job.layers)
+    engine = Engine(
+        model,
+        where,
+        strategy.microbatches,
+        ctx,
+        replicas=strategy.replicas,
+        known_layers=job.layers,
+        scaling=linear_scaling(job, strategy.replicas, data.length),
+        steps_per_epoch=data.length,
+    )
     with closing(engine):
-        own = callbacks_here(job.callbacks, is_chief=True)
+        callbacks = callbacks_here(job.callbacks, is_chief=True)
         told: Any = _Told(engine)  # in place of a GradientSync
         state = State(Weights([], alone, ctx), Metrics(model, alone, lambda: None), told, alone)
-        first = Down(state, engine, own)
-        last = Up(state, job, ctx, data.length, engine=engine, own=own)
-        fit = KerasFit(job, ctx, data, own, first=first, last=last)
+        first = Down(state, engine, callbacks)
+        last = Up(state, job, ctx, data.length, engine=engine, own=callbacks)
+        fit = KerasFit(job, ctx, data, callbacks, first=first, last=last)
         with ExitStack() as stack:
             stack.enter_context(
                 hooked(
@@ -92,7 +107,7 @@ class _Recording:
         self._run_dir = run_dir
         self._left = steps
 
-    def __call__(self, batch: Any, spec: Any) -> dict[str, float]:
+    def __call__(self, batch: Any, spec: Any) -> dict[str, Any]:
         if not self._left:
             return self._engine.train(batch, spec)
         self._left -= 1
@@ -113,13 +128,13 @@ class _Told:
         return Agreement(float(self._engine.examples), False, self._engine.learning_rate)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Nothing is counted by epoch."""
+        self._engine.begin_epoch(epoch)
 
 
-def _stepping(run: Callable[[Any, Any], dict[str, float]]) -> Callable[[Any], dict[str, float]]:
+def _stepping(run: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
     """What Keras calls with an iterator."""
 
-    def function(iterator: Any) -> dict[str, float]:
+    def function(iterator: Any) -> dict[str, Any]:
         return run(next(iterator), iterator.element_spec)
 
     return function
@@ -140,13 +155,3 @@ def _refuse_not_dense(spec: Any) -> None:
     for leaf in tf.nest.flatten(spec):
         if leaf is not None and not isinstance(leaf, tf.TensorSpec):
             raise InvalidInput(f"A pipeline is fed dense tensors. Received: {leaf}", field="data")
-
-
-def _refuse_unsupported(model: Any) -> None:
-    for method in ("train_step", "test_step"):
-        if getattr(type(model), method) is not getattr(keras.Model, method):
-            raise InvalidInput(
-                f"A pipeline trains with Keras's own {method}; what goes on in layers, losses and metrics is free. "
-                f"Received: {type(model).__name__}, which overrides it",
-                field="model",
-            )

@@ -7,19 +7,23 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras.src.utils.python_utils import pythonify_logs
 
 from .....errors import InvalidInput
 from .....schema.design import RunPlacement
 from ... import describe
 from ...trace.devices import plain
+from ..learning_rate import LinearScaling
 from . import places as placing
-from . import update
 from .forward import scope_name
 from .graph import PipelineGraph
+from .limits import own_step
 from .places import Places
 from .record import run_placement
 from .step import Step, Steps
 from .units import Units
+
+_METHODS = {True: "train_step", False: "test_step"}
 
 
 class Engine:
@@ -40,16 +44,20 @@ class Engine:
         *,
         replicas: int = 1,
         known_layers: Sequence[str] = (),
+        scaling: LinearScaling | None = None,
+        steps_per_epoch: int | None = None,
     ) -> None:
-        update.refuse_unsupported(model.optimizer)
         layers = describe.layers_by_id(model)
         if known_layers:
             places = places.renamed(layers, known_layers)
         placing.check_layers(places, layers)
-        self._model = model
+        self._scaling = scaling
+        self._steps_per_epoch = steps_per_epoch or 0
+        self._number = 0
         self._microbatches = microbatches * replicas
         copies = places.copies(ctx.tasks, replicas)
-        self._graph = PipelineGraph()
+        client = f"/job:{ctx.job_name}/task:{ctx.task_index}/device:CPU:0"
+        self._graph = PipelineGraph(client)
         # Whole numbers, such as the states of random generators, have few operations on GPUs.
         config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
         self._session = tf.compat.v1.Session(ctx.server.target, graph=self._graph, config=config)
@@ -59,42 +67,50 @@ class Engine:
                 f"A layer is placed on a device of the run: {', '.join(there)}. Received: {', '.join(missing)}",
                 field="placement.devices",
             )
-        client = f"/job:{ctx.job_name}/task:{ctx.task_index}/device:CPU:0"
         self._units = Units(model, layers, places, client)
         with self._graph.as_default():
-            self._steps = Steps(model, copies, self._units, client)
+            self._steps = Steps(model, copies, self._units, client, scaling)
+        self._own = {training: own_step(model, method) for training, method in _METHODS.items()}
         self._built: dict[tuple[bool, int], Step] = {}
         self._reset: tf.Operation | None = None
         self._is_ahead = False
         self._planned = {places.name(path): [d for copy in copies for d in copy.of(path)] for path in layers}
-        self.logs: dict[str, float] = {}
+        self.logs: dict[str, Any] = {}
         """Results of the metrics after the last step."""
         self.learning_rate = float(tf.convert_to_tensor(model.optimizer.learning_rate))
         """That the last step applied."""
         self.examples = 0
         """Of all training steps so far."""
 
-    def train(self, batch: Any, spec: Any, options: Any = None, run_metadata: Any = None) -> dict[str, float]:
+    def train(self, batch: Any, spec: Any, options: Any = None, run_metadata: Any = None) -> dict[str, Any]:
         """One training step. ``spec``: the batches' TensorSpecs. Returns the results of the metrics so far.
 
         ``options`` and ``run_metadata`` are those of ``Session.run``.
         """
         step, feeds = self._step(True, batch, spec)
+        if self._scaling is not None:
+            feeds[self._steps.number.name] = self._number
+        self._number += 1
         fetches = [step.run, step.logs, step.learning_rate]
         _, self.logs, rate = self._session.run(fetches, feeds, options, run_metadata)
         self._is_ahead = True
         self.learning_rate = float(rate)
-        self.examples += len(next(iter(feeds.values())))
+        self.examples += len(feeds[step.fed[0]])
         return self._told()
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Steps are numbered from here."""
+        self._number = epoch * self._steps_per_epoch
 
     def placement(self, metadata: Any) -> RunPlacement:
         """Where the layers ran in a training step with a full trace, by its RunMetadata."""
         return run_placement(metadata, self._planned, {layer: scope_name(layer) for layer in self._planned})
 
-    def test(self, batch: Any, spec: Any) -> dict[str, float]:
+    def test(self, batch: Any, spec: Any) -> dict[str, Any]:
         """One step of a validation."""
         step, feeds = self._step(False, batch, spec)
         _, self.logs = self._session.run([step.run, step.logs], feeds)
+        self._is_ahead = True  # what layers assign, they assign in a validation too
         return self._told()
 
     def reset_metrics(self) -> None:
@@ -116,19 +132,30 @@ class Engine:
     def close(self) -> None:
         self._session.close()
 
-    def _told(self) -> dict[str, float]:
-        self.logs = {name: float(value) for name, value in self.logs.items()}
+    def _told(self) -> dict[str, Any]:
+        self.logs = pythonify_logs(self.logs)
         return dict(self.logs)
 
     def _step(self, training: bool, batch: Any, spec: Any) -> tuple[Step, dict[Any, Any]]:
         """The step for a batch of this size, and what is fed to it."""
         arrays = [leaf.numpy() for leaf in keras.tree.flatten(batch) if leaf is not None]
-        key = training, min(self._microbatches, len(arrays[0]))
+        key = training, 1 if self._own[training] else min(self._microbatches, len(arrays[0]))
         if key not in self._built:
-            with self._graph.as_default():
-                self._built[key] = (self._steps.training if training else self._steps.test)(spec, key[1])
-                if self._reset is None:
-                    self._reset = self._steps.reset()
-            self._steps.metrics.load(self._session)
+            try:
+                with self._graph.as_default():
+                    self._built[key] = self._build(training, spec, key[1])
+            except Exception as error:
+                raise self._graph.refusal or error from None
+            for variables in (self._steps.variables, self._steps.metrics):
+                variables.load(self._session, only_new=True)
         step = self._built[key]
         return step, dict(zip(step.fed, arrays, strict=True))
+
+    def _build(self, training: bool, spec: Any, microbatches: int) -> Step:
+        if self._own[training]:
+            step = self._steps.own(spec, training)
+        else:
+            step = (self._steps.training if training else self._steps.test)(spec, microbatches)
+        if self._reset is None:
+            self._reset = self._steps.reset()
+        return step

@@ -5,20 +5,15 @@ That keeps an addition between two layers, a loss, or an optimizer's arithmetic 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
+from .graph import pipeline_graph
+
 DATA_SCOPE = "data"
 """The name scope of what a batch is fed to, which draws nothing to its side."""
-
-
-def beside_inputs(operation: tf.Operation) -> str:
-    """A device function for ``tf.compat.v1.device``; empty for what takes nothing, which ``settle`` then places."""
-    if operation.device or not operation.inputs:
-        return str(operation.device)
-    return str(max(operation.inputs, key=_pull).op.device)
+_PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
 
 def settle(operations: list[tf.Operation]) -> None:
@@ -33,16 +28,46 @@ def settle(operations: list[tf.Operation]) -> None:
 
 
 def within(device: str | None) -> Any:
-    """A scope whose operations run on ``device``; None: beside their inputs."""
-    function: Callable[[tf.Operation], str] | str = beside_inputs if device is None else device
-    return tf.compat.v1.device(function)
+    """A scope whose operations run on ``device``; None: beside their inputs, and what takes none where ``settle`` says.
+
+    In any case what uses a variable runs beside it, and a Python function in the process of the client.
+    """
+
+    def chosen(operation: tf.Operation) -> str:
+        if operation.type in _PYTHON:
+            graph = pipeline_graph(operation.graph)
+            return "" if graph is None else graph.client
+        said = tf.DeviceSpec.from_string(operation.device)
+        if said.job is not None:
+            return str(operation.device)
+        place = tf.DeviceSpec.from_string(of(operation))
+        return str((place.make_merged_spec(said) if operation.device else place).to_string())
+
+    def of(operation: tf.Operation) -> str:
+        inputs = [_outside(tensor) for tensor in operation.inputs]
+        handles = [tensor for tensor in inputs if tensor.dtype == tf.resource]
+        if device is not None and not handles:
+            return device
+        return str(max(handles or inputs, key=_pull).op.device) if inputs else ""
+
+    return tf.compat.v1.device(chosen)
 
 
-def _pull(tensor: tf.Tensor) -> tuple[bool, bool, bool, int]:
-    """A variable itself holds its operations; then what has a place, is not of the batch, and is larger."""
+def _outside(tensor: Any) -> Any:
+    """What an input of a function, the branch of a condition say, stands for in the graph around."""
+    while tensor.op.type == "Placeholder" and hasattr(tensor.graph, "captures"):
+        found = next((outer for outer, inner in tensor.graph.captures if inner is tensor), None)
+        if found is None or not tf.is_symbolic_tensor(found):
+            break
+        tensor = found
+    return tensor
+
+
+def _pull(tensor: tf.Tensor) -> tuple[bool, bool, int]:
+    """What has a place, is not of the batch, and is larger."""
     known = tensor.shape.rank is not None
     size = 1
     for length in tensor.shape if known else ():
         size *= length or 1
     is_data = tensor.op.name.startswith(f"{DATA_SCOPE}/")
-    return tensor.dtype == tf.resource, bool(tensor.op.device), not is_data, size
+    return bool(tensor.op.device), not is_data, size

@@ -1,8 +1,8 @@
-"""Derivatives in the graph, each on the device of what it is derived from, and their sums."""
+"""Derivatives in the graph, each on the device of what it is derived from, and their sums over microbatches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -28,11 +28,68 @@ def gradients_of(
     )
 
 
-def total(before: Any, now: Any) -> Any:
-    """The sum of two derivatives of one variable, each dense, IndexedSlices or None; of slices, all their rows."""
-    if before is None or now is None:
-        return now if before is None else before
-    if isinstance(before, tf.IndexedSlices) and isinstance(now, tf.IndexedSlices):
-        values = tf.concat([before.values, now.values], 0)
-        return tf.IndexedSlices(values, tf.concat([before.indices, now.indices], 0), now.dense_shape)
-    return tf.convert_to_tensor(before) + tf.convert_to_tensor(now)
+class Sum:
+    """The derivative by one variable, added up over the loss, the microbatches, and all that stood for the variable.
+
+    It comes out as one process has it: dense where any part is dense. Where rows of a table were looked up, it is their
+    rows one after the other, for an optimizer may square the derivative of each row by itself. Rows that were looked up
+    whatever the batch, those of positions say, are one lookup in one process, of which every microbatch has a part:
+    those are added up. ``depends`` tells of indices.
+    """
+
+    def __init__(self, depends: Callable[[tf.Tensor], bool]) -> None:
+        self._depends = depends
+        self._dense: tf.Tensor | None = None
+        self._rows: list[tf.IndexedSlices] = []
+        self._same_rows: list[tf.IndexedSlices] = []
+
+    def add(self, derivatives: Sequence[Any]) -> None:
+        """What one microbatch, or the loss, has of it: dense, rows or None for each tensor that stood for it."""
+        same = []
+        for piece in [piece for derivative in derivatives for piece in _pieces(derivative)]:
+            if not isinstance(piece, tf.IndexedSlices):
+                self._dense = piece if self._dense is None else self._dense + piece
+            elif self._depends(piece.indices):
+                self._rows.append(piece)
+            else:
+                same.append(piece)
+        self._add_same(same)
+
+    def join(self, other: Sum) -> None:
+        """Add what another copy of the pipeline has."""
+        self.add([other._dense, *other._rows])
+        self._add_same(other._same_rows)
+
+    def total(self) -> Any:
+        """Dense, IndexedSlices, or None where there was none."""
+        rows = [*self._rows, *self._same_rows]
+        if self._dense is not None:
+            return tf.add_n([self._dense, *map(tf.convert_to_tensor, rows)])
+        if len(rows) < 2:
+            return rows[0] if rows else None
+        indices = tf.concat([tf.cast(one.indices, tf.int64) for one in rows], 0)
+        return tf.IndexedSlices(tf.concat([one.values for one in rows], 0), indices, rows[0].dense_shape)
+
+    def _add_same(self, same: Sequence[tf.IndexedSlices]) -> None:
+        sums = self._same_rows
+        for number, rows in enumerate(same):
+            if number == len(sums):
+                sums.append(rows)
+            else:
+                sums[number] = tf.IndexedSlices(sums[number].values + rows.values, rows.indices, rows.dense_shape)
+
+
+def _pieces(derivative: Any) -> list[Any]:
+    """A derivative, where it is the rows of several lookups, those of each."""
+    if derivative is None:
+        return []
+    if not isinstance(derivative, tf.IndexedSlices):
+        return [tf.convert_to_tensor(derivative)]
+    values, indices = derivative.values.op, derivative.indices.op
+    if values.type == indices.type == "ConcatV2" and len(values.inputs) == len(indices.inputs):
+        return [
+            piece
+            for rows, numbers in zip(values.inputs[:-1], indices.inputs[:-1], strict=True)
+            for piece in _pieces(tf.IndexedSlices(rows, numbers, derivative.dense_shape))
+        ]
+    return [derivative]

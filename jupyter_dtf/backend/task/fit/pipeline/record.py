@@ -11,6 +11,7 @@ from .....schema.placement import Slot
 from ...trace.devices import plain
 
 _MOVES = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv", "Const", "NoOp"})
+_RECEIVED = re.compile(r"_S\d+$")
 _OF_LAYER = re.compile(r"(?:^|/)(?:forward/\d+|variables)/(?P<rest>.+)$")
 _OF_PHASE = re.compile(r"(?P<phase>forward|backward)/(?P<microbatch>\d+)/|(?P<update>update)/")
 
@@ -27,7 +28,7 @@ def run_placement(metadata: Any, planned: Mapping[str, Sequence[str]], scopes: M
     found: dict[str, set[str]] = {layer: set() for layer in scopes}
     for graph in metadata.partition_graphs:
         for node in graph.node:
-            layer = None if node.op in _MOVES else _layer(node.name, layers)
+            layer = None if _moves(node) else _layer(node.name, layers)
             if layer is not None:
                 found[layer].add(plain(node.device))
     slots = _slots(metadata)
@@ -39,6 +40,11 @@ def run_placement(metadata: Any, planned: Mapping[str, Sequence[str]], scopes: M
         timeline=slots,
         step_seconds=max((slot.start_s + slot.duration_s for slot in slots), default=0.0),
     )
+
+
+def _moves(node: Any) -> bool:
+    """Whether a node is part of sending, as TensorFlow makes them where it parts a graph; or holds nothing to run."""
+    return node.op in _MOVES or (node.op == "Identity" and bool(_RECEIVED.search(node.name)))
 
 
 def _layer(node: str, layers: Mapping[str, str]) -> str | None:

@@ -7,8 +7,8 @@ whatever its reduction, its weights and its masks. A stage drains only after it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
 from itertools import islice, pairwise
 from typing import Any
 
@@ -16,15 +16,18 @@ import keras
 import tensorflow as tf
 from keras.src import backend
 
+from ... import stateful
+from ..learning_rate import LinearScaling, scaled
 from ..losses import counted_by_examples
-from ..steps import is_seed
-from . import update
+from .effects import Effects
 from .follow import DATA_SCOPE, settle, within
-from .forward import Part, Pass, Values, forward, operations_made
-from .gradients import gradients_of, total
+from .forward import Part, Pass, forward, logits_of, operations_made, placed
+from .gradients import Sum, gradients_of
 from .graph import as_function
+from .limits import refuse_writes
 from .order import Phase, in_order, not_taken, then
 from .places import Places
+from .state import Assignments, Microbatches, Values, depends_on_batch
 from .units import Units
 from .variables import GraphVariables
 
@@ -36,10 +39,10 @@ LOSS, METRICS, BACKWARD, UPDATE = "loss", "metrics", "backward", "update"
 class Step:
     """What a session runs."""
 
-    fed: list[Any]
-    """Placeholders of the arrays of a batch, flat."""
-    logs: dict[str, tf.Tensor]
-    """Scalars by name."""
+    fed: list[str]
+    """The names of what the arrays of a batch are fed to, flat. As in a function, a tensor is no key of a dict."""
+    logs: Any
+    """Results by name."""
     run: tf.Operation
     learning_rate: tf.Tensor | None = None
 
@@ -48,49 +51,75 @@ class Steps:
     """Builds the steps of one model on the default graph.
 
     ``copies``: the places of each copy of the pipeline. Variables are with the first; the others read them there, and
-    send the sums of their gradients. ``client``: the device that batches are fed to.
+    send the sums of their gradients. ``client``: the device that batches are fed to. ``scaling``: of the learning rate.
     """
 
-    def __init__(self, model: Any, copies: Sequence[Places], units: Units, client: str) -> None:
+    def __init__(
+        self, model: Any, copies: Sequence[Places], units: Units, client: str, scaling: LinearScaling | None = None
+    ) -> None:
         self._model = model
         self._copies = copies
         self._units = units
         self._client = client
+        self._scaling = scaling
+        with tf.compat.v1.device(client), tf.name_scope(f"{DATA_SCOPE}/"):
+            self.number = tf.compat.v1.placeholder(tf.int64, [], name="step")
+        """Of a training step, counted from 0 over all epochs; fed where the learning rate is scaled."""
         self.variables = GraphVariables()
-        """Those of the model and of its optimizer."""
+        """Those of the model and of its optimizers, and others that its code reads."""
         for variable, home in units.homes:
             self.variables.add(variable, home.device, home.scope)
+        tf.compat.v1.get_default_graph().hold = lambda handle: self.variables.hold(handle, client)
         self.metrics = GraphVariables()
-        """Those of the metrics, beside the loss."""
+        """Those of the metrics, beside the loss; of a metric that a layer has, with the client."""
+        for layer in model._flatten_layers(include_self=False):
+            for variable in (variable for metric in layer._metrics for variable in metric.variables):
+                self.metrics.add(variable, client, METRICS)
 
     def training(self, spec: Any, microbatches: int) -> Step:
         """A step that updates the weights. ``spec``: the TensorSpecs of ``(x, y, sample_weight)``."""
         optimizer, trainable = self._units.optimizer, self._units.trainable
-        fed, batch = self._batch(spec)
-        values = Values(self.variables.reads(), self._units.split)
-        copies, moved = self._forward(batch, values, microbatches, training=True)
+        with operations_made() as begun:
+            fed, data = self._batch(spec)
+            values = Values(self.variables.reads(), self._units.split)
+        batch = keras.utils.unpack_x_y_sample_weight(data)
+        copies, end = self._forward(batch, values, microbatches, training=True)
         passes = [one for copy in copies for one in copy]
-        loss, step = self._loss(fed, batch, values, passes, training=True)
+        depends = depends_on_batch()
+        sums = {id(variable): Sum(depends) for variable in trainable}
+        with operations_made() as losing:
+            logs, loss, end = self._loss(batch, end, passes, training=True)
+            leaves = [leaf for one in passes for leaf in one.leaves]
+            weights = [end[variable] for variable in trainable]
+            with tf.name_scope(f"{LOSS}/"), within(None), self._in_place():
+                found = gradients_of([optimizer.scale_loss(loss)], [*weights, *leaves], constant=leaves)
+                scaled_shares = [optimizer.scale_loss(one.part.share) for one in passes]
+        slopes, shares = iter(found[len(weights) :]), iter(scaled_shares)
+        for variable, derivative in zip(trainable, found, strict=False):
+            sums[id(variable)].add([derivative])
+        backward = []
+        for number, copy in enumerate(copies):
+            own = sums if number == 0 else {id(variable): Sum(depends) for variable in trainable}
+            backward.append(self._backward(copy, slopes, shares, own))
+            if number:
+                with tf.name_scope(f"{BACKWARD}/{copy[-1].number}/"), within(None):
+                    for key, each in own.items():
+                        sums[key].join(each)
 
-        weights = [values[variable] for variable in trainable]
-        leaves = [leaf for one in passes for leaf in one.leaves]
-        with tf.name_scope(f"{LOSS}/"), within(None):
-            begun = gradients_of([optimizer.scale_loss(loss)], [*weights, *leaves], constant=leaves)
-        slopes = iter(begun[len(weights) :])
-        backward, sums = [], [begun[: len(weights)]]
-        for copy in copies:
-            made, summed = self._backward(copy, weights, slopes)
-            backward.append(made)
-            sums.append(summed)
+        with operations_made() as updating, tf.name_scope(f"{UPDATE}/"), within(None), as_function(), self._in_place():
+            gradients = [sums[id(variable)].total() for variable in trainable]
+            self.variables.write(end.pairs)
+            factor = None if self._scaling is None else self._scaling.factor(self.number)
+            with scaled(optimizer, factor):
+                learning_rate = tf.identity(tf.convert_to_tensor(optimizer.learning_rate))
+                optimizer.apply(gradients, trainable)
 
-        with operations_made() as updating, tf.name_scope(f"{UPDATE}/"), within(None):
-            gradients = [reduce(total, each) for each in zip(*sums, strict=True)]
-            with as_function(), keras.StatelessScope(values.pairs) as scope:
-                step.learning_rate = tf.identity(tf.convert_to_tensor(optimizer.learning_rate))
-                update.apply(optimizer, gradients, trainable, scope)
-            changed = moved.after(scope, [*trainable, *optimizer.variables])
-            writes = self.variables.writes(changed.pairs)
-        step.run = tf.group(step.run, *writes)
+        effects = Effects()
+        for operations in (begun, *(one.operations for one in passes), losing):
+            effects.add(operations)
+        for operations in (made for derived in backward for made in derived):
+            effects.add(operations, ordered=False)
+        effects.add(updating)
         settle(tf.compat.v1.get_default_graph().get_operations())
         last = Phase(updating)
         for copy, derived in zip(copies, backward, strict=True):
@@ -101,36 +130,73 @@ class Steps:
                 phase.one_at_a_time()
             then(down[-1], up[0])
             then(up[-1], last)
-        return step
+        return Step(fed, logs, tf.group(*effects.all), learning_rate)
 
     def test(self, spec: Any, microbatches: int) -> Step:
         """A step that only looks."""
-        fed, batch = self._batch(spec)
-        values = Values(self.variables.reads(), self._units.split)
-        copies, _ = self._forward(batch, values, microbatches, training=False)
-        _, step = self._loss(fed, batch, values, [one for copy in copies for one in copy], training=False)
+        with operations_made() as begun:
+            fed, data = self._batch(spec)
+            values = Values(self.variables.reads(), self._units.split)
+        batch = keras.utils.unpack_x_y_sample_weight(data)
+        copies, end = self._forward(batch, values, microbatches, training=False)
+        passes = [one for copy in copies for one in copy]
+        with operations_made() as losing:
+            logs, _, end = self._loss(batch, end, passes, training=False)
+            with tf.name_scope(f"{UPDATE}/"):
+                self.variables.write(end.pairs)  # what layers assign, they assign in a validation too
+        effects = Effects()
+        for operations in (begun, *(one.operations for one in passes), losing):
+            effects.add(operations)
         settle(tf.compat.v1.get_default_graph().get_operations())
         for copy in copies:
             in_order([one.operations for one in copy])
-        return step
+        return Step(fed, logs, tf.group(*effects.all))
+
+    def own(self, spec: Any, training: bool) -> Step:
+        """A step as the model's own ``train_step`` or ``test_step`` does it: on the whole batch, in one go."""
+        model = self._model
+        with operations_made() as made:
+            fed, data = self._batch(spec)
+            with within(None):
+                self._hold_metrics(self._client)
+            with (
+                within(None),
+                as_function(),
+                self._in_place(),
+                placed(model, self._copies[0], 0),
+                counted_by_examples(model, _length(data)),
+            ):
+                rate = tf.identity(tf.convert_to_tensor(model.optimizer.learning_rate))
+                logs = (model.train_step if training else model.test_step)(data)
+                logs = keras.tree.map_structure(tf.identity, logs)
+        effects = Effects()
+        effects.add(made)
+        settle(tf.compat.v1.get_default_graph().get_operations())
+        return Step(fed, logs, tf.group(*effects.all), rate)
 
     def reset(self) -> tf.Operation:
         """An operation that empties the metrics."""
-        with tf.name_scope(f"{LOSS}/reset/"), within(None):
-            values = Values(self.metrics.reads())
-            with as_function(), keras.StatelessScope(values.pairs) as scope:
-                type(self._model).reset_metrics(self._model)
-            return tf.group(*self.metrics.writes(values.after(scope, self._model.metrics_variables).pairs))
+        with operations_made() as made, tf.name_scope(f"{LOSS}/reset/"), within(None), as_function(), self._in_place():
+            type(self._model).reset_metrics(self._model)
+        effects = Effects()
+        effects.add(made)
+        settle(made)
+        return tf.group(*effects.all)
 
-    def _batch(self, spec: Any) -> tuple[list[Any], Any]:
-        """Placeholders, flat and in the structure of a batch: ``(x, y, sample_weight)``."""
+    @contextmanager
+    def _in_place(self) -> Iterator[None]:
+        """While this lasts, variables outside of a ``StatelessScope`` are those in the graph."""
+        with self.variables.in_place(), self.metrics.in_place():
+            yield
+
+    def _batch(self, spec: Any) -> tuple[list[str], Any]:
+        """Placeholders, the names of them flat, and themselves in the structure of a batch."""
         with tf.compat.v1.device(self._client), tf.name_scope(f"{DATA_SCOPE}/"):
             batch = keras.tree.map_structure(
                 lambda leaf: None if leaf is None else tf.compat.v1.placeholder(leaf.dtype, [None, *leaf.shape[1:]]),
                 spec,
             )
-        fed = [leaf for leaf in keras.tree.flatten(batch) if leaf is not None]
-        return fed, keras.utils.unpack_x_y_sample_weight(batch)
+        return [leaf.name for leaf in keras.tree.flatten(batch) if leaf is not None], batch
 
     def _forward(
         self, batch: Any, values: Values, microbatches: int, training: bool
@@ -139,60 +205,70 @@ class Steps:
         with tf.compat.v1.device(self._client), tf.name_scope(f"{DATA_SCOPE}/"):
             parts = _parts(batch[0], microbatches)
         used = min(len(self._copies), microbatches)
+        state = Microbatches(values, microbatches, stateful.states(self._model))
         copies: list[list[Pass]] = []
-        ends = []
         for copy, places in enumerate(self._copies[:used]):
-            now = values if copy == 0 else _with_other_seeds(values, copy)
             passes = []
             for number in range(copy * microbatches // used, (copy + 1) * microbatches // used):
-                one, now = forward(self._model, places, parts[number], now, number=number, training=training)
-                passes.append(one)
+                part = parts[number]
+                with within(None):
+                    scope = state.scope(copy, part.low, part.high)
+                passes.append(forward(self._model, places, part, scope, number=number, training=training))
+                state.ended(copy, scope)
             copies.append(passes)
-            ends.append(now)
-        return copies, ends[0] if used == 1 else _mean(ends)
+        refuse_writes([one.operations for copy in copies for one in copy])
+        with tf.name_scope(f"{UPDATE}/"), within(None):
+            return copies, state.end()
 
     def _backward(
-        self, passes: Sequence[Pass], weights: list[tf.Tensor], slopes: Iterator[Any]
-    ) -> tuple[list[list[tf.Operation]], list[Any]]:
-        """The operations that each microbatch of a copy makes on its way back, and the sums of its gradients.
+        self, passes: Sequence[Pass], slopes: Iterator[Any], shares: Iterator[Any], sums: dict[int, Sum]
+    ) -> list[list[tf.Operation]]:
+        """The operations that each microbatch of a copy makes on its way back.
 
         ``slopes``: the derivatives of the loss by the outputs of this copy's microbatches, and of those to come.
+        ``shares``: what the losses that layers have added in each count for.
         """
-        optimizer = self._units.optimizer
-        made, sums = [], [None] * len(weights)
+        made = []
         for one in passes:
-            with operations_made() as operations, tf.name_scope(f"{BACKWARD}/{one.number}/"), within(None):
-                added = [optimizer.scale_loss(tf.cast(one.share, extra.dtype)) for extra in one.losses]
-                given = [*islice(slopes, len(one.leaves)), *added]
-                found = gradients_of([*one.leaves, *one.losses], weights, given)
-                sums = [total(before, now) for before, now in zip(sums, found, strict=True)]
+            scope = f"{BACKWARD}/{one.number}/"
+            with operations_made() as operations, tf.name_scope(scope), within(None), as_function():
+                sources = [one.assignments.sources(variable) for variable in self._units.trainable]
+                share = next(shares)
+                given = [*islice(slopes, len(one.leaves)), *(tf.cast(share, extra.dtype) for extra in one.losses)]
+                flat = [each for some in sources for each in some]
+                found = iter(gradients_of([*one.leaves, *one.losses], flat, given))
+                for variable, some in zip(self._units.trainable, sources, strict=True):
+                    sums[id(variable)].add(list(islice(found, len(some))))
             made.append(operations)
-        return made, sums
+        return made
 
     def _loss(
-        self, fed: list[Any], batch: Any, values: Values, passes: Sequence[Pass], training: bool
-    ) -> tuple[tf.Tensor, Step]:
-        """The batch's loss without what layers have added, and a step that takes note of it in the metrics."""
+        self, batch: Any, values: Values, passes: Sequence[Pass], training: bool
+    ) -> tuple[Any, tf.Tensor, Values]:
+        """Results of the metrics, the batch's loss without what layers have added, and the variables after that."""
         model, (x, y, sample_weight) = self._model, batch
         with tf.name_scope(f"{LOSS}/"), within(None):
             outputs = keras.tree.map_structure(lambda *parts: _joined(parts), *(one.outputs for one in passes))
-            beside = keras.tree.flatten(outputs)[0].device
-            for variable in model.metrics_variables:
-                self.metrics.add(variable, beside, METRICS)
-            counts = Values(self.metrics.reads())
+            self._hold_metrics(keras.tree.flatten(outputs)[0].device)
             examples = _length(x)
             with (
                 as_function(),
-                keras.StatelessScope([*values.mapping, *counts.pairs]) as scope,
+                self._in_place(),
+                Assignments(values) as scope,
                 counted_by_examples(model, examples),
             ):
                 loss = model._compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=training)
-                added = [tf.cast(one.share, extra.dtype) * extra for one in passes for extra in one.losses]
+                added = [tf.cast(one.part.share, extra.dtype) * extra for one in passes for extra in one.losses]
                 whole = tf.add_n([loss, *(tf.cast(extra, loss.dtype) for extra in added)])
                 model._loss_tracker.update_state(whole, sample_weight=examples)
                 logs = model.compute_metrics(x, y, outputs, sample_weight=sample_weight)
-            writes = self.metrics.writes(counts.after(scope, model.metrics_variables).pairs)
-        return loss, Step(fed, {name: tf.identity(value) for name, value in logs.items()}, tf.group(*writes))
+                logs = keras.tree.map_structure(tf.identity, logs)
+        return logs, loss, values.changed({key: made[-1] for key, made in scope.made.items()})
+
+    def _hold_metrics(self, device: str) -> None:
+        for variable in self._model.metrics_variables:
+            if variable not in self.variables:
+                self.metrics.add(variable, device, METRICS)
 
 
 def _length(batch: Any) -> tf.Tensor:
@@ -207,38 +283,26 @@ def _parts(inputs: Any, count: int) -> list[Part]:
     return [
         Part(
             keras.tree.map_structure(lambda leaf: None if leaf is None else leaf[low:high], inputs),  # noqa: B023
+            low,
+            high,
             tf.cast(high - low, tf.float32) / tf.cast(examples, tf.float32),
         )
         for low, high in pairwise(bounds)
     ]
 
 
-def _with_other_seeds(values: Values, copy: int) -> Values:
-    """What a copy of the pipeline begins with: random numbers of its own."""
-    return Values(
-        [
-            (v, value + tf.constant([copy * 0x9E3779B1 % 2**32, 0], value.dtype) if is_seed(v) else value)
-            for v, value in values.pairs
-        ],
-        values.split,
-    )
-
-
-def _mean(ends: Sequence[Values]) -> Values:
-    """What the copies have made of moving statistics, averaged; of whole numbers, what the first one has."""
-    pairs = []
-    for (variable, first), *others in zip(*(end.pairs for end in ends), strict=True):
-        is_moved = first.dtype.is_floating and any(value is not first for _, value in others)
-        mean = tf.add_n([first, *(value for _, value in others)]) / len(ends) if is_moved else first
-        pairs.append((variable, mean))
-    return Values(pairs, ends[0].split)
-
-
 def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
     """What the microbatches put out, as one batch with one mask."""
     if len(parts) == 1:
         return parts[0]
-    whole = tf.concat(parts, 0)
+    logits = [logits_of(part) for part in parts]
+    if hasattr(parts[0], "_keras_logits") or not logits[0]:
+        whole = tf.concat(parts, 0)
+        if logits[0]:
+            whole._keras_logits = tf.concat([each for (each,) in logits], 0)
+    else:  # losses look for the operation
+        made = {"Softmax": tf.nn.softmax, "Sigmoid": tf.math.sigmoid}[parts[0].op.type]
+        whole = made(tf.concat([each for (each,) in logits], 0))
     masks = [backend.get_keras_mask(part) for part in parts]
     if masks[0] is not None:
         backend.set_keras_mask(whole, tf.concat(masks, 0))

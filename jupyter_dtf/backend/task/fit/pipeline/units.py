@@ -13,6 +13,8 @@ import keras
 import numpy as np
 
 from .....errors import InvalidInput
+from ... import stateful
+from ..gradients import optimizers_of
 from ..parameter_server.slots import Slot, build, fresh, is_elementwise
 from .forward import scope_name
 from .places import Places
@@ -45,14 +47,21 @@ class Units:
             before = devices[0]
             homes = [Home(device, scope_name(places.name(path))) for device in devices]
             _check_split(path, layer, model.optimizer, len(homes))
-            for variable in layer.variables:
+            for variable in (*layer.variables, *stateful.states(layer)):
                 found.setdefault(id(variable), homes)  # of a layer with several ids the first one counts
-        for variable in model.variables:
+        for variable in (*model.variables, *stateful.states(model)):
             self._keep(variable, found.get(id(variable), [Home(client, "model")]))
         self.trainable = [unit for variable in model.trainable_variables for unit in self.parts(variable)]
-        self.optimizer = fresh(model.optimizer) if self._whole else model.optimizer
+        self.optimizer = self._of_parts(model) if self._whole else model.optimizer
         """The model's own, or where there are parts, one like it for them."""
-        self._keep_slots(model, found, Home(client, "optimizer"))
+        own = Home(client, "optimizer")
+        self._keep_slots(model, found, own)
+        for optimizer in optimizers_of(model)[1:]:
+            if optimizer.built:
+                variables = optimizer._trainable_variables
+                for slot, variable in zip(build(fresh(optimizer), variables), optimizer.variables, strict=True):
+                    owner = None if slot.variable is None else variables[slot.variable]
+                    self.homes.append((variable, own if owner is None else found.get(id(owner), [own])[0]))
 
     def parts(self, variable: Any) -> list[Any]:
         """What is kept of one of the model's variables: itself, or its parts in the order of their columns."""
@@ -96,6 +105,14 @@ class Units:
         self._parts[id(variable)] = parts
         self._whole.append((variable, parts))
 
+    def _of_parts(self, model: Any) -> Any:
+        """An optimizer for the parts, which decays the weights of those whose whole is decayed."""
+        made = fresh(model.optimizer)
+        whole, own = (getattr(each, "inner_optimizer", each) for each in (model.optimizer, made))
+        excluded = [v for v in model.trainable_variables if not whole._use_weight_decay(v.value)]
+        own.exclude_from_weight_decay(var_list=[part.value for v in excluded for part in self.parts(v)])
+        return made
+
     def _keep_slots(self, model: Any, found: Mapping[int, list[Home]], own: Home) -> None:
         """Slots are where their variables are. Those of parts are noted as parts of the model's own optimizer's."""
         whole = model.trainable_variables
@@ -118,6 +135,7 @@ def _check_split(path: str, layer: Any, optimizer: Any, parts: int) -> None:
     if parts < 2:
         return
     field = f"placement.splits.{path}"
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     if not is_elementwise(optimizer):
         raise InvalidInput(
             "A layer is split under an optimizer that updates each number by itself, without clipping by norm: SGD, "

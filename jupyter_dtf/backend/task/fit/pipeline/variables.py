@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from tensorflow.python.ops.handle_data_util import create_handle_data, get_handle_data, set_handle_data
+from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
+
+from .graph import not_held
 
 SCOPE = "variables"
 
@@ -15,40 +22,69 @@ SCOPE = "variables"
 class GraphVariables:
     """One variable in the graph for each Keras variable that was added, and how its value gets there and back.
 
-    To be used with the graph as the default one. A step reads each variable once; what it computes is written by
-    ``assignment``.
+    To be used with the graph as the default one.
     """
 
     def __init__(self) -> None:
         self._held: dict[int, _Held] = {}
 
+    def __contains__(self, variable: Any) -> bool:
+        return id(variable) in self._held
+
     def add(self, variable: Any, device: str, scope: str) -> None:
         """Put a Keras variable on a device, under a name scope. Does nothing to one that is there already."""
         if id(variable) not in self._held:
-            self._held[id(variable)] = _Held(variable, device, f"{SCOPE}/{scope}/{variable.name}")
+            self._held[id(variable)] = _Held(variable, device, f"{scope}/{variable.name}")
+
+    def hold(self, handle: Any, device: str) -> tf.Tensor:
+        """The handle in the graph that stands for that of a variable that is not Keras's, or not of the model.
+
+        Raises InvalidInput for what is no variable.
+        """
+        if id(handle) not in self._held:
+            data = get_handle_data(handle)
+            if data is None or not data.is_set or len(data.shape_and_type) != 1:
+                raise not_held(handle)
+            with tf.control_dependencies(None):
+                self._held[id(handle)] = _Held(_Foreign(handle, data.shape_and_type[0]), device, "foreign")
+        return self._held[id(handle)].handle
 
     def reads(self) -> list[tuple[Any, tf.Tensor]]:
         """Each Keras variable with its present value, as a ``StatelessScope`` takes them."""
-        return [(held.keras, held.value()) for held in self._held.values()]
+        return [(held.keras, held.value()) for held in self._held.values() if not isinstance(held.keras, _Foreign)]
 
-    def writes(self, values: Iterable[tuple[Any, tf.Tensor]]) -> list[tf.Operation]:
-        """Operations that write what Keras variables have become."""
-        written = []
+    def write(self, values: Iterable[tuple[Any, tf.Tensor]]) -> None:
+        """Write what Keras variables have become."""
         for variable, value in values:
-            held = self._held[id(variable)]
             if value.op.type != "ReadVariableOp":  # it has not changed
-                written.append(held.assign(value))
-        return written
+                self._held[id(variable)].assign(value)
 
-    def load(self, session: Any) -> None:
-        """Give the graph variables the values of the Keras variables, where these are not the last that both had."""
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """While this lasts, the Keras variables are those in the graph: to read, to assign, to be captured."""
+        own = [(held.keras, held.keras._value) for held in self._held.values()]
+        for held in self._held.values():
+            held.keras._value = held.variable
+        try:
+            yield
+        finally:
+            for variable, value in own:
+                variable._value = value
+
+    def load(self, session: Any, only_new: bool = False) -> None:
+        """Give the graph variables the values of the Keras variables, where these are not the last that both had.
+
+        ``only_new``: those that have none yet.
+        """
         changed = []
         for held in self._held.values():
+            if only_new and held.known is not None:
+                continue
             value = np.array(held.keras.numpy())
             if held.known is None or not np.array_equal(value, held.known, equal_nan=value.dtype.kind == "f"):
                 held.known = value
                 changed.append(held)
-        session.run([held.write for held in changed], {held.fed: held.known for held in changed})
+        session.run([held.write for held in changed], {held.fed.name: held.known for held in changed})
 
     def fetch(self, session: Any) -> None:
         """Give all Keras variables the values of the graph variables."""
@@ -58,6 +94,26 @@ class GraphVariables:
             held.keras.assign(value)
 
 
+class _Foreign:
+    """An eager variable that is not Keras's, or of a model that is not the one trained, by its handle."""
+
+    trainable = False
+
+    def __init__(self, handle: Any, data: Any) -> None:
+        self._handle = handle
+        self.dtype = tf.as_dtype(data.dtype)
+        self.shape = tf.TensorShape(data.shape)
+        self._value: Any = SimpleNamespace(_unique_id=f"foreign_{id(handle)}", name="foreign")
+
+    def numpy(self) -> Any:
+        with tf.init_scope():
+            return tf.raw_ops.ReadVariableOp(resource=self._handle, dtype=self.dtype).numpy()
+
+    def assign(self, value: Any) -> None:
+        with tf.init_scope():
+            tf.raw_ops.AssignVariableOp(resource=self._handle, value=tf.constant(value, self.dtype))
+
+
 class _Held:
     """One variable. ``known``: the value that both sides had last."""
 
@@ -65,19 +121,31 @@ class _Held:
         self.keras = variable
         self.device = device
         self.known: npt.NDArray[Any] | None = None
-        with tf.compat.v1.device(device), tf.name_scope(scope):
+        with tf.compat.v1.device(device), tf.name_scope(f"{SCOPE}/{scope}/"):
             self.fed = tf.compat.v1.placeholder(variable.dtype, variable.shape, name="fed")
             name = tf.compat.v1.get_default_graph().unique_name("variable", mark_as_used=False)
-            self._handle = tf.raw_ops.VarHandleOp(
-                dtype=self.fed.dtype, shape=variable.shape, shared_name=name, name="variable"
+            # Of this fit alone: a server keeps what has a name.
+            self.handle = tf.raw_ops.VarHandleOp(
+                dtype=self.fed.dtype, shape=variable.shape, shared_name=f"{name} {uuid4()}", name="variable"
             )
+            set_handle_data(self.handle, create_handle_data(self.fed.shape, self.fed.dtype))
             self.write = self.assign(self.fed)
             self.read = self.value()
+        # A plain one, as in a tf.function, by whose id and name an optimizer knows it.
+        self.variable = BaseResourceVariable(
+            trainable=variable.trainable,
+            shape=self.fed.shape,
+            dtype=self.fed.dtype,
+            handle=self.handle,
+            unique_id=variable._value._unique_id,
+            handle_name=variable._value.name.removesuffix(":0"),
+            in_graph_mode=False,
+        )
 
     def value(self) -> tf.Tensor:
         with tf.compat.v1.device(self.device):
-            return tf.raw_ops.ReadVariableOp(resource=self._handle, dtype=self.fed.dtype)
+            return tf.raw_ops.ReadVariableOp(resource=self.handle, dtype=self.fed.dtype)
 
     def assign(self, value: tf.Tensor) -> tf.Operation:
         with tf.compat.v1.device(self.device):
-            return tf.raw_ops.AssignVariableOp(resource=self._handle, value=value)
+            return tf.raw_ops.AssignVariableOp(resource=self.handle, value=value)

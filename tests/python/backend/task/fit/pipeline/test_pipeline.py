@@ -30,7 +30,9 @@ def branches() -> Any:
     wide = layers.Dense(11, activation="softmax", name="wide", kernel_regularizer="l2")(layers.Add(name="sum")([a, b]))
     out = layers.Dense(3, name="out")(layers.Concatenate(name="skip")([wide, numbers]))
     model = keras.Model({"words": words, "numbers": numbers}, out)
-    model.compile(keras.optimizers.Adam(0.02), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    optimizer = keras.optimizers.Adam(0.02, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=3)
+    optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=2.0**127, dynamic_growth_steps=3)
+    model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model
 
 
@@ -67,31 +69,32 @@ def _state(model: Any) -> list[Any]:
 
 
 def replicated(ctx: FakeContext) -> Any:
-    """Two copies, each of two tasks; a batch of one example leaves the second copy without."""
+    """Two copies, each of two tasks, at twice the rate; a batch of one example leaves the second copy without."""
     import keras
 
     keras.utils.set_random_seed(3)
 
-    def model() -> Any:
+    def model(rate: float) -> Any:
         layers = [keras.Input((6,)), keras.layers.Dense(5, "tanh", name="a"), keras.layers.Dense(3, name="b")]
         made = keras.Sequential(layers)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        made.compile(keras.optimizers.Adam(0.02), loss, metrics=["accuracy"])
+        made.compile(keras.optimizers.Adam(rate), loss, metrics=["accuracy"])
         return made
 
-    theirs = model()
-    ours = keras.models.clone_model(theirs)
-    ours.compile_from_config(theirs.get_compile_config())
+    theirs, ours = model(0.04), model(0.02)
     ours.set_weights(theirs.get_weights())
     x, y = digits(41)
     arguments: dict[str, Any] = {"batch_size": 8, "epochs": 2, "shuffle": False}
-    _, here = fit(ctx, ours, x, y, placement={"a": device(0), "b": device(1)}, microbatches=2, replicas=2, **arguments)
+    copies: dict[str, Any] = {"replicas": 2, "scale_lr": True, "warmup_epochs": 0}
+    placement = {"a": device(0), "b": device(1)}
+    _, here = fit(ctx, ours, x, y, placement=placement, microbatches=2, **copies, **arguments)
     if here is None:
         return None
     theirs.fit(x, y, verbose=0, **arguments)
     from jupyter_dtf.backend.traces.files import read_placement
 
     layers = {layer.layer: layer.actual for layer in read_placement(here.run_dir).layers}
+    theirs.optimizer.learning_rate = 0.02
     return _state(ours), _state(theirs), ours.history.history, theirs.history.history, layers
 
 
