@@ -19,6 +19,7 @@ from ..backend.task import fit as task_fit
 from ..backend.task import keras_io
 from ..backend.task.fit.job import Arrays, Data, DataFunction, FitJob, FitResult, PackedCallback
 from ..backend.task.fit.limits import refuse_unsupported
+from ..backend.task.model_state import give_more, give_own
 from ..errors import InvalidInput
 from ..schema.strategy import AllReduce, parse_strategy
 from . import pipeline
@@ -188,11 +189,13 @@ def _packed(model: Any) -> keras_io.PackedModel | Callable[[], Any]:
 def _restore(model: Any, result: FitResult) -> None:
     if not model.built:
         keras_io.build(model, result.batch)
+    give_own(model, result.more)
     keras_io.assign(model.weights, result.weights, "weights")
     if model.optimizer is not None:
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         keras_io.assign(model.optimizer.variables, result.optimizer, "optimizer variables")
+    give_more(model, result.more)
     history = _keras().callbacks.History()
     history.history, history.epoch = result.history, result.epoch
     model.history = history

@@ -8,6 +8,7 @@ from typing import Any
 
 from ....schema.strategy import AllReduce, Strategy
 from ..keras_io import PackedModel
+from ..model_state import MoreState
 
 
 @dataclass
@@ -88,3 +89,5 @@ class FitResult:
     """With parameter servers, by task, what became of its gradients: ``scheduled``, ``applied``, ``dropped``,
     ``repeated`` (received twice, applied once).
     """
+    more: MoreState = field(default_factory=MoreState)
+    """What the model holds beside its weights."""

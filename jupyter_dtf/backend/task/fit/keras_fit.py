@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from ..model_state import take_more
 from ..trace.callback import trace_callbacks
 from .callbacks import attributes_of
 from .data import TaskData
@@ -59,4 +60,5 @@ class KerasFit:
             epoch=self._history.epoch,
             callbacks=[attributes_of(callback, self._ctx) for callback in self._own],
             updates=updates or {},
+            more=take_more(model),
         )
