@@ -76,7 +76,9 @@ def _bare(value: Any) -> Any:
 
 def _same(ours: Any, theirs: Any) -> bool:
     if isinstance(theirs, dict):
-        return isinstance(ours, dict) and ours.keys() == theirs.keys() and all(_same(ours[k], theirs[k]) for k in theirs)
+        return (
+            isinstance(ours, dict) and ours.keys() == theirs.keys() and all(_same(ours[k], theirs[k]) for k in theirs)
+        )
     if isinstance(theirs, (list, tuple)):
         alike = isinstance(ours, tuple) == isinstance(theirs, tuple) and isinstance(ours, (list, tuple))
         return alike and len(ours) == len(theirs) and all(map(_same, ours, theirs))

@@ -87,7 +87,9 @@ def pack(model: Any) -> PackedModel:
         policies=[_policy_name(layer) for layer in model._flatten_layers()],
     )
     if _shares_layers_among_parts(model) and len(unpack(packed).weights) != len(model.weights):
-        raise InvalidInput(f"The model has layers that several of its parts share, which Keras rebuilds apart. {OTHER_WAY}")
+        raise InvalidInput(
+            f"The model has layers that several of its parts share, which Keras rebuilds apart. {OTHER_WAY}"
+        )
     return packed
 
 

@@ -132,7 +132,9 @@ def exclude_from_decay(model: Any, more: MoreState) -> None:
     if (more.not_decayed or more.not_decayed_names) and max(more.not_decayed, default=-1) < len(weights):
         inner = _inner(model.optimizer)
         inner._exclude_from_weight_decay = {inner._var_key(weights[number]) for number in more.not_decayed}
-        inner._exclude_from_weight_decay_pattern = re.compile(more.not_decayed_names) if more.not_decayed_names else None
+        inner._exclude_from_weight_decay_pattern = (
+            re.compile(more.not_decayed_names) if more.not_decayed_names else None
+        )
         inner._exclude_from_weight_decay_cache = {}
 
 
@@ -190,7 +192,9 @@ def _vocabulary(layer: Any) -> Own | None:
     vocabulary = layer.get_vocabulary(include_special_tokens=True)
     if weights is not None and layer.pad_to_max_tokens:
         weights = weights[: len(vocabulary)]
-    return Own(vocabulary=[word.item() if isinstance(word, np.generic) else word for word in vocabulary], idf_weights=weights)
+    return Own(
+        vocabulary=[word.item() if isinstance(word, np.generic) else word for word in vocabulary], idf_weights=weights
+    )
 
 
 def _typed(vocabulary: list[Any], layer: Any) -> Any:

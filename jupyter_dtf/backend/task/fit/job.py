@@ -9,6 +9,7 @@ from typing import Any
 from ....schema.strategy import AllReduce, Strategy
 from ..keras_io import PackedModel
 from ..model_state import MoreState
+from ..questions import Question
 
 
 @dataclass
@@ -91,3 +92,5 @@ class FitResult:
     """
     more: MoreState = field(default_factory=MoreState)
     """What the model holds beside its weights."""
+    question: Question | None = None
+    """What the model was asked at the end, with its answer."""

@@ -135,7 +135,9 @@ def discretization() -> Any:
 
 @traveller
 def hashing_and_categories() -> Any:
-    return compiled(layers.Hashing(6, salt=3), layers.CategoryEncoding(6, output_mode="multi_hot"), layers.Dense(2), x=WORDS)
+    return compiled(
+        layers.Hashing(6, salt=3), layers.CategoryEncoding(6, output_mode="multi_hot"), layers.Dense(2), x=WORDS
+    )
 
 
 @traveller
@@ -184,7 +186,7 @@ def own_files_and_variables() -> Any:
 
         def load_assets(self, directory: str) -> None:
             with open(f"{directory}/table.txt") as file:
-                self.table = {"shift": tf.constant(float(file.read()))}
+                self.table = {"shift": float(file.read())}
 
     layer = Remembering()
     traveller = compiled(layer, layers.Dense(2))
@@ -224,7 +226,9 @@ def functions_named_as_keras_names_them() -> Any:
 def lambdas_everywhere() -> Any:
     stack = [
         layers.Lambda(lambda v: v * 2),
-        layers.Dense(3, activation=lambda v: v * 3, kernel_initializer=lambda shape, dtype=None: ops.ones(shape, dtype)),
+        layers.Dense(
+            3, activation=lambda v: v * 3, kernel_initializer=lambda shape, dtype=None: ops.ones(shape, dtype)
+        ),
         layers.Lambda(lambda v: v * 5),
         layers.Dense(2, kernel_constraint=lambda w: w * 0.5, bias_regularizer=lambda w: ops.sum(w) * 2),
     ]
@@ -417,7 +421,8 @@ def policies_of_layers() -> Any:
     policies = keras.dtype_policies.DTypePolicyMap()
     policies["inner/half"] = keras.DTypePolicy("mixed_bfloat16")
     inner = keras.Sequential(
-        [keras.Input((4,)), layers.Dense(3, name="half", dtype=policies), layers.Dense(3, dtype="float64")], name="inner"
+        [keras.Input((4,)), layers.Dense(3, name="half", dtype=policies), layers.Dense(3, dtype="float64")],
+        name="inner",
     )
     return compiled(inner, layers.Dense(2, dtype="mixed_float16"))
 

@@ -16,8 +16,8 @@ import keras
 import tensorflow as tf
 from keras.src import backend
 
+from ...model_state import is_seed
 from ..losses import counted_by_examples
-from ..steps import is_seed
 from . import update
 from .follow import DATA_SCOPE, settle, within
 from .forward import Part, Pass, Values, forward, operations_made
