@@ -18,7 +18,7 @@ import numpy as np
 from ..backend.task import fit as task_fit
 from ..backend.task import keras_io
 from ..backend.task.fit.job import Arrays, Data, DataFunction, FitJob, FitResult, PackedCallback
-from ..backend.task.fit.limits import refuse_unsupported
+from ..backend.task.fit.limits import refuse_under, refuse_unsupported
 from ..backend.task.model_state import give_more, give_own
 from ..backend.task.questions import difference
 from ..errors import InvalidInput, ModelDiffers
@@ -156,6 +156,7 @@ def prepare(
     )
     pipeline.refuse_scaling(job.strategy, job.scale_lr)
     if isinstance(job.model, keras_io.PackedModel):
+        refuse_under(job.strategy, model)
         job.layers = pipeline.checked_layers(job.strategy, model)
     return PreparedFit(model, job, own, _parameters(model, job))
 

@@ -29,6 +29,8 @@ class Own:
     """What ``save_own_variables`` stores."""
     assets: dict[str, bytes] = field(default_factory=dict)
     """Files that ``save_assets`` writes, by their path."""
+    states: list[Any] = field(default_factory=list)
+    """What a stateful recurrent layer goes on from."""
     vocabulary: list[Any] | None = None
     """A lookup's; Keras's own file of it has one word a line, whatever is in the words."""
     idf_weights: Any = None
@@ -69,13 +71,12 @@ def take_more(model: Any) -> MoreState:
         trainable=[bool(variable.trainable) for variable in model.weights],
         trainable_layers=[bool(layer.trainable) for layer in layers],
     )
-    numbers = {id(variable): number for number, variable in enumerate(model.weights)}
     if optimizer is not None:
         _take_exclusions(more, optimizer, model.weights)
-    if optimizer is not None and optimizer.built:
+    if built_for_others(model):
+        numbers = {id(variable): number for number, variable in enumerate(model.weights)}
         built_for = [numbers.get(id(variable), -1) for variable in _built_for(optimizer)]
-        if built_for != [numbers[id(variable)] for variable in model.trainable_variables] and -1 not in built_for:
-            more.slots_of = built_for
+        more.slots_of = built_for if -1 not in built_for else None
     return more
 
 
@@ -116,6 +117,21 @@ def set_trainable(model: Any, more: MoreState) -> None:
                 variable.trainable = trainable
 
 
+def built_for_others(model: Any) -> bool:
+    """Whether the optimizer was built for other variables than those that are trained now."""
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None or not optimizer.built:
+        return False
+    return [id(v) for v in _built_for(optimizer)] != [id(v) for v in model.trainable_variables]
+
+
+def holds_table(layer: Any) -> bool:
+    """Whether a layer looks words or numbers up in a table of TensorFlow's, which is no variable."""
+    from keras.src.layers.preprocessing.index_lookup import IndexLookup
+
+    return isinstance(layer, IndexLookup)
+
+
 def seed_states(model: Any) -> list[Any]:
     """The variables that hold the states of a model's random generators."""
     return [variable for variable in model.variables if is_seed(variable)]
@@ -154,7 +170,7 @@ def _own(layer: Any) -> Own | None:
     vocabulary = _vocabulary(layer)
     if vocabulary is not None:
         return vocabulary
-    own = Own()
+    own = Own(states=[state.numpy() for state in _states(layer)])
     if _has_variables_of_its_own(layer):
         store: dict[str, Any] = {}
         layer.save_own_variables(store)
@@ -163,7 +179,7 @@ def _own(layer: Any) -> Own | None:
         with tempfile.TemporaryDirectory() as directory:
             layer.save_assets(directory)
             own.assets = dict(_files(Path(directory)))
-    return own if own.variables is not None or own.assets else None
+    return own if own.variables is not None or own.assets or own.states else None
 
 
 def _give(layer: Any, own: Own) -> None:
@@ -173,6 +189,7 @@ def _give(layer: Any, own: Own) -> None:
         return
     if own.variables is not None and layer.built:
         layer.load_own_variables(own.variables)
+    _assign_if_alike(_states(layer), own.states)
     if own.assets:
         with tempfile.TemporaryDirectory() as directory:
             for name, content in own.assets.items():
@@ -182,11 +199,16 @@ def _give(layer: Any, own: Own) -> None:
             layer.load_assets(directory)
 
 
+def _states(layer: Any) -> list[Any]:
+    import keras
+
+    stateful = isinstance(layer, keras.layers.RNN) and layer.stateful
+    return [state for state in keras.tree.flatten(layer.states) if state is not None] if stateful else []
+
+
 def _vocabulary(layer: Any) -> Own | None:
     """A lookup's words as they are. None for other layers, and for words that are in the configuration."""
-    from keras.src.layers.preprocessing.index_lookup import IndexLookup
-
-    if not isinstance(layer, IndexLookup) or layer.input_vocabulary is not None or not int(layer.lookup_table.size()):
+    if not holds_table(layer) or layer.input_vocabulary is not None or not int(layer.lookup_table.size()):
         return None
     weights = layer.idf_weights_const.numpy().tolist() if layer.output_mode == "tf_idf" else None
     vocabulary = layer.get_vocabulary(include_special_tokens=True)

@@ -10,7 +10,7 @@ from ....errors import InvalidInput
 from .. import keras_io
 from ..model_state import seed_states
 from .job import FitJob
-from .limits import refuse_unsupported
+from .limits import refuse_under, refuse_unsupported
 
 
 def configure_keras(config: dict[str, Any]) -> None:
@@ -33,6 +33,7 @@ def job_model(job: FitJob) -> Any:
     if not isinstance(model, keras.Model) or not model.compiled:
         raise InvalidInput(f"The function passed as model returns a compiled keras.Model. Received: {model!r:.200}")
     refuse_unsupported(model)
+    refuse_under(job.strategy, model)
     return model
 
 

@@ -518,3 +518,11 @@ def recurrent_cells_and_wrappers() -> Any:
     cells = layers.RNN(layers.StackedRNNCells([layers.LSTMCell(3), layers.GRUCell(2, dropout=0.2)]))
     spectral = layers.SpectralNormalization(layers.Dense(4))
     return compiled(spectral, layers.Reshape((2, 2)), layers.TimeDistributed(layers.Dense(3)), cells, layers.Dense(2))
+
+
+@traveller
+def stateful_recurrence() -> Any:
+    inputs = keras.Input(batch_shape=(12, 2, 2))
+    model = keras.Model(inputs, layers.Dense(2)(layers.LSTM(3, stateful=True)(inputs)))
+    model.compile("sgd", "mse")
+    return model, X.reshape(12, 2, 2), Y
