@@ -216,11 +216,11 @@ def _ask(model: Any, result: FitResult) -> None:
     found = difference(model, result.question)
     if found:
         raise ModelDiffers(
-            f"The trained model must answer here as it did in the task that trained it, but on the same examples {found}. "
-            "Something that it computes with has not travelled: a value that is in no variable, in no get_config() and "
-            "in no plain attribute of a layer, or one that has changed here since. The model holds the trained weights "
-            "all the same. Put such a value where it travels, or pass a function that returns the compiled model, "
-            "which makes everything anew in the tasks"
+            "The trained model must answer here as it did in the task that trained it, but on the same examples "
+            f"{found}. Something that it computes with has not travelled: a value that is in no variable, in no "
+            "get_config() and in no plain attribute of a layer, or one that has changed here since. The model holds "
+            "the trained weights all the same. Put such a value where it travels, or pass a function that returns the "
+            "compiled model, which makes everything anew in the tasks"
         )
 
 
@@ -343,13 +343,13 @@ def _words(array: np.ndarray[Any, Any], name: str) -> Any:
     found = [word for word in words.flat if not isinstance(word, (str, bytes))][:1] if words.size else [array.dtype]
     if found:
         raise InvalidInput(
-            f"The arrays of {name} must hold numbers, truth values or strings, all of one kind. Received: {array.dtype} "
-            f"with {found[0]!r:.100}",
+            f"The arrays of {name} must hold numbers, truth values or strings, all of one kind. Received: "
+            f"{array.dtype} with {found[0]!r:.100}",
             field=name,
         )
-    encoded = np.empty(words.shape, object)
-    encoded.flat = [word.encode() if isinstance(word, str) else word for word in words.flat]
-    return encoded
+    encoded = np.empty(words.size, object)
+    encoded[:] = [word.encode() if isinstance(word, str) else word for word in words.flat]
+    return encoded.reshape(words.shape)
 
 
 def _leaves(value: Any) -> list[np.ndarray[Any, Any]]:

@@ -61,3 +61,6 @@ class FitRun(Run):
         """The trained Keras model; waits for the end of the run."""
         self.finish()
         return self._job.model
+
+    def _trained_model(self) -> Any:
+        return self.model

@@ -55,8 +55,9 @@ class MoreState:
     trainable_layers: list[bool] = field(default_factory=list)
     """Which of the layers are."""
     not_decayed: list[int] = field(default_factory=list)
-    """The numbers of the weights that ``exclude_from_weight_decay`` was given, and the names in ``not_decayed_names``."""
+    """The numbers of the weights that ``exclude_from_weight_decay`` was given."""
     not_decayed_names: str = ""
+    """The pattern of the names that it was given."""
 
 
 def take_more(model: Any) -> MoreState:

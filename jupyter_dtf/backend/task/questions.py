@@ -130,7 +130,7 @@ def _examples(model: Any, arrays: tuple[Any, Any, Any]) -> int:
     size = sum(leaf[:1].nbytes for leaf in leaves)
     count = min(EXAMPLES, BYTES // max(size, 1), 1 + EXAMPLES * _LARGE_MODEL // max(model.count_params(), 1))
     fixed = {tensor.shape[0] for tensor in getattr(model, "inputs", None) or [] if tensor.shape and tensor.shape[0]}
-    return fixed.pop() if len(fixed) == 1 else max(1, count)
+    return int(fixed.pop()) if len(fixed) == 1 else max(1, count)
 
 
 def _first(arrays: Any, count: int) -> Any:

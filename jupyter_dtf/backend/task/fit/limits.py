@@ -31,20 +31,19 @@ def refuse_unsupported(model: Any) -> None:
 def refuse_under(strategy: Strategy, model: Any) -> None:
     """Raise InvalidInput, saying what to change, if a compiled model cannot be trained under a strategy."""
     pipelined = isinstance(strategy, Pipeline)
-    if pipelined or isinstance(strategy, ParameterServer):
-        if built_for_others(model):
-            raise InvalidInput(
-                f"Under {strategy.name} an optimizer must have slots for the weights that are trained and no others: "
-                "compile the model again after changing what is trainable. Received: an optimizer that was built before",
-                field="model",
-            )
+    if (pipelined or isinstance(strategy, ParameterServer)) and built_for_others(model):
+        raise InvalidInput(
+            f"Under {strategy.name} an optimizer must have slots for the weights that are trained and no others: "
+            "compile the model again after changing what is trainable. Received: an optimizer that was built before",
+            field="model",
+        )
     if not pipelined:
         return
     for layer in model._flatten_layers():
         if holds_table(layer):
             raise InvalidInput(
-                "A pipeline's layers must compute with variables alone: a lookup's table stays in the process that made "
-                "it. Apply the layer to the data before, in dataset.map or to the arrays, or use another strategy. "
+                "A pipeline's layers must compute with variables alone: a lookup's table stays in the process that "
+                "made it. Apply the layer to the data before, or use another strategy. "
                 f"Received: {layer.name}, {type(layer).__name__}",
                 field="model",
             )

@@ -49,7 +49,7 @@ def scaled_activation(factor: float) -> Any:
 
 
 def layer_class(factor: float) -> Any:
-    class Dense(layers.Layer):
+    class Dense(keras.layers.Layer):
         def build(self, shape: Any) -> None:
             self.w = self.add_weight(shape=(shape[-1],), initializer="ones")
 
@@ -121,7 +121,7 @@ def text_vectorization_tf_idf() -> Any:
 
 @traveller
 def text_vectorization_with_a_function() -> Any:
-    layer = layers.TextVectorization(standardize=lambda t: tf.strings.upper(t), output_sequence_length=2)
+    layer = layers.TextVectorization(standardize=tf.strings.upper, output_sequence_length=2)
     layer.adapt(WORDS[:, 0])
     return compiled(layer, layers.Embedding(9, 3), layers.Flatten(), layers.Dense(2), x=WORDS)
 
@@ -165,7 +165,7 @@ def feature_space() -> Any:
 
 @traveller
 def own_files_and_variables() -> Any:
-    class Remembering(layers.Layer):
+    class Remembering(keras.layers.Layer):
         def __init__(self, **more: Any) -> None:
             super().__init__(**more)
             self.offset: Any = tf.constant(0.0)
@@ -330,7 +330,7 @@ def objects_without_get_config() -> Any:
 
 @traveller
 def a_layer_that_is_given_functions() -> Any:
-    class Applied(layers.Layer):
+    class Applied(keras.layers.Layer):
         def __init__(self, functions: Any, table: Any, **more: Any) -> None:
             super().__init__(**more)
             self.functions, self.values = functions, table
