@@ -12,6 +12,7 @@
      │    └── GangIncomplete           some tasks of a run cannot start, so none does
      └── RunError
           ├── RunFailed                user code or a process failed; carries the task's own traceback
+          ├── ModelDiffers             the trained model answers otherwise here than in the task that trained it
           └── RunStopped               somebody stopped the run before its end
 
 The HTTP status of each is given in one place, ``handlers/base.py``.
@@ -84,6 +85,10 @@ class RunFailed(RunError):
         self.run_id = run_id
         self.task = task
         self.traceback = traceback
+
+
+class ModelDiffers(RunError):
+    """The trained model answers otherwise here than in the task that trained it. It holds the trained weights."""
 
 
 class RunStopped(RunError):

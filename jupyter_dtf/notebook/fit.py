@@ -18,8 +18,10 @@ import numpy as np
 from ..backend.task import fit as task_fit
 from ..backend.task import keras_io
 from ..backend.task.fit.job import Arrays, Data, DataFunction, FitJob, FitResult, PackedCallback
-from ..backend.task.fit.limits import refuse_stateful, refuse_unsupported
-from ..errors import InvalidInput
+from ..backend.task.fit.limits import refuse_stateful, refuse_under, refuse_unsupported
+from ..backend.task.model_state import give_more, give_own
+from ..backend.task.questions import difference
+from ..errors import InvalidInput, ModelDiffers
 from ..schema.strategy import AllReduce, Pipeline, parse_strategy
 from . import pipeline
 
@@ -45,7 +47,10 @@ class PreparedFit:
         self.parameters = parameters
 
     def finish(self, result: FitResult) -> None:
-        """Take the chief's result: the model passed gets the trained weights, the callbacks what they recorded."""
+        """Take the chief's result: the model passed gets the trained weights, the callbacks what they recorded.
+
+        Raises ModelDiffers, when all that is done, if the model does not answer here as it did in its task.
+        """
         self._result = result
         if self._model is not None:
             _restore(self._model, result)
@@ -53,6 +58,8 @@ class PreparedFit:
             vars(callback).update(pickle.loads(data))
             if self._model is not None:
                 callback.set_model(self._model)
+        if self._model is not None:
+            _ask(self._model, result)
 
     def check_tasks(self, count: int) -> None:
         """Raise InvalidInput if the model cannot be trained by so many tasks that compute its gradients."""
@@ -72,7 +79,8 @@ class PreparedFit:
                 raise RuntimeError("The run has left no result, so there is no trained model")
             model = self._source()
             _restore(model, self._result)
-            self._model = model
+            self._model = model  # which the caller gets when asking again, whatever it answers
+            _ask(model, self._result)
         return self._model
 
 
@@ -153,6 +161,7 @@ def prepare(
     )
     pipeline.refuse_scaling(job.strategy, job.scale_lr)
     if isinstance(job.model, keras_io.PackedModel):
+        refuse_under(job.strategy, model)
         job.layers = pipeline.checked_layers(job.strategy, model)
     return PreparedFit(model, job, own, _parameters(model, job))
 
@@ -193,14 +202,31 @@ def _packed(model: Any) -> keras_io.PackedModel | Callable[[], Any]:
 def _restore(model: Any, result: FitResult) -> None:
     if not model.built:
         keras_io.build(model, result.batch)
+    give_own(model, result.more)
     keras_io.assign(model.weights, result.weights, "weights")
     if model.optimizer is not None:
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         keras_io.assign(model.optimizer.variables, result.optimizer, "optimizer variables")
+    give_more(model, result.more)
     history = _keras().callbacks.History()
     history.history, history.epoch = result.history, result.epoch
     model.history = history
+
+
+def _ask(model: Any, result: FitResult) -> None:
+    """Raise ModelDiffers unless a trained model answers here as it did in its task."""
+    if result.question is None:
+        return
+    found = difference(model, result.question)
+    if found:
+        raise ModelDiffers(
+            "The trained model must answer here as it did in the task that trained it, but on the same examples "
+            f"{found}. Something that it computes with has not travelled: a value that is in no variable, in no "
+            "get_config() and in no plain attribute of a layer, or one that has changed here since. The model holds "
+            "the trained weights all the same. Put such a value where it travels, or pass a function that returns the "
+            "compiled model, which makes everything anew in the tasks"
+        )
 
 
 def _keras() -> Any:
@@ -217,6 +243,7 @@ def _keras_config() -> dict[str, Any]:
         "floatx": keras.config.floatx(),
         "image_data_format": keras.config.image_data_format(),
         "dtype_policy": keras.config.dtype_policy().name,
+        "epsilon": keras.config.epsilon(),
     }
 
 
@@ -307,10 +334,27 @@ def _arrays(value: Any, name: str) -> Any:
         raise InvalidInput(
             f"The arrays of {name} have a first dimension, the examples. Received: {value!r}", field=name
         )
+    if array.dtype.kind not in "biufc" and array.dtype.name not in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        return _words(array, name)
     keras = sys.modules.get("keras")
     if array.dtype == np.float64 and (keras is None or keras.config.floatx() == "float32"):
         array = array.astype(np.float32)  # as Keras does, and half as much to send
     return np.ascontiguousarray(array)
+
+
+def _words(array: np.ndarray[Any, Any], name: str) -> Any:
+    """An array of strings as TensorFlow has them: of objects, each of them bytes."""
+    words = array.astype(object) if array.dtype.kind in "USTO" else np.empty(0, object)
+    found = [word for word in words.flat if not isinstance(word, (str, bytes))][:1] if words.size else [array.dtype]
+    if found:
+        raise InvalidInput(
+            f"The arrays of {name} must hold numbers, truth values or strings, all of one kind. Received: "
+            f"{array.dtype} with {found[0]!r:.100}",
+            field=name,
+        )
+    encoded = np.empty(words.size, object)
+    encoded[:] = [word.encode() if isinstance(word, str) else word for word in words.flat]
+    return encoded.reshape(words.shape)
 
 
 def _leaves(value: Any) -> list[np.ndarray[Any, Any]]:

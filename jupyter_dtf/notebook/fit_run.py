@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from ..errors import NotFound, RunStopped
+from ..errors import ModelDiffers, NotFound, RunStopped
 from .run import History, Run
 
 if TYPE_CHECKING:
@@ -23,14 +23,19 @@ class FitRun(Run):
     def finish(self) -> FitRun:
         """Wait, then put the trained weights into the model. A stopped run gives what it has learnt so far.
 
-        Raises as ``result``.
+        Raises as ``result``, and ModelDiffers once, with the trained weights in the model all the same.
         """
         self.wait()
         if not self._finished:
             with contextlib.suppress(RunStopped):
                 self.raise_for_state()
             with contextlib.suppress(NotFound):  # stopped before there was anything to give back
-                self._job.finish(self._result_of(self.info.tasks[0].task))
+                result = self._result_of(self.info.tasks[0].task)
+                try:
+                    self._job.finish(result)
+                except ModelDiffers:
+                    self._finished = True  # the model holds what there is
+                    raise
             self._finished = True
         return self
 
@@ -56,3 +61,6 @@ class FitRun(Run):
         """The trained Keras model; waits for the end of the run."""
         self.finish()
         return self._job.model
+
+    def _trained_model(self) -> Any:
+        return self.model

@@ -130,8 +130,7 @@ def start_profile(
 ) -> Run:
     """Start the run of ``calibrate``."""
     costs.check_sizes(batch_size, microbatches)
-    packed = keras_io.pack(model)
-    packed.weights, packed.optimizer = [], []
+    packed = keras_io.pack(model).without_state()
     job = profile.ProfileJob(packed, batch_size, microbatches, input_shapes)
     request = cluster._request(
         name=f"profile of {model.name}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,19 +39,44 @@ class Results(list[Any]):
         return list(zip(self._names, self, strict=True))
 
 
-class History:
-    """What Keras's ``History`` would be: ``history`` maps a metric to its value at the end of each epoch."""
+class History(Mapping[str, list[float]]):
+    """What Keras's ``History`` would be, and a mapping of a metric to its values at the end of each epoch.
 
-    def __init__(self, history: dict[str, list[float]], epoch: list[int], params: dict[str, Any] | None = None) -> None:
+    ``history`` is that as a dict, ``epoch`` the epochs' numbers, ``params`` the run's settings, ``model`` the model.
+    """
+
+    def __init__(
+        self,
+        history: dict[str, list[float]],
+        epoch: list[int],
+        params: dict[str, Any] | None = None,
+        model: Callable[[], Any] | None = None,
+    ) -> None:
         self.history = history
         self.epoch = epoch
         self.params = params or {}
+        self._model = model
+
+    @property
+    def model(self) -> Any:
+        """The trained model; waits for the end of the run. None for a run that trains none that is known here."""
+        return self._model() if self._model else None
 
     def __getitem__(self, metric: str) -> list[float]:
         return self.history[metric]
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.history)
+
+    def __len__(self) -> int:
+        return len(self.history)
+
     def __repr__(self) -> str:
-        return f"<History of {len(self.epoch)} epochs: {', '.join(self.history)}>"
+        last = ", ".join(f"{name} {values[-1]:.4g}" for name, values in self.history.items() if values)
+        return f"<History of {len(self.epoch)} epoch{'s' * (len(self.epoch) != 1)}{': ' * bool(last)}{last}>"
+
+    def __bool__(self) -> bool:
+        return True  # as Keras's, before the first epoch has ended as well
 
 
 class Run:
@@ -83,7 +108,7 @@ class Run:
                 epochs.append(event.epoch)
                 for metric, value in event.logs.items():
                     history.setdefault(metric, []).append(value)
-        return History(history, epochs, self.info.parameters)
+        return History(history, epochs, self.info.parameters, self._trained_model)
 
     @property
     def metrics(self) -> pd.DataFrame:
@@ -208,6 +233,9 @@ class Run:
             raise RunStopped(f"The run {info.name} ({info.id}) was stopped", run_id=info.id)
         if info.state is RunState.LOST:
             raise ClusterLost(f"The run {info.name} ({info.id}) is lost: {info.message}")
+
+    def _trained_model(self) -> Any:
+        return None
 
     def _results(self) -> Results:
         info = self.info

@@ -6,34 +6,47 @@ config stays a dict, the weights stay arrays, and custom objects travel by value
 
 from __future__ import annotations
 
-import sys
-import sysconfig
+import pickle
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import cloudpickle
-
 from ...errors import InvalidInput
-
-_OTHER_WAY = "Pass a function that returns the compiled model instead"
+from .custom_objects import CustomObjects, names_known
+from .model_state import (
+    OTHER_WAY,
+    MoreState,
+    exclude_from_decay,
+    give_more,
+    give_own,
+    set_trainable,
+    take_more,
+)
+from .patched import patched
 
 
 @dataclass
 class PackedModel:
     """What ``unpack`` rebuilds a model from."""
 
-    config: dict[str, Any]
-    custom_objects: bytes
-    """Cloudpickle of the custom classes and functions by the name that the config gives them."""
+    description: bytes
+    """Cloudpickle of the configuration, and of the custom classes, functions and objects by the names in it."""
     weights: list[Any] = field(default_factory=list)
     """Arrays in the order of ``model.weights``; empty if the model is not built."""
     optimizer: list[Any] = field(default_factory=list)
     """Arrays in the order of ``model.optimizer.variables``; empty if the optimizer is not built."""
+    more: MoreState = field(default_factory=MoreState)
     built: bool = False
+    policies: list[str] = field(default_factory=list)
+    """The names of the layers' dtype policies, in order; empty for those of quantized layers."""
+
+    def without_state(self) -> PackedModel:
+        """The same model with weights that its initializers will make."""
+        more = MoreState(own=self.more.own, layers=self.more.layers)
+        return PackedModel(self.description, more=more, built=self.built, policies=self.policies)
 
 
 def pack(model: Any) -> PackedModel:
@@ -51,28 +64,37 @@ def pack(model: Any) -> PackedModel:
     if kind.compile is not keras.Model.compile and kind.compile_from_config is keras.Model.compile_from_config:
         raise InvalidInput(
             f"A model whose class overrides compile() also overrides compile_from_config(). Received: {kind.__name__}, "
-            f"which does not. {_OTHER_WAY}"
+            f"which does not. {OTHER_WAY}"
         )
-    custom = _CustomObjects(model)
+    custom = CustomObjects(model)
     try:
-        with custom.recorded(), ObjectSharingScope(), warnings.catch_warnings():
+        with custom.recorded(), _compiled_as_it_is(model), ObjectSharingScope(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             config = keras.saving.serialize_keras_object(model)
-        objects = custom.pickled()
+        description = custom.pickled(config)
+        more = take_more(model)
+    except InvalidInput:
+        raise
     except Exception as error:
-        raise InvalidInput(f"The model cannot be described by its configuration: {error}. {_OTHER_WAY}") from error
+        raise InvalidInput(f"The model cannot be described by its configuration: {error}. {OTHER_WAY}") from error
     optimizer = model.optimizer
-    return PackedModel(
-        config=config,
-        custom_objects=objects,
+    packed = PackedModel(
+        description=description,
         weights=model.get_weights() if model.built else [],
         optimizer=[v.numpy() for v in optimizer.variables] if optimizer is not None and optimizer.built else [],
+        more=more,
         built=bool(model.built),
+        policies=[_policy_name(layer) for layer in model._flatten_layers()],
     )
+    if _shares_layers_among_parts(model) and len(unpack(packed).weights) != len(model.weights):
+        raise InvalidInput(
+            f"The model has layers that several of its parts share, which Keras rebuilds apart. {OTHER_WAY}"
+        )
+    return packed
 
 
 def unpack(packed: PackedModel) -> Any:
-    """A compiled model with the weights that were packed, as far as it is built yet (see ``restore``).
+    """A compiled model with what it is made of, as far as it is built yet (see ``restore``).
 
     Raises InvalidInput if the configuration does not lead back to a model.
     """
@@ -80,28 +102,42 @@ def unpack(packed: PackedModel) -> Any:
     from keras.src.saving.serialization_lib import ObjectSharingScope
 
     try:
-        custom_objects = cloudpickle.loads(packed.custom_objects)
-        with keras.saving.custom_object_scope(custom_objects), ObjectSharingScope():
-            model = keras.saving.deserialize_keras_object(packed.config, safe_mode=False)
+        config, objects = pickle.loads(packed.description)
+        compile_config = config.pop("compile_config", None)
+        with names_known(objects), ObjectSharingScope():
+            with _policy(packed.policies[0] if packed.policies else ""):
+                model = keras.saving.deserialize_keras_object(config, safe_mode=False)
+            _set_policies(model, packed.policies)
+            give_own(model, packed.more)
+            set_trainable(model, packed.more)
+            if compile_config:
+                _compile(model, compile_config, packed.more)
+    except InvalidInput:
+        raise
     except Exception as error:
-        raise InvalidInput(f"The model could not be rebuilt from its configuration: {error}. {_OTHER_WAY}") from error
+        raise InvalidInput(f"The model could not be rebuilt from its configuration: {error}. {OTHER_WAY}") from error
     if not model.compiled:
-        raise InvalidInput(f"The model rebuilt from its configuration is not compiled. {_OTHER_WAY}")
+        raise InvalidInput(f"The model rebuilt from its configuration is not compiled. {OTHER_WAY}")
     return model
 
 
 def restore(model: Any, packed: PackedModel) -> None:
-    """Give a built model the weights and the optimizer state that were packed.
+    """Give a built model the weights, the optimizer state and all else that was packed.
 
     Raises InvalidInput if the rebuilt model has other variables.
     """
     before = [v.numpy() for v in model.trainable_variables]
+    give_own(model, packed.more)
     if packed.weights:
         assign(model.weights, packed.weights, "weights")
+        set_trainable(model, packed.more)
     if packed.optimizer:
         assign(model.optimizer.variables, packed.optimizer, "optimizer variables")
     elif packed.weights and model.optimizer is not None and model.optimizer.built:
         _refuse_copies(model, before)
+    if packed.weights:
+        give_more(model, packed.more)
+    exclude_from_decay(model, packed.more)
 
 
 def _refuse_copies(model: Any, weights: list[Any]) -> None:
@@ -123,11 +159,14 @@ def _refuse_copies(model: Any, weights: list[Any]) -> None:
 
 
 def assign(variables: list[Any], values: list[Any], what: str) -> None:
-    """Assign arrays to Keras variables of the same shapes, one by one. Raises InvalidInput if they do not match."""
-    shapes, received = [tuple(v.shape) for v in variables], [tuple(v.shape) for v in values]
-    if shapes != received:
+    """Assign arrays to Keras variables of the same shapes and types. Raises InvalidInput if they do not match."""
+    ours = [(tuple(v.shape), str(v.dtype)) for v in variables]
+    theirs = [(tuple(v.shape), v.dtype.name) for v in values]
+    if ours != theirs:
+        differ = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]][:3]
         raise InvalidInput(
-            f"The rebuilt model has the same {what} as the one passed: {shapes}. Received: {received}. {_OTHER_WAY}"
+            f"The rebuilt model must have the same {what} as the one passed: {len(ours)}. Received: {len(theirs)}; "
+            f"of other shapes or types: {differ}. {OTHER_WAY}"
         )
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
@@ -168,83 +207,105 @@ def _map(function: Callable[[Any], Any], value: Any) -> Any:
     return function(value)
 
 
-class _CustomObjects:
-    """Finds the functions and classes of a model that a task cannot import from Keras."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._found: dict[str, Any] = {}
-
-    @contextmanager
-    def recorded(self) -> Iterator[None]:
-        """While this lasts, serializing the model records what it names, and lambdas have names."""
-        from keras.src.saving import object_registration
-
-        original = object_registration.get_registered_name
-
-        def get_registered_name(obj: Any) -> Any:
-            name = original(obj)
-            self._add(name, obj)
-            return name
-
-        lambdas = []
-        for function in self._functions():
-            if function.__name__ == "<lambda>":
-                lambdas.append(function)
-                function.__name__ = f"lambda_{len(lambdas)}"
-            self._add(function.__name__, function)
-        object_registration.get_registered_name = get_registered_name
-        try:
-            yield
-        finally:
-            object_registration.get_registered_name = original
-            for function in lambdas:
-                function.__name__ = "<lambda>"
-
-    def pickled(self) -> bytes:
-        """Cloudpickle of all that was recorded, modules of the user's by value."""
-        with ExitStack() as stack:
-            for module in {_local_module(obj) for obj in self._found.values()} - {None}:
-                cloudpickle.register_pickle_by_value(module)
-                stack.callback(cloudpickle.unregister_pickle_by_value, module)
-            return bytes(cloudpickle.dumps(self._found))
-
-    def _add(self, name: str, obj: Any) -> None:
-        if not (getattr(obj, "__module__", "") or "").startswith(("keras.", "tensorflow.", "builtins")):
-            self._found[name] = obj
-
-    def _functions(self) -> list[types.FunctionType]:
-        """Functions that layers and ``compile`` hold directly."""
-        holders = [
-            # Keras wraps some methods per instance; those hold the layer itself.
-            {name: value for name, value in vars(layer).items() if not hasattr(type(layer), name)}
-            for layer in self._model._flatten_layers()
-        ]
-        config = self._model._compile_config
-        if config is not None:
-            holders.append(config.config)
-        found: dict[int, types.FunctionType] = {}
-        for holder in holders:
-            _collect_functions(list(holder.values()), found)
-        return list(found.values())
+def _shares_layers_among_parts(model: Any) -> bool:
+    """Whether a layer belongs to several parts of a model, which Keras's configurations do not always say."""
+    found: set[int] = set()
+    for part in model._flatten_layers():
+        for layer in part._layers:
+            if id(layer) in found and layer.weights:
+                return True
+            found.add(id(layer))
+    return False
 
 
-def _collect_functions(values: list[Any], found: dict[int, types.FunctionType]) -> None:
-    for value in values:
-        if isinstance(value, types.FunctionType):
-            if not value.__module__.startswith(("keras.", "tensorflow.")):
-                found[id(value)] = value
-        elif type(value) in (list, tuple):
-            _collect_functions(list(value), found)
-        elif type(value) is dict:
-            _collect_functions(list(value.values()), found)
+# -- how it is compiled ------------------------------------------------------------------------------------------------
 
 
-def _local_module(obj: Any) -> types.ModuleType | None:
-    """The object's module if it is the user's own file, which other machines lack."""
-    module = sys.modules.get(getattr(obj, "__module__", "") or "")
-    path = getattr(module, "__file__", None)
-    if module is None or path is None or module.__name__ == "__main__" or module.__name__.startswith("jupyter_dtf"):
-        return None
-    installed = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
-    return None if any(path.startswith(str(root)) for root in installed) else module
+@contextmanager
+def _compiled_as_it_is(model: Any) -> Iterator[None]:
+    """While this lasts, the model's configuration says how it is compiled now, not how it once was."""
+    import keras
+    from keras.src.saving.serialization_lib import SerializableDict
+
+    compiled = getattr(model, "_compile_config", None)
+    if type(model).compile is not keras.Model.compile or compiled is None:
+        yield
+        return
+    now = {
+        **compiled.config,
+        "optimizer": model.optimizer,  # with the scaling of losses that it has, or not
+        "auto_scale_loss": False,
+        "run_eagerly": model.run_eagerly,
+        "jit_compile": model.jit_compile,
+        "steps_per_execution": model.steps_per_execution,
+    }
+    with patched(model, _compile_config=SerializableDict(**now)):
+        yield
+
+
+def _compile(model: Any, config: dict[str, Any], more: MoreState) -> None:
+    import keras
+
+    if type(model).compile_from_config is not keras.Model.compile_from_config:
+        model.compile_from_config(config)
+        model.compiled = True
+        return
+    model.compile(**keras.saving.deserialize_keras_object(config, safe_mode=False))
+    optimizer = model.optimizer
+    if optimizer is None:
+        return
+    if more.slots_of is not None:
+        _build_for(model, optimizer, more.slots_of)
+    exclude_from_decay(model, more)
+    if model.built:
+        optimizer.build(model.trainable_variables)
+
+
+def _build_for(model: Any, optimizer: Any, numbers: list[int]) -> None:
+    """Have the optimizer built for the weights of these numbers when it is built, whatever is trained then."""
+
+    def build(optimizer: Any, variables: Any) -> None:
+        del vars(optimizer)["build"]
+        weights = model.weights
+        optimizer.build([weights[number] for number in numbers] if len(weights) > max(numbers) else variables)
+
+    vars(optimizer)["build"] = types.MethodType(build, optimizer)
+
+
+# -- dtype policies ----------------------------------------------------------------------------------------------------
+
+
+def _policy_name(layer: Any) -> str:
+    import keras
+
+    policy = layer.dtype_policy
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap) and layer.path:
+        policy = policy[layer.path]  # which is not where the layer is when it is made anew
+    if type(policy) is not keras.DTypePolicy:
+        return ""
+    same = policy.compute_dtype == policy.variable_dtype
+    return str(policy.compute_dtype) if same else f"mixed_{policy.compute_dtype}"
+
+
+@contextmanager
+def _policy(name: str) -> Iterator[None]:
+    """Layers that are made without a policy of their own get this one."""
+    import keras
+
+    before = keras.config.dtype_policy()
+    if name:
+        keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _set_policies(model: Any, names: list[str]) -> None:
+    """Give layers the policies that they had, where their configurations do not say."""
+    layers = model._flatten_layers()
+    if len(layers) != len(names):
+        return  # layers that are made when the model is built
+    for layer, name in zip(layers, names, strict=True):
+        if name and _policy_name(layer) not in ("", name):
+            layer.dtype_policy = name

@@ -23,6 +23,7 @@ from ...schema.run import TaskState
 from . import context, devices
 from .recorder import Recorder
 from .server import TaskServers
+from .unsupported_fit import refuse_fit_over_processes
 
 END_BY_CLUSTER_S = 5.0
 """How long a task that failed because another one did waits for the cluster to end it, before it fails itself."""
@@ -41,6 +42,7 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
     servers.watch()
     threading.Thread(target=_listen, args=(control_fd, ctx), name="dtf-control", daemon=True).start()
     try:
+        refuse_fit_over_processes()
         function, args, kwargs = payload.load(spec.payload)
         endpoint = ctx.cluster_spec.endpoint(spec.job_name, spec.task_index)
         recorder.emit(

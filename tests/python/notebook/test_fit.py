@@ -80,6 +80,38 @@ def test_validation_data_takes_the_place_of_validation_split() -> None:
     assert len(job.data.x) == 10
 
 
+def test_strings_travel_as_tensorflow_has_them() -> None:
+    words = ["a", "bé\u2028", "", "c"]
+    kinds = {
+        "numpy": np.array(words),
+        "column": np.array(words)[:, None],
+        "objects": np.array(words, object)[:, None],
+        "bytes": np.array([word.encode() for word in words], object),
+        "tensor": keras.ops.convert_to_tensor(words, dtype="string"),
+        "series": pd.Series(words),
+        "strings": pd.DataFrame({"w": pd.Series(words, dtype="string")}),
+        "category": pd.Series(words, dtype="category"),
+    }
+    job = job_of(prepare(model_function, kinds, Y[:4]))
+    assert isinstance(job.data, Arrays)
+    for name, array in job.data.x.items():
+        assert array.shape == ((4,) if name in ("numpy", "bytes", "tensor") else (4, 1)), name
+        assert [word.decode() for word in array.ravel()] == words, name
+
+
+@pytest.mark.parametrize(
+    ("x", "received"),
+    [
+        (np.array([1, "a"], object), "object with 1"),
+        (pd.Series(["a", None]), "object with"),
+        (np.array(["2024-01-01"], "datetime64[D]"), "datetime64"),
+    ],
+)
+def test_arrays_of_other_things_are_refused_before_the_start(x: Any, received: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"arrays of x must hold numbers, truth values or strings.*{received}"):
+        prepare(model_function, x, Y[: len(x)])
+
+
 def test_a_function_of_the_context_travels() -> None:
     offset = 3
     job = job_of(prepare(model_function, lambda ctx: ctx + offset, validation_data=lambda ctx: ctx - offset))
@@ -215,6 +247,36 @@ def test_models_that_cannot_be_sent_are_refused_with_another_way() -> None:
             prepare(model, X, Y)
 
 
+def test_functions_that_hold_the_model_itself_are_refused() -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="first")])
+
+    def penalized(y: Any, pred: Any) -> Any:
+        return keras.ops.mean((y - pred) ** 2) + keras.ops.sum(model.layers[0].kernel ** 2)
+
+    kernel = model.layers[0].kernel
+    for loss in (penalized, lambda y, pred: keras.ops.mean(y - pred) + keras.ops.sum(kernel)):
+        model.compile("sgd", loss)
+        with pytest.raises(InvalidInput, match="must not hold the model itself, its layers or variables"):
+            prepare(model, X, X[:, :1])
+
+
+def test_a_metric_keeps_its_name_wherever_it_comes_from() -> None:
+    def make(power: float) -> Any:
+        def apart(y: Any, pred: Any) -> Any:
+            return keras.ops.mean(keras.ops.abs(y - pred) ** power)
+
+        return apart
+
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=[make(1.0), make(3.0), lambda y, pred: pred])
+    packed = keras_io.pack(model)
+    names = []
+    for compiled in (model, keras_io.unpack(packed)):
+        compiled.evaluate(X.astype("float32"), X[:, :1], verbose=0)
+        names.append(list(compiled.get_metrics_result()))
+    assert names[0] == names[1]
+
+
 def test_what_several_tasks_cannot_do_is_refused() -> None:
     layers = [keras.Input((2,)), keras.layers.BatchNormalization(synchronized=True), keras.layers.Dense(1)]
     model = keras.Sequential(layers)
@@ -307,3 +369,4 @@ def test_settings_are_shown_and_keras_is_set_up_alike() -> None:
     job = job_of(prepared)
     assert job.strategy == AllReduce(transport="ring")
     assert job.keras_config["floatx"] == "float32"
+    assert job.keras_config["epsilon"] == keras.config.epsilon()

@@ -109,8 +109,8 @@ def validation_data(job: FitJob, ctx: Any, reducer: Reducer, whole_on_chief: boo
 def _adapter(arrays: Arrays, batch_size: int | None, steps: int | None, class_weight: Any) -> ArrayDataAdapter:
     try:
         return ArrayDataAdapter(
-            arrays.x,
-            arrays.y,
+            _with_words(arrays.x),
+            _with_words(arrays.y),
             sample_weight=arrays.sample_weight,
             batch_size=batch_size,
             steps=steps,
@@ -118,6 +118,13 @@ def _adapter(arrays: Arrays, batch_size: int | None, steps: int | None, class_we
         )
     except ValueError as error:
         raise InvalidInput(str(error)) from error
+
+
+def _with_words(value: Any) -> Any:
+    """Arrays of strings as tensors, which Keras takes of any shape."""
+    return tree.map_structure(
+        lambda a: tf.convert_to_tensor(a) if isinstance(a, np.ndarray) and a.dtype == object else a, value
+    )
 
 
 def _next_epoch(first: int) -> tf.data.Dataset:

@@ -8,6 +8,8 @@ from typing import Any
 
 from ....schema.strategy import AllReduce, Strategy
 from ..keras_io import PackedModel
+from ..model_state import MoreState
+from ..questions import Question
 
 
 @dataclass
@@ -88,3 +90,7 @@ class FitResult:
     """With parameter servers, by task, what became of its gradients: ``scheduled``, ``applied``, ``dropped``,
     ``repeated`` (received twice, applied once).
     """
+    more: MoreState = field(default_factory=MoreState)
+    """What the model holds beside its weights."""
+    question: Question | None = None
+    """What the model was asked at the end, with its answer."""

@@ -8,10 +8,12 @@ from typing import Any
 
 import keras
 
+from ..model_state import take_more
+from ..questions import ask
 from ..trace.callback import trace_callbacks
 from .callbacks import attributes_of
 from .data import TaskData
-from .job import FitJob, FitResult
+from .job import Arrays, FitJob, FitResult
 
 
 class KerasFit:
@@ -51,6 +53,8 @@ class KerasFit:
 
     def result(self, model: Any, spec: Any, updates: dict[str, dict[str, int]] | None = None) -> FitResult:
         """What the chief gives back. ``spec``: of the batches; ``updates``: as in ``FitResult``."""
+        data = self._job.data
+        arrays = (data.x, data.y, data.sample_weight) if isinstance(data, Arrays) else None
         return FitResult(
             weights=model.get_weights(),
             optimizer=[v.numpy() for v in model.optimizer.variables] if model.optimizer is not None else [],
@@ -59,4 +63,6 @@ class KerasFit:
             epoch=self._history.epoch,
             callbacks=[attributes_of(callback, self._ctx) for callback in self._own],
             updates=updates or {},
+            more=take_more(model),
+            question=ask(model, arrays, spec),
         )

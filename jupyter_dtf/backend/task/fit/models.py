@@ -8,9 +8,9 @@ import keras
 
 from ....errors import InvalidInput
 from .. import keras_io
+from ..model_state import seed_states
 from .job import FitJob
-from .limits import refuse_unsupported
-from .steps import seed_states
+from .limits import refuse_under, refuse_unsupported
 
 
 def configure_keras(config: dict[str, Any]) -> None:
@@ -19,6 +19,8 @@ def configure_keras(config: dict[str, Any]) -> None:
         keras.config.set_floatx(config["floatx"])
     if "image_data_format" in config:
         keras.config.set_image_data_format(config["image_data_format"])
+    if "epsilon" in config:
+        keras.config.set_epsilon(config["epsilon"])
     if "dtype_policy" in config:
         keras.config.set_dtype_policy(config["dtype_policy"])
 
@@ -31,6 +33,7 @@ def job_model(job: FitJob) -> Any:
     if not isinstance(model, keras.Model) or not model.compiled:
         raise InvalidInput(f"The function passed as model returns a compiled keras.Model. Received: {model!r:.200}")
     refuse_unsupported(model)
+    refuse_under(job.strategy, model)
     return model
 
 

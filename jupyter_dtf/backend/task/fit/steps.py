@@ -176,16 +176,6 @@ def _weighted_mean(parts: list[tuple[float, dict[str, Any]]]) -> dict[str, float
     return result
 
 
-def seed_states(model: Any) -> list[Any]:
-    """The variables that hold the states of a model's random generators."""
-    return [v for v in model.variables if is_seed(v)]
-
-
-def is_seed(variable: Any) -> bool:
-    """Whether a variable is the state of a random generator: a seed and a counter."""
-    return bool(variable.name == "seed_generator_state")
-
-
 def shared_variables(model: Any, optimizers: list[Any]) -> list[Any]:
     """The variables that are equal on all tasks; not the learning rate, which each step carries."""
     found: dict[int, keras.Variable] = {}

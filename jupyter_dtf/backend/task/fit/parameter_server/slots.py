@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .....errors import InvalidInput
+from ...attributes import plain_attributes
+from ..hooks import hooked
 from .layout import Piece
 
 
@@ -27,7 +29,16 @@ class Slot:
 
 def fresh(optimizer: Any) -> Any:
     """An optimizer of the same settings that is not built."""
-    return type(optimizer).from_config(optimizer.get_config())
+    rate = vars(optimizer).get("_learning_rate")
+    if rate is None or isinstance(rate, keras.Variable):
+        made = type(optimizer).from_config(optimizer.get_config())
+    else:  # a schedule or function, which need have no configuration
+        with hooked(optimizer, _learning_rate=0.0):
+            config = optimizer.get_config()
+        made = type(optimizer).from_config({**config, "learning_rate": rate})
+    if not type(optimizer).__module__.startswith("keras."):
+        plain_attributes(optimizer).set_on(made)
+    return made
 
 
 def build(optimizer: Any, variables: list[Any]) -> list[Slot]:

@@ -21,7 +21,7 @@ import keras
 import tensorflow as tf
 
 from .....errors import InvalidInput
-from ..steps import is_seed
+from ...model_state import is_seed
 from .follow import DATA_SCOPE
 from .graph import PipelineGraph
 

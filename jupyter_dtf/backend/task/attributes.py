@@ -1,0 +1,89 @@
+"""Plain values that an object of a custom Keras class holds beside its configuration: they have to travel as well.
+
+Such a value is in no configuration where ``get_config`` leaves it out, or where it was set after ``__init__``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+_SCALARS = (str, bytes, bool, int, float, complex, np.generic, type(None))
+
+
+@dataclass
+class Attributes:
+    """Names and plain values."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def set_on(self, obj: Any) -> None:
+        """Give an object those that it has otherwise."""
+        for name, value in self.values.items():
+            if name not in vars(obj) or (_is_plain(vars(obj)[name]) and not _same(vars(obj)[name], value)):
+                setattr(obj, name, value)
+
+
+def plain_attributes(obj: Any) -> Attributes:
+    """Those of an object of a custom class. What Keras keeps in them is its own to make."""
+    import keras
+
+    is_layer = isinstance(obj, keras.layers.Layer)
+    values = {}
+    for name, value in vars(obj).items():
+        if name in _names_of_keras() or name.startswith("__") or not _is_plain(value):
+            continue
+        if is_layer and isinstance(value, bool):
+            continue  # mostly whether something has been made yet, which has not where the layer is made anew
+        values[name] = _bare(value)
+    return Attributes(values)
+
+
+@cache
+def _names_of_keras() -> frozenset[str]:
+    """Attributes that objects of Keras's own base classes have."""
+    import keras
+
+    plain = keras.Sequential([keras.Input((1,), name="plain")], name="plain")
+    plain.compile(keras.optimizers.Optimizer(0.1, name="plain"), "mse")
+    bases = [plain, plain._functional, plain.optimizer, keras.layers.Layer(name="plain")]
+    bases += [keras.metrics.Mean("plain"), keras.Model(name="plain")]
+    return frozenset(name for base in bases if base is not None for name in vars(base))
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(_is_plain(item) for item in value)
+    return isinstance(value, (*_SCALARS, np.ndarray))
+
+
+def _bare(value: Any) -> Any:
+    """The same in Python's own containers: Keras has its own for what layers hold."""
+    if isinstance(value, dict):
+        return {key: _bare(item) for key, item in value.items()}
+    for kind in (list, set, frozenset):
+        if isinstance(value, kind):
+            return kind(_bare(item) for item in value)
+    if type(value) is tuple:
+        return tuple(_bare(item) for item in value)
+    return value
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    if isinstance(theirs, dict):
+        return (
+            isinstance(ours, dict) and ours.keys() == theirs.keys() and all(_same(ours[k], theirs[k]) for k in theirs)
+        )
+    if isinstance(theirs, (list, tuple)):
+        alike = isinstance(ours, tuple) == isinstance(theirs, tuple) and isinstance(ours, (list, tuple))
+        return alike and len(ours) == len(theirs) and all(map(_same, ours, theirs))
+    if isinstance(ours, np.ndarray) or isinstance(theirs, np.ndarray):
+        return type(ours) is type(theirs) and ours.dtype == theirs.dtype and bool(np.array_equal(ours, theirs))
+    if isinstance(theirs, (set, frozenset)):
+        return isinstance(ours, (set, frozenset)) and bool(ours == theirs)
+    return type(ours) is type(theirs) and bool(ours == theirs)

@@ -1,0 +1,208 @@
+"""A trained model is asked about a few examples where it was trained, and again where it has come home.
+
+Its weights may be the same and its answers not: a model also computes with what is in no weight. Importing this imports
+no Keras.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+EXAMPLES = 32
+BYTES = 1 << 20
+NUMBERS = 4096
+"""How many numbers of each output are compared."""
+
+# How far answers may be apart, relative to the largest of them: rounding, in another order and on another device.
+_FLOAT64, _FLOAT32, _TENSOR_FLOAT, _HALF = 1e-6, 1e-3, 2e-2, 1e-1
+_LARGE_MODEL = 10_000_000
+_UNKNOWN_SIZE = 16
+
+
+@dataclass
+class Answer:
+    """What a model says to a batch."""
+
+    outputs: list[Any]
+    """Some numbers of each output, float64."""
+    loss: float | None
+    tolerance: float
+
+
+@dataclass
+class Question:
+    """A batch ``(x, y, sample_weight)`` and what the model said to it in its task."""
+
+    batch: tuple[Any, Any, Any]
+    answer: Answer
+
+
+def ask(model: Any, arrays: Any, spec: Any) -> Question | None:
+    """Ask a model about the first examples of ``arrays``, or where there are none about a made-up batch like ``spec``.
+
+    ``arrays``: ``(x, y, sample_weight)`` or None. ``spec``: as ``keras_io.batch_spec`` gives it. None for a model that
+    cannot be asked, such as one that has a ``train_step`` and no ``call``.
+    """
+    try:
+        batch = _made_up(spec) if arrays is None else _first(arrays, _examples(model, arrays))
+        return None if batch is None else Question(batch, _answer(model, batch))
+    except Exception:
+        return None
+
+
+def difference(model: Any, question: Question) -> str:
+    """How a model answers otherwise than it did, in words; empty if it does not, or not even twice the same.
+
+    Empty as well where it cannot be asked here, as one for GPUs where there are none.
+    """
+    try:
+        here = _answer(model, question.batch)
+        found = _compared(here, question.answer)
+        # A model that draws random numbers, from what is no part of it, never answers twice the same.
+        return found if found and not _compared(here, _answer(model, question.batch)) else ""
+    except Exception:
+        return ""
+
+
+# -- asking ------------------------------------------------------------------------------------------------------------
+
+
+def _answer(model: Any, batch: tuple[Any, Any, Any]) -> Answer:
+    import keras
+
+    x, y, sample_weight = (keras.tree.map_structure(_tensor, part) for part in batch)
+    values = [(variable, variable.value) for variable in model.variables]
+    # In a scope in which nothing that the model counts counts this.
+    with keras.StatelessScope(values, collect_losses=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outputs = model(x, training=False) if model._call_has_training_arg else model(x)
+        loss = None
+        if y is not None or model._compile_loss is None:
+            value = model._compute_loss(x, y, outputs, sample_weight, training=False)
+            loss = None if value is None else float(value)
+    kept = [_some(output) for output in keras.tree.flatten(outputs)]
+    return Answer([output for output in kept if output is not None], loss, _tolerance(model))
+
+
+def _tensor(value: Any) -> Any:
+    import keras
+    import tensorflow as tf
+
+    if value is None:
+        return None
+    tensor = tf.convert_to_tensor(value)
+    return tf.cast(tensor, keras.config.floatx()) if tensor.dtype in (tf.float32, tf.float64) else tensor
+
+
+def _some(output: Any) -> Any:
+    """Some numbers of an output, evenly spread. None for words and what is not dense."""
+    import tensorflow as tf
+
+    if not isinstance(output, tf.Tensor) or not (output.dtype.is_floating or output.dtype.is_integer):
+        return None
+    flat = tf.reshape(output, [-1])
+    step = max(1, -(-int(flat.shape[0]) // NUMBERS))
+    return tf.cast(flat[::step], tf.float64).numpy()
+
+
+def _tolerance(model: Any) -> float:
+    import tensorflow as tf
+
+    kinds = {layer.compute_dtype for layer in model._flatten_layers()}
+    quantized = any(getattr(layer, "quantization_mode", None) for layer in model._flatten_layers())
+    if kinds & {"float16", "bfloat16"} or quantized:
+        return _HALF
+    if tf.config.list_physical_devices("GPU"):
+        return _TENSOR_FLOAT
+    return _FLOAT64 if kinds == {"float64"} else _FLOAT32
+
+
+# -- what is asked -----------------------------------------------------------------------------------------------------
+
+
+def _examples(model: Any, arrays: tuple[Any, Any, Any]) -> int:
+    """How many examples: fewer of a large model, which takes its time, and of large examples."""
+    leaves = _leaves(arrays)
+    size = sum(leaf[:1].nbytes for leaf in leaves)
+    count = min(EXAMPLES, BYTES // max(size, 1), 1 + EXAMPLES * _LARGE_MODEL // max(model.count_params(), 1))
+    fixed = {tensor.shape[0] for tensor in getattr(model, "inputs", None) or [] if tensor.shape and tensor.shape[0]}
+    return int(fixed.pop()) if len(fixed) == 1 else max(1, count)
+
+
+def _first(arrays: Any, count: int) -> Any:
+    if isinstance(arrays, dict):
+        return {key: _first(value, count) for key, value in arrays.items()}
+    if isinstance(arrays, (list, tuple)):
+        return tuple(_first(value, count) for value in arrays)
+    return None if arrays is None else arrays[:count].copy()
+
+
+def _leaves(arrays: Any) -> list[Any]:
+    if isinstance(arrays, dict):
+        return [leaf for value in arrays.values() for leaf in _leaves(value)]
+    if isinstance(arrays, (list, tuple)):
+        return [leaf for value in arrays for leaf in _leaves(value)]
+    return [] if arrays is None else [arrays]
+
+
+def _made_up(spec: Any) -> tuple[Any, Any, Any] | None:
+    """A small batch for datasets, which are not asked for another one: who knows what that does."""
+    random = np.random.default_rng(0)
+
+    def made(leaf: Any) -> Any:
+        if isinstance(leaf, dict):
+            return {key: made(value) for key, value in leaf.items()}
+        if isinstance(leaf, tuple):
+            return tuple(made(value) for value in leaf)
+        if leaf is None:
+            return None
+        shape = [leaf.shape[0] or 2, *(size or _UNKNOWN_SIZE for size in leaf.shape[1:])]
+        if leaf.dtype == "string":
+            return np.full(shape, "", object)
+        if leaf.dtype in ("float16", "float32", "float64"):
+            return random.normal(size=shape).astype(leaf.dtype)
+        return np.zeros(shape, leaf.dtype)
+
+    parts = spec if isinstance(spec, tuple) else (spec,)
+    if not 1 <= len(parts) <= 3 or sum(np.prod([size or 1 for size in leaf.shape]) for leaf in _specs(spec)) > BYTES:
+        return None
+    x, y, sample_weight = (*(made(part) for part in parts), None, None)[:3]
+    return x, y, sample_weight
+
+
+def _specs(spec: Any) -> list[Any]:
+    return _leaves(spec)
+
+
+# -- comparing ---------------------------------------------------------------------------------------------------------
+
+
+def _compared(here: Answer, there: Answer) -> str:
+    tolerance = max(here.tolerance, there.tolerance)
+    if [a.shape for a in here.outputs] != [b.shape for b in there.outputs]:
+        return f"it has {len(here.outputs)} outputs of other shapes here"
+    for number, (ours, theirs) in enumerate(zip(here.outputs, there.outputs, strict=True)):
+        distance = _distance(ours, theirs, tolerance)
+        if distance > tolerance:
+            which = f"output {number}" if len(here.outputs) > 1 else "its output"
+            loss = "" if here.loss is None else f", its loss {here.loss:.6g} here and {there.loss:.6g} there"
+            return f"{which} is apart by {distance:.2g} of its largest value{loss}"
+    if here.loss is None or there.loss is None or _distance(here.loss, there.loss, tolerance) <= tolerance:
+        return ""
+    return f"its loss is {here.loss:.6g} here and was {there.loss:.6g} there, on the same outputs"
+
+
+def _distance(ours: Any, theirs: Any, tolerance: float) -> float:
+    """The largest difference relative to the largest value. What is not finite has to be so on both sides."""
+    ours, theirs = np.atleast_1d(np.asarray(ours, float)), np.atleast_1d(np.asarray(theirs, float))
+    finite = np.isfinite(ours) & np.isfinite(theirs)
+    same = np.isfinite(ours) == np.isfinite(theirs)
+    if not same.all() and tolerance < _HALF:  # half precision overflows early, on one device and not on another
+        return float("inf")
+    ours, theirs = ours[finite], theirs[finite]
+    scale = max(np.max(np.abs(ours), initial=0.0), np.max(np.abs(theirs), initial=0.0), 1e-5)
+    return float(np.max(np.abs(ours - theirs), initial=0.0) / scale)
