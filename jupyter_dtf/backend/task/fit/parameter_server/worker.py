@@ -20,6 +20,7 @@ from ..agree import Weights
 from ..callbacks import First, Last, State, callbacks_here
 from ..data import TaskData, training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
+from ..guard import Parts, guard_of
 from ..hooks import hooked
 from ..job import Arrays, FitJob, FitResult
 from ..keras_fit import KerasFit
@@ -101,7 +102,8 @@ class Worker:
             # The averages that end a training are the servers'.
             stack.enter_context(hooked(model.optimizer, finalize_variable_values=lambda variables: None))
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
-            self._fit = KerasFit(job, ctx, data, own, first=first, last=last)
+            guard = guard_of(job, model, ctx, Parts(self._reducer.size), data)
+            self._fit = KerasFit(job, ctx, data, own, first=first, last=last, guard=guard)
             self._fit(model, validation)
 
     def finish(self) -> FitResult | None:
