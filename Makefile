@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help lab demo test bench lint clean environment browser
+.PHONY: help lab demo test matrix bench lint clean environment browser
 
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
@@ -12,10 +12,12 @@ DONE := $(VENV)/done
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# What to add to the command lines of `make lab`, `make test` and `make bench`.
+# What to add to the command lines of `make lab`, `make test`, `make matrix` and `make bench`.
 LAB_ARGS ?=
 TESTS ?= python typescript browser
 BENCH_ARGS ?=
+# A regular expression for the rows that `make matrix` is to train; all of them by default.
+MATRIX_ARGS ?=
 
 EXTENSION := jupyter_dtf/labextension/package.json
 SOURCES := $(shell find src style schema -type f 2>/dev/null) package.json tsconfig.json
@@ -31,6 +33,9 @@ demo: environment ## Train the example's model on two workers, in this terminal
 
 test: environment browser ## Python, TypeScript and browser tests (TESTS="python typescript browser")
 	@BROWSER_PATH="$$(cat $(DONE)/browser)" $(BIN)/python tools/test.py $(TESTS)
+
+matrix: environment ## Every part of Keras under every strategy against one process; writes docs/exactness.md (15 minutes)
+	@$(BIN)/python -m tests.python.matrix $(MATRIX_ARGS)
 
 bench: environment ## Measure, side by side with the alternatives
 	@$(BIN)/python -m bench $(BENCH_ARGS)

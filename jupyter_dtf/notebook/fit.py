@@ -106,13 +106,14 @@ def prepare(
     validation_freq: Any = 1,
     scale_lr: bool = False,
     warmup_epochs: float | None = None,
+    check: bool = True,
 ) -> PreparedFit:
     """Check the arguments, which are those of ``keras.Model.fit``, and make them ready to travel.
 
     ``x`` may also be a function ``data_fn(ctx)`` that returns a batched ``tf.data.Dataset``, and so may
     ``validation_data``. ``verbose`` is ignored: the client shows the progress. ``scale_lr`` multiplies the learning
-    rate by the number of tasks that share a step, reached after ``warmup_epochs`` (5 if not given). Raises
-    InvalidInput.
+    rate by the number of tasks that share a step, reached after ``warmup_epochs`` (5 if not given).
+    ``check=False`` leaves out the comparison of the first step with one process's. Raises InvalidInput.
     """
     del verbose
     _check_count("epochs", epochs, 1)
@@ -157,6 +158,7 @@ def prepare(
         seed=random.getrandbits(31),  # of the generator that keras.utils.set_random_seed seeds
         scale_lr=bool(scale_lr),
         warmup_epochs=warmup_epochs,
+        check=bool(check),
         keras_config=_keras_config(),
     )
     pipeline.refuse_scaling(job.strategy, job.scale_lr)

@@ -6,9 +6,13 @@ import sys
 import time
 from collections.abc import Callable
 
+from ..schema.events import Note
+from .following import Follower
+from .progress import note_line
 from .run import Run
 
 SECOND_INTERRUPT_S = 2.0
+_WARNINGS_PERIOD_S = 0.5
 
 
 class Detached(KeyboardInterrupt):
@@ -26,7 +30,8 @@ def show_until_end(run: Run) -> None:
 
         shown = Shown(run)
         try:
-            wait_in_foreground(run, say)
+            with warnings_told(run, say):
+                wait_in_foreground(run, say)
         finally:
             shown.finish()
     else:
@@ -34,6 +39,18 @@ def show_until_end(run: Run) -> None:
 
         with TerminalProgress(run, sys.stderr) as progress:
             wait_in_foreground(run, progress.line)
+
+
+def warnings_told(run: Run, tell: Callable[[str], None]) -> Follower:
+    """A context in which what the run warns of is told as it comes."""
+
+    def draw() -> None:
+        for event in follower.new_events():
+            if isinstance(event, Note) and event.level == "warning":
+                tell(note_line(event))
+
+    follower = Follower(run, draw, _WARNINGS_PERIOD_S)
+    return follower
 
 
 def in_notebook() -> bool:

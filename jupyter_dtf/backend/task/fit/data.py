@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ class TaskData:
     """Whether some task may get a batch of no examples."""
     ends_by_agreement: bool = False
     """Whether an epoch ends with the first step in which no task has an example."""
+    first_batches: Callable[[int], list[Any]] | None = None
+    """The first so many batches of all tasks together, where one task has all the examples."""
     class_weight: dict[int, float] | None = None
     """What is left for Keras to apply to the dataset's batches."""
 
@@ -50,15 +53,16 @@ def training_data(
         adapter = _adapter(job.data, job.batch_size, job.steps_per_epoch, job.class_weight)
         seed = job.seed if job.shuffle else None
         steps = min(job.steps_per_epoch or adapter.num_batches, adapter.num_batches)
+        first = partial(_first_batches, adapter, seed, job.initial_epoch)
         may_be_empty = (adapter.partial_batch_size or adapter.batch_size) < reducer.size
         if steps_per_execution == 1:
             # One iterator for all epochs: starting one costs as much as many steps of a small model.
             dataset = _shares(adapter, reducer, seed, tf.data.Dataset.range(job.initial_epoch, np.iinfo(np.int64).max))
-            return TaskData(dataset, steps, steps, may_be_empty)
+            return TaskData(dataset, steps, steps, may_be_empty, first_batches=first)
         # Keras takes whole executions from an iterator, so this one has to end with the epoch.
         dataset = _shares(adapter, reducer, seed, _next_epoch(job.initial_epoch))
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(adapter.num_batches))
-        return TaskData(dataset, job.steps_per_epoch, steps, may_be_empty)
+        return TaskData(dataset, job.steps_per_epoch, steps, may_be_empty, first_batches=first)
     dataset = _call(job.data, ctx, "data_fn")
     lengths = reducer.all_gather(_length(dataset))
     if -1 in lengths and job.steps_per_epoch is None:
@@ -143,9 +147,7 @@ def _shares(adapter: ArrayDataAdapter, reducer: Reducer, seed: int | None, epoch
 
     @tf.autograph.experimental.do_not_convert
     def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
-        order = tf.range(count, dtype=tf.int64)
-        if seed is not None:
-            order = tf.random.experimental.stateless_shuffle(order, seed=[seed, epoch])
+        order = _order(count, seed, epoch)
         batches = tf.data.Dataset.from_tensor_slices(tf.reshape(order[: full * batch], [full, batch])[:, low:high])
         if rest:
             last = order[full * batch + rest_low : full * batch + rest_high]
@@ -157,6 +159,21 @@ def _shares(adapter: ArrayDataAdapter, reducer: Reducer, seed: int | None, epoch
         return tree.map_structure(lambda a: a if a is None else tf.gather(a, chosen), inputs)
 
     return epochs.flat_map(batches_of).map(gather).prefetch(2).with_options(_options())
+
+
+def _order(count: int, seed: int | None, epoch: Any) -> tf.Tensor:
+    """The examples of an epoch in the order in which they are taken; ``seed`` None: as they come."""
+    order = tf.range(count, dtype=tf.int64)
+    return order if seed is None else tf.random.experimental.stateless_shuffle(order, seed=[seed, epoch])
+
+
+def _first_batches(adapter: ArrayDataAdapter, seed: int | None, epoch: int, count: int) -> list[Any]:
+    """The first so many batches of an epoch, or all if there are not so many, whole."""
+    order = _order(adapter._num_samples, seed, epoch).numpy()
+    inputs = tree.lists_to_tuples(array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow"))
+    bounds = range(0, min(count * adapter.batch_size, len(order)), adapter.batch_size)
+    chosen = [order[start : start + adapter.batch_size] for start in bounds]
+    return [_cut(lambda a: tf.convert_to_tensor(np.asarray(a)[rows]), inputs) for rows in chosen]  # noqa: B023
 
 
 def _shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data.Dataset]:

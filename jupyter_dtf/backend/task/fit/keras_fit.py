@@ -13,13 +13,27 @@ from ..questions import ask
 from ..trace.callback import trace_callbacks
 from .callbacks import attributes_of
 from .data import TaskData
+from .guard import Guard
 from .job import Arrays, FitJob, FitResult
 
 
 class KerasFit:
-    """``own``: the callbacks of the job that run here. ``first`` and ``last``: the strategy's, around them."""
+    """``own``: the callbacks of the job that run here. ``first`` and ``last``: the strategy's, around them.
 
-    def __init__(self, job: FitJob, ctx: Any, data: TaskData, own: Sequence[Any], *, first: Any, last: Any) -> None:
+    ``guard``: what compares the first step, if that is to be.
+    """
+
+    def __init__(
+        self,
+        job: FitJob,
+        ctx: Any,
+        data: TaskData,
+        own: Sequence[Any],
+        *,
+        first: Any,
+        last: Any,
+        guard: Guard | None = None,
+    ) -> None:
         self._job = job
         self._ctx = ctx
         self._data = data
@@ -28,6 +42,8 @@ class KerasFit:
         self._history = history or keras.callbacks.History()
         record = [] if history else [self._history]
         self._callbacks = [first, *trace_callbacks(ctx.tracer), *own, *record, last]
+        if guard is not None:
+            self._callbacks = [first, guard.after, *self._callbacks[1:], guard.before]
 
     def __call__(self, model: Any, validation: TaskData | None) -> None:
         """Train. Raises what the caller's code raises."""

@@ -17,6 +17,7 @@ from .callbacks import First, Last, State, callbacks_here
 from .data import training_data, validation_data
 from .epochs import EpochEnd, until_all_data_ended
 from .gradients import GradientSync, optimizers_of
+from .guard import Parts, guard_of
 from .hooks import hooked
 from .job import FitJob, FitResult
 from .keras_fit import KerasFit
@@ -92,7 +93,8 @@ def train_with(
 
     own = callbacks_here(job.callbacks, ctx.is_chief)
     last = Last(state, job, ctx, data.length)
-    fit = KerasFit(job, ctx, data, own, first=First(state, bool(own)), last=last)
+    guard = guard_of(job, model, ctx, Parts(replicas or reducer.size, in_turn=replicas is not None), data)
+    fit = KerasFit(job, ctx, data, own, first=First(state, bool(own)), last=last, guard=guard)
     with ExitStack() as stack:
         stack.enter_context(
             hooked(

@@ -40,5 +40,10 @@ def job_model(job: FitJob) -> Any:
 def vary_random_numbers(model: Any, rank: int) -> None:
     """Dropout and the like draw other numbers on every task; the chief draws what one process would."""
     for state in seed_states(model):
-        seed, counter = state.numpy()
-        state.assign([(int(seed) + rank * 0x9E3779B1) % 2**32, counter])
+        state.assign(seed_of_task(state.numpy(), rank))
+
+
+def seed_of_task(state: Any, rank: int) -> list[int]:
+    """The state of a random generator, a seed and a counter, as task ``rank`` has it; rank 0 has it as it is."""
+    seed, counter = state
+    return [(int(seed) + rank * 0x9E3779B1) % 2**32, int(counter)]

@@ -116,27 +116,44 @@ def run_gang(
 
     Raises what the first of them to fail raised. None of the processes is left.
     """
-    directory = Path(tempfile.mkdtemp(prefix="jupyter_dtf-test-", dir="/dev/shm"))
-    payload = _by_value(function)
-    reserved = [_reserve() for _ in range(size)]
-    endpoints = [f"127.0.0.1:{s.getsockname()[1]}" for s in reserved]
-    started = []
-    try:
-        for rank in range(size):
+    with Gang(size, function, servers, machines) as gang:
+        return _collect(gang.started, may_die)
+
+
+class Gang:
+    """Processes that run a function, as ``run_gang`` has them, for as long as the context lasts."""
+
+    def __init__(
+        self, size: int, function: Callable[[Any], Any], servers: int = 0, machines: list[str] | None = None
+    ) -> None:
+        self._size = size
+        self._payload = _by_value(function)
+        self._servers = servers
+        self._machines = machines or ["here"] * size
+        self.started: list[Any] = []
+        """By rank the process, and where its result will come from."""
+
+    def __enter__(self) -> Gang:
+        self._directory = directory = Path(tempfile.mkdtemp(prefix="jupyter_dtf-test-", dir="/dev/shm"))
+        self._reserved = [_reserve() for _ in range(self._size)]
+        endpoints = [f"127.0.0.1:{reserved.getsockname()[1]}" for reserved in self._reserved]
+        for rank in range(self._size):
             here, there = _processes.Pipe(duplex=False)
-            ctx = FakeContext(rank, size, directory, directory, machines or ["here"] * size, servers=servers)
-            process = _processes.Process(target=_task, args=(there, payload, ctx, endpoints), daemon=True)
+            ctx = FakeContext(rank, self._size, directory, directory, self._machines, servers=self._servers)
+            process = _processes.Process(target=_task, args=(there, self._payload, ctx, endpoints), daemon=True)
             process.start()
             there.close()
-            started.append((process, here))
-        return _collect(started, may_die)
-    finally:
-        for process, _ in started:
+            self.started.append((process, here))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for process, here in self.started:
             process.kill()
             process.join()
-        for reserved_socket in reserved:
-            reserved_socket.close()
-        shutil.rmtree(directory)
+            here.close()
+        for reserved in self._reserved:
+            reserved.close()
+        shutil.rmtree(self._directory)
 
 
 def _by_value(function: Callable[[Any], Any]) -> bytes:

@@ -20,6 +20,7 @@ from ..agree import Weights
 from ..callbacks import First, Last, State, callbacks_here
 from ..data import TaskData, training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
+from ..guard import Parts, guard_of
 from ..hooks import hooked
 from ..job import Arrays, FitJob, FitResult
 from ..keras_fit import KerasFit
@@ -108,7 +109,8 @@ class Worker:
             if self._goes_in_step and ctx.is_chief:
                 stack.enter_context(hooked(model.optimizer, save_own_variables=self._save_optimizer))
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
-            self._fit = KerasFit(job, ctx, data, own, first=first, last=last)
+            guard = guard_of(job, model, ctx, Parts(self._reducer.size), data)
+            self._fit = KerasFit(job, ctx, data, own, first=first, last=last, guard=guard)
             self._fit(model, validation)
 
     def finish(self) -> FitResult | None:

@@ -21,6 +21,7 @@ from ..agree import Weights
 from ..callbacks import State, callbacks_here
 from ..data import training_data, validation_data
 from ..gradients import Agreement
+from ..guard import Parts, guard_of
 from ..hooks import hooked
 from ..job import FitJob, FitResult
 from ..keras_fit import KerasFit
@@ -83,7 +84,9 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         state = State(Weights([], alone, ctx), Metrics(model, alone, lambda: None), told, alone)
         first = Down(state, engine, callbacks)
         last = Up(state, job, ctx, data.length, engine=engine, own=callbacks)
-        fit = KerasFit(job, ctx, data, callbacks, first=first, last=last)
+        parts = Parts(strategy.microbatches * strategy.replicas, in_turn=True)
+        guard = guard_of(job, model, ctx, parts, data, fetch=engine.fetch)
+        fit = KerasFit(job, ctx, data, callbacks, first=first, last=last, guard=guard)
         with ExitStack() as stack:
             stack.enter_context(
                 hooked(

@@ -1,0 +1,219 @@
+"""Trials on a gang of tasks, one after the other in the same processes, and by one process of plain Keras.
+
+A gang that has had an error, a refusal by some of its tasks only, or no word for a minute is ended, and another one
+goes on with the next trial: whatever happens in one cell happens in no other.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..backend.task.gang import FakeContext, Gang
+from .rows import Outcome, Trial, slug
+
+QUIET_S = 90.0
+"""How long a trial may take. Most take less than a second."""
+
+STRATEGIES = ("allreduce", "ps", "mirrored", "pipeline")
+SERVERS = {"ps": {2: 1, 3: 2}}
+"""How many ps tasks there are beside so many workers."""
+
+
+def alone(trials: Sequence[Trial]) -> list[dict[str, Outcome]]:
+    """What one process makes of them."""
+    return _run(trials, 1, 0, _plain)
+
+
+def together(trials: Sequence[Trial], strategy: str, tasks: int) -> list[dict[str, Outcome]]:
+    """What so many tasks make of them."""
+    servers = SERVERS.get(strategy, {}).get(tasks, 0)
+    towers = tasks if strategy == "mirrored" else 0
+    if towers:
+        tasks = 1
+
+    def train(trial: Trial, ctx: FakeContext) -> Any:
+        if towers:
+            _divide_cpu(towers)
+        return _distributed(trial, ctx, strategy, tasks)
+
+    found = _run(trials, tasks, servers, train)
+    for number, (trial, outcomes) in enumerate(zip(trials, found, strict=True)):
+        if len(trial.rows) > 1 and any(outcome.error or outcome.refusal for outcome in outcomes.values()):
+            each = [replace(trial, rows=(row,)) for row in trial.rows]  # whose fault it is
+            found[number] = {row: outcome for one in _run(each, tasks, servers, train) for row, outcome in one.items()}
+    return found
+
+
+def _run(
+    trials: Sequence[Trial], tasks: int, servers: int, train: Callable[[Trial, Any], Any]
+) -> list[dict[str, Outcome]]:
+    found: list[dict[str, Outcome]] = []
+    while len(found) < len(trials):
+        found += _gang(trials[len(found) :], tasks, servers, train)
+    return found
+
+
+def _gang(
+    trials: Sequence[Trial], tasks: int, servers: int, train: Callable[[Trial, Any], Any]
+) -> list[dict[str, Outcome]]:
+    """The outcomes of the first of the trials, up to one that fails."""
+    found: list[dict[str, Outcome]] = []
+    with tempfile.TemporaryDirectory(prefix="jupyter_dtf-test-") as directory, _ear(directory) as ear:
+
+        def program(ctx: FakeContext) -> None:
+            for number, trial in enumerate(trials):
+                with _mouth(directory) as mouth:
+                    outcome = _outcome(trial, replace_directory(ctx, number), train)
+                    if outcome is not None:
+                        _leave(Path(directory) / str(number), outcome)
+                        mouth.send(str(number).encode())
+
+        with Gang(tasks + servers, program, servers=servers):
+            while len(found) < len(trials):
+                try:
+                    number = int(ear.recv(16))
+                except TimeoutError:
+                    return [*found, _all(trials[len(found)], Outcome(error=f"nothing for {QUIET_S:.0f} s"))]
+                outcomes = pickle.loads((Path(directory) / str(number)).read_bytes())
+                found.append(outcomes)
+                if any(outcome.error or outcome.refusal for outcome in outcomes.values()):
+                    return found
+    return found
+
+
+def replace_directory(ctx: FakeContext, number: int) -> FakeContext:
+    """The context of one of many runs in this process."""
+    shared = ctx.shared_dir / f"trial-{number}"
+    shared.mkdir(exist_ok=True)
+    return replace(ctx, shared_dir=shared, run_dir=shared, points=[], notes=[], epochs=[], progressed=[])
+
+
+def _outcome(trial: Trial, ctx: FakeContext, train: Callable[[Trial, Any], Any]) -> dict[str, Outcome] | None:
+    """What became of the rows of a trial, if this task is the one to say it."""
+    import keras
+
+    from jupyter_dtf.errors import InvalidInput
+
+    try:
+        model = train(trial, ctx)
+        if model is None:
+            return None
+        warnings = tuple(f"{title}. {text}" for level, title, text in ctx.notes if level != "info")
+        return {row: replace(_of_row(trial, model, row), warnings=warnings) for row in trial.rows}
+    except InvalidInput as error:
+        return _all(trial, Outcome(refusal=str(error))) if ctx.is_chief else None
+    except Exception as error:
+        return _all(trial, Outcome(error=f"{type(error).__name__} on {ctx.task}: {error}"[:2000]))
+    finally:
+        keras.backend.clear_session()
+
+
+def _all(trial: Trial, outcome: Outcome) -> dict[str, Outcome]:
+    return dict.fromkeys(trial.rows, outcome)
+
+
+def _of_row(trial: Trial, model: Any, row: str) -> Outcome:
+    history = {name: [np.asarray(v).tolist() for v in values] for name, values in model.history.history.items()}
+    if trial.is_whole:
+        weights = {f"{number} {v.path}": v.numpy() for number, v in enumerate(model.variables) if "seed" not in v.path}
+        return Outcome(weights, history)
+    name = slug(row)
+    if trial.kind == "metrics":
+        mine = {key: values for key, values in history.items() if key.removeprefix("val_").partition("_")[2] == name}
+        return Outcome({}, mine)
+    weights = {
+        f"{layer.name} {number}": variable.numpy()
+        for layer in model.layers
+        if layer.name.partition("__")[0] == name
+        for number, variable in enumerate(layer.variables)
+        if "seed" not in variable.path
+    }
+    return Outcome(weights, {})  # Keras takes the mean of the batches' losses of an output, whatever their sizes
+
+
+def _plain(trial: Trial, ctx: FakeContext) -> Any:
+    model = trial.model(trial.rows)
+    callbacks = [callback for row in trial.rows for callback in trial.callbacks(str(ctx.run_dir))]
+    model.fit(**trial.fit(trial.rows), verbose=0, callbacks=callbacks)
+    return model
+
+
+def _distributed(trial: Trial, ctx: FakeContext, strategy: str, tasks: int) -> Any:
+    import random
+
+    import cloudpickle
+
+    import jupyter_dtf.notebook.fit as client
+
+    model = trial.model(trial.rows)
+    random.seed(7)
+    job = client.prepare(
+        model,
+        **trial.fit(trial.rows),
+        strategy=_strategy(strategy, model, tasks),
+        callbacks=trial.callbacks(str(ctx.run_dir)),
+    )
+    program, arguments, _ = pickle.loads(cloudpickle.dumps(job.program))
+    result = program(*arguments, ctx)
+    if result is None:
+        return None
+    job.finish(pickle.loads(cloudpickle.dumps(result)))
+    return model
+
+
+def _divide_cpu(count: int) -> None:
+    """Towers stand on devices of one process: a model that was made before the tasks were connected is of no use."""
+    import tensorflow as tf
+
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    if tf.config.get_logical_device_configuration(cpu) is None:
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+
+
+def _strategy(name: str, model: Any, tasks: int) -> Any:
+    from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline
+
+    from ..backend.task.fit.pipeline.placed import halves
+
+    match name:
+        case "allreduce":
+            return AllReduce()
+        case "ps":
+            return ParameterServer(sync=True, split_bytes=1 if tasks > 2 else 16 << 20)
+        case "mirrored":
+            return InGraph()
+        case "pipeline":
+            return Pipeline(halves(model, tasks), microbatches=3)
+    raise ValueError(f"A strategy is one of {STRATEGIES}. Received: {name!r}")
+
+
+@contextmanager
+def _ear(directory: str) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(os.path.join(directory, "ear"))
+        ear.settimeout(QUIET_S)
+        yield ear
+
+
+@contextmanager
+def _mouth(directory: str) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mouth:
+        mouth.connect(os.path.join(directory, "ear"))
+        yield mouth
+
+
+def _leave(path: Path, outcome: Any) -> None:
+    """Whole or not at all; the first task to say something has the word."""
+    aside = path.with_name(f"{path.name}-{os.getpid()}")
+    aside.write_bytes(pickle.dumps(outcome))
+    aside.rename(path)

@@ -1,0 +1,64 @@
+"""The matrix as a page of the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from .cells import every_trial
+from .expected import expected
+from .rows import Differs, Equal, Refused
+from .running import STRATEGIES
+
+PAGE = Path(__file__).parents[3] / "docs" / "exactness.md"
+BEGIN, END = "<!-- the matrix: written by `make matrix` -->", "<!-- the end of the matrix -->"
+HEADINGS = {
+    "optimizers": "Optimizers",
+    "losses": "Losses",
+    "metrics": "Metrics",
+    "callbacks": "Callbacks",
+    "layers": "Layers",
+    "models": "Whole models",
+}
+COLUMNS = {"allreduce": "all-reduce", "ps": "parameter servers", "mirrored": "in-graph", "pipeline": "pipeline"}
+
+
+def text() -> str:
+    """Everything between the two marks."""
+    rows: dict[str, list[str]] = {kind: [] for kind in HEADINGS}
+    for trial in every_trial():
+        rows[trial.kind] += trial.rows
+    notes: dict[str, int] = {}
+    parts = []
+    for kind, found in rows.items():
+        parts += [f"### {HEADINGS[kind]}", "", *_table(kind, found, notes), ""]
+    reasons = [f"{number}. {why}" for why, number in notes.items()]
+    return "\n".join([BEGIN, "", *parts, "### Why", "", *reasons, "", END])
+
+
+def _table(kind: str, rows: Sequence[str], notes: dict[str, int]) -> list[str]:
+    """Rows that are equal everywhere in one line, the others in a table."""
+    cells = {row: [_cell(kind, row, strategy, notes) for strategy in STRATEGIES] for row in rows}
+    equal = [row for row, found in cells.items() if set(found) == {"equal"}]
+    lines = [f"Equal everywhere: {', '.join(f'`{row}`' if kind != 'models' else row for row in equal)}."]
+    others = [row for row in rows if row not in equal]
+    if others:
+        lines += ["", f"| | {' | '.join(COLUMNS.values())} |", f"|---{'|---' * len(COLUMNS)}|"]
+        lines += [f"| {row} | {' | '.join(cells[row])} |" for row in others]
+    return lines
+
+
+def _cell(kind: str, row: str, strategy: str, notes: dict[str, int]) -> str:
+    match expected(kind, row, strategy, 0.0):
+        case Equal():
+            return "equal"
+        case Refused(_, why):
+            return f"refused ({notes.setdefault(why, len(notes) + 1)})"
+        case Differs(limit, why):
+            return f"differs by up to {limit:g} ({notes.setdefault(why, len(notes) + 1)})"
+
+
+def written(page: str) -> str:
+    """A page with the matrix as it is now in it."""
+    before, _, rest = page.partition(BEGIN)
+    return before + text() + rest.partition(END)[2]

@@ -1,0 +1,81 @@
+"""A quick cut through the matrix, and that no part of Keras is missing from it. `make matrix` has all of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import keras
+import pytest
+
+from . import layers, models, table, training
+from .cells import Cell, cells
+from .expected import RULES
+from .rows import Trial
+from .running import STRATEGIES
+from .table import PAGE
+
+pytestmark = pytest.mark.timeout(300)
+
+KERAS_OF_THE_TABLE = "3.15"
+
+QUICK = {
+    "optimizers": ("Adam", "Nadam", "Muon", "Adadelta", "SGD, moving average overwrites each 3"),
+    "models": (
+        "transformer, positions and masks",
+        "Normalization inside",
+        "StringLookup inside",
+        "two losses of one name",
+        "equality of tensors",
+        "spectral normalization",
+        "distillation, own train_step",
+    ),
+    "layers": ("IntegerLookup", "Embedding"),
+}
+
+
+def quick() -> list[Trial]:
+    """Rows that were wrong once."""
+    found = [
+        trial for trial in training.trials() if trial.kind == "optimizers" and trial.rows[0] in QUICK["optimizers"]
+    ]
+    found += [trial for trial in models.trials() if trial.rows[0] in QUICK["models"]]
+    return [*found, *layers.trials(QUICK["layers"])]
+
+
+@pytest.fixture(scope="module")
+def trained() -> list[Cell]:
+    return list(cells(quick(), tasks=(2,)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_one_process_makes_of_it_or_what_is_documented(strategy: str, trained: list[Cell]) -> None:
+    mine = [cell for cell in trained if cell.strategy == strategy]
+    assert len(mine) == sum(map(len, QUICK.values()))
+    assert not [f"{cell.row}: {cell.wrong}" for cell in mine if cell.wrong]
+
+
+def missing(module: str, base: str, *known: Iterable[str]) -> set[str]:
+    """What Keras exports and the matrix does not know."""
+    return set(training.exported(module, base)) - {name for names in known for name in names}
+
+
+def test_every_part_of_keras_has_a_row() -> None:
+    assert not missing("optimizers", "Optimizer", training.OPTIMIZERS)
+    assert not missing("losses", "Loss", training.LOSSES)
+    assert not missing("metrics", "Metric", training.METRICS, training.METRICS_OUTSIDE)
+    assert not missing("callbacks", "Callback", training.CALLBACKS, training.CALLBACKS_OUTSIDE)
+    assert not missing("layers", "Layer", layers.every(), layers.OUTSIDE)
+    assert len(models.MODELS) >= 40
+
+
+def test_every_rule_speaks_of_a_row() -> None:
+    names = [f"{trial.kind}: {row}" for trial in (*training.trials(), *models.trials(), *layers.trials())
+             for row in trial.rows]  # fmt: skip
+    assert not [rule.rows for rule in RULES if not any(re.fullmatch(rule.rows, name) for name in names)]
+
+
+@pytest.mark.skipif(not keras.__version__.startswith(KERAS_OF_THE_TABLE), reason="the table is that of another Keras")
+def test_the_documentation_has_the_table() -> None:
+    assert PAGE.read_text() == table.written(PAGE.read_text())
