@@ -54,6 +54,8 @@ class MoreState:
     """Which of the weights are trained."""
     trainable_layers: list[bool] = field(default_factory=list)
     """Which of the layers are."""
+    aside: list[list[Any]] = field(default_factory=list)
+    """The variables of each layer that a class of the caller's holds, and that Keras does not count as the model's."""
     not_decayed: list[int] = field(default_factory=list)
     """The numbers of the weights that ``exclude_from_weight_decay`` was given."""
     not_decayed_names: str = ""
@@ -69,6 +71,7 @@ def take_more(model: Any) -> MoreState:
         metrics=[variable.numpy() for variable in model.metrics_variables],
         own={number: own for number, layer in enumerate(layers) if (own := _own(layer)) is not None},
         layers=len(layers),
+        aside=[[variable.numpy() for variable in layer.variables] for layer in _aside(model)],
         trainable=[bool(variable.trainable) for variable in model.weights],
         trainable_layers=[bool(layer.trainable) for layer in layers],
     )
@@ -102,6 +105,7 @@ def give_more(model: Any, more: MoreState) -> None:
         )
     _assign_if_alike(seed_states(model), more.seeds)
     _assign_if_alike(model.metrics_variables, more.metrics)
+    _give_aside(_aside(model), more.aside)
     for layer in layers:
         _compute_anew(layer)
 
@@ -198,6 +202,45 @@ def _give(layer: Any, own: Own) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
             layer.load_assets(directory)
+
+
+def _aside(model: Any) -> list[Any]:
+    """Layers that classes of the caller's hold and Keras does not count, as a Sequential's beside its own."""
+    layers = model._flatten_layers()
+    known = {id(layer) for layer in layers}
+    variables = {id(variable) for variable in model.variables}
+    found: list[Any] = []
+    for owner in layers:
+        if type(owner).__module__.startswith("keras."):
+            continue
+        for value in _layers_in([vars(owner)[name] for name in sorted(vars(owner))]):
+            if id(value) not in known:
+                known |= {id(layer) for layer in value._flatten_layers()}
+                if any(id(variable) not in variables for variable in value.variables):
+                    found.append(value)
+    return found
+
+
+def _layers_in(value: Any) -> Iterator[Any]:
+    import keras
+
+    if isinstance(value, keras.layers.Layer):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _layers_in(item)
+    elif isinstance(value, dict):
+        yield from _layers_in(list(value.values()))
+
+
+def _give_aside(layers: list[Any], values: list[list[Any]]) -> None:
+    for layer, arrays in zip(layers, values, strict=False):
+        if [tuple(variable.shape) for variable in layer.variables] != [array.shape for array in arrays]:
+            raise InvalidInput(
+                f"A layer that a class of yours holds must be rebuilt with the same variables. Received: {layer.name} "
+                f"with others. {OTHER_WAY}"
+            )
+        _assign_if_alike(layer.variables, arrays)
 
 
 def _states(layer: Any) -> list[Any]:

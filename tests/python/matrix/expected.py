@@ -26,7 +26,52 @@ class Rule(NamedTuple):
     expected: Expected
 
 
-RULES: list[Rule] = []
+TABLES = "Tables of words stay in the process that made them: apply such layers to the data before."
+UNREBUILT = "Keras cannot rebuild the layer from its own configuration: pass a function that returns the model."
+WHOLE_BATCH = "It compares the examples of a batch, and a task sees its share only; the loss of a pipeline sees all."
+SCALING = "Losses are not scaled under parameter servers: `mixed_bfloat16` needs no scaling."
+STATE = "State of every example goes on with the next batch: one task has to train it, or a pipeline."
+OUTPUTS = "Keras's history has the loss of one of several outputs as a mean over batches, here it is one over examples."
+BY_ROUNDING = "Half precision rounds what is computed; the order of sums decides what is rounded."
+
+DROPPED = "AlphaDropout|Dropout|GaussianDropout|GaussianNoise|SpatialDropout[123]D"
+PICTURES = "AugMix|RandAugment|Random(?!Shear).*"
+
+RULES: list[Rule] = [
+    Rule(f"layers: ({DROPPED}|{PICTURES})", TASKS, Differs(20.0, RANDOM)),
+    Rule(f"layers: ({DROPPED}|{PICTURES})", ("mirrored", "pipeline"), Differs(20.0, MICROBATCHES)),
+    Rule("models: (dropout|pictures moved at random|VAE)", TASKS, Differs(5.0, RANDOM)),
+    Rule("models: (dropout|pictures moved at random|VAE)", ("mirrored", "pipeline"), Differs(5.0, MICROBATCHES)),
+    Rule("layers: BatchNormalization|models: ResNet, batch normalization", ALL, Differs(5.0, STATISTICS)),
+    Rule("layers: RandomShear", ALL, Refused("could not be rebuilt", UNREBUILT)),
+    Rule("layers: (IntegerLookup|StringLookup|TextVectorization)", ("pipeline",), Refused("table", TABLES)),
+    Rule("models: (StringLookup|TextVectorization|FeatureSpace) inside", ("pipeline",), Refused("table", TABLES)),
+    Rule("losses: (Circle|Dice|Tversky)", SHARES, Refused("batch", WHOLE_BATCH)),
+    Rule("models: contrastive loss within the batch", SHARES, Differs(1.0, WHOLE_BATCH + " The run warns of it.")),
+    Rule("models: bidirectional GRU, stateful", SHARES, Refused("stateful", STATE)),
+    Rule("models: mixed_float16|optimizers: LossScaleOptimizer", ("ps",), Refused("losses are not scaled", SCALING)),
+    Rule("models: mixed_b?float16", ALL, Differs(0.03, BY_ROUNDING)),
+    Rule("models: (wide and deep, two outputs|two losses of one name)", ALL, Differs(0.1, OUTPUTS)),
+    Rule("models: GAN, two optimizers", ("ps",), Refused("one optimizer", "The servers apply one optimizer.")),
+    Rule(
+        "models: GAN, two optimizers",
+        ("pipeline",),
+        Refused("input_shapes", "A pipeline places layers, which it finds in a model that is built."),
+    ),
+    Rule(
+        "models: run_eagerly",
+        ("pipeline",),
+        Refused("run_eagerly", "The step of a pipeline is a graph, which is built once."),
+    ),
+    Rule(
+        "optimizers: ScheduleFreeAdamW",
+        ALL,
+        Refused(
+            "must be built",
+            "Keras builds it within the first step, where it begins anew in every step: call `optimizer.build` before.",
+        ),
+    ),
+]
 
 
 def expected(kind: str, row: str, strategy: str, tolerance: float) -> Expected:

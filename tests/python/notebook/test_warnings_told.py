@@ -9,7 +9,8 @@ from .fake_run import FakeRun
 
 
 def test_warnings_are_told_as_they_come_and_remarks_are_not() -> None:
-    fake, told = FakeRun(), []
+    fake = FakeRun()
+    told: list[str] = []
     fake.start()
     fake.give(Note(time=2.0, level="info", title="Towers: 2"))
     with warnings_told(fake.run, told.append):

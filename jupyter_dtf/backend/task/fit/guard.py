@@ -24,11 +24,12 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from ....schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline
+from ..model_state import seed_states
 from .gradients import optimizers_of
 from .hooks import hooked
 from .job import FitJob
 from .models import seed_of_task
-from .steps import batch_size, seed_states
+from .steps import batch_size
 
 BUDGET_S = 0.2
 """How long the repetition may take, as far as it can be foretold."""
