@@ -64,6 +64,11 @@ RULES: list[Rule] = [
         Refused("run_eagerly", "The step of a pipeline is a graph, which is built once."),
     ),
     Rule(
+        "optimizers: MultiOptimizer",
+        ALL,
+        Refused("one learning rate", "It has several learning rates, of which the tasks agree on one in every step."),
+    ),
+    Rule(
         "optimizers: ScheduleFreeAdamW",
         ALL,
         Refused(

@@ -257,7 +257,10 @@ class Steps:
                 Assignments(values) as scope,
                 counted_by_examples(model, examples),
             ):
-                loss = model._compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=training)
+                if model._compile_loss is None and type(model).compute_loss is keras.Model.compute_loss:
+                    loss = tf.zeros([])  # all of it is what layers have added
+                else:
+                    loss = model._compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=training)
                 added = [tf.cast(one.part.share, extra.dtype) * extra for one in passes for extra in one.losses]
                 whole = tf.add_n([loss, *(tf.cast(extra, loss.dtype) for extra in added)])
                 model._loss_tracker.update_state(whole, sample_weight=examples)
