@@ -882,7 +882,7 @@ MODELS: dict[str, Whole] = {
     "transformer, positions and masks": Whole(transformer, TOKENS, 1e-4),
     "language model, tied table": Whole(decoder, _x(data.tokens, _next), 1e-4),
     "LSTM to LSTM": Whole(translator, lambda: {**_x(lambda: {"source": _rows(), "target": data.tokens()}, _next)()}),
-    "pooled by attention": Whole(pooled_by_attention, ROWS),
+    "pooled by attention": Whole(pooled_by_attention, ROWS, 1e-4),
     "Normalization inside": Whole(normalized, FLAT),
     "StringLookup inside": Whole(looked_up, _x(data.words)),
     "TextVectorization inside": Whole(vectorized, _x(data.sentences)),

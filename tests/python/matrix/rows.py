@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,4 +72,4 @@ Expected = Equal | Refused | Differs
 
 def slug(row: str) -> str:
     """A row's name as part of the name of a layer."""
-    return "".join(c if c.isalnum() else "_" for c in row).strip("_").lower()
+    return re.sub("[^a-z0-9]+", "_", row.lower()).strip("_")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Protocol
 
 import keras
@@ -33,12 +33,18 @@ class Shares(Protocol):
 
 def is_plain_mean(model: Any) -> bool:
     """Whether every loss of a built model surely is a mean over examples, without masks."""
-    if any(loss.reduction not in ("sum_over_batch_size", "mean") for loss in _losses(model)):
+    if any(loss.reduction not in ("sum_over_batch_size", "mean") or _ignores(loss) for loss in _losses(model)):
         return False
     return not any(
         getattr(layer, "mask_zero", False) or isinstance(layer, keras.layers.Masking)
         for layer in model._flatten_layers()
     )
+
+
+def _ignores(loss: Any) -> bool:
+    """Whether a loss leaves out examples by their class."""
+    arguments = {**vars(loss), **getattr(loss, "_fn_kwargs", {})}
+    return arguments.get("ignore_class") is not None
 
 
 @contextmanager
@@ -92,13 +98,26 @@ def _swapped(holder: Any, name: str, value: Any) -> Iterator[None]:
 
 def _corrected(kind: type, sync: Shares) -> type:
     """A subclass of a loss class that knows of the other tasks."""
+    masks: list[Any] = []
+
+    def each(self: Any, y_true: Any, y_pred: Any) -> Any:
+        losses = kind.call(self, y_true, y_pred)
+        masks.append(getattr(losses, "_keras_mask", None))  # as `ignore_class` leaves it
+        return losses
 
     def call(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        masks[:] = [getattr(y_pred, "_keras_mask", None)]
         value = kind.__call__(self, y_true, y_pred, sample_weight)
-        factor = _factor(self.reduction, getattr(y_pred, "_keras_mask", None), sample_weight, sync)
+        factor = _factor(self.reduction, _both(masks), sample_weight, sync)
         return value if factor is None else value * tf.cast(factor, value.dtype)
 
-    return type(kind.__name__, (kind,), {"__call__": call})
+    return type(kind.__name__, (kind,), {"__call__": call, "call": each})
+
+
+def _both(masks: list[Any]) -> Any:
+    """What is left by all masks that there are; None if there is none."""
+    given = [tf.cast(mask, tf.bool) for mask in masks if mask is not None]
+    return reduce(tf.logical_and, given) if given else None
 
 
 def _factor(reduction: Any, mask: Any, sample_weight: Any, sync: Shares) -> tf.Tensor | None:

@@ -308,6 +308,9 @@ CASES: dict[str, Case] = {
         _data(sample_weight=_weights(50), validation_data=_WEIGHTED_VALIDATION),
     ),
     "masked sequences, embedding": Case(_sequences, _sequence_data(), tolerance=5e-6, sizes=(2, 3)),
+    "a class that is ignored": Case(
+        lambda: dense("sgd", _ignoring(1)), _data(batch=8, validation_data=_VALIDATION), sizes=(2, 3)
+    ),
     "masked sequences, sum": Case(lambda: _sequences("sum"), _sequence_data(), tolerance=2e-5),
     "several inputs and outputs": Case(_several_inputs, _several_data(), tolerance=2e-5, sizes=(2, 3)),
     "subclassed, not built": Case(_subclassed, _data(validation_data=_VALIDATION)),
@@ -342,6 +345,12 @@ CASES: dict[str, Case] = {
 }
 if tuple(map(int, version("keras").split(".")[:2])) >= (3, 14):  # before, it was a sum over the examples
     CASES["activity regularizer"] = Case(_penalized_activity, _data(validation_data=_VALIDATION))
+
+
+def _ignoring(kind: int) -> Any:
+    import keras
+
+    return keras.losses.SparseCategoricalCrossentropy(ignore_class=kind)
 
 
 def _loss(name: str, reduction: str) -> Any:
