@@ -334,6 +334,16 @@ class _Pickler(cloudpickle.Pickler):
         self._owned = owned
 
     def persistent_id(self, obj: Any) -> None:
+        import keras
+        import tensorflow as tf
+
+        if id(obj) not in self._owned and isinstance(obj, (keras.Variable, tf.Variable)):
+            raise InvalidInput(
+                "A function or object that a model is made of must not hold a variable that is none of the model's: "
+                f"a task would have one of its own, which nobody changes. Received one that holds {obj.name!r}. Make "
+                "it a weight of a layer or of the model (add_weight), or its value a constant",
+                field="model",
+            )
         if id(obj) in self._owned:
             raise InvalidInput(
                 "A function or object that a model is made of must not hold the model itself, its layers or variables, "

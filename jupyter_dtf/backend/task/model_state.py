@@ -172,6 +172,10 @@ def _take_exclusions(more: MoreState, optimizer: Any, weights: list[Any]) -> Non
 
 def _own(layer: Any) -> Own | None:
     """None for a layer whose variables are all that it has."""
+    from keras.src.layers.preprocessing.text_vectorization import TextVectorization
+
+    if isinstance(layer, TextVectorization):  # its lookup is a layer of its own
+        return None
     vocabulary = _vocabulary(layer)
     if vocabulary is not None:
         return vocabulary
@@ -180,7 +184,7 @@ def _own(layer: Any) -> Own | None:
         store: dict[str, Any] = {}
         layer.save_own_variables(store)
         own.variables = {key: _array(value) for key, value in store.items()}
-    if _saves_assets(layer):
+    if hasattr(layer, "save_assets") and hasattr(layer, "load_assets"):
         with tempfile.TemporaryDirectory() as directory:
             layer.save_assets(directory)
             own.assets = dict(_files(Path(directory)))
@@ -277,13 +281,6 @@ def _has_variables_of_its_own(layer: Any) -> bool:
         not method.__module__.startswith("keras.src.layers.") or ".preprocessing." in method.__module__
         for method in methods
     )
-
-
-def _saves_assets(layer: Any) -> bool:
-    from keras.src.layers.preprocessing.text_vectorization import TextVectorization
-
-    # Its lookup is a layer of its own.
-    return hasattr(layer, "save_assets") and hasattr(layer, "load_assets") and not isinstance(layer, TextVectorization)
 
 
 def _compute_anew(layer: Any) -> None:

@@ -260,6 +260,16 @@ def test_functions_that_hold_the_model_itself_are_refused() -> None:
             prepare(model, X, X[:, :1])
 
 
+def test_variables_that_a_callback_could_change_are_not_copied_without_a_word() -> None:
+    import tensorflow as tf
+
+    for beta in (tf.Variable(0.5), keras.Variable(0.5)):
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", lambda y, pred, beta=beta: keras.ops.mean((y - pred) ** 2) * beta)
+        with pytest.raises(InvalidInput, match="a variable that is none of the model's"):
+            prepare(model, X, X[:, :1])
+
+
 def test_a_metric_keeps_its_name_wherever_it_comes_from() -> None:
     def make(power: float) -> Any:
         def apart(y: Any, pred: Any) -> Any:

@@ -128,9 +128,9 @@ def text_vectorization_with_a_function() -> Any:
 
 @traveller
 def discretization() -> Any:
-    layer = layers.Discretization(num_bins=4, output_mode="one_hot")
+    layer = layers.Discretization(num_bins=4)
     layer.adapt(X)
-    return compiled(layer, layers.Flatten(), layers.Dense(2))
+    return compiled(layer, layers.Embedding(5, 2), layers.Flatten(), layers.Dense(2))
 
 
 @traveller
@@ -214,11 +214,12 @@ def functions_named_as_keras_names_them() -> Any:
     def glorot_uniform(shape: Any, dtype: Any = None) -> Any:
         return ops.ones(shape, dtype) * 0.3
 
-    def l2(weights: Any) -> Any:
-        return 0.7 * ops.sum(ops.abs(weights))
+    class L2(keras.regularizers.Regularizer):
+        def __call__(self, weights: Any) -> Any:
+            return 0.7 * ops.sum(ops.abs(weights))
 
     stack = [layers.Dense(3, "relu"), layers.Dense(3, scaled_activation(2.0)), layers.Dense(3, scaled_activation(0.1))]
-    last = layers.Dense(2, kernel_initializer=glorot_uniform, kernel_regularizer=l2)
+    last = layers.Dense(2, kernel_initializer=glorot_uniform, kernel_regularizer=L2())
     return compiled(*stack, last, loss=mean_squared_error, metrics=["mse", mean_squared_error])
 
 
@@ -230,7 +231,7 @@ def lambdas_everywhere() -> Any:
             3, activation=lambda v: v * 3, kernel_initializer=lambda shape, dtype=None: ops.ones(shape, dtype)
         ),
         layers.Lambda(lambda v: v * 5),
-        layers.Dense(2, kernel_constraint=lambda w: w * 0.5, bias_regularizer=lambda w: ops.sum(w) * 2),
+        layers.Dense(2, bias_initializer=lambda shape, dtype=None: ops.ones(shape, dtype) * 0.5),
     ]
     return compiled(*stack, loss=lambda y, p: ops.mean(ops.abs(y - p)), metrics=[lambda y, p: ops.max(p)])
 
