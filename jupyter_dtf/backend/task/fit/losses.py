@@ -96,7 +96,7 @@ def _swapped(holder: Any, name: str, value: Any) -> Iterator[None]:
             object.__delattr__(holder, name)
 
 
-def _corrected(kind: type, sync: Shares) -> type:
+def _corrected(kind: Any, sync: Shares) -> type:
     """A subclass of a loss class that knows of the other tasks."""
     masks: list[Any] = []
 
