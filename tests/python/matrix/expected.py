@@ -39,8 +39,10 @@ DROPPED = "AlphaDropout|Dropout|GaussianDropout|GaussianNoise|SpatialDropout[123
 PICTURES = "AugMix|RandAugment|Random(?!Shear).*"
 
 RULES: list[Rule] = [
-    Rule(f"layers: ({DROPPED}|{PICTURES})", TASKS, Differs(20.0, RANDOM)),
-    Rule(f"layers: ({DROPPED}|{PICTURES})", ("mirrored", "pipeline"), Differs(20.0, MICROBATCHES)),
+    Rule(f"layers: ({DROPPED})", TASKS, Differs(20.0, RANDOM)),
+    Rule(f"layers: ({PICTURES})", TASKS, Differs(0.5, RANDOM)),
+    Rule(f"layers: ({DROPPED})", ("mirrored", "pipeline"), Differs(10.0, MICROBATCHES)),
+    Rule(f"layers: ({PICTURES})", ("mirrored", "pipeline"), Differs(0.5, MICROBATCHES)),
     Rule("models: (dropout|pictures moved at random|VAE)", TASKS, Differs(5.0, RANDOM)),
     Rule("models: (dropout|pictures moved at random|VAE)", ("mirrored", "pipeline"), Differs(5.0, MICROBATCHES)),
     Rule("layers: BatchNormalization|models: ResNet, batch normalization", ALL, Differs(5.0, STATISTICS)),

@@ -26,7 +26,7 @@ import tensorflow as tf
 from ....schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline
 from ..model_state import seed_states
 from .gradients import optimizers_of
-from .hooks import hooked
+from .hooks import hooked, unhooked
 from .job import FitJob
 from .models import seed_of_task
 from .steps import batch_size
@@ -41,6 +41,8 @@ LIMIT = 0.03
 FAINT = 1e-4
 """Gradients smaller than this part of a variable's largest, or than a tenth of it of the model's largest, are left out:
 they may be rounding, which some optimizers turn into a whole step."""
+_LAYER_S = 0.001
+"""What TensorFlow takes for the way through a small layer outside of a graph."""
 _KNOWN = ("keras.", "tensorflow.", "builtins", "jupyter_dtf.backend.task.")
 WARNING = "Not the step that one process takes"
 
@@ -125,8 +127,13 @@ class Guard:
 
     def remember(self) -> None:
         """Take note of what the first step begins with."""
-        if sum(int(np.prod(v.shape)) * tf.as_dtype(v.dtype).size for v in self._variables) <= MOST_BYTES:
+        if self._is_small():
             self._before = [np.array(v.numpy()) for v in self._variables]
+
+    def _is_small(self) -> bool:
+        """Whether the step may be cheap, as far as it shows without doing anything."""
+        held = sum(int(np.prod(v.shape)) * tf.as_dtype(v.dtype).size for v in self._variables)
+        return held <= MOST_BYTES and 3 * len(self._model._flatten_layers()) * _LAYER_S <= BUDGET_S
 
     def compare(self, steps: int) -> None:
         """After so many steps, the first ones: do them alone, compare, and put everything back as it was."""
@@ -163,8 +170,10 @@ class Guard:
         few = min(examples, 4)
         if not self._can_be_called():
             return examples <= 4096
-        times = []
+        times: list[float] = []
         for count in (1, 1, few):  # the first time some things are made
+            if times and len(batches) * 3 * times[-1] > (2 if len(times) == 1 else 1) * BUDGET_S:
+                return False
             some = tf.nest.map_structure(lambda leaf: leaf[:count], x)  # noqa: B023
             begun = time.perf_counter()
             self._model(some, training=False)
@@ -180,6 +189,7 @@ class Guard:
         gradients: dict[int, Any] = {}
         with ExitStack() as stack:
             for optimizer in self._optimizers:
+                stack.enter_context(unhooked(optimizer))
                 apply = partial(_noting_apply, optimizer, gradients)
                 stack.enter_context(hooked(optimizer, apply=apply))
             for batch in batches:

@@ -21,3 +21,16 @@ def hooked(holder: Any, **attributes: Any) -> Iterator[None]:
                 object.__setattr__(holder, name, own[name])
             else:
                 object.__delattr__(holder, name)
+
+
+@contextmanager
+def unhooked(holder: Any) -> Iterator[None]:
+    """The methods of the instance's class, whatever hides them, for as long as this lasts."""
+    hiding = {name: value for name, value in vars(holder).items() if callable(getattr(type(holder), name, None))}
+    for name in hiding:
+        object.__delattr__(holder, name)
+    try:
+        yield
+    finally:
+        for name, value in hiding.items():
+            object.__setattr__(holder, name, value)
