@@ -26,5 +26,10 @@ class HierarchicalReducer(Reducer):
             reduced = self._leaders.reduce_tensors(reduced, op, name)
         return self._local.broadcast_tensors(reduced, 0, f"{name} to all")
 
+    def give_up(self, why: str) -> None:
+        self._local.give_up(why)
+        if self._leaders is not None:
+            self._leaders.give_up(why)
+
     def close(self, failed: bool = False) -> None:
         self._local.close(failed)
