@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import tensorflow as tf
 
-MARK_BYTES = 1024
+MARK_BYTES = 4096
 _DIGEST_BYTES = 16
 
 RULE = "All tasks make the same collective calls in the same order."
@@ -33,7 +34,8 @@ def described(name: str, specs: Sequence[tuple[str, Iterable[Any]]], free_rows: 
             lengths[0] = "*"
         said.append(f"{dtype} [{', '.join(lengths)}]")
     count = f"{len(said)} tensors: " if len(said) != 1 else ""
-    return f"{name} of {count}{', '.join(said)}"
+    runs = [(spec, len(list(run))) for spec, run in groupby(said)]
+    return f"{name} of {count}{', '.join(f'{n} x {spec}' if n > 2 else ', '.join([spec] * n) for spec, n in runs)}"
 
 
 def call_name(what: str, name: str | None = None, **options: Any) -> str:

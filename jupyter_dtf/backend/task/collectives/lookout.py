@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +25,7 @@ LOOK_S = 0.25
 """How often a task that waits looks."""
 
 _READ_MS = 200
+_HEARD_S = 1.0  # how long to wait until others have read what they are told
 
 
 class Wait(NamedTuple):
@@ -43,6 +46,9 @@ Waits = dict[int, list[Wait]]
 class Board(ABC):
     """Texts by key that all tasks see. A key that one writes is read a little later at the latest."""
 
+    lasts = True
+    """Whether what a task has written is still there when that task has ended."""
+
     @abstractmethod
     def write(self, key: str, text: str) -> None:
         """Put the text in place of what was there."""
@@ -60,7 +66,7 @@ class Files(Board):
         directory.mkdir(parents=True, exist_ok=True)
 
     def write(self, key: str, text: str) -> None:
-        aside = self._directory / f".{key}-{threading.get_ident()}"
+        aside = self._directory / f".{key}-{os.getpid()}-{threading.get_ident()}"
         aside.write_text(text)
         aside.replace(self._directory / key)
 
@@ -73,6 +79,8 @@ class Files(Board):
 
 class Keys(Board):
     """A board kept by TensorFlow's coordination service, which there is where its collectives are."""
+
+    lasts = False  # the first task keeps it
 
     def __init__(self) -> None:
         from tensorflow.python.eager import context
@@ -110,13 +118,13 @@ class Lookout:
             beat = before.beat + 1 if before is not None and before.number == wait.number else 1
             self._mine[wait.group] = wait._replace(beat=beat)
             self._post()
-            verdict = self._board.read(_verdict(self._rank, wait))
+            verdict = self._heard(wait)
             if verdict:
                 return verdict
             waits = {rank: self._waits_of(rank) for rank in range(len(self._tasks))}
             here = {rank: [w for w in ws if _key(0, w) == _key(0, wait)] for rank, ws in waits.items()}
             if len({w.text for ws in here.values() for w in ws}) > 1:  # they have met, in different calls
-                return self.tell({rank: ws for rank, ws in here.items() if ws})
+                return self._tell({rank: ws for rank, ws in here.items() if ws}, wait)
             stuck = _stuck(waits)
             seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}
             # Whoever has looked again since it was seen here was still waiting then: all of these were at one time.
@@ -127,7 +135,7 @@ class Lookout:
             sure = _stuck({rank: ws for rank, ws in sure.items() if len(ws) == len(waits[rank])})
             if not any(_key(self._rank, w) == _key(self._rank, wait) for w in sure.get(self._rank, [])):
                 return ""
-            return self.tell(sure)
+            return self._tell(sure, wait)
 
     def over(self, group: str) -> None:
         """The wait in that group has ended."""
@@ -135,8 +143,21 @@ class Lookout:
             if self._mine.pop(group, None) is not None:
                 self._post()
 
-    def tell(self, waits: Waits) -> str:
-        """Tell those that wait so that they wait in vain; returns the words."""
+    def go(self, group: str, why: str) -> None:
+        """This task waits in vain, and does so no longer."""
+        self._board.write(f"gone-{self._rank}", why)
+        self.over(group)
+
+    def why_gone(self, wait: Wait, rank: int) -> str:
+        """What this task has been told, or what the task of that rank said when it went."""
+        return self._heard(wait) or self._board.read(f"gone-{rank}")
+
+    def tell(self, wait: Wait, verdict: str) -> None:
+        """Tell those of ``missing`` why they would wait in vain in that collective."""
+        self._write_verdicts([_verdict(rank, wait) for rank in wait.missing], verdict, wait)
+
+    def _tell(self, waits: Waits, mine: Wait) -> str:
+        """Tell those that wait in vain; returns the words."""
         groups = {w.ranks for ws in waits.values() for w in ws}
         texts = {
             f"{self._tasks[rank]}{n or ''}": w.text + (f" among the ranks {list(w.ranks)}" if len(groups) > 1 else "")
@@ -144,10 +165,24 @@ class Lookout:
             for n, w in enumerate(ws)
         }
         verdict = str(differ(texts))
-        for rank, ws in waits.items():
-            for wait in ws:
-                if rank != self._rank:
-                    self._board.write(_verdict(rank, wait), verdict)
+        keys = [_verdict(rank, w) for rank, ws in waits.items() for w in ws if rank != self._rank]
+        self._write_verdicts(keys, verdict, mine)
+        return verdict
+
+    def _write_verdicts(self, keys: list[str], verdict: str, mine: Wait) -> None:
+        for key in keys:
+            self._board.write(key, verdict)
+        end = time.monotonic() + (0.0 if self._board.lasts else _HEARD_S)
+        while keys and time.monotonic() < end:  # this task may end, and the board with it
+            self._heard(mine)  # two may tell each other
+            keys = [key for key in keys if not self._board.read(f"{key}-heard")]
+
+    def _heard(self, wait: Wait) -> str:
+        """The verdict on this wait, if there is one."""
+        key = _verdict(self._rank, wait)
+        verdict = self._board.read(key)
+        if verdict and not self._board.lasts:
+            self._board.write(f"{key}-heard", "yes")
         return verdict
 
     def others(self, group: str, number: int) -> Waits:

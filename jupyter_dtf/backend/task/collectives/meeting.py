@@ -148,7 +148,10 @@ class Meeting:
             try:
                 self._check(other)
             except RuntimeError:
-                self._look(target, call)  # its failure may be the consequence of what concerns this task as well
+                if self._lookout is not None and (
+                    why := self._lookout.why_gone(self._wait(target, call), self._ranks[other])
+                ):
+                    raise DifferentCalls(why) from None
                 raise
             now = time.perf_counter()
             if now >= stall_at:
@@ -166,15 +169,17 @@ class Meeting:
         """Raise DifferentCalls if this would be waiting for ever; nobody waits for this task here any more then."""
         verdict = self.given_up
         if not verdict and self._lookout is not None:
-            missing = [self._ranks[r] for r in self._others if not self._has_come(r, target)]
-            wait = Wait(self._group, self.count, text_of(call), tuple(self._ranks), tuple(missing))
             self._posted = True
-            verdict = self._lookout.look(wait)
+            verdict = self._lookout.look(self._wait(target, call))
         if verdict:
-            self.leave(failed=True)
             if self._lookout is not None:
-                self._lookout.over(self._group)
+                self._lookout.go(self._group, verdict)
+            self.leave(failed=True)
             raise DifferentCalls(verdict)
+
+    def _wait(self, target: int, call: bytes) -> Wait:
+        missing = [self._ranks[r] for r in self._others if not self._has_come(r, target)]
+        return Wait(self._group, self.count, text_of(call), tuple(self._ranks), tuple(missing))
 
     def _say_who_is_missing(self, target: int, call: bytes) -> None:
         come = [rank for rank in range(len(self._tasks)) if self._has_come(rank, target)]

@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from ....errors import InvalidInput
 from .base import Array, Reducer, check_op, check_splits
-from .calls import described, mark, text_of
+from .calls import DifferentCalls, described, mark, text_of
 from .cells import Cells
 from .lookout import Lookout
 from .matching import Matching
@@ -68,6 +68,8 @@ class SharedMemoryReducer(Reducer):
         super().__init__(rank, len(tasks))
         self._path = path
         self._tasks = list(tasks)
+        self.tell: Callable[[str], None] = lambda why: None
+        """Called when tasks have called different things, before they get the error."""
         self._meet_by: dict[str, Any] = {"stall_s": stall_s, "stalled": stalled, "lookout": lookout, "ranks": ranks}
         self._others = [r for r in range(self.size) if r != rank]
         self._lock = threading.RLock()
@@ -160,7 +162,11 @@ class SharedMemoryReducer(Reducer):
 
     def _meet(self, call: bytes, arrays: Sequence[Array] = (), op: str = "") -> bool:
         """Meet for the first time in a call. Whether to begin anew, now that tasks that have joined know what it is."""
-        joined = self._meeting.meet(call)
+        try:
+            joined = self._meeting.meet(call)
+        except DifferentCalls as error:
+            self.tell(str(error))
+            raise
         if joined:
             summed = (arrays[0].dtype, op, [a.size for a in arrays]) if op == "sum" else text_of(call)
             self._told(summed, joined)

@@ -14,6 +14,7 @@ import tensorflow as tf
 from ....errors import InvalidInput
 from .base import Reducer
 from .calls import described_tensors
+from .hierarchical import HierarchicalReducer
 from .lookout import LOOK_S, Lookout, Wait
 from .order import in_graph
 
@@ -80,6 +81,8 @@ class WatchedReducer(Reducer):
             self._ended = tf.Variable(0, dtype=tf.int64, trainable=False)
             self._call = tf.Variable(0, dtype=tf.int64, trainable=False)
             self._lengths = tf.Variable([], dtype=tf.int64, shape=[None], trainable=False)
+        if isinstance(inner, HierarchicalReducer):
+            inner.on_different(self._tell)
         self._closed = threading.Event()
         threading.Thread(target=self._watch, name="dtf-stalls", daemon=True).start()
 
@@ -127,6 +130,10 @@ class WatchedReducer(Reducer):
             if noted != begun and time.monotonic() - since >= self._stall_s:
                 noted = begun
                 self._say_who_is_missing(begun)
+
+    def _tell(self, why: str) -> None:
+        others = tuple(rank for rank in self._ranks if rank != self._ranks[self.rank])
+        self._lookout.tell(Wait(self._group, int(self._begun.numpy()), "", self._ranks, others), why)
 
     def _gives_up(self, begun: int) -> bool:
         text = list(self._texts)[int(self._call.numpy())]
