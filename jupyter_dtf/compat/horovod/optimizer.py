@@ -12,6 +12,7 @@ import tensorflow as tf
 from ...errors import InvalidInput
 from . import hooks
 from .gradients import GradientReducer, checked_groups, layers_variables
+from .graph1 import GraphOptimizer
 from .reduction import Average, Compression
 
 
@@ -21,7 +22,7 @@ def DistributedOptimizer(
     use_locking: bool = False,
     device_dense: str = "",
     device_sparse: str = "",
-    compression: str = Compression.none,
+    compression: Any = Compression.none,
     sparse_as_dense: bool = False,
     backward_passes_per_step: int = 1,
     op: str = Average,
@@ -39,14 +40,9 @@ def DistributedOptimizer(
     divided by k if ``average_aggregated_gradients``. As in Horovod, ``iterations`` counts every call.
     ``name``, ``use_locking``, ``device_dense`` and ``device_sparse`` are taken and not needed.
 
-    Raises InvalidInput for an optimizer of TensorFlow 1 or Keras 2, and for what ``GradientReducer`` refuses.
+    An optimizer of ``tf.compat.v1.train`` is returned inside of another (``GraphOptimizer``). Raises InvalidInput for
+    one of Keras 2, and for what ``GradientReducer`` refuses.
     """
-    if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise InvalidInput(
-            "DistributedOptimizer takes an optimizer of Keras 3 (tf.keras.optimizers). "
-            f"Received: {type(optimizer).__module__}.{type(optimizer).__qualname__}",
-            field="optimizer",
-        )
     if backward_passes_per_step < 1:
         raise InvalidInput(
             f"backward_passes_per_step is at least 1. Received: {backward_passes_per_step}",
@@ -62,6 +58,14 @@ def DistributedOptimizer(
         scale_local_gradients=scale_local_gradients,
     )
     passes = backward_passes_per_step
+    if isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        return GraphOptimizer(optimizer, reducer, passes, average_aggregated_gradients, name)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise InvalidInput(
+            "`optimizer` must be one of Keras 3 (tf.keras.optimizers) or of tf.compat.v1.train, "
+            f"got {type(optimizer).__module__}.{type(optimizer).__qualname__}",
+            field="optimizer",
+        )
     accumulator = _Accumulator(passes, average_aggregated_gradients) if passes > 1 else None
     apply = MethodType(type(optimizer).apply, optimizer)  # the class's: to distribute twice is to do it once
 

@@ -13,6 +13,7 @@ from ....errors import InvalidInput
 from ..context import current
 from . import make_reducer
 from .base import Reducer
+from .calls import differ
 from .order import ProgramOrder, in_graph
 
 
@@ -119,11 +120,25 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     Between tasks of one machine this is not needed: a process set is made when it is first used.
     """
     process_set = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
-    everyone = communicator()
-    everyone.reducer.all_gather(None)
+    _all_do("add_process_set", process_set)
     if process_set.included():
         communicator(process_set)
     return process_set
+
+
+def remove_process_set(process_set: ProcessSet) -> None:
+    """Free what the process set needs; a collective of all tasks of the run. It is made anew if it is used again."""
+    _all_do("remove_process_set", process_set)
+    with _lock:
+        made = _communicators.pop(tuple(process_set.ranks), None)
+    if made is not None:
+        made.reducer.close()
+
+
+def _all_do(what: str, process_set: ProcessSet) -> None:
+    ranks = [list(each) for each in communicator().reducer.all_gather(tuple(process_set.ranks))]
+    if any(each != ranks[0] for each in ranks):
+        raise differ({task: f"{what}({each})" for task, each in zip(current().tasks, ranks, strict=True)})
 
 
 def interrupted() -> bool:

@@ -47,8 +47,11 @@ def reduce(comm: Communicator, tensors: Sequence[tf.Tensor], op: str, name: str)
     return list(forward(*tensors))
 
 
-def gather(comm: Communicator, tensor: tf.Tensor, name: str) -> tf.Tensor:
-    """All tasks' tensors along the first dimension. The gradient is this task's rows of the summed one."""
+def gather(comm: Communicator, tensor: tf.Tensor, name: str, averages: bool = False) -> tf.Tensor:
+    """All tasks' tensors along the first dimension.
+
+    The gradient is this task's rows of the upstream gradients' sum, or with ``averages`` of their average.
+    """
     name = comm.named(name)
 
     @tf.custom_gradient
@@ -56,7 +59,7 @@ def gather(comm: Communicator, tensor: tf.Tensor, name: str) -> tf.Tensor:
         gathered, rows = comm.in_order(lambda: list(comm.reducer.gather_rows(own, name)))
 
         def gradient(upstream: Any) -> tf.Tensor:
-            (total,) = reduce(comm, [tf.convert_to_tensor(upstream)], "sum", f"gradient of {name}")
+            total = _upstream(comm, upstream, own, name, averages)
             first = tf.reduce_sum(rows[: comm.rank])
             return tf.ensure_shape(total[first : first + rows[comm.rank]], own.shape)
 
@@ -65,8 +68,11 @@ def gather(comm: Communicator, tensor: tf.Tensor, name: str) -> tf.Tensor:
     return forward(tensor)
 
 
-def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str) -> tf.Tensor:
-    """The root's tensor. The gradient is the summed one at the root, and zero elsewhere."""
+def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, averages: bool = False) -> tf.Tensor:
+    """The root's tensor.
+
+    The gradient at the root is the upstream gradients' sum, or with ``averages`` their average, and zero elsewhere.
+    """
     name = comm.named(name)
 
     @tf.custom_gradient
@@ -74,7 +80,7 @@ def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str) -> tf
         (sent,) = comm.in_order(lambda: comm.reducer.broadcast_tensors([own], root, name))
 
         def gradient(upstream: Any) -> tf.Tensor:
-            (total,) = reduce(comm, [tf.convert_to_tensor(upstream)], "sum", f"gradient of {name}")
+            total = _upstream(comm, upstream, own, name, averages)
             return total if comm.rank == root else tf.zeros_like(total)
 
         return sent, gradient
@@ -91,7 +97,9 @@ def exchange(comm: Communicator, tensor: tf.Tensor, splits: tf.Tensor, name: str
         received, rows = comm.in_order(lambda: list(comm.reducer.exchange_rows(own, splits, name)))
 
         def gradient(upstream: Any, _: Any) -> tf.Tensor:
-            returned, _ = exchange(comm, tf.convert_to_tensor(upstream), rows, f"gradient of {name}")
+            returned, _ = exchange(
+                comm, tf.cast(tf.convert_to_tensor(upstream), own.dtype), rows, f"gradient of {name}"
+            )
             left = tf.shape(own)[0] - tf.shape(returned)[0]  # rows that went to nobody
             paddings = tf.concat([[[0, left]], tf.zeros([len(own.shape) - 1, 2], tf.int32)], 0)
             return tf.ensure_shape(tf.pad(returned, paddings), own.shape)
@@ -100,6 +108,12 @@ def exchange(comm: Communicator, tensor: tf.Tensor, splits: tf.Tensor, name: str
 
     received, rows = forward(tensor)
     return received, rows
+
+
+def _upstream(comm: Communicator, upstream: Any, own: tf.Tensor, name: str, averages: bool) -> tf.Tensor:
+    sent = tf.cast(tf.convert_to_tensor(upstream), own.dtype)
+    (total,) = reduce(comm, [sent], "sum", f"gradient of {name}")
+    return total / comm.size if averages else total
 
 
 def _others_product(comm: Communicator, tensor: tf.Tensor, name: str) -> tf.Tensor:
