@@ -18,8 +18,9 @@ class CallableList(list[Any]):
 
 
 def restore() -> None:
-    """Give back ``optimizer.variables()``, ``optimizer.lr``, ``tf.keras.backend.set_value`` and ``ref()`` of
-    a Keras variable, ``compile(experimental_run_tf_function=...)`` and ``BatchNormalization(fused=...)``.
+    """Give back ``optimizer.variables()``, ``optimizer.lr`` and ``lr=``, ``tf.keras.losses.mean_squared_error``,
+    ``tf.keras.backend.set_value`` and ``ref()`` of a Keras variable, ``compile(experimental_run_tf_function=...)`` and
+    ``BatchNormalization(fused=...)``.
 
     Nothing that Keras 3 has changes its meaning. Calling it again changes nothing.
     """
@@ -34,6 +35,9 @@ def restore() -> None:
     trainer.compile = _forgiving(trainer.compile, "experimental_run_tf_function")
     normalization: Any = keras.layers.BatchNormalization
     normalization.__init__ = _forgiving(normalization.__init__, "fused")
+    owner = _owner(base, "__init__")
+    owner.__init__ = _with_lr(owner.__init__)
+    tf.keras.losses.mean_squared_error = keras.losses.mean_squared_error
     variable: Any = keras.Variable
     if not hasattr(variable, "ref"):
         variable.ref = tf.Variable.ref
@@ -58,4 +62,18 @@ def _forgiving(function: Any, argument: str) -> Any:
             warnings.warn(f"Keras 3 has no {argument} and does not need it: ignored", stacklevel=2)
         return function(self, *args, **kwargs)
 
+    del without.__wrapped__  # Keras looks at the signature of what it calls
     return without
+
+
+def _with_lr(initialize: Any) -> Any:
+    """``learning_rate`` was ``lr`` once."""
+
+    @functools.wraps(initialize)
+    def with_lr(self: Any, *args: Any, **kwargs: Any) -> None:
+        rate = kwargs.pop("lr", None)
+        if rate is not None:
+            kwargs["learning_rate"] = rate  # in place of a subclass's default
+        initialize(self, *args, **kwargs)
+
+    return with_lr

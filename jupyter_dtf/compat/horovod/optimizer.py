@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ...errors import InvalidInput
 from . import hooks
-from .gradients import GradientReducer, checked_groups, layers_variables
+from .gradients import GradientReducer, checked_groups, held, layers_variables
 from .graph1 import GraphOptimizer
 from .reduction import Average, Compression
 
@@ -69,15 +69,33 @@ def DistributedOptimizer(
     accumulator = _Accumulator(passes, average_aggregated_gradients) if passes > 1 else None
     apply = MethodType(type(optimizer).apply, optimizer)  # the class's: to distribute twice is to do it once
 
+    computed: list[Any] = []
+
     def distributed_apply(grads: Iterable[Any], trainable_variables: Iterable[Any] | None = None) -> None:
         grads = list(grads)
         variables = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
         if accumulator is None:
-            apply(reducer.reduce(grads, variables), variables)
+            done = [id(g) for g in computed] == [id(g) for g in grads]
+            computed.clear()
+            apply(grads if done else reducer.reduce(grads, variables), variables)
         else:
             accumulator.add(optimizer, grads, variables, reducer, apply)
 
+    def compute_gradients(loss: Any, var_list: Iterable[Any], grad_loss: Any = None, tape: Any = None) -> list[Any]:
+        """What Horovod's has of Keras 2: the gradients of all tasks, which ``apply_gradients`` takes as they are."""
+        variables = list(var_list)
+        if callable(loss):
+            with tf.GradientTape() as own:
+                loss = loss()
+            tape = own
+        grads = tape.gradient(loss, [held(v) for v in variables], grad_loss)
+        if accumulator is None:
+            grads = computed[:] = reducer.reduce(grads, variables)
+        return list(zip(grads, variables, strict=True))
+
     optimizer.apply = distributed_apply
+    optimizer._compute_gradients = compute_gradients
+    optimizer._agg_helper = accumulator  # where Horovod's has it
     optimizer.register_local_var = reducer.register_local
     hooks.register(optimizer, reducer)
     return optimizer
@@ -99,6 +117,11 @@ class _Accumulator:
         self._average = average
         self._count: Any = None
         self._sums: list[Any] = []
+
+    @property
+    def counter(self) -> Any:
+        """How many calls have been added up since gradients were last applied."""
+        return self._count
 
     def add(self, optimizer: Any, grads: list[Any], variables: list[Any], reducer: GradientReducer, apply: Any) -> None:
         if any(isinstance(g, tf.IndexedSlices) for g in grads) and not reducer.sparse_as_dense:

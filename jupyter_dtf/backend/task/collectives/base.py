@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from tensorflow.python.eager.context import eager_mode
 
 from ....errors import InvalidInput, Unavailable
 from .calls import described_tensors
@@ -113,11 +114,12 @@ class Reducer(ABC):
             parts.append(rows[ends[piece] - everyones[sender, self.rank] : ends[piece]])
         return tf.concat(parts, 0), everyones[:, self.rank]
 
-    # -- arrays, outside of a tf.function -----------------------------------------------------------------------
+    # -- arrays, at once, also while a graph of TensorFlow 1 is built -------------------------------------------
 
     def reduce(self, array: Array, op: str = "sum") -> Array:
         """The reduction over the tasks; a new array of the same type and shape."""
-        return np.asarray(self.reduce_tensors([tf.constant(array)], op, _outside(array))[0])
+        with eager_mode():
+            return np.asarray(self.reduce_tensors([tf.constant(array)], op, _outside(array))[0])
 
     def sum(self, array: Array) -> Array:
         """The sum over the tasks; a new array of the same type and shape."""
@@ -125,14 +127,16 @@ class Reducer(ABC):
 
     def gather(self, array: Array) -> list[Array]:
         """Every task's array, by rank. The first dimension may differ."""
-        rows, counts = self.gather_rows(tf.constant(array), _outside(array[:0]))
+        with eager_mode():
+            rows, counts = self.gather_rows(tf.constant(array), _outside(array[:0]))
         return np.split(np.asarray(rows), np.cumsum(counts)[:-1])
 
     def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
         """The arrays of the task of rank ``root``; any types of fixed size."""
         arrays = [np.asarray(a) for a in arrays]
         sent = np.concatenate([_as_bytes(a) for a in arrays] or [np.zeros(0, np.uint8)])
-        (received,) = self.broadcast_tensors([tf.constant(sent)], root, _outside(sent))
+        with eager_mode():
+            (received,) = self.broadcast_tensors([tf.constant(sent)], root, _outside(sent))
         ends = np.cumsum([a.nbytes for a in arrays])
         return [
             np.asarray(received)[end - a.nbytes : end].view(a.dtype).reshape(a.shape)

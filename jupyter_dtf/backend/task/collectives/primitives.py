@@ -81,7 +81,10 @@ def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, avera
 
         def gradient(upstream: Any) -> tf.Tensor:
             total = _upstream(comm, upstream, own, name, averages)
-            return total if comm.rank == root else tf.zeros_like(total)
+            if comm.rank == root:
+                return total
+            with tf.control_dependencies([total]):  # a graph would leave out what only this task does not need
+                return tf.zeros_like(total)
 
         return sent, gradient
 
