@@ -30,7 +30,7 @@ class HierarchicalReducer(Reducer):
     def on_different(self, tell: Callable[[str], None]) -> None:
         """``tell`` is called when tasks of this machine have called different things: the others cannot see it."""
         if isinstance(self._local, SharedMemoryReducer):
-            self._local.tell = tell
+            self._local.on_different(tell)
 
     def give_up(self, why: str) -> None:
         self._local.give_up(why)

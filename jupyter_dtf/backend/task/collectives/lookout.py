@@ -24,8 +24,9 @@ from .calls import differ
 LOOK_S = 0.25
 """How often a task that waits looks."""
 
-_READ_MS = 200
-_HEARD_S = 1.0  # how long to wait until others have read what they are told
+_READ_MS = 50  # a key that is not there takes that long
+HEARD_S = 2.0
+"""How long to wait until others have read what they are told."""
 
 
 class Wait(NamedTuple):
@@ -110,6 +111,7 @@ class Lookout:
         self._lock = threading.Lock()
         self._mine: dict[str, Wait] = {}
         self._seen: dict[tuple[int, str, int], int] = {}
+        self._post()
 
     def look(self, wait: Wait) -> str:
         """To be called every now and then while the wait lasts. Why it will never end, or nothing."""
@@ -118,13 +120,13 @@ class Lookout:
             beat = before.beat + 1 if before is not None and before.number == wait.number else 1
             self._mine[wait.group] = wait._replace(beat=beat)
             self._post()
-            verdict = self._heard(wait)
+            verdict = self._verdict_on(wait)
             if verdict:
                 return verdict
             waits = {rank: self._waits_of(rank) for rank in range(len(self._tasks))}
             here = {rank: [w for w in ws if _key(0, w) == _key(0, wait)] for rank, ws in waits.items()}
             if len({w.text for ws in here.values() for w in ws}) > 1:  # they have met, in different calls
-                return self._tell({rank: ws for rank, ws in here.items() if ws}, wait)
+                return self._tell({rank: ws for rank, ws in here.items() if ws}, wait, wait.ranks)
             stuck = _stuck(waits)
             seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}
             # Whoever has looked again since it was seen here was still waiting then: all of these were at one time.
@@ -150,14 +152,14 @@ class Lookout:
 
     def why_gone(self, wait: Wait, rank: int) -> str:
         """What this task has been told, or what the task of that rank said when it went."""
-        return self._heard(wait) or self._board.read(f"gone-{rank}")
+        return self._verdict_on(wait) or self._board.read(f"gone-{rank}")
 
     def tell(self, wait: Wait, verdict: str) -> None:
         """Tell those of ``missing`` why they would wait in vain in that collective."""
         self._write_verdicts([_verdict(rank, wait) for rank in wait.missing], verdict, wait)
 
-    def _tell(self, waits: Waits, mine: Wait) -> str:
-        """Tell those that wait in vain; returns the words."""
+    def _tell(self, waits: Waits, mine: Wait, also: Sequence[int] = ()) -> str:
+        """Tell those that wait in vain, and those that will where this task does; returns the words."""
         groups = {w.ranks for ws in waits.values() for w in ws}
         texts = {
             f"{self._tasks[rank]}{n or ''}": w.text + (f" among the ranks {list(w.ranks)}" if len(groups) > 1 else "")
@@ -165,25 +167,29 @@ class Lookout:
             for n, w in enumerate(ws)
         }
         verdict = str(differ(texts))
-        keys = [_verdict(rank, w) for rank, ws in waits.items() for w in ws if rank != self._rank]
-        self._write_verdicts(keys, verdict, mine)
+        told = [(rank, w) for rank, ws in waits.items() for w in ws] + [(rank, mine) for rank in also]
+        keys = {_verdict(rank, w) for rank, w in told if rank != self._rank}
+        self._write_verdicts(sorted(keys), verdict, mine)
         return verdict
 
     def _write_verdicts(self, keys: list[str], verdict: str, mine: Wait) -> None:
         for key in keys:
             self._board.write(key, verdict)
-        end = time.monotonic() + (0.0 if self._board.lasts else _HEARD_S)
+        if self._board.lasts:
+            return
+        self.heard(mine)  # whoever tells it this as well need not wait until it has heard
+        end = time.monotonic() + HEARD_S
         while keys and time.monotonic() < end:  # this task may end, and the board with it
-            self._heard(mine)  # two may tell each other
             keys = [key for key in keys if not self._board.read(f"{key}-heard")]
 
-    def _heard(self, wait: Wait) -> str:
+    def heard(self, wait: Wait) -> None:
+        """This task has heard why it waits in vain, and waits no more."""
+        if not self._board.lasts:
+            self._board.write(f"{_verdict(self._rank, wait)}-heard", "yes")
+
+    def _verdict_on(self, wait: Wait) -> str:
         """The verdict on this wait, if there is one."""
-        key = _verdict(self._rank, wait)
-        verdict = self._board.read(key)
-        if verdict and not self._board.lasts:
-            self._board.write(f"{key}-heard", "yes")
-        return verdict
+        return self._board.read(_verdict(self._rank, wait))
 
     def others(self, group: str, number: int) -> Waits:
         """Who waits in that collective, as far as they have said so."""

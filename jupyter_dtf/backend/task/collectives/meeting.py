@@ -60,6 +60,8 @@ class Meeting:
         """Whether a task has left as failed while this one waited for it."""
         self.given_up = ""
         """Set by another thread: why whoever waits here shall not wait any longer."""
+        self.word_s = 0.0
+        """How long that other thread may take to say so when a task has gone."""
         self._group = path.name
         self._lookout = lookout
         self._posted = False
@@ -148,9 +150,7 @@ class Meeting:
             try:
                 self._check(other)
             except RuntimeError:
-                if self._lookout is not None and (
-                    why := self._lookout.why_gone(self._wait(target, call), self._ranks[other])
-                ):
+                if why := self._why_gone(self._wait(target, call), self._ranks[other]):
                     raise DifferentCalls(why) from None
                 raise
             now = time.perf_counter()
@@ -176,6 +176,15 @@ class Meeting:
                 self._lookout.go(self._group, verdict)
             self.leave(failed=True)
             raise DifferentCalls(verdict)
+
+    def _why_gone(self, wait: Wait, rank: int) -> str:
+        """Why that task has gone, if it is because tasks have called different things."""
+        if self._lookout is not None:
+            return self._lookout.why_gone(wait, rank)
+        end = time.perf_counter() + self.word_s
+        while not self.given_up and time.perf_counter() < end:
+            time.sleep(0.01)
+        return self.given_up
 
     def _wait(self, target: int, call: bytes) -> Wait:
         missing = [self._ranks[r] for r in self._others if not self._has_come(r, target)]

@@ -27,7 +27,7 @@ from ....errors import InvalidInput
 from .base import Array, Reducer, check_op, check_splits
 from .calls import DifferentCalls, described, mark, text_of
 from .cells import Cells
-from .lookout import Lookout
+from .lookout import HEARD_S, Lookout
 from .matching import Matching
 from .meeting import JOINED, Meeting, mapped
 from .order import ProgramOrder, in_graph
@@ -68,8 +68,7 @@ class SharedMemoryReducer(Reducer):
         super().__init__(rank, len(tasks))
         self._path = path
         self._tasks = list(tasks)
-        self.tell: Callable[[str], None] = lambda why: None
-        """Called when tasks have called different things, before they get the error."""
+        self._tell: Callable[[str], None] = lambda why: None
         self._meet_by: dict[str, Any] = {"stall_s": stall_s, "stalled": stalled, "lookout": lookout, "ranks": ranks}
         self._others = [r for r in range(self.size) if r != rank]
         self._lock = threading.RLock()
@@ -105,6 +104,13 @@ class SharedMemoryReducer(Reducer):
         self._meeting.leave(failed=True)
         with self._lock:
             self._start()
+
+    def on_different(self, tell: Callable[[str], None]) -> None:
+        """This is part of a larger whole: ``tell`` is called when tasks have called different things, before they get
+        the error, and where others have, ``give_up``.
+        """
+        self._tell = tell
+        self._meeting.word_s = HEARD_S
 
     def give_up(self, why: str) -> None:
         """Whoever waits here, or comes to, gets DifferentCalls."""
@@ -165,7 +171,7 @@ class SharedMemoryReducer(Reducer):
         try:
             joined = self._meeting.meet(call)
         except DifferentCalls as error:
-            self.tell(str(error))
+            self._tell(str(error))
             raise
         if joined:
             summed = (arrays[0].dtype, op, [a.size for a in arrays]) if op == "sum" else text_of(call)

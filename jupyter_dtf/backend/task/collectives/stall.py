@@ -140,9 +140,11 @@ class WatchedReducer(Reducer):
         lengths = iter(self._lengths.numpy().tolist())
         text = re.sub(r"\?", lambda _: str(next(lengths, "?")), text)
         others = tuple(rank for rank in self._ranks if rank != self._ranks[self.rank])
-        why = self._lookout.look(Wait(self._group, begun, text, self._ranks, others))
+        wait = Wait(self._group, begun, text, self._ranks, others)
+        why = self._lookout.look(wait)
         if why:
             self._inner.give_up(why)
+            self._lookout.heard(wait)
         return bool(why)
 
     def _say_who_is_missing(self, begun: int) -> None:
