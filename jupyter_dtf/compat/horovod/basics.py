@@ -12,20 +12,21 @@ import tensorflow as tf
 
 from ...backend.task import context
 from ...backend.task.collectives import communicator
-from ...backend.task.collectives.communicator import ProcessSet
 from ...backend.task.recorder import Recorder
 from ...errors import InvalidInput, Unavailable
 from ...schema.launch import TaskSpec
-from . import keras2
+from . import errors, keras2
+from . import process_sets as sets
 
 _initialized = False
 
 
-def init(comm: Any = None, process_sets: Sequence[ProcessSet] | None = None) -> None:
+def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None = None) -> None:
     """Meet the other tasks of the run; to be called before TensorFlow has run anything.
 
     Outside of a run there is one task. From here on Keras has again the names of Keras 2 that Horovod's programs use
-    (``keras2``). Raises InvalidInput for a communicator of MPI.
+    (``keras2``). Process sets can be added at any time, as with Horovod's ``process_sets="dynamic"``. Raises
+    InvalidInput for a communicator of MPI.
     """
     global _initialized
     if comm is not None:
@@ -35,16 +36,18 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | None = None) -> 
     except RuntimeError:
         context.set_current(_alone())
     keras2.restore()
+    errors.restore_classes()
     communicator.communicator()
     _initialized = True
-    for process_set in process_sets or ():
-        communicator.add_process_set(process_set)
+    if process_sets is not None and process_sets != "dynamic":
+        sets.add_at_start([process_sets] if isinstance(process_sets, sets.ProcessSet) else list(process_sets))  # type: ignore[arg-type]
 
 
 def shutdown() -> None:
     """Leave the others. They get an error if they wait for this task afterwards."""
     global _initialized
     _initialized = False
+    sets.forget_all()
     communicator.close()
 
 
@@ -101,47 +104,6 @@ def _peers(ctx: context.Context) -> list[int]:
     return [r for r, machine in enumerate(machines) if machines[:r].count(machine) == own]
 
 
-class _Everyone:
-    """The process set of all tasks."""
-
-    process_set_id = 0
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        return tuple(range(size()))
-
-    def size(self) -> int:
-        return size()
-
-    def rank(self) -> int:
-        return rank()
-
-    def included(self) -> bool:
-        return True
-
-
-global_process_set = _Everyone()
-
-
-def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """A process set that collectives can be limited to; called by all tasks, also those that are not in it."""
-    _ctx()
-    return communicator.add_process_set(process_set)
-
-
-def ours(process_set: Any) -> ProcessSet | None:
-    """A process set as ``ops`` takes it: None for all tasks."""
-    return None if process_set is None or process_set is global_process_set else process_set
-
-
-def set_size(process_set: Any) -> int:
-    return int(context.current().size if ours(process_set) is None else process_set.size())
-
-
-def included(process_set: Any) -> bool:
-    return ours(process_set) is None or bool(process_set.included())
-
-
 # -- what Horovod was built with ------------------------------------------------------------------------------------
 
 
@@ -190,11 +152,13 @@ def rocm_built() -> bool:
 
 
 def join(device: int = -1) -> int:
-    """Refused: a task whose data end before the others' cannot take part with zeros. Raises Unavailable."""
-    raise Unavailable(
-        "hvd.join is not offered: give every task the same number of batches (steps_per_epoch, dataset.take), or train "
-        "by cluster.fit, which takes shares of any size"
-    )
+    """Take part with zeros in the others' sums and averages until all tasks have called this; the rank of the last.
+
+    For tasks whose data end before the others'. An average is still divided by the number of all tasks. Raises
+    Unavailable between machines.
+    """
+    _ctx()
+    return communicator.communicator().reducer.join()
 
 
 def run(*args: Any, **kwargs: Any) -> Any:

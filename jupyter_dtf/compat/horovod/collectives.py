@@ -1,29 +1,35 @@
-"""Horovod's collectives by Horovod's signatures.
+"""Horovod's collectives by Horovod's signatures, with Horovod's gradients.
 
-They work eagerly and in a ``tf.function``, with gradients; every task calls the same ones in the same order. Arguments
-that say on which device, in which session or under which name scope are taken and not needed.
+They work eagerly, in a ``tf.function`` and in a graph of TensorFlow 1; every task calls the same ones in the same
+order. Arguments that say on which device, in which session or under which name scope are taken and not needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ...backend.task.collectives import ops
-from ...errors import InvalidInput
-from .basics import local_rank, local_size, ours, rank, size
-from .reduction import Average, Compression, checked_compression, checked_op
+from ...backend.task.collectives import ops, primitives
+from ...backend.task.collectives.calls import call_name
+from ...backend.task.collectives.communicator import Communicator, communicator
+from ...backend.task.collectives.inputs import check_place, checked, checked_rows
+from . import basics, process_sets
+from .errors import InvalidArgument, NotOffered, as_horovods
+from .process_sets import ours
+from .reduction import Average, Compression, Sum, checked_compression, checked_op
+from .reductions import Reduction, gathered_slices, reduced, scattered
 
 
+@as_horovods
 def allreduce(
     tensor: Any,
     average: bool | None = None,
     device_dense: str = "",
     device_sparse: str = "",
-    compression: str = Compression.none,
+    compression: Any = Compression.none,
     op: str | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
@@ -32,68 +38,104 @@ def allreduce(
     ignore_name_scope: bool = False,
 ) -> Any:
     """The reduction over the tasks, of the tensor's shape and type; IndexedSlices are gathered and stay sparse."""
-    return ops.allreduce(
-        _tensor(tensor), **_how(op, average, compression, prescale_factor, postscale_factor, name, process_set)
-    )
+    how = Reduction(_op(op, average, [tensor]), prescale_factor, postscale_factor, name=name)
+    return _allreduced([tensor], how, compression, process_set)[0]
 
 
+@as_horovods
 def grouped_allreduce(
     tensors: Sequence[Any],
     average: bool | None = None,
     device_dense: str = "",
     device_sparse: str = "",
-    compression: str = Compression.none,
+    compression: Any = Compression.none,
     op: str | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: Any = None,
     ignore_name_scope: bool = False,
+    name: str | None = None,
 ) -> list[Any]:
     """``allreduce`` of several tensors in one exchange."""
-    how = _how(op, average, compression, prescale_factor, postscale_factor, None, process_set)
-    return list(ops.grouped_allreduce([_tensor(t) for t in tensors], **how))
+    how = Reduction(_op(op, average, tensors), prescale_factor, postscale_factor, name=name)
+    return _allreduced(tensors, how, compression, process_set)
 
 
+@as_horovods
 def allgather(
     tensor: Any, name: str | None = None, ignore_name_scope: bool = False, process_set: Any = None
 ) -> tf.Tensor:
     """All tasks' tensors, one after the other along the first dimension, which may differ from task to task."""
-    return ops.allgather(_tensor(tensor), process_set=ours(process_set))
+    check_place()
+    return primitives.gather(_among(process_set), checked_rows(tensor), call_name("allgather", name), averages=True)
 
 
+@as_horovods
 def grouped_allgather(
     tensors: Sequence[Any], name: str | None = None, ignore_name_scope: bool = False, process_set: Any = None
 ) -> list[tf.Tensor]:
-    return list(ops.grouped_allgather([_tensor(t) for t in tensors], process_set=ours(process_set)))
+    """``allgather`` of each."""
+    check_place()
+    comm = _among(process_set)
+    rows = [checked_rows(tensor) for tensor in tensors]
+    if not rows:
+        primitives.meet(comm, call_name("allgather of no tensors", name))
+    names = [call_name(f"allgather {i + 1} of {len(rows)}", name) for i in range(len(rows))]
+    return [primitives.gather(comm, tensor, each, averages=True) for tensor, each in zip(rows, names, strict=True)]
 
 
+@as_horovods
 def broadcast(
     tensor: Any, root_rank: int, name: str | None = None, ignore_name_scope: bool = False, process_set: Any = None
 ) -> tf.Tensor:
     """The tensor of the task of rank ``root_rank``."""
-    return ops.broadcast(_tensor(tensor), root_rank=root_rank, process_set=ours(process_set))
+    check_place()
+    comm = _among(process_set)
+    root = comm.root(root_rank)
+    return primitives.broadcast(comm, checked(tensor), root, call_name("broadcast", name), averages=True)
 
 
-def broadcast_(variables: Sequence[Any], root_rank: int, name: str | None = None, process_set: Any = None) -> Any:
-    """``broadcast_variables``, by its other name."""
-    return broadcast_variables(variables, root_rank, process_set)
+@as_horovods
+def broadcast_(variables: Iterable[Any], root_rank: int, name: str | None = None, process_set: Any = None) -> list[Any]:
+    """The variables take the root's values, in one exchange; returns those. In a graph, they do when one is asked for.
+
+    Unlike ``broadcast_variables``, of all that are given.
+    """
+    check_place()
+    comm = _among(process_set)
+    root = comm.root(root_rank)
+    variables = list(variables)
+    held = [checked(tf.convert_to_tensor(variable)) for variable in variables]
+    if not held:
+        return []
+    call = comm.named(call_name("broadcast of variables", name))
+    values = comm.in_order(lambda: comm.reducer.broadcast_tensors(held, root, call))
+    assigned = [variable.assign(value) for variable, value in zip(variables, values, strict=True)]
+    with tf.control_dependencies([tf.convert_to_tensor(each) for each in assigned if each is not None]):
+        return [tf.identity(value) for value in values]
 
 
+@as_horovods
 def broadcast_variables(
-    variables: Sequence[Any], root_rank: int, process_set: Any = None, inplace: bool = False
+    variables: Iterable[Any], root_rank: int, process_set: Any = None, inplace: bool = False
 ) -> Any:
-    """Every task's variables take the values of the root's.
+    """Every task's variables take the values of the root's. In a graph of TensorFlow 1, returns the op that does it.
 
     The seeds of Keras's random layers stay each task's own: with the root's, dropout would drop the same everywhere.
     """
-    shared = [v for v in variables if not _is_seed(v)]
-    return ops.broadcast_variables(shared, root_rank=root_rank, process_set=ours(process_set))
+    shared = [variable for variable in variables if not _is_seed(variable)]
+    in_graph = not tf.executing_eagerly()
+    if not shared and in_graph:
+        return tf.no_op()
+    values = broadcast_(shared, root_rank, process_set=process_set)
+    return tf.group(*values) if in_graph else None
 
 
+@as_horovods
 def reducescatter(
     tensor: Any,
     device_dense: str = "",
-    compression: str = Compression.none,
+    compression: Any = Compression.none,
     op: str = Average,
     name: str | None = None,
     process_set: Any = None,
@@ -102,24 +144,28 @@ def reducescatter(
     postscale_factor: float = 1.0,
 ) -> tf.Tensor:
     """This task's part of the reduction, cut along the first dimension; the first tasks get the rest."""
-    how = _how(op, None, compression, prescale_factor, postscale_factor, name, process_set)
-    return ops.reducescatter(_tensor(tensor), **how)
+    how = Reduction(_op(op, None, [tensor]), prescale_factor, postscale_factor, "reducescatter", name)
+    return _scattered([tensor], how, compression, process_set)[0]
 
 
+@as_horovods
 def grouped_reducescatter(
     tensors: Sequence[Any],
     device_dense: str = "",
-    compression: str = Compression.none,
+    compression: Any = Compression.none,
     op: str = Average,
     process_set: Any = None,
     ignore_name_scope: bool = False,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
+    name: str | None = None,
 ) -> list[tf.Tensor]:
-    how = _how(op, None, compression, prescale_factor, postscale_factor, None, process_set)
-    return list(ops.grouped_reducescatter([_tensor(t) for t in tensors], **how))
+    """``reducescatter`` of several tensors in one exchange."""
+    how = Reduction(_op(op, None, tensors), prescale_factor, postscale_factor, "reducescatter", name)
+    return _scattered(tensors, how, compression, process_set)
 
 
+@as_horovods
 def alltoall(
     tensor: Any,
     splits: Any = None,
@@ -129,15 +175,28 @@ def alltoall(
 ) -> Any:
     """Rows of this task's tensor go to the tasks, ``splits[r]`` of them, in order, to rank r; equal parts by default.
 
-    Returns the rows that came, and if ``splits`` was given, how many came from each task.
+    Returns the rows that came, and if ``splits`` was given, how many came from each task (int32).
     """
-    received, counts = ops.alltoall(_tensor(tensor), splits=splits, process_set=ours(process_set))
-    return received if splits is None else (received, counts)
+    _among(process_set)
+    received, counts = ops.alltoall(tensor, splits=splits, name=name, process_set=ours(process_set))
+    return received if splits is None else (received, tf.cast(counts, tf.int32))
 
 
+@as_horovods
 def barrier(process_set: Any = None) -> None:
     """Return when all tasks have come here."""
+    _among(process_set)
     ops.barrier(process_set=ours(process_set))
+
+
+@as_horovods
+def join(device: int = -1) -> Any:
+    """``basics.join``, in a graph of TensorFlow 1 as an op."""
+    if tf.executing_eagerly():
+        return tf.constant(basics.join(device))
+    last = tf.numpy_function(lambda: basics.join(device), [], tf.int64)
+    last.set_shape([])
+    return last
 
 
 def broadcast_object(
@@ -159,56 +218,67 @@ def allgather_object(obj: Any, session: Any = None, name: str | None = None, pro
     return list(ops.allgather_object(obj, process_set=ours(process_set)))
 
 
-def broadcast_global_variables(root_rank: int) -> None:
-    """Refused: there are no global variables outside of TensorFlow 1's graphs. Raises InvalidInput."""
-    raise InvalidInput(
-        "TensorFlow 2 keeps no list of global variables. Instead of broadcast_global_variables and its hook: "
-        "hvd.broadcast_variables(model.variables, root_rank), and the same with optimizer.variables"
-    )
-
-
-def BroadcastGlobalVariablesHook(root_rank: int, device: str = "") -> None:
-    """Refused, as ``broadcast_global_variables``. Raises InvalidInput."""
-    broadcast_global_variables(root_rank)
-
-
 def rank_op(name: str | None = None) -> tf.Tensor:
-    return tf.constant(rank())
+    return tf.constant(basics.rank())
 
 
 def local_rank_op(name: str | None = None) -> tf.Tensor:
-    return tf.constant(local_rank())
+    return tf.constant(basics.local_rank())
 
 
 def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
-    return tf.constant(size())
+    """How many tasks the process set of that number has."""
+    basics.size()
+    return tf.constant(process_sets.by_number(process_set_id).size())
 
 
 def local_size_op(name: str | None = None) -> tf.Tensor:
-    return tf.constant(local_size())
+    return tf.constant(basics.local_size())
 
 
-def _tensor(value: Any) -> Any:
-    return value if isinstance(value, tf.IndexedSlices) else tf.convert_to_tensor(value)
+def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
+    """1 if this task is in the process set of that number, 0 if not."""
+    basics.size()
+    return tf.constant(int(process_sets.by_number(process_set_id).included()))
 
 
-def _how(
-    op: str | None,
-    average: bool | None,
-    compression: str,
-    prescale_factor: float,
-    postscale_factor: float,
-    name: str | None,
-    process_set: Any,
-) -> dict[str, Any]:
-    return {
-        "op": checked_op(op, average),
-        "compression": checked_compression(compression),
-        "prescale_factor": prescale_factor,
-        "postscale_factor": postscale_factor,
-        "name": name,
-        "process_set": ours(process_set),
-    }
+def _allreduced(tensors: Sequence[Any], how: Reduction, compression: Any, process_set: Any) -> list[Any]:
+    comm = _among(process_set)
+    compressor = checked_compression(compression)
+    results = [checked(tensor) for tensor in tensors]
+    dense = [i for i, tensor in enumerate(results) if not isinstance(tensor, tf.IndexedSlices)]
+    for i, tensor in enumerate(results):
+        if i not in dense:
+            results[i] = gathered_slices(comm, tensor, how)
+    if dense or not results:
+        sent = [compressor.compress(results[i]) for i in dense]
+        for i, total, (_, ctx) in zip(dense, reduced(comm, [t for t, _ in sent], how), sent, strict=True):
+            results[i] = compressor.decompress(total, ctx)
+    return results
+
+
+def _scattered(tensors: Sequence[Any], how: Reduction, compression: Any, process_set: Any) -> list[tf.Tensor]:
+    comm = _among(process_set)
+    compressor = checked_compression(compression)
+    sent = [compressor.compress(checked_rows(tensor)) for tensor in tensors]
+    received = scattered(comm, [tensor for tensor, _ in sent], how)
+    return [compressor.decompress(rows, ctx) for rows, (_, ctx) in zip(received, sent, strict=True)]
+
+
+def _among(process_set: Any) -> Communicator:
+    """Raises InvalidInput if this task is none of the set's."""
+    chosen = ours(process_set)
+    if chosen is not None and not chosen.included():
+        raise InvalidArgument(
+            f"`process_set` must have this task in it, rank {basics.rank()}, got {chosen}", field="process_set"
+        )
+    return communicator(chosen)
+
+
+def _op(op: str | None, average: bool | None, tensors: Sequence[Any]) -> str:
+    if op not in (None, Average, Sum) and any(isinstance(tensor, tf.IndexedSlices) for tensor in tensors):
+        raise NotOffered(f"tf.IndexedSlices can only be averaged or summed, got op={op!r}", field="op")
+    return checked_op(op, average)
 
 
 def _is_seed(variable: Any) -> bool:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ...backend.task.collectives import ops
 from ...errors import InvalidInput
-from . import basics
+from . import process_sets
 from .reduction import Average, Compression, Sum, checked_compression, checked_op
 
 
@@ -26,7 +26,7 @@ class GradientReducer:
     """
 
     op: str = Average
-    compression: str = Compression.none
+    compression: Any = Compression.none
     sparse_as_dense: bool = False
     gradient_predivide_factor: float = 1.0
     groups: int | Sequence[Sequence[Any]] | None = None
@@ -61,8 +61,8 @@ class GradientReducer:
         A collective of the process set. A task outside of it gets its own gradients back.
         """
         gradients, variables = list(gradients), list(variables)
-        size = basics.set_size(self.process_set)
-        if size == 1 or not basics.included(self.process_set):
+        size = process_sets.set_size(self.process_set)
+        if size == 1 or not process_sets.included(self.process_set):
             return gradients
         dense = []
         for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True)):
@@ -72,23 +72,27 @@ class GradientReducer:
                 if self.scale_local_gradients:
                     gradients[index] = _scaled(gradient, 1.0 / size)
             elif isinstance(gradient, tf.IndexedSlices) and not self.sparse_as_dense:
-                gradients[index] = ops.allreduce(gradient, **self._how())
+                values, ctx = self.compression.compress(gradient.values)
+                sent = tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+                total = ops.allreduce(sent, **self._how())
+                values = self.compression.decompress(total.values, ctx)
+                gradients[index] = tf.IndexedSlices(values, total.indices, total.dense_shape)
             else:
                 gradients[index] = tf.convert_to_tensor(gradient)
                 dense.append(index)
         for group in self._grouped(dense, variables):
-            reduced = ops.grouped_allreduce([gradients[i] for i in group], **self._how())
-            for index, gradient in zip(group, reduced, strict=True):
-                gradients[index] = gradient
+            packed = [self.compression.compress(gradients[i]) for i in group]
+            totals = ops.grouped_allreduce([sent for sent, _ in packed], **self._how())
+            for index, total, (_, ctx) in zip(group, totals, packed, strict=True):
+                gradients[index] = self.compression.decompress(total, ctx)
         return gradients
 
     def _how(self) -> dict[str, Any]:
         return {
             "op": self.op,
-            "compression": self.compression,
             "prescale_factor": 1.0 / self.gradient_predivide_factor,
             "postscale_factor": self.gradient_predivide_factor,
-            "process_set": basics.ours(self.process_set),
+            "process_set": process_sets.ours(self.process_set),
         }
 
     def _grouped(self, indices: list[int], variables: list[Any]) -> list[list[int]]:

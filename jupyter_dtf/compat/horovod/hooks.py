@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from ...backend.task.collectives import ops
-from . import basics
+from . import process_sets
 from .gradients import GradientReducer
 
 _reducers: WeakKeyDictionary[Any, GradientReducer] = WeakKeyDictionary()
@@ -43,9 +43,11 @@ def _agreeing(check_finite: Any) -> Any:
     def check_finite_everywhere(self: Any, grads: Any) -> Any:
         finite = check_finite(self, grads)
         reducer = _reducers.get(self.inner_optimizer)
-        if reducer is None or not basics.included(reducer.process_set):
+        if reducer is None or not process_sets.included(reducer.process_set):
             return finite
-        return ops.allreduce(tf.cast(finite, tf.int32), op="min", process_set=basics.ours(reducer.process_set)) > 0
+        return (
+            ops.allreduce(tf.cast(finite, tf.int32), op="min", process_set=process_sets.ours(reducer.process_set)) > 0
+        )
 
     return check_finite_everywhere
 

@@ -18,6 +18,7 @@ _HOMES = {
     "horovod.common.elastic": ".elastic",
     "horovod.common.exceptions": ".exceptions",
     "horovod.common.process_sets": ".process_sets",
+    "horovod.common.util": ".util",
     "horovod.keras": ".keras",
     "horovod.keras.callbacks": ".callbacks",
     "horovod.keras.elastic": ".elastic",
@@ -28,8 +29,9 @@ _HOMES = {
     "horovod.tensorflow.keras": ".tensorflow.keras",
     "horovod.tensorflow.keras.callbacks": ".callbacks",
     "horovod.tensorflow.keras.elastic": ".elastic",
-    "horovod.tensorflow.mpi_ops": ".tensorflow",
+    "horovod.tensorflow.mpi_ops": ".tensorflow.mpi_ops",
     "horovod.tensorflow.sync_batch_norm": ".sync_batch_norm",
+    "horovod.tensorflow.util": ".tensorflow.util",
 }
 """Horovod's modules, and the modules of this package that stand for them."""
 

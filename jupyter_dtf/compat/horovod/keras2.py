@@ -18,8 +18,9 @@ class CallableList(list[Any]):
 
 
 def restore() -> None:
-    """Give back ``optimizer.variables()``, ``optimizer.lr``, ``tf.keras.backend.set_value`` of a Keras variable, and
-    ``compile(experimental_run_tf_function=...)``.
+    """Give back ``optimizer.variables()``, ``optimizer.lr`` and ``lr=``, ``tf.keras.losses.mean_squared_error``,
+    ``tf.keras.backend.set_value`` and ``ref()`` of a Keras variable, ``compile(experimental_run_tf_function=...)`` and
+    ``BatchNormalization(fused=...)``.
 
     Nothing that Keras 3 has changes its meaning. Calling it again changes nothing.
     """
@@ -31,7 +32,15 @@ def restore() -> None:
         owner.variables = _callable(owner.__dict__["variables"])
     tf.keras.backend.set_value = lambda variable, value: variable.assign(value)  # Keras 3's is for tf.Variable alone
     trainer = _owner(keras.Model, "compile")
-    trainer.compile = _forgiving(trainer.compile)
+    trainer.compile = _forgiving(trainer.compile, "experimental_run_tf_function")
+    normalization: Any = keras.layers.BatchNormalization
+    normalization.__init__ = _forgiving(normalization.__init__, "fused")
+    owner = _owner(base, "__init__")
+    owner.__init__ = _with_lr(owner.__init__)
+    tf.keras.losses.mean_squared_error = keras.losses.mean_squared_error
+    variable: Any = keras.Variable
+    if not hasattr(variable, "ref"):
+        variable.ref = tf.Variable.ref
 
 
 def _owner(cls: type, name: str) -> Any:
@@ -43,12 +52,28 @@ def _callable(variables: Any) -> property:
     return property(lambda self: CallableList(variables.fget(self)))
 
 
-def _forgiving(compile_model: Any) -> Any:
-    @functools.wraps(compile_model)
-    def compile_without(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if "experimental_run_tf_function" in kwargs:
-            del kwargs["experimental_run_tf_function"]
-            warnings.warn("Keras 3 has no experimental_run_tf_function and does not need it: ignored", stacklevel=2)
-        return compile_model(self, *args, **kwargs)
+def _forgiving(function: Any, argument: str) -> Any:
+    """The method, to which that argument says nothing any more."""
 
-    return compile_without
+    @functools.wraps(function)
+    def without(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if argument in kwargs:
+            del kwargs[argument]
+            warnings.warn(f"Keras 3 has no {argument} and does not need it: ignored", stacklevel=2)
+        return function(self, *args, **kwargs)
+
+    del without.__wrapped__  # Keras looks at the signature of what it calls
+    return without
+
+
+def _with_lr(initialize: Any) -> Any:
+    """``learning_rate`` was ``lr`` once."""
+
+    @functools.wraps(initialize)
+    def with_lr(self: Any, *args: Any, **kwargs: Any) -> None:
+        rate = kwargs.pop("lr", None)
+        if rate is not None:
+            kwargs["learning_rate"] = rate  # in place of a subclass's default
+        initialize(self, *args, **kwargs)
+
+    return with_lr

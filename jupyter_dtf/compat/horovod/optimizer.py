@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from ...errors import InvalidInput
 from . import hooks
-from .gradients import GradientReducer, checked_groups, layers_variables
+from .gradients import GradientReducer, checked_groups, held, layers_variables
+from .graph1 import GraphOptimizer
 from .reduction import Average, Compression
 
 
@@ -21,7 +22,7 @@ def DistributedOptimizer(
     use_locking: bool = False,
     device_dense: str = "",
     device_sparse: str = "",
-    compression: str = Compression.none,
+    compression: Any = Compression.none,
     sparse_as_dense: bool = False,
     backward_passes_per_step: int = 1,
     op: str = Average,
@@ -39,14 +40,9 @@ def DistributedOptimizer(
     divided by k if ``average_aggregated_gradients``. As in Horovod, ``iterations`` counts every call.
     ``name``, ``use_locking``, ``device_dense`` and ``device_sparse`` are taken and not needed.
 
-    Raises InvalidInput for an optimizer of TensorFlow 1 or Keras 2, and for what ``GradientReducer`` refuses.
+    An optimizer of ``tf.compat.v1.train`` is returned inside of another (``GraphOptimizer``). Raises InvalidInput for
+    one of Keras 2, and for what ``GradientReducer`` refuses.
     """
-    if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise InvalidInput(
-            "DistributedOptimizer takes an optimizer of Keras 3 (tf.keras.optimizers). "
-            f"Received: {type(optimizer).__module__}.{type(optimizer).__qualname__}",
-            field="optimizer",
-        )
     if backward_passes_per_step < 1:
         raise InvalidInput(
             f"backward_passes_per_step is at least 1. Received: {backward_passes_per_step}",
@@ -62,18 +58,44 @@ def DistributedOptimizer(
         scale_local_gradients=scale_local_gradients,
     )
     passes = backward_passes_per_step
+    if isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        return GraphOptimizer(optimizer, reducer, passes, average_aggregated_gradients, name)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise InvalidInput(
+            "`optimizer` must be one of Keras 3 (tf.keras.optimizers) or of tf.compat.v1.train, "
+            f"got {type(optimizer).__module__}.{type(optimizer).__qualname__}",
+            field="optimizer",
+        )
     accumulator = _Accumulator(passes, average_aggregated_gradients) if passes > 1 else None
     apply = MethodType(type(optimizer).apply, optimizer)  # the class's: to distribute twice is to do it once
+
+    computed: list[Any] = []
 
     def distributed_apply(grads: Iterable[Any], trainable_variables: Iterable[Any] | None = None) -> None:
         grads = list(grads)
         variables = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
         if accumulator is None:
-            apply(reducer.reduce(grads, variables), variables)
+            done = [id(g) for g in computed] == [id(g) for g in grads]
+            computed.clear()
+            apply(grads if done else reducer.reduce(grads, variables), variables)
         else:
             accumulator.add(optimizer, grads, variables, reducer, apply)
 
+    def compute_gradients(loss: Any, var_list: Iterable[Any], grad_loss: Any = None, tape: Any = None) -> list[Any]:
+        """What Horovod's has of Keras 2: the gradients of all tasks, which ``apply_gradients`` takes as they are."""
+        variables = list(var_list)
+        if callable(loss):
+            with tf.GradientTape() as own:
+                loss = loss()
+            tape = own
+        grads = tape.gradient(loss, [held(v) for v in variables], grad_loss)
+        if accumulator is None:
+            grads = computed[:] = reducer.reduce(grads, variables)
+        return list(zip(grads, variables, strict=True))
+
     optimizer.apply = distributed_apply
+    optimizer._compute_gradients = compute_gradients
+    optimizer._agg_helper = accumulator  # where Horovod's has it
     optimizer.register_local_var = reducer.register_local
     hooks.register(optimizer, reducer)
     return optimizer
@@ -95,6 +117,11 @@ class _Accumulator:
         self._average = average
         self._count: Any = None
         self._sums: list[Any] = []
+
+    @property
+    def counter(self) -> Any:
+        """How many calls have been added up since gradients were last applied."""
+        return self._count
 
     def add(self, optimizer: Any, grads: list[Any], variables: list[Any], reducer: GradientReducer, apply: Any) -> None:
         if any(isinstance(g, tf.IndexedSlices) for g in grads) and not reducer.sparse_as_dense:

@@ -1,8 +1,10 @@
-"""How gradients are combined and what of them travels: Horovod's names for what ``ops`` takes as words."""
+"""How gradients are combined and what of them travels, by Horovod's names."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import tensorflow as tf
 
 from ...errors import InvalidInput
 
@@ -14,12 +16,52 @@ Product = "product"
 Adasum = "adasum"
 
 
+class Compressor:
+    """What of a tensor travels. Programs may have one of their own, with these two functions."""
+
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        """What travels, and what ``decompress`` needs to know."""
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        """The tensor of what has come."""
+        return tensor
+
+
+class NoneCompressor(Compressor):
+    """The numbers as they are."""
+
+
+class _Cast(Compressor):
+    wire = tf.float16
+
+    @classmethod
+    def compress(cls, tensor: Any) -> tuple[Any, Any]:  # type: ignore[override]
+        return (tf.cast(tensor, cls.wire) if tensor.dtype.is_floating else tensor), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        return tf.cast(tensor, ctx)
+
+
+class FP16Compressor(_Cast):
+    """Floating-point numbers travel as float16."""
+
+
+class BF16Compressor(_Cast):
+    """Floating-point numbers travel as bfloat16."""
+
+    wire = tf.bfloat16
+
+
 class Compression:
     """What travels: the numbers as they are, or rounded to 16 bits."""
 
-    none = "none"
-    fp16 = "fp16"
-    bf16 = "bf16"
+    none = NoneCompressor
+    fp16 = FP16Compressor
+    bf16 = BF16Compressor
 
 
 def checked_op(op: str | None, average: bool | None = None) -> str:
@@ -43,12 +85,13 @@ def checked_op(op: str | None, average: bool | None = None) -> str:
     return op
 
 
-def checked_compression(compression: Any) -> str:
-    """Raises InvalidInput for a compressor of the program's own."""
-    if compression not in (Compression.none, Compression.fp16, Compression.bf16):
+def checked_compression(compression: Any) -> Any:
+    """The compressor, also by the word that ``dtf.allreduce`` takes. Raises InvalidInput for what is none."""
+    found = getattr(Compression, compression, None) if isinstance(compression, str) else compression
+    if not (callable(getattr(found, "compress", None)) and callable(getattr(found, "decompress", None))):
         raise InvalidInput(
-            "compression is hvd.Compression.none, hvd.Compression.fp16 or hvd.Compression.bf16. "
-            f"Received: {compression!r}",
+            "`compression` must be hvd.Compression.none, .fp16 or .bf16, or have functions compress and decompress, "
+            f"got {compression!r}",
             field="compression",
         )
-    return str(compression)
+    return found

@@ -18,6 +18,11 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):
     A collective in every training step, and another in its backward pass. Masks are not taken.
     """
 
+    def __init__(self, *args: Any, fused: bool | None = False, **kwargs: Any) -> None:
+        if fused is not False:
+            raise InvalidInput(f"`fused` must be False, got {fused}", field="fused")
+        super().__init__(*args, **kwargs)
+
     def _moments(self, inputs: Any, mask: Any) -> tuple[Any, Any]:
         if mask is not None:
             raise InvalidInput("SyncBatchNormalization takes no mask, as BatchNormalization does. Received one")

@@ -22,7 +22,7 @@ class DistributedGradientTape:
         gradtape: tf.GradientTape,
         device_dense: str = "",
         device_sparse: str = "",
-        compression: str = Compression.none,
+        compression: Any = Compression.none,
         sparse_as_dense: bool = False,
         op: str = Average,
         gradient_predivide_factor: float = 1.0,

@@ -228,7 +228,7 @@ def _refusals(ctx: FakeContext) -> list[str]:
     hvd = begin(ctx)
     sgd = keras.optimizers.SGD()
     bad: list[Callable[[], Any]] = [
-        lambda: hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(0.1)),
+        lambda: hvd.DistributedOptimizer(tf.Module()),
         lambda: hvd.DistributedOptimizer(sgd, op=hvd.Adasum),
         lambda: hvd.DistributedOptimizer(sgd, op=hvd.Min),
         lambda: hvd.DistributedOptimizer(sgd, compression=object()),
@@ -259,4 +259,4 @@ def test_what_is_refused() -> None:
     ]
     for rule, text in zip(rules, said, strict=True):
         assert rule in text
-        assert "Received" in text
+        assert "Received" in text or ", got " in text

@@ -6,10 +6,13 @@ import hashlib
 import platform
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....errors import InvalidInput, Unavailable
 from .base import Alone, Reducer
+
+if TYPE_CHECKING:
+    from .lookout import Lookout
 
 _made: Counter[str] = Counter()
 """How many reducers this process has made among each set of tasks: each has its memory and its keys."""
@@ -45,13 +48,30 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
     return _between_machines(ctx, ranks, key, hierarchical=1 < len(set(machines)) < len(ranks) and not obstacle)
 
 
+def _lookout(ctx: Any) -> Lookout:
+    """This task's, one for all its reducers."""
+    from .lookout import Files, Keys, Lookout
+
+    global _found
+    if _found is None:
+        several = len(set(ctx.machines)) > 1
+        _found = Lookout(Keys() if several else Files(ctx.shared_dir / "waits"), ctx.rank, ctx.tasks)
+    return _found
+
+
+_found: Lookout | None = None
+
+
 def _in_memory(ctx: Any, ranks: list[int], key: str) -> Reducer:
     from .shared_memory import SharedMemoryReducer
     from .stall import note_stalls, stall_seconds
 
     tasks = [ctx.tasks[rank] for rank in ranks]
     path = ctx.shared_dir / f"reduce-{key}"
-    return SharedMemoryReducer(path, ranks.index(ctx.rank), tasks, stall_seconds(), note_stalls(ctx))
+    lookout = _lookout(ctx)
+    return SharedMemoryReducer(
+        path, ranks.index(ctx.rank), tasks, stall_seconds(), note_stalls(ctx), lookout=lookout, ranks=ranks
+    )
 
 
 def _between_machines(ctx: Any, ranks: list[int], key: str, hierarchical: bool) -> Reducer:
@@ -78,9 +98,15 @@ def _between_machines(ctx: Any, ranks: list[int], key: str, hierarchical: bool) 
         reducer = HierarchicalReducer(rank, len(ranks), memory, between)
     else:
         reducer = CollectiveReducer(rank, len(ranks), key)
-    directory = ctx.run_dir / "collectives" / key
-    tasks = [ctx.tasks[r] for r in ranks]
-    return WatchedReducer(reducer, directory, tasks, stall_seconds(), note_stalls(ctx))
+    return WatchedReducer(
+        reducer,
+        group=key,
+        ranks=ranks,
+        tasks=[ctx.tasks[r] for r in ranks],
+        lookout=_lookout(ctx),
+        stall_s=stall_seconds(),
+        stalled=note_stalls(ctx),
+    )
 
 
 def _obstacle_to_shared_memory() -> str:

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from tensorflow.python.eager.context import eager_mode
 
 from ....errors import InvalidInput, Unavailable
+from .calls import described_tensors
 
 OPS = ("sum", "min", "max", "product")
 
 Array = npt.NDArray[Any]
 
-_TYPES = {
+TYPES = {
     tf.bool: "bool",
     tf.uint8: "uint8",
     tf.uint16: "uint16",
@@ -71,6 +73,7 @@ class Reducer(ABC):
 
     def gather_rows(self, tensor: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
         """``gather_tensor``, and how many rows came from each task, int64 of shape (size,)."""
+        name = described_tensors(name, [tensor], free_rows=True)  # bits travel: their type would not show
         own = tf.one_hot(self.rank, self.size, dtype=tf.int64) * tf.shape(tensor, tf.int64)[0]
         rows = self.sum_tensor(own, f"{name} rows")
         before, after = tf.reduce_sum(rows[: self.rank]), tf.reduce_sum(rows[self.rank + 1 :])
@@ -81,6 +84,7 @@ class Reducer(ABC):
 
     def broadcast_tensors(self, tensors: Sequence[tf.Tensor], root: int, name: str) -> list[tf.Tensor]:
         """The tensors of the task of rank ``root``."""
+        name = described_tensors(f"{name} from {root}", tensors)
         sent = [_as_integers(tensor) for tensor in tensors]
         if self.rank != root:
             sent = [tf.zeros_like(tensor) for tensor in sent]
@@ -95,8 +99,14 @@ class Reducer(ABC):
 
         Returns what the tasks sent to this one, by rank, and how many rows came from each.
         """
-        everyones = tf.reshape(self.gather_tensor(splits, f"{name} splits"), [self.size, self.size])
-        rows = self.gather_tensor(tensor, name)
+        sent = tf.concat([tf.shape(tensor, tf.int64)[:1], splits], 0)
+        said = tf.reshape(
+            self.gather_tensor(sent, described_tensors(name, [tensor], free_rows=True)), [self.size, self.size + 1]
+        )
+        fits = tf.reduce_all(said >= 0) & tf.reduce_all(tf.reduce_sum(said[:, 1:], 1) <= said[:, 0])
+        with tf.control_dependencies([tf.debugging.Assert(fits, [_SPLITS_RULE, said])]):
+            everyones = tf.identity(said[:, 1:])
+        rows = self.gather_tensor(tensor[: tf.reduce_sum(splits)], name)
         ends = tf.cumsum(tf.reshape(everyones, [-1]))  # rows lie in order of sender, then receiver
         parts = []
         for sender in range(self.size):
@@ -104,11 +114,12 @@ class Reducer(ABC):
             parts.append(rows[ends[piece] - everyones[sender, self.rank] : ends[piece]])
         return tf.concat(parts, 0), everyones[:, self.rank]
 
-    # -- arrays, outside of a tf.function -----------------------------------------------------------------------
+    # -- arrays, at once, also while a graph of TensorFlow 1 is built -------------------------------------------
 
     def reduce(self, array: Array, op: str = "sum") -> Array:
         """The reduction over the tasks; a new array of the same type and shape."""
-        return np.asarray(self.reduce_tensors([tf.constant(array)], op, _outside(array))[0])
+        with eager_mode():
+            return np.asarray(self.reduce_tensors([tf.constant(array)], op, _outside(array))[0])
 
     def sum(self, array: Array) -> Array:
         """The sum over the tasks; a new array of the same type and shape."""
@@ -116,14 +127,16 @@ class Reducer(ABC):
 
     def gather(self, array: Array) -> list[Array]:
         """Every task's array, by rank. The first dimension may differ."""
-        rows, counts = self.gather_rows(tf.constant(array), _outside(array[:0]))
+        with eager_mode():
+            rows, counts = self.gather_rows(tf.constant(array), _outside(array[:0]))
         return np.split(np.asarray(rows), np.cumsum(counts)[:-1])
 
     def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
         """The arrays of the task of rank ``root``; any types of fixed size."""
         arrays = [np.asarray(a) for a in arrays]
         sent = np.concatenate([_as_bytes(a) for a in arrays] or [np.zeros(0, np.uint8)])
-        (received,) = self.broadcast_tensors([tf.constant(sent)], root, _outside(sent))
+        with eager_mode():
+            (received,) = self.broadcast_tensors([tf.constant(sent)], root, _outside(sent))
         ends = np.cumsum([a.nbytes for a in arrays])
         return [
             np.asarray(received)[end - a.nbytes : end].view(a.dtype).reshape(a.shape)
@@ -143,6 +156,16 @@ class Reducer(ABC):
         """Whether the last collective failed because another task has left as failed, and ``renew`` may help."""
         return False
 
+    def give_up(self, why: str) -> None:  # noqa: B027
+        """Called in another thread while this one waits in a collective: it shall raise DifferentCalls if it can."""
+
+    def join(self) -> int:
+        """Take part with zeros in the others' sums until all tasks have come here; the rank of the last.
+
+        Raises Unavailable where that cannot be.
+        """
+        raise Unavailable("A task can only join while the others go on where all tasks are on one machine")
+
     def renew(self) -> None:
         """Leave as failed and begin anew, when all tasks do so: a collective. What was traced before goes on working.
 
@@ -158,11 +181,21 @@ def check_op(op: str, dtype: tf.DType) -> None:
     """Raise InvalidInput unless values of the type can be reduced so."""
     if op not in OPS:
         raise InvalidInput(f"op is one of {', '.join(OPS)}. Received: {op!r}", field="op")
-    if dtype not in _TYPES:
-        names = ", ".join(_TYPES.values())
-        raise InvalidInput(f"What is reduced is of one of the types {names}. Received: {dtype.name}", field="tensor")
+    if dtype not in TYPES:
+        names = ", ".join(TYPES.values())
+        raise InvalidInput(f"`tensor` must be of one of the types {names}, got {dtype.name}", field="tensor")
     if dtype == tf.bool and op == "sum":
         raise InvalidInput('Booleans are reduced by op="min", "max" or "product". Received: op="sum"', field="op")
+
+
+_SPLITS_RULE = "splits are numbers of rows, at least 0, together no more than there are."
+
+
+def check_splits(everyones: Sequence[tuple[int, Array]], tasks: Sequence[str]) -> None:
+    """Raise InvalidInput unless the splits of every task, given with its number of rows, say where rows go."""
+    for (rows, splits), task in zip(everyones, tasks, strict=True):
+        if splits.sum() > rows or (splits < 0).any():
+            raise InvalidInput(f"{_SPLITS_RULE} Received: {splits.tolist()} for {rows} rows on {task}", field="splits")
 
 
 def _outside(array: Array) -> str:
@@ -205,6 +238,9 @@ class Alone(Reducer):
         for tensor in tensors:
             check_op(op, tensor.dtype)
         return list(tensors)
+
+    def join(self) -> int:
+        return 0
 
     def renew(self) -> None:
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
@@ -12,7 +13,8 @@ from ....errors import InvalidInput
 from ..context import current
 from . import make_reducer
 from .base import Reducer
-from .order import ProgramOrder
+from .calls import differ
+from .order import ProgramOrder, in_graph
 
 
 class ProcessSet:
@@ -57,6 +59,7 @@ class Communicator:
         self.ranks = tuple(ranks)
         self.reducer = reducer
         self._order = ProgramOrder()
+        self._in_graphs: WeakKeyDictionary[tf.Graph, int] = WeakKeyDictionary()
 
     @property
     def size(self) -> int:
@@ -69,8 +72,24 @@ class Communicator:
     def root(self, rank: int) -> int:
         """Where in the set the task of that rank of the run is. Raises InvalidInput if it is not there."""
         if rank not in self.ranks:
-            raise InvalidInput(f"root_rank is one of the ranks {list(self.ranks)}. Received: {rank}", field="root_rank")
+            raise InvalidInput(
+                f"`root_rank` must be one of the ranks {list(self.ranks)}, got {rank}", field="root_rank"
+            )
         return self.ranks.index(rank)
+
+    def named(self, name: str) -> str:
+        """The name; in a graph of TensorFlow 1, with a number that no other collective in it has.
+
+        Those meet by name. The tasks build their graphs alike, so they give the same one the same number.
+        """
+        if not in_graph():
+            return name
+        graph = tf.compat.v1.get_default_graph()
+        while getattr(graph, "outer_graph", None) is not None:
+            graph = graph.outer_graph
+        number = self._in_graphs.get(graph, 0) + 1
+        self._in_graphs[graph] = number
+        return f"{number}: {name}"
 
     def in_order(self, collective: Callable[[], list[tf.Tensor]]) -> list[tf.Tensor]:
         """Call ``collective``, a reducer's; in a ``tf.function`` its ops come after those called before it."""
@@ -87,7 +106,7 @@ def communicator(process_set: ProcessSet | None = None) -> Communicator:
     Making one is a collective of its tasks. Raises RuntimeError outside a task.
     """
     ctx = current()
-    ranks = tuple(range(ctx.size)) if process_set is None else process_set.ranks
+    ranks = tuple(range(ctx.size)) if process_set is None else tuple(process_set.ranks)
     with _lock:
         if ranks not in _communicators:
             with tf.init_scope():
@@ -101,11 +120,25 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     Between tasks of one machine this is not needed: a process set is made when it is first used.
     """
     process_set = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
-    everyone = communicator()
-    everyone.reducer.all_gather(None)
+    _all_do("add_process_set", process_set)
     if process_set.included():
         communicator(process_set)
     return process_set
+
+
+def remove_process_set(process_set: ProcessSet) -> None:
+    """Free what the process set needs; a collective of all tasks of the run. It is made anew if it is used again."""
+    _all_do("remove_process_set", process_set)
+    with _lock:
+        made = _communicators.pop(tuple(process_set.ranks), None)
+    if made is not None:
+        made.reducer.close()
+
+
+def _all_do(what: str, process_set: ProcessSet) -> None:
+    ranks = [list(each) for each in communicator().reducer.all_gather(tuple(process_set.ranks))]
+    if any(each != ranks[0] for each in ranks):
+        raise differ({task: f"{what}({each})" for task, each in zip(current().tasks, ranks, strict=True)})
 
 
 def interrupted() -> bool:

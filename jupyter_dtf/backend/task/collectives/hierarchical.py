@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from .base import Reducer
+from .shared_memory import SharedMemoryReducer
 
 
 class HierarchicalReducer(Reducer):
@@ -25,6 +26,16 @@ class HierarchicalReducer(Reducer):
         if self._leaders is not None:
             reduced = self._leaders.reduce_tensors(reduced, op, name)
         return self._local.broadcast_tensors(reduced, 0, f"{name} to all")
+
+    def on_different(self, tell: Callable[[str], None]) -> None:
+        """``tell`` is called when tasks of this machine have called different things: the others cannot see it."""
+        if isinstance(self._local, SharedMemoryReducer):
+            self._local.on_different(tell)
+
+    def give_up(self, why: str) -> None:
+        self._local.give_up(why)
+        if self._leaders is not None:
+            self._leaders.give_up(why)
 
     def close(self, failed: bool = False) -> None:
         self._local.close(failed)

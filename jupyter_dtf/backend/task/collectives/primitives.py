@@ -10,8 +10,15 @@ import tensorflow as tf
 from .communicator import Communicator
 
 
+def meet(comm: Communicator, name: str) -> None:
+    """Return, or in a graph go on, when all tasks have come here."""
+    name = comm.named(name)
+    comm.in_order(lambda: comm.reducer.reduce_tensors([tf.zeros([1], tf.int32)], "sum", name))
+
+
 def reduce(comm: Communicator, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
     """Each tensor's sum, min, max or product over the tasks, in one exchange."""
+    name = comm.named(name)
 
     @tf.custom_gradient
     def forward(*inputs: tf.Tensor) -> tuple[list[tf.Tensor], Any]:
@@ -21,14 +28,15 @@ def reduce(comm: Communicator, tensors: Sequence[tf.Tensor], op: str, name: str)
             gradients: list[Any] = [None] * len(inputs)
             smooth = [i for i, x in enumerate(inputs) if x.dtype.is_floating]
             chosen = [(inputs[i], outputs[i]) for i in smooth]
-            totals = reduce(comm, [tf.convert_to_tensor(upstream[i]) for i in smooth], "sum", f"{name} gradient")
+            sent = [tf.cast(tf.convert_to_tensor(upstream[i]), inputs[i].dtype) for i in smooth]
+            totals = reduce(comm, sent, "sum", f"gradient of {name}") if sent else []
             if op == "product":
                 others = [_others_product(comm, x, name) for x, _ in chosen]
                 totals = [total * other for total, other in zip(totals, others, strict=True)]
             elif op in ("min", "max"):
                 # Whoever has the extremum gets the gradient, in equal parts where several have it: as tf.reduce_max.
                 masks = [tf.cast(x == y, y.dtype) for x, y in chosen]
-                ties = reduce(comm, masks, "sum", f"{name} ties")
+                ties = reduce(comm, masks, "sum", f"ties of {name}")
                 totals = [total * mask / tie for total, mask, tie in zip(totals, masks, ties, strict=True)]
             for i, total in zip(smooth, totals, strict=True):
                 gradients[i] = total
@@ -39,15 +47,19 @@ def reduce(comm: Communicator, tensors: Sequence[tf.Tensor], op: str, name: str)
     return list(forward(*tensors))
 
 
-def gather(comm: Communicator, tensor: tf.Tensor, name: str) -> tf.Tensor:
-    """All tasks' tensors along the first dimension. The gradient is this task's rows of the summed one."""
+def gather(comm: Communicator, tensor: tf.Tensor, name: str, averages: bool = False) -> tf.Tensor:
+    """All tasks' tensors along the first dimension.
+
+    The gradient is this task's rows of the upstream gradients' sum, or with ``averages`` of their average.
+    """
+    name = comm.named(name)
 
     @tf.custom_gradient
     def forward(own: tf.Tensor) -> tuple[tf.Tensor, Any]:
         gathered, rows = comm.in_order(lambda: list(comm.reducer.gather_rows(own, name)))
 
         def gradient(upstream: Any) -> tf.Tensor:
-            (total,) = reduce(comm, [tf.convert_to_tensor(upstream)], "sum", f"{name} gradient")
+            total = _upstream(comm, upstream, own, name, averages)
             first = tf.reduce_sum(rows[: comm.rank])
             return tf.ensure_shape(total[first : first + rows[comm.rank]], own.shape)
 
@@ -56,16 +68,23 @@ def gather(comm: Communicator, tensor: tf.Tensor, name: str) -> tf.Tensor:
     return forward(tensor)
 
 
-def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str) -> tf.Tensor:
-    """The root's tensor. The gradient is the summed one at the root, and zero elsewhere."""
+def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, averages: bool = False) -> tf.Tensor:
+    """The root's tensor.
+
+    The gradient at the root is the upstream gradients' sum, or with ``averages`` their average, and zero elsewhere.
+    """
+    name = comm.named(name)
 
     @tf.custom_gradient
     def forward(own: tf.Tensor) -> tuple[tf.Tensor, Any]:
         (sent,) = comm.in_order(lambda: comm.reducer.broadcast_tensors([own], root, name))
 
         def gradient(upstream: Any) -> tf.Tensor:
-            (total,) = reduce(comm, [tf.convert_to_tensor(upstream)], "sum", f"{name} gradient")
-            return total if comm.rank == root else tf.zeros_like(total)
+            total = _upstream(comm, upstream, own, name, averages)
+            if comm.rank == root:
+                return total
+            with tf.control_dependencies([total]):  # a graph would leave out what only this task does not need
+                return tf.zeros_like(total)
 
         return sent, gradient
 
@@ -74,14 +93,19 @@ def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str) -> tf
 
 def exchange(comm: Communicator, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
     """Rows to each task, and how many came from each. The gradient goes back the same ways."""
+    name = comm.named(name)
 
     @tf.custom_gradient
     def forward(own: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Any]:
         received, rows = comm.in_order(lambda: list(comm.reducer.exchange_rows(own, splits, name)))
 
         def gradient(upstream: Any, _: Any) -> tf.Tensor:
-            returned, _ = exchange(comm, tf.convert_to_tensor(upstream), rows, f"{name} gradient")
-            return tf.ensure_shape(returned, own.shape)
+            returned, _ = exchange(
+                comm, tf.cast(tf.convert_to_tensor(upstream), own.dtype), rows, f"gradient of {name}"
+            )
+            left = tf.shape(own)[0] - tf.shape(returned)[0]  # rows that went to nobody
+            paddings = tf.concat([[[0, left]], tf.zeros([len(own.shape) - 1, 2], tf.int32)], 0)
+            return tf.ensure_shape(tf.pad(returned, paddings), own.shape)
 
         return (received, rows), gradient
 
@@ -89,6 +113,12 @@ def exchange(comm: Communicator, tensor: tf.Tensor, splits: tf.Tensor, name: str
     return received, rows
 
 
+def _upstream(comm: Communicator, upstream: Any, own: tf.Tensor, name: str, averages: bool) -> tf.Tensor:
+    sent = tf.cast(tf.convert_to_tensor(upstream), own.dtype)
+    (total,) = reduce(comm, [sent], "sum", f"gradient of {name}")
+    return total / comm.size if averages else total
+
+
 def _others_product(comm: Communicator, tensor: tf.Tensor, name: str) -> tf.Tensor:
-    everyones = gather(comm, tensor[None], f"{name} factors")
+    everyones = gather(comm, tensor[None], f"factors of {name}")
     return tf.reduce_prod(tf.concat([everyones[: comm.rank], everyones[comm.rank + 1 :]], 0), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -10,8 +11,9 @@ import tensorflow as tf
 from ....errors import InvalidInput
 from . import primitives
 from .base import OPS
+from .calls import call_name
 from .communicator import Communicator, ProcessSet, communicator
-from .exchanges import allgather
+from .inputs import check_place, checked, checked_rows
 
 _COMPRESSIONS = {"none": None, "fp16": tf.float16, "bf16": tf.bfloat16}
 
@@ -56,49 +58,107 @@ def grouped_allreduce(
     process_set: ProcessSet | None = None,
 ) -> list[Any]:
     """``allreduce`` of several tensors in one exchange, which costs less than one for each."""
-    if compression not in _COMPRESSIONS:
-        raise InvalidInput(
-            f"compression is one of {', '.join(_COMPRESSIONS)}. Received: {compression!r}", field="compression"
-        )
-    comm = communicator(process_set)
-    results: list[Any] = [t if isinstance(t, tf.IndexedSlices) else tf.convert_to_tensor(t) for t in tensors]
+    how = _How("allreduce", op, name, compression, prescale_factor, postscale_factor)
+    return _reduced(communicator(process_set), [checked(tensor) for tensor in tensors], how)
+
+
+@dataclass(frozen=True)
+class _How:
+    """How tensors are reduced, checked. ``what`` is the function that was called."""
+
+    what: str
+    op: str
+    name: str | None
+    compression: str
+    before: float
+    after: float
+
+    def __post_init__(self) -> None:
+        if self.compression not in _COMPRESSIONS:
+            raise InvalidInput(
+                f"compression is one of {', '.join(_COMPRESSIONS)}. Received: {self.compression!r}", field="compression"
+            )
+        if self.op not in ("average", *OPS):
+            raise InvalidInput(f"op is one of average, {', '.join(OPS)}. Received: {self.op!r}", field="op")
+
+    @property
+    def scales(self) -> bool:
+        return self.before != 1 or self.after != 1
+
+    @property
+    def call(self) -> str:
+        """What the other tasks have to call as well."""
+        options: dict[str, Any] = {"compression": self.compression} if self.compression != "none" else {}
+        if self.scales:
+            options |= {"prescale_factor": self.before, "postscale_factor": self.after}
+        return call_name(f"{self.what} {self.op}", self.name, **options)
+
+
+def _reduced(comm: Communicator, results: list[Any], how: _How) -> list[Any]:
+    check_place()
+    for tensor in results:
+        _check(tensor, how)
+    wire = _COMPRESSIONS[how.compression]
+    divisor = comm.size if how.op == "average" else 1
     for index, tensor in enumerate(results):
-        _check(tensor, op, prescale_factor != 1 or postscale_factor != 1)
         if isinstance(tensor, tf.IndexedSlices):
-            factor = prescale_factor * postscale_factor / (comm.size if op == "average" else 1)
-            results[index] = _gathered(tensor, factor, _COMPRESSIONS[compression], name, process_set)
+            results[index] = _gathered(comm, tensor, how.before * how.after / divisor, wire, f"{how.call}, slices")
     dense = [index for index, tensor in enumerate(results) if not isinstance(tensor, tf.IndexedSlices)]
     if dense:
-        sent = [_compressed(_scaled(results[i], prescale_factor), _COMPRESSIONS[compression]) for i in dense]
-        merge = "sum" if op == "average" else op
-        reduced = primitives.reduce(comm, sent, merge, name or "allreduce")
-        after = postscale_factor / (comm.size if op == "average" else 1)
+        sent = [_compressed(_scaled(results[i], how.before), wire) for i in dense]
+        reduced = primitives.reduce(comm, sent, "sum" if how.op == "average" else how.op, how.call)
         for i, total in zip(dense, reduced, strict=True):
-            results[i] = _scaled(tf.cast(total, results[i].dtype), after)
+            results[i] = _scaled(tf.cast(total, results[i].dtype), how.after / divisor)
+    elif not results:
+        primitives.meet(comm, f"{how.call} of no tensors")
     return results
 
 
-def reducescatter(tensor: Any, op: str = "average", name: str | None = None, **how: Any) -> tf.Tensor:
+def reducescatter(
+    tensor: Any,
+    op: str = "average",
+    name: str | None = None,
+    *,
+    compression: str = "none",
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet | None = None,
+) -> tf.Tensor:
     """This task's rows of ``allreduce``, which takes the same arguments.
 
     The first dimension is divided among the tasks as evenly as can be; where it does not divide, the first tasks have a
     row more.
     """
-    return grouped_reducescatter([tensor], op, name, **how)[0]
+    return grouped_reducescatter(
+        [tensor],
+        op,
+        name,
+        compression=compression,
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        process_set=process_set,
+    )[0]
 
 
 def grouped_reducescatter(
-    tensors: Sequence[Any], op: str = "average", name: str | None = None, **how: Any
+    tensors: Sequence[Any],
+    op: str = "average",
+    name: str | None = None,
+    *,
+    compression: str = "none",
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet | None = None,
 ) -> list[tf.Tensor]:
     """``reducescatter`` of several tensors in one exchange."""
-    tensors = [tf.convert_to_tensor(tensor) for tensor in tensors]
-    if any(not tensor.shape.rank for tensor in tensors):
-        raise InvalidInput("What is scattered has at least one dimension. Received: a scalar", field="tensors")
-    reduced = grouped_allreduce(tensors, op, name, **how)
-    return [_own_rows(communicator(how.get("process_set")), tensor) for tensor in reduced]
+    comm = communicator(process_set)
+    how = _How("reducescatter", op, name, compression, prescale_factor, postscale_factor)
+    reduced = _reduced(comm, [checked_rows(tensor) for tensor in tensors], how)
+    return [own_rows(comm, tensor) for tensor in reduced]
 
 
-def _own_rows(comm: Communicator, tensor: tf.Tensor) -> tf.Tensor:
+def own_rows(comm: Communicator, tensor: tf.Tensor) -> tf.Tensor:
+    """The rows that are this task's when all are divided as evenly as can be."""
     length = tensor.shape[0] if tensor.shape[0] is not None else tf.shape(tensor)[0]
     share, more = length // comm.size, length % comm.size
     first = comm.rank * share + _smaller(comm.rank, more)
@@ -110,14 +170,12 @@ def _smaller(a: int, b: Any) -> Any:
     return min(a, b) if isinstance(b, int) else tf.minimum(a, b)
 
 
-def _check(tensor: Any, op: str, scaled: bool) -> None:
-    if op not in ("average", *OPS):
-        raise InvalidInput(f"op is one of average, {', '.join(OPS)}. Received: {op!r}", field="op")
-    if not tensor.dtype.is_floating and (op == "average" or scaled):
-        what = 'op="average"' if op == "average" else "a factor"
+def _check(tensor: Any, how: _How) -> None:
+    if not tensor.dtype.is_floating and (how.op == "average" or how.scales):
+        what = 'op="average"' if how.op == "average" else "a factor"
         raise InvalidInput(f"{what} needs floating-point values. Received: {tensor.dtype.name}", field="op")
-    if isinstance(tensor, tf.IndexedSlices) and op not in ("average", "sum"):
-        raise InvalidInput(f"IndexedSlices are averaged or summed. Received: op={op!r}", field="op")
+    if isinstance(tensor, tf.IndexedSlices) and how.op not in ("average", "sum"):
+        raise InvalidInput(f"IndexedSlices are averaged or summed. Received: op={how.op!r}", field="op")
 
 
 def _scaled(tensor: tf.Tensor, factor: float) -> tf.Tensor:
@@ -129,8 +187,8 @@ def _compressed(tensor: tf.Tensor, dtype: tf.DType | None) -> tf.Tensor:
 
 
 def _gathered(
-    slices: tf.IndexedSlices, factor: float, dtype: tf.DType | None, name: str | None, process_set: ProcessSet | None
+    comm: Communicator, slices: tf.IndexedSlices, factor: float, wire: tf.DType | None, call: str
 ) -> tf.IndexedSlices:
-    values = allgather(_compressed(slices.values, dtype), name, process_set)
-    indices = allgather(slices.indices, name and f"{name} indices", process_set)
+    values = primitives.gather(comm, _compressed(slices.values, wire), call)
+    indices = primitives.gather(comm, slices.indices, f"{call}' indices")
     return tf.IndexedSlices(_scaled(tf.cast(values, slices.values.dtype), factor), indices, slices.dense_shape)

@@ -12,6 +12,8 @@ import tensorflow as tf
 from ....errors import Unavailable
 from .base import Reducer, check_op
 
+_KEYS = 0x7FFFFFF0  # of instances: 31 bits, with room for one of each type
+
 _MERGES = {"sum": "Add", "min": "Min", "max": "Max", "product": "Mul"}
 _SENT_AS = {
     tf.bool: tf.int32,
@@ -41,30 +43,38 @@ class CollectiveReducer(Reducer):
         for index, tensor in enumerate(tensors):
             groups.setdefault(_SENT_AS.get(tensor.dtype, tensor.dtype), []).append(index)
         results: list[Any] = [None] * len(tensors)
-        for dtype, indices in groups.items():
+        # Of all tensors in all types: with another call, however alike what travels, this one shall have nothing to do.
+        key = _instance_key(f"{name} {op} {[t.dtype.name for t in tensors]}", tensors)
+        for number, (dtype, indices) in enumerate(groups.items()):
             sent = [tf.cast(tensors[i], dtype) for i in indices]
             if len(sent) == 1:
-                reduced = [self._reduce(sent[0], op, name)]
+                reduced = [self._reduce(sent[0], op, key + number)]
             else:
-                flat = self._reduce(tf.concat([tf.reshape(t, [-1]) for t in sent], 0), op, name)
+                flat = self._reduce(tf.concat([tf.reshape(t, [-1]) for t in sent], 0), op, key + number)
                 parts = tf.split(flat, [tf.size(t) for t in sent], num=len(sent))
                 reduced = [tf.reshape(p, tf.shape(t)) for p, t in zip(parts, sent, strict=True)]
             for index, total in zip(indices, reduced, strict=True):
                 results[index] = tf.ensure_shape(tf.cast(total, tensors[index].dtype), tensors[index].shape)
         return results
 
-    def _reduce(self, tensor: tf.Tensor, op: str, name: str) -> tf.Tensor:
+    def _reduce(self, tensor: tf.Tensor, op: str, key: Any) -> tf.Tensor:
         with tf.device(self._device):
             return tf.raw_ops.CollectiveReduceV2(
                 input=tensor,
                 group_size=self.size,
                 group_key=self._group_key,
-                instance_key=_instance_key(f"{name} {op} {tensor.dtype.name}", tensor),
+                instance_key=key,
                 ordering_token=[],
                 merge_op=_MERGES[op],
                 final_op="Id",
                 communication_hint=self._hint,
             )
+
+    def give_up(self, why: str) -> None:
+        """All collectives of this process fail, now and from here on: TensorFlow cannot end one alone."""
+        from tensorflow.python.eager import context
+
+        context.context().abort_collective_ops(tf.errors.FAILED_PRECONDITION, why)
 
     def close(self, failed: bool = False) -> None:
         pass
@@ -95,15 +105,19 @@ def _communication_hint() -> str:
     return "nccl" if gpus and not shared else "auto"
 
 
-def _instance_key(text: str, tensor: tf.Tensor) -> Any:
-    """Of the text and the shape, alike whether that is known before the op runs or not: an instance has one shape."""
-    known = tensor.shape.is_fully_defined()
-    lengths = tensor.shape.as_list() if known else tf.unstack(tf.shape(tensor, tf.int64))
+def _instance_key(text: str, tensors: Sequence[tf.Tensor]) -> Any:
+    """Of the text and the shapes, alike whether those are known before the op runs or not.
+
+    An instance has one shape. There is room for a number to be added for each type.
+    """
+    known = all(tensor.shape.is_fully_defined() for tensor in tensors)
     key: Any = _key(text)
-    for length in lengths:
-        key = (key * 31 + length) % 0x7FFFFFFF
+    for tensor in tensors:
+        lengths = tensor.shape.as_list() if known else tf.unstack(tf.shape(tensor, tf.int64), len(tensor.shape))
+        for length in [len(lengths), *lengths]:
+            key = (key * 31 + length) % _KEYS
     return key if known else tf.cast(key, tf.int32)
 
 
 def _key(text: str) -> int:
-    return zlib.crc32(text.encode()) & 0x7FFFFFFF
+    return zlib.crc32(text.encode()) % _KEYS

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from ....errors import InvalidInput
 from .base import Reducer
+from .calls import described_tensors
+from .hierarchical import HierarchicalReducer
+from .lookout import LOOK_S, Lookout, Wait
+from .order import in_graph
 
 Stalled = Callable[[list[str], str], None]
 """Told the names of the tasks that are missing, none where they cannot be known, and what the others wait for."""
@@ -45,59 +49,106 @@ def note_stalls(ctx: Any) -> Stalled:
 
 
 class WatchedReducer(Reducer):
-    """A reducer whose stalls a thread notices, where no code of ours runs while TensorFlow waits.
+    """A reducer that a thread watches, where no code of ours runs while TensorFlow waits.
 
-    Two variables count the collectives that were begun and ended. Each task leaves the first in a file of
-    ``directory``, so that the tasks that share it know who is behind. ``tasks`` are the names, by rank.
+    Variables say how many collectives were begun and ended, and what the last one is. The thread notes what waits too
+    long, and makes the reducer give up what will never end because other tasks have called something else, as
+    ``lookout`` sees. ``ranks`` are those of the run, ``tasks`` their names, ``group`` the same word on all of them.
     """
 
-    def __init__(self, inner: Reducer, directory: Path, tasks: Sequence[str], stall_s: float, stalled: Stalled) -> None:
+    def __init__(
+        self,
+        inner: Reducer,
+        *,
+        group: str,
+        ranks: Sequence[int],
+        tasks: Sequence[str],
+        lookout: Lookout,
+        stall_s: float,
+        stalled: Stalled,
+    ) -> None:
         super().__init__(inner.rank, inner.size)
         self._inner = inner
-        self._directory = directory
+        self._group = group
+        self._ranks = tuple(ranks)
         self._tasks = list(tasks)
+        self._lookout = lookout
         self._stall_s = stall_s
         self._stalled = stalled
+        self._texts: dict[str, int] = {}
         with tf.init_scope(), tf.device("CPU:0"):
             self._begun = tf.Variable(0, dtype=tf.int64, trainable=False)
             self._ended = tf.Variable(0, dtype=tf.int64, trainable=False)
-        directory.mkdir(parents=True, exist_ok=True)
-        self._leave_word(0)
+            self._call = tf.Variable(0, dtype=tf.int64, trainable=False)
+            self._lengths = tf.Variable([], dtype=tf.int64, shape=[None], trainable=False)
+        if isinstance(inner, HierarchicalReducer):
+            inner.on_different(self._tell)
         self._closed = threading.Event()
         threading.Thread(target=self._watch, name="dtf-stalls", daemon=True).start()
 
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
-        graph = tf.compat.v1.get_default_graph()
-        if not tf.executing_eagerly() and not getattr(graph, "building_function", False):
+        if in_graph():
             return self._inner.reduce_tensors(tensors, op, name)  # a graph of TensorFlow 1 has variables of its own
-        with tf.control_dependencies([self._begun.assign_add(1, read_value=False)]):
+        with tf.control_dependencies(self._say(described_tensors(name, tensors), tensors)):
+            begun = self._begun.assign_add(1, read_value=False)
+        with tf.control_dependencies([begun] if begun is not None else []):
             reduced = self._inner.reduce_tensors(tensors, op, name)
         with tf.control_dependencies(reduced):
             self._ended.assign_add(1, read_value=False)
         return reduced
 
+    def give_up(self, why: str) -> None:
+        self._inner.give_up(why)
+
     def close(self, failed: bool = False) -> None:
         self._closed.set()
         self._inner.close(failed)
 
+    def _say(self, text: str, tensors: Sequence[tf.Tensor]) -> list[Any]:
+        """Keep what is called, with the lengths that are not known before it is."""
+        number = self._texts.setdefault(text, len(self._texts))
+        said = [self._call.assign(number, read_value=False)]
+        unknown = [t for t in tensors if not t.shape.is_fully_defined()]
+        if unknown:
+            lengths = [tf.shape(t, tf.int64)[i] for t in unknown for i, n in enumerate(t.shape) if n is None]
+            said.append(self._lengths.assign(tf.stack(lengths), read_value=False))
+        return [op for op in said if op is not None]
+
     def _watch(self) -> None:
-        last, since, said = 0, time.monotonic(), 0
-        while not self._closed.wait(self._stall_s / 4):
+        last, since, noted = 0, time.monotonic(), 0
+        waits = False
+        while not self._closed.wait(min(LOOK_S, self._stall_s / 4)):
             begun, ended = int(self._begun.numpy()), int(self._ended.numpy())
-            if begun != last:
-                last, since = begun, time.monotonic()
-                self._leave_word(begun)
-            elif begun > ended and said != begun and time.monotonic() - since >= self._stall_s:
-                said = begun
+            if begun != last or begun == ended:
+                if waits:
+                    self._lookout.over(self._group)
+                last, since, waits = begun, time.monotonic(), False
+                continue
+            waits = True
+            if self._gives_up(begun):
+                return
+            if noted != begun and time.monotonic() - since >= self._stall_s:
+                noted = begun
                 self._say_who_is_missing(begun)
 
-    def _leave_word(self, begun: int) -> None:
-        aside = self._directory / f".{self.rank}"
-        aside.write_text(str(begun))
-        aside.replace(self._directory / str(self.rank))
+    def _tell(self, why: str) -> None:
+        others = tuple(rank for rank in self._ranks if rank != self._ranks[self.rank])
+        self._lookout.tell(Wait(self._group, int(self._begun.numpy()), "", self._ranks, others), why)
+
+    def _gives_up(self, begun: int) -> bool:
+        text = list(self._texts)[int(self._call.numpy())]
+        lengths = iter(self._lengths.numpy().tolist())
+        text = re.sub(r"\?", lambda _: str(next(lengths, "?")), text)
+        others = tuple(rank for rank in self._ranks if rank != self._ranks[self.rank])
+        wait = Wait(self._group, begun, text, self._ranks, others)
+        why = self._lookout.look(wait)
+        if why:
+            self._inner.give_up(why)
+            self._lookout.heard(wait)
+        return bool(why)
 
     def _say_who_is_missing(self, begun: int) -> None:
-        counts = {int(path.name): int(path.read_text()) for path in self._directory.glob("[0-9]*")}
-        come = [rank for rank, count in counts.items() if count >= begun]
-        if min(come) == self.rank:
-            self._stalled([self._tasks[rank] for rank in sorted(counts) if rank not in come], "")
+        come = {self._ranks[self.rank], *self._lookout.others(self._group, begun)}
+        missing = [name for rank, name in zip(self._ranks, self._tasks, strict=True) if rank not in come]
+        if min(come) == self._ranks[self.rank] and missing:
+            self._stalled(missing, "")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from ....backend.task.collectives.communicator import ProcessSet
 from .. import elastic
 from ..basics import (
-    add_process_set,
     ccl_built,
     cross_rank,
     cross_size,
     cuda_built,
     ddl_built,
-    global_process_set,
     gloo_built,
     gloo_enabled,
     init,
     is_homogeneous,
     is_initialized,
-    join,
     local_rank,
     local_size,
     mpi_built,
@@ -33,7 +29,6 @@ from ..basics import (
     stop_timeline,
 )
 from ..collectives import (
-    BroadcastGlobalVariablesHook,
     allgather,
     allgather_object,
     allreduce,
@@ -41,20 +36,23 @@ from ..collectives import (
     barrier,
     broadcast,
     broadcast_,
-    broadcast_global_variables,
     broadcast_object,
     broadcast_object_fn,
     broadcast_variables,
     grouped_allgather,
     grouped_allreduce,
     grouped_reducescatter,
+    join,
     local_rank_op,
     local_size_op,
+    process_set_included_op,
     rank_op,
     reducescatter,
     size_op,
 )
+from ..graph1 import BroadcastGlobalVariablesHook, broadcast_global_variables
 from ..optimizer import DistributedOptimizer
+from ..process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from ..reduction import Adasum, Average, Compression, Max, Min, Product, Sum
 from ..sync_batch_norm import SyncBatchNormalization
 from ..tape import DistributedGradientTape, PartialDistributedGradientTape
@@ -109,9 +107,11 @@ __all__ = [
     "mpi_enabled",
     "mpi_threads_supported",
     "nccl_built",
+    "process_set_included_op",
     "rank",
     "rank_op",
     "reducescatter",
+    "remove_process_set",
     "rocm_built",
     "run",
     "shutdown",
@@ -120,3 +120,6 @@ __all__ = [
     "start_timeline",
     "stop_timeline",
 ]
+
+from . import mpi_ops, util  # noqa: F401
+from .util import _executing_eagerly  # noqa: F401

@@ -11,17 +11,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from .....backend.task.collectives.communicator import ProcessSet
 from ... import callbacks, elastic
 from ... import collectives as _collectives
 from ...basics import (
-    add_process_set,
     ccl_built,
     cross_rank,
     cross_size,
     cuda_built,
     ddl_built,
-    global_process_set,
     gloo_built,
     gloo_enabled,
     init,
@@ -40,9 +37,10 @@ from ...basics import (
     start_timeline,
     stop_timeline,
 )
-from ...collectives import broadcast_global_variables
+from ...graph1 import broadcast_global_variables
 from ...optimizer import DistributedOptimizer as _DistributedOptimizer
 from ...optimizer import PartialDistributedOptimizer
+from ...process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from ...reduction import Adasum, Average, Compression, Sum
 
 __all__ = [
@@ -80,6 +78,7 @@ __all__ = [
     "nccl_built",
     "rank",
     "reducescatter",
+    "remove_process_set",
     "rocm_built",
     "shutdown",
     "size",
@@ -93,7 +92,7 @@ def DistributedOptimizer(
     name: str | None = None,
     device_dense: str = "",
     device_sparse: str = "",
-    compression: str = Compression.none,
+    compression: Any = Compression.none,
     sparse_as_dense: bool = False,
     **options: Any,
 ) -> Any:
@@ -108,7 +107,7 @@ def allreduce(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     op: str | None = None,
-    compression: str = Compression.none,
+    compression: Any = Compression.none,
 ) -> Any:
     """The reduction over the tasks; a tensor of the value's shape and type."""
     return _collectives.allreduce(
@@ -141,7 +140,7 @@ def load_model(
     filepath: Any,
     custom_optimizers: Any = None,
     custom_objects: Any = None,
-    compression: str = Compression.none,
+    compression: Any = Compression.none,
     legacy_opts: bool = False,
 ) -> Any:
     """A saved Keras model whose optimizer, with its state, is a distributed one."""

@@ -51,7 +51,7 @@ def test_who_is_missing_is_named_once_for_each_stall(machines: str) -> None:
         return ctx.notes
 
     first, *others = run_gang(3, program)
-    what = " (sum of float32 (2))" if machines == "aaa" else ""
+    what = " (a of float32 [2])" if machines == "aaa" else ""
     assert first == [("warning", "A collective waits", f"worker:2 has not come after 0.4 s{what}")] * 2
     assert others == [[], []]
 

@@ -1,0 +1,242 @@
+"""Tasks that wait for each other in different collectives: none of them would ever go on.
+
+A task that has waited for a moment says on a board where it waits and for whom, again and again; whoever waits reads
+what the others say. A wait without end shows as a circle, which cannot come about while all tasks make the same calls
+in the same order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from .calls import differ
+
+LOOK_S = 0.25
+"""How often a task that waits looks."""
+
+_READ_MS = 50  # a key that is not there takes that long
+HEARD_S = 2.0
+"""How long to wait until others have read what they are told."""
+
+
+class Wait(NamedTuple):
+    """A task waits in the ``number``-th collective of a group for those of ``missing``; ranks are those of the run."""
+
+    group: str
+    number: int
+    text: str
+    ranks: tuple[int, ...]
+    missing: tuple[int, ...]
+    beat: int = 0
+    """How often the task has looked: as long as this goes up, it waits."""
+
+
+Waits = dict[int, list[Wait]]
+
+
+class Board(ABC):
+    """Texts by key that all tasks see. A key that one writes is read a little later at the latest."""
+
+    lasts = True
+    """Whether what a task has written is still there when that task has ended."""
+
+    @abstractmethod
+    def write(self, key: str, text: str) -> None:
+        """Put the text in place of what was there."""
+
+    @abstractmethod
+    def read(self, key: str) -> str:
+        """The text, empty if there is none."""
+
+
+class Files(Board):
+    """A board in a directory that all tasks see."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def write(self, key: str, text: str) -> None:
+        aside = self._directory / f".{key}-{os.getpid()}-{threading.get_ident()}"
+        aside.write_text(text)
+        aside.replace(self._directory / key)
+
+    def read(self, key: str) -> str:
+        try:
+            return (self._directory / key).read_text()
+        except OSError:
+            return ""
+
+
+class Keys(Board):
+    """A board kept by TensorFlow's coordination service, which there is where its collectives are."""
+
+    lasts = False  # the first task keeps it
+
+    def __init__(self) -> None:
+        from tensorflow.python.eager import context
+
+        self._context = context.context()
+
+    def write(self, key: str, text: str) -> None:
+        with contextlib.suppress(tf.errors.OpError):  # it was not there
+            self._context.delete_config_key_value(f"dtf/{key}")
+        with contextlib.suppress(tf.errors.OpError):  # the service ends with the first task
+            self._context.set_config_key_value(f"dtf/{key}", text)
+
+    def read(self, key: str) -> str:
+        try:
+            return str(self._context.get_config_key_value(f"dtf/{key}", _READ_MS))
+        except tf.errors.OpError:
+            return ""
+
+
+class Lookout:
+    """One task's part. ``tasks`` are the names of all tasks of the run, by rank."""
+
+    def __init__(self, board: Board, rank: int, tasks: Sequence[str]) -> None:
+        self._board = board
+        self._rank = rank
+        self._tasks = list(tasks)
+        self._lock = threading.Lock()
+        self._mine: dict[str, Wait] = {}
+        self._seen: dict[tuple[int, str, int], int] = {}
+        self._post()
+
+    def look(self, wait: Wait) -> str:
+        """To be called every now and then while the wait lasts. Why it will never end, or nothing."""
+        with self._lock:
+            before = self._mine.get(wait.group)
+            beat = before.beat + 1 if before is not None and before.number == wait.number else 1
+            self._mine[wait.group] = wait._replace(beat=beat)
+            self._post()
+            verdict = self._verdict_on(wait)
+            if verdict:
+                return verdict
+            waits = {rank: self._waits_of(rank) for rank in range(len(self._tasks))}
+            here = {rank: [w for w in ws if _key(0, w) == _key(0, wait)] for rank, ws in waits.items()}
+            if len({w.text for ws in here.values() for w in ws}) > 1:  # they have met, in different calls
+                return self._tell({rank: ws for rank, ws in here.items() if ws}, wait, wait.ranks)
+            stuck = _stuck(waits)
+            seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}
+            # Whoever has looked again since it was seen here was still waiting then: all of these were at one time.
+            sure = {
+                rank: [w for w in ws if w.beat > seen.get(_key(rank, w), w.beat) or rank == self._rank]
+                for rank, ws in stuck.items()
+            }
+            sure = _stuck({rank: ws for rank, ws in sure.items() if len(ws) == len(waits[rank])})
+            if not any(_key(self._rank, w) == _key(self._rank, wait) for w in sure.get(self._rank, [])):
+                return ""
+            return self._tell(sure, wait)
+
+    def over(self, group: str) -> None:
+        """The wait in that group has ended."""
+        with self._lock:
+            if self._mine.pop(group, None) is not None:
+                self._post()
+
+    def go(self, group: str, why: str) -> None:
+        """This task waits in vain, and does so no longer."""
+        self._board.write(f"gone-{self._rank}", why)
+        self.over(group)
+
+    def why_gone(self, wait: Wait, rank: int) -> str:
+        """What this task has been told, or what the task of that rank said when it went."""
+        return self._verdict_on(wait) or self._board.read(f"gone-{rank}")
+
+    def tell(self, wait: Wait, verdict: str) -> None:
+        """Tell those of ``missing`` why they would wait in vain in that collective."""
+        self._write_verdicts([_verdict(rank, wait) for rank in wait.missing], verdict, wait)
+
+    def _tell(self, waits: Waits, mine: Wait, also: Sequence[int] = ()) -> str:
+        """Tell those that wait in vain, and those that will where this task does; returns the words."""
+        groups = {w.ranks for ws in waits.values() for w in ws}
+        texts = {
+            f"{self._tasks[rank]}{n or ''}": w.text + (f" among the ranks {list(w.ranks)}" if len(groups) > 1 else "")
+            for rank, ws in waits.items()
+            for n, w in enumerate(ws)
+        }
+        verdict = str(differ(texts))
+        told = [(rank, w) for rank, ws in waits.items() for w in ws] + [(rank, mine) for rank in also]
+        keys = {_verdict(rank, w) for rank, w in told if rank != self._rank}
+        self._write_verdicts(sorted(keys), verdict, mine)
+        return verdict
+
+    def _write_verdicts(self, keys: list[str], verdict: str, mine: Wait) -> None:
+        for key in keys:
+            self._board.write(key, verdict)
+        if self._board.lasts:
+            return
+        self.heard(mine)  # whoever tells it this as well need not wait until it has heard
+        end = time.monotonic() + HEARD_S
+        while keys and time.monotonic() < end:  # this task may end, and the board with it
+            keys = [key for key in keys if not self._board.read(f"{key}-heard")]
+
+    def heard(self, wait: Wait) -> None:
+        """This task has heard why it waits in vain, and waits no more."""
+        if not self._board.lasts:
+            self._board.write(f"{_verdict(self._rank, wait)}-heard", "yes")
+
+    def _verdict_on(self, wait: Wait) -> str:
+        """The verdict on this wait, if there is one."""
+        return self._board.read(_verdict(self._rank, wait))
+
+    def others(self, group: str, number: int) -> Waits:
+        """Who waits in that collective, as far as they have said so."""
+        found = {rank: self._waits_of(rank) for rank in range(len(self._tasks)) if rank != self._rank}
+        return {
+            rank: here
+            for rank, ws in found.items()
+            if (here := [w for w in ws if (w.group, w.number) == (group, number)])
+        }
+
+    def _post(self) -> None:
+        self._board.write(f"waits-{self._rank}", json.dumps(list(self._mine.values())))
+
+    def _waits_of(self, rank: int) -> list[Wait]:
+        if rank == self._rank:
+            return list(self._mine.values())
+        text = self._board.read(f"waits-{rank}")
+        return [_read(entry) for entry in json.loads(text)] if text else []
+
+
+def _read(entry: list[Any]) -> Wait:
+    group, number, text, ranks, missing, beat = entry
+    return Wait(group, number, text, tuple(ranks), tuple(missing), beat)
+
+
+def _key(rank: int, wait: Wait) -> tuple[int, str, int]:
+    return rank, wait.group, wait.number
+
+
+def _verdict(rank: int, wait: Wait) -> str:
+    return f"verdict-{rank}-{wait.group}-{wait.number}"
+
+
+def _stuck(waits: Waits) -> Waits:
+    """Those that wait for a task that waits elsewhere, for one that does as well, and so on without end."""
+    left = {rank: list(ws) for rank, ws in waits.items() if ws}
+    while True:
+        kept = {
+            rank: [w for w in ws if any(_is_blocked(left, waits, m, w) for m in w.missing)] for rank, ws in left.items()
+        }
+        kept = {rank: ws for rank, ws in kept.items() if ws}
+        if kept == left:
+            return left
+        left = kept
+
+
+def _is_blocked(left: Waits, waits: Waits, rank: int, wait: Wait) -> bool:
+    """Whether the task of that rank will not come to the collective of ``wait``, as all that it does is stuck."""
+    here = any((w.group, w.number) == (wait.group, wait.number) for w in waits.get(rank, []))
+    return not here and bool(left.get(rank)) and left[rank] == list(waits[rank])

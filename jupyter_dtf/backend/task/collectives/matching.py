@@ -1,0 +1,136 @@
+"""The order of collectives in graphs of TensorFlow 1, where the order of the program says nothing.
+
+A session runs what is ready, in an order of its own in every task, and nobody knows before which of a graph's
+collectives a run will come to. So the tasks tell each other what they have come to, and run what all have, by name.
+What waits holds none of the session's threads, of which there may be one: an iterator's ``get_next`` is TensorFlow's
+way to wait for Python in the background.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from .base import Array
+from .calls import differ
+
+_AGAIN_S = 0.002
+"""How long to wait for more to be ready when no collective has been reached by all."""
+
+Collective = Callable[[], list[Array]]
+
+
+class Matching:
+    """One task's part. ``gather`` gives every task's value, by rank; ``tasks`` are their names.
+
+    After ``patience_s`` in which the tasks have come to collectives but to none in common, all get DifferentCalls.
+    """
+
+    def __init__(self, gather: Callable[[Any], list[Any]], tasks: Sequence[str], patience_s: float) -> None:
+        self._gather = gather
+        self._tasks = list(tasks)
+        self._patience_s = patience_s
+        self._changed = threading.Condition()
+        self._reached: dict[str, list[tuple[Collective, Future[list[Array]]]]] = {}
+        self._results: dict[str, list[Future[list[Array]]]] = {}
+        self._thread: threading.Thread | None = None
+
+    def as_op(
+        self, function: Callable[..., list[Array]], inputs: Sequence[tf.Tensor], like: Sequence[Any], name: str
+    ) -> list[tf.Tensor]:
+        """An op that is ``function`` of the inputs' arrays and gives what has types and shapes of ``like``.
+
+        ``name`` is the same on all tasks and nowhere else in the graph.
+        """
+
+        def reach(*arrays: Array) -> Array:
+            self._reach(name, lambda: function(*arrays))
+            return np.array(True)
+
+        @tf.autograph.experimental.do_not_convert
+        def result(_: Any) -> tuple[tf.Tensor, ...]:
+            return tuple(tf.numpy_function(lambda _: self._take(name), [_], [t.dtype for t in like]))
+
+        with tf.device("CPU:0"), tf.control_dependencies([tf.numpy_function(reach, list(inputs), tf.bool)]):
+            outputs = tf.compat.v1.data.make_one_shot_iterator(_forever(result)).get_next()
+        for output, spec in zip(outputs, like, strict=True):
+            output.set_shape(spec.shape)
+        return list(outputs)
+
+    def _reach(self, name: str, collective: Collective) -> None:
+        future: Future[list[Array]] = Future()
+        with self._changed:
+            self._reached.setdefault(name, []).append((collective, future))
+            self._results.setdefault(name, []).append(future)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="dtf-matching", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def _take(self, name: str) -> list[Array]:
+        with self._changed:
+            future = self._results[name].pop(0)
+        return future.result()
+
+    def _run(self) -> None:
+        since = time.monotonic()
+        while True:
+            with self._changed:
+                if not self._reached:
+                    self._changed.wait_for(lambda: self._reached)
+                    since = time.monotonic()
+                names = list(self._reached)
+            try:
+                everyones = self._gather((names, time.monotonic() - since > self._patience_s))
+                common = sorted(set.intersection(*(set(reached) for reached, _ in everyones)))
+                if not common and any(impatient for _, impatient in everyones):
+                    raise differ(
+                        {
+                            task: f"{', '.join(reached)} in a graph"
+                            for task, (reached, _) in zip(self._tasks, everyones, strict=True)
+                        }
+                    )
+                for name in common:
+                    self._call(name)
+                    since = time.monotonic()
+            except Exception as error:
+                self._fail(error)
+                continue
+            if not common:
+                with self._changed:
+                    self._changed.wait(_AGAIN_S)
+
+    def _call(self, name: str) -> None:
+        with self._changed:
+            calls = self._reached[name]
+            collective, future = calls.pop(0)
+            if not calls:
+                del self._reached[name]
+        try:
+            future.set_result(collective())
+        except Exception as error:
+            future.set_exception(error)
+            raise
+
+    def _fail(self, error: Exception) -> None:
+        """The run of the session fails, and with it all that waits in it."""
+        with self._changed:
+            waiting = [future for calls in self._reached.values() for _, future in calls]
+            self._reached.clear()
+        for future in waiting:
+            future.set_exception(error)
+
+
+def _forever(function: Callable[[Any], Any]) -> tf.data.Dataset:
+    """A dataset whose every element is a call of the function, in a thread of its own."""
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    options.experimental_optimization.apply_default_optimizations = False
+    options.autotune.enabled = False
+    return tf.data.Dataset.from_tensors(0).repeat().map(function).with_options(options)
