@@ -192,9 +192,6 @@ def _why_undivided(optimizer: Any, variables: list[Any]) -> str:
     lone = [v.name for slot, v in zip(found, made.variables, strict=True) if slot.variable is None]
     if set(lone) - {"iteration", "learning_rate"} or len(set(lone)) < len(lone):
         return f"with variables that are no slots ({', '.join(dict.fromkeys(lone))})"
-    lost = [n for n, v in vars(optimizer).items() if _is_plain(v) and n in vars(made) and vars(made)[n] != v]
-    if lost and not kind.__module__.startswith("keras."):
-        return f"whose get_config leaves out {', '.join(lost)}"
     return ""
 
 
