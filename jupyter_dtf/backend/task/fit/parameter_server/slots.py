@@ -193,7 +193,3 @@ def _why_undivided(optimizer: Any, variables: list[Any]) -> str:
     if set(lone) - {"iteration", "learning_rate"} or len(set(lone)) < len(lone):
         return f"with variables that are no slots ({', '.join(dict.fromkeys(lone))})"
     return ""
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, int, float, str))
