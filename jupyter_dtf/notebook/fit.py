@@ -113,7 +113,8 @@ def prepare(
     ``x`` may also be a function ``data_fn(ctx)`` that returns a batched ``tf.data.Dataset``, and so may
     ``validation_data``. ``verbose`` is ignored: the client shows the progress. ``scale_lr`` multiplies the learning
     rate by the number of tasks that share a step, reached after ``warmup_epochs`` (5 if not given).
-    ``check=False`` leaves out the comparison of the first step with one process's. Raises InvalidInput.
+    ``check=False`` leaves out the comparison of the first step with one process's, and that of the trained model's
+    answers here and there. Raises InvalidInput.
     """
     del verbose
     _check_count("epochs", epochs, 1)

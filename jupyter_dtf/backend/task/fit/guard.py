@@ -85,6 +85,14 @@ def own_parts(model: Any) -> list[str]:
     return list(found)
 
 
+def _beside(model: Any) -> list[Any]:
+    """TensorFlow's own variables that layers, metrics and losses of a person's hold."""
+    metrics = [*model.metrics, *(inner for metric in model.metrics for inner in getattr(metric, "metrics", ()))]
+    owners = [*model._flatten_layers(), *metrics, *_leaves(getattr(model, "loss", None))]
+    held = [value for owner in owners if hasattr(owner, "__dict__") for value in _leaves(list(vars(owner).values()))]
+    return [value for value in held if isinstance(value, tf.Variable)]
+
+
 def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         value = list(value.values())
@@ -117,7 +125,7 @@ class Guard:
         self._fetch = fetch
         self._optimizers = optimizers_of(model)
         slots = [variable for optimizer in self._optimizers for variable in optimizer.variables]
-        variables = [*model.variables, *model.metrics_variables, *slots]
+        variables = [*model.variables, *model.metrics_variables, *slots, *_beside(model)]
         self._variables = list({id(v): v for v in variables}.values())
         self._before: list[npt.NDArray[Any]] | None = None
         self.before = _Before(self)

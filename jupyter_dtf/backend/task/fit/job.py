@@ -69,7 +69,9 @@ class FitJob:
     layers: list[str] = field(default_factory=list)
     """The ids of the model's layers as the client, and a placement, knows them; in the order of their calls."""
     check: bool = True
-    """Whether the first step of a model with parts of its own is held against the same step done alone."""
+    """Whether the first step of a model with parts of its own is held against the same step done alone, and the model
+    that comes home is asked whether it answers as it did in its task.
+    """
     keras_config: dict[str, Any] = field(default_factory=dict)
     """The client's Keras settings: ``floatx``, ``dtype_policy``, ``image_data_format``."""
 

@@ -80,5 +80,5 @@ class KerasFit:
             callbacks=[attributes_of(callback, self._ctx) for callback in self._own],
             updates=updates or {},
             more=take_more(model),
-            question=ask(model, arrays, spec),
+            question=ask(model, arrays, spec) if self._job.check else None,
         )

@@ -108,7 +108,8 @@ def test_every_loss_of_keras_is_a_mean_over_examples_or_refused() -> None:
 
         import keras
 
-        from jupyter_dtf.backend.task.fit.limits import refuse_unsupported
+        from jupyter_dtf.backend.task.fit.limits import refuse_under
+        from jupyter_dtf.schema.strategy import AllReduce
 
         rng = np.random.default_rng(0)
         real = rng.uniform(0.1, 0.9, size=(12, 4)).astype("float32"), rng.uniform(0.1, 0.9, (12, 4)).astype("float32")
@@ -128,7 +129,7 @@ def test_every_loss_of_keras_is_a_mean_over_examples_or_refused() -> None:
             loss: Any = kind()
             model = dense("sgd", loss)
             try:
-                refuse_unsupported(model)
+                refuse_under(AllReduce(), model)
             except InvalidInput:
                 right[name] = True
                 continue
