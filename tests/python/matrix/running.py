@@ -113,6 +113,8 @@ def _outcome(trial: Trial, ctx: FakeContext, train: Callable[[Trial, Any], Any])
     except InvalidInput as error:
         return _all(trial, Outcome(refusal=str(error))) if ctx.is_chief else None
     except Exception as error:
+        if "has gone" in str(error) and not ctx.is_chief:
+            return None  # it is the other task's to say what went wrong
         return _all(trial, Outcome(error=f"{type(error).__name__} on {ctx.task}: {error}"[:2000]))
     finally:
         keras.backend.clear_session()
