@@ -33,6 +33,7 @@ SCALING = "Losses are not scaled under parameter servers: `mixed_bfloat16` needs
 STATE = "State of every example goes on with the next batch: one task has to train it, or a pipeline."
 OUTPUTS = "Keras's history has the loss of one of several outputs as a mean over batches, here it is one over examples."
 ASSIGNED = "A tower that reads what it has assigned to a weight that is not trained has the new value in the next step."
+ONE_OPTIMIZER = "The servers apply one optimizer, to all that is trained."
 BY_ROUNDING = "Half precision rounds what is computed; the order of sums decides what is rounded."
 
 DROPPED = "AlphaDropout|Dropout|GaussianDropout|GaussianNoise|SpatialDropout[123]D"
@@ -57,7 +58,7 @@ RULES: list[Rule] = [
     Rule("models: mixed_float16|optimizers: LossScaleOptimizer", ("ps",), Refused("losses are not scaled", SCALING)),
     Rule("models: mixed_b?float16", ALL, Differs(0.03, BY_ROUNDING)),
     Rule("models: (wide and deep, two outputs|two losses of one name)", ALL, Differs(0.1, OUTPUTS)),
-    Rule("models: GAN, two optimizers", ("ps",), Refused("optimizer", "The servers apply one optimizer, to all that is trained.")),
+    Rule("models: GAN, two optimizers", ("ps",), Refused("optimizer", ONE_OPTIMIZER)),
     Rule(
         "models: GAN, two optimizers",
         ("pipeline",),
