@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from ....schema.placement import Placement
+from .. import keras_io
 from ..describe import describe, example
 from ..fit.pipeline.engine import Engine
 from ..fit.pipeline.forward import scope_name
@@ -35,8 +36,8 @@ def layer_seconds(model: Any, job: ProfileJob, device: str, ctx: Any) -> tuple[d
     graph = describe(model, job.input_shapes)
     optimizer = model.optimizer
     model.compile(optimizer=optimizer, loss="mse")
-    optimizer.build(model.trainable_variables)
     spec = keras.tree.map_structure(lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), (x, y))
+    keras_io.build(model, keras_io.batch_spec(spec))
     scopes = {scope_name(layer.id): layer.id for layer in graph.layers}
     places = Places(Placement(devices={layer.id: device for layer in graph.layers}))
     steps: list[float] = []
