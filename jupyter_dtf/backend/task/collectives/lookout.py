@@ -50,6 +50,9 @@ class Board(ABC):
     lasts = True
     """Whether what a task has written is still there when that task has ended."""
 
+    lost = False
+    """Whether the board has ended, with the task that kept it."""
+
     @abstractmethod
     def write(self, key: str, text: str) -> None:
         """Put the text in place of what was there."""
@@ -97,7 +100,10 @@ class Keys(Board):
     def read(self, key: str) -> str:
         try:
             return str(self._context.get_config_key_value(f"dtf/{key}", _READ_MS))
+        except (tf.errors.DeadlineExceededError, tf.errors.NotFoundError):
+            return ""
         except tf.errors.OpError:
+            self.lost = True
             return ""
 
 
@@ -156,7 +162,33 @@ class Lookout:
 
     def tell(self, wait: Wait, verdict: str) -> None:
         """Tell those of ``missing`` why they would wait in vain in that collective."""
-        self._write_verdicts([_verdict(rank, wait) for rank in wait.missing], verdict, wait)
+        for rank in wait.missing:
+            self._board.write(_verdict(rank, wait), verdict)
+        self.has_given_up(wait)
+        self.agree(wait)
+        self._await_all(wait, "gone")
+
+    def agree(self, wait: Wait) -> None:
+        """This task has heard why it waits in vain; return when the others have, or might have by now.
+
+        It may end on hearing it, and the board with it.
+        """
+        self._mark(wait, "heard")
+        self._await_all(wait, "heard")
+
+    def has_given_up(self, wait: Wait) -> None:
+        """This task waits no more."""
+        self._mark(wait, "gone")
+
+    def _mark(self, wait: Wait, what: str) -> None:
+        if not self._board.lasts:
+            self._board.write(f"{_verdict(self._rank, wait)}-{what}", "yes")
+
+    def _await_all(self, wait: Wait, what: str) -> None:
+        left = [rank for rank in wait.ranks if rank != self._rank and not self._board.lasts]
+        end = time.monotonic() + HEARD_S
+        while left and not self._board.lost and time.monotonic() < end:
+            left = [rank for rank in left if not self._board.read(f"{_verdict(rank, wait)}-{what}")]
 
     def _tell(self, waits: Waits, mine: Wait, also: Sequence[int] = ()) -> str:
         """Tell those that wait in vain, and those that will where this task does; returns the words."""
@@ -169,23 +201,9 @@ class Lookout:
         verdict = str(differ(texts))
         told = [(rank, w) for rank, ws in waits.items() for w in ws] + [(rank, mine) for rank in also]
         keys = {_verdict(rank, w) for rank, w in told if rank != self._rank}
-        self._write_verdicts(sorted(keys), verdict, mine)
-        return verdict
-
-    def _write_verdicts(self, keys: list[str], verdict: str, mine: Wait) -> None:
-        for key in keys:
+        for key in sorted(keys):
             self._board.write(key, verdict)
-        if self._board.lasts:
-            return
-        self.heard(mine)  # whoever tells it this as well need not wait until it has heard
-        end = time.monotonic() + HEARD_S
-        while keys and time.monotonic() < end:  # this task may end, and the board with it
-            keys = [key for key in keys if not self._board.read(f"{key}-heard")]
-
-    def heard(self, wait: Wait) -> None:
-        """This task has heard why it waits in vain, and waits no more."""
-        if not self._board.lasts:
-            self._board.write(f"{_verdict(self._rank, wait)}-heard", "yes")
+        return verdict
 
     def _verdict_on(self, wait: Wait) -> str:
         """The verdict on this wait, if there is one."""

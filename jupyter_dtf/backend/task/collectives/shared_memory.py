@@ -110,7 +110,7 @@ class SharedMemoryReducer(Reducer):
         the error, and where others have, ``give_up``.
         """
         self._tell = tell
-        self._meeting.word_s = HEARD_S
+        self._meeting.word_s = 2 * HEARD_S
 
     def give_up(self, why: str) -> None:
         """Whoever waits here, or comes to, gets DifferentCalls."""

@@ -143,8 +143,9 @@ class WatchedReducer(Reducer):
         wait = Wait(self._group, begun, text, self._ranks, others)
         why = self._lookout.look(wait)
         if why:
+            self._lookout.agree(wait)
             self._inner.give_up(why)
-            self._lookout.heard(wait)
+            self._lookout.has_given_up(wait)
         return bool(why)
 
     def _say_who_is_missing(self, begun: int) -> None:
