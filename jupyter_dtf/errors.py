@@ -24,6 +24,9 @@ from __future__ import annotations
 class DtfError(Exception):
     """Base of all errors raised on purpose by this package."""
 
+    ag_pass_through = True
+    """To TensorFlow's autograph: raise this as it is also from a ``tf.function``, not an error of your own."""
+
 
 class InvalidInput(DtfError, ValueError):
     """A value breaks a rule. ``field`` is the dotted path of the value, or empty when the whole is meant."""

@@ -21,6 +21,8 @@ class DifferentCalls(tf.errors.FailedPreconditionError, RuntimeError):  # type: 
     It is FailedPreconditionError for programs written for Horovod, which raises that.
     """
 
+    ag_pass_through = True  # through autograph, as it is
+
     def __init__(self, message: str) -> None:
         super().__init__(None, None, message)
 

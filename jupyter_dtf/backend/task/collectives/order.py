@@ -26,11 +26,51 @@ class ProgramOrder:
         """Call ``collective`` such that its ops come after those of the calls before."""
         if not in_function():
             return collective()
-        with tf.control_dependencies([self._baton.read_value()]):
+        graph: Any = tf.compat.v1.get_default_graph()
+        # What a function's derivative consists of is a graph whose uses of variables TensorFlow does not order.
+        before = getattr(graph, _LAST, [])
+        with tf.control_dependencies([read(self._baton), *before]):
             outputs = collective()
         with tf.control_dependencies(outputs):
-            self._baton.assign_add(1, read_value=False)
+            done = add(self._baton, 1)
+        setattr(graph, _LAST, [done])
         return outputs
+
+
+_LAST = "_jupyter_dtf_last_collective"
+"""Where a graph keeps what ends its last collective."""
+
+
+def read(variable: Any) -> tf.Tensor:
+    """The variable's value, anywhere in a function."""
+    return tf.raw_ops.ReadVariableOp(resource=_handle(variable), dtype=variable.dtype)
+
+
+def add(variable: Any, value: int) -> Any:
+    """Add to the variable, anywhere in a function; returns the op."""
+    return tf.raw_ops.AssignAddVariableOp(resource=_handle(variable), value=tf.constant(value, variable.dtype))
+
+
+def put(variable: Any, value: tf.Tensor) -> Any:
+    """Set the variable, anywhere in a function; returns the op."""
+    return tf.raw_ops.AssignVariableOp(resource=_handle(variable), value=value)
+
+
+def _handle(variable: Any) -> tf.Tensor:
+    return _captured(variable.handle, tf.compat.v1.get_default_graph()) if in_function() else variable.handle
+
+
+def _captured(handle: Any, graph: Any) -> Any:
+    """The handle in that graph, handed down from graph to graph.
+
+    The derivative of a branch or a loop can use only what that has, and finds it in the graph around it.
+    """
+    around = getattr(graph, "outer_graph", None)
+    if hasattr(graph, "_forward_graph"):
+        return graph.capture(_captured(handle, graph._forward_graph))
+    if getattr(around, "building_function", False):
+        return graph.capture(_captured(handle, around))
+    return graph.capture(handle)
 
 
 @cache

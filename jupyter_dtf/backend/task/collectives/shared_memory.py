@@ -262,16 +262,22 @@ class SharedMemoryReducer(Reducer):
 
     def gather(self, array: Array, name: str = "allgather") -> list[Array]:
         array = np.ascontiguousarray(array)
-        row = array[:1].nbytes if len(array) else int(np.prod(array.shape[1:])) * array.itemsize
+        call = self._mark(name, [array], free_rows=True)
+        row = int(np.prod(array.shape[1:])) * array.itemsize
+        if row == 0:  # nothing to send, but so many of it
+            lengths = [
+                int.from_bytes(data, "little") for data in self._gather_bytes(len(array).to_bytes(8, "little"), call)
+            ]
+            return [np.empty((length, *array.shape[1:]), array.dtype) for length in lengths]
         gathered: list[Array] = []
 
         def wanted(sizes: list[int]) -> list[tuple[int, _Bytes]]:
             for nbytes in sizes:
-                shape = (nbytes // row if row else 0, *array.shape[1:])
+                shape = (nbytes // row, *array.shape[1:])
                 gathered.append(np.empty(shape, array.dtype))
             return [(0, _bytes(a)) for a in gathered]
 
-        self._exchange(_bytes(array), self._mark(name, [array], free_rows=True), wanted)
+        self._exchange(_bytes(array), call, wanted)
         return gathered
 
     def all_gather(self, value: Any, name: str = "allgather of an object") -> list[Any]:

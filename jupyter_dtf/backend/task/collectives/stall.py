@@ -16,7 +16,7 @@ from .base import Reducer
 from .calls import described_tensors
 from .hierarchical import HierarchicalReducer
 from .lookout import LOOK_S, Lookout, Wait
-from .order import in_graph
+from .order import add, in_graph, put
 
 Stalled = Callable[[list[str], str], None]
 """Told the names of the tasks that are missing, none where they cannot be known, and what the others wait for."""
@@ -90,11 +90,11 @@ class WatchedReducer(Reducer):
         if in_graph():
             return self._inner.reduce_tensors(tensors, op, name)  # a graph of TensorFlow 1 has variables of its own
         with tf.control_dependencies(self._say(described_tensors(name, tensors), tensors)):
-            begun = self._begun.assign_add(1, read_value=False)
+            begun = add(self._begun, 1)
         with tf.control_dependencies([begun] if begun is not None else []):
             reduced = self._inner.reduce_tensors(tensors, op, name)
         with tf.control_dependencies(reduced):
-            self._ended.assign_add(1, read_value=False)
+            add(self._ended, 1)
         return reduced
 
     def give_up(self, why: str) -> None:
@@ -107,11 +107,11 @@ class WatchedReducer(Reducer):
     def _say(self, text: str, tensors: Sequence[tf.Tensor]) -> list[Any]:
         """Keep what is called, with the lengths that are not known before it is."""
         number = self._texts.setdefault(text, len(self._texts))
-        said = [self._call.assign(number, read_value=False)]
+        said = [put(self._call, tf.constant(number, tf.int64))]
         unknown = [t for t in tensors if not t.shape.is_fully_defined()]
         if unknown:
             lengths = [tf.shape(t, tf.int64)[i] for t in unknown for i, n in enumerate(t.shape) if n is None]
-            said.append(self._lengths.assign(tf.stack(lengths), read_value=False))
+            said.append(put(self._lengths, tf.stack(lengths)))
         return [op for op in said if op is not None]
 
     def _watch(self) -> None:
