@@ -15,7 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class InvalidArgument(InvalidInput, tf.errors.InvalidArgumentError):  # type: ignore[misc]
+class InvalidArgument(InvalidInput, tf.errors.InvalidArgumentError):
     """A value breaks a rule; what Horovod's operations raise then."""
 
     def __init__(self, message: str, *, field: str = "") -> None:
@@ -27,7 +27,7 @@ class NotOffered(InvalidInput, NotImplementedError):
     """Something that Horovod does not offer either, and says so by NotImplementedError."""
 
 
-class _FailedInGraph(tf.errors.FailedPreconditionError, tf.errors.UnknownError):  # type: ignore[misc]
+class _FailedInGraph(tf.errors.FailedPreconditionError, tf.errors.UnknownError):
     """What an operation of a graph fails with when tasks have called different things.
 
     TensorFlow knows no class of an error of Python in a graph but UnknownError.

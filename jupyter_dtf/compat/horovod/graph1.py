@@ -25,7 +25,7 @@ def broadcast_global_variables(root_rank: int) -> Any:
     return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
 
 
-class BroadcastGlobalVariablesHook(_SessionRunHook):  # type: ignore[misc]
+class BroadcastGlobalVariablesHook(_SessionRunHook):
     """Gives all variables the root's values when a ``MonitoredTrainingSession`` has made or restored them."""
 
     def __init__(self, root_rank: int, device: str = "") -> None:
@@ -41,7 +41,7 @@ class BroadcastGlobalVariablesHook(_SessionRunHook):  # type: ignore[misc]
         session.run(self.bcast_op)
 
 
-class GraphOptimizer(_Optimizer):  # type: ignore[misc]
+class GraphOptimizer(_Optimizer):
     """An optimizer of ``tf.compat.v1.train`` around another, which gets the gradients of all tasks.
 
     With ``passes`` k above 1, gradients are added up over k runs of what ``apply_gradients`` returns, and reduced and

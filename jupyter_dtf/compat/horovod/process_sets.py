@@ -47,7 +47,7 @@ class _Everyone(ProcessSet):
     def __init__(self) -> None:
         self.process_set_id = 0
 
-    @property  # type: ignore[override]
+    @property
     def ranks(self) -> list[int]:  # type: ignore[override]
         return list(range(context.current().size))
 

@@ -38,7 +38,7 @@ class _Cast(Compressor):
     wire = tf.float16
 
     @classmethod
-    def compress(cls, tensor: Any) -> tuple[Any, Any]:  # type: ignore[override]
+    def compress(cls, tensor: Any) -> tuple[Any, Any]:
         return (tf.cast(tensor, cls.wire) if tensor.dtype.is_floating else tensor), tensor.dtype
 
     @staticmethod

@@ -15,7 +15,7 @@ _DIGEST_BYTES = 16
 RULE = "All tasks make the same collective calls in the same order."
 
 
-class DifferentCalls(tf.errors.FailedPreconditionError, RuntimeError):  # type: ignore[misc]
+class DifferentCalls(tf.errors.FailedPreconditionError, RuntimeError):
     """Tasks that met in a collective had called different ones. The message names the calls.
 
     It is FailedPreconditionError for programs written for Horovod, which raises that.
