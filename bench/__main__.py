@@ -10,8 +10,9 @@ import sys
 from .table import Row, print_rows
 
 NAMES = (
-    "submit", "start", "steps", "allreduce", "scaling", "report", "points", "latency", "ps", "horovod", "pipeline",
-    "placement", "prediction", "designer",
+    "load", "submit", "start", "sending", "steps", "allreduce", "network", "scaling", "report", "points", "latency",
+    "ps", "horovod", "pipeline", "placement", "prediction", "designer", "output", "metrics", "viewers", "ssh",
+    "many_hosts", "many_tasks",
 )  # fmt: skip
 MODULES = {"ps": "parameter_server"}
 """Where a benchmark is that does not have the name of its module."""

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import tempfile
-from pathlib import Path
-
+from .in_browser import seen_in_browser
 from .table import Row
 
 
 def measure() -> list[Row]:
-    with tempfile.TemporaryDirectory() as directory:
-        result = Path(directory) / "designer.json"
-        command = ["npx", "playwright", "test", "-c", "bench/browser", "designer"]
-        environment = {**os.environ, "DTF_BENCH_RESULT": str(result)}
-        root = Path(__file__).parent.parent
-        subprocess.run(command, cwd=root, env=environment, check=True, stdout=subprocess.DEVNULL)
-        seen = json.loads(result.read_text())
+    seen = seen_in_browser("designer")
     opened = seen["opened_ms"] / 1000
     placed = f"a choice shows after {seen['placed_ms']:.0f} ms"
     return [

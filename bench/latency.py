@@ -6,13 +6,9 @@ frame that holds it, or a later point, has been drawn.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import tempfile
 from itertools import pairwise
-from pathlib import Path
 
+from .in_browser import seen_in_browser
 from .table import Row
 
 
@@ -30,12 +26,6 @@ def percentile_99(frames: list[tuple[float, float]]) -> float:
 
 
 def measure() -> list[Row]:
-    with tempfile.TemporaryDirectory() as directory:
-        result = Path(directory) / "frames.json"
-        command = ["npx", "playwright", "test", "-c", "bench/browser", "latency"]
-        environment = {**os.environ, "DTF_BENCH_RESULT": str(result)}
-        root = Path(__file__).parent.parent
-        subprocess.run(command, cwd=root, env=environment, check=True, stdout=subprocess.DEVNULL)
-        frames = json.loads(result.read_text())
+    frames = seen_in_browser("latency")
     p99 = percentile_99(frames) * 1000
     return [Row("report to plot, 99th percentile, 1,000 points/s", f"{p99:.0f} ms", "", p99, "<=", 250)]

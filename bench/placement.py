@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from jupyter_dtf.backend.costs import costs
-from jupyter_dtf.backend.placement import place
-from jupyter_dtf.backend.prediction import predict
-from jupyter_dtf.backend.stages import cut
+from jupyter_dtf.backend.planning.costs import costs
+from jupyter_dtf.backend.planning.place_layers import place
+from jupyter_dtf.backend.planning.prediction import predict
+from jupyter_dtf.backend.planning.stages import cut
 from jupyter_dtf.schema.graph import Edge, Layer, LayerGraph
 from jupyter_dtf.schema.placement import Device, Link, Placement
 

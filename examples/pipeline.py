@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import jupyter_dtf as dtf  # before TensorFlow, whose remarks on its build it keeps out of the output
+
+# isort: split
+
 import keras
 import numpy as np
 from sklearn.datasets import load_digits
-
-import jupyter_dtf as dtf
 
 
 def network() -> Any:

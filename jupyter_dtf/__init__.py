@@ -1,6 +1,7 @@
 """Distributed TensorFlow and Keras from JupyterLab: clusters, training over processes, live plots.
 
 The public names are loaded when they are first asked for: importing this package imports neither TensorFlow nor Dask.
+Imported before TensorFlow, it keeps TensorFlow's remarks on its build out of the output (``quiet``), never its errors.
 """
 
 from __future__ import annotations
@@ -8,7 +9,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import quiet
 from ._version import __version__
+from .client import surroundings
+
+quiet.hush()
+
+
+def _surroundings() -> surroundings.Surroundings:
+    from .notebook.shown_here import here
+
+    return here()
+
+
+surroundings.find = _surroundings
 
 if TYPE_CHECKING:
     from .backend.task.collectives.ops import (
@@ -25,6 +39,11 @@ if TYPE_CHECKING:
         reducescatter,
     )
     from .backend.task.ensemble import Ensemble, ensemble
+    from .client.cluster import Cluster
+    from .client.in_task import broadcast, is_chief, rank, report, size, traced
+    from .client.known import clusters, connect, run, runs
+    from .client.model_placement import calibrate, describe, place, predict
+    from .client.run import Run
     from .compat.horovod.optimizer import DistributedOptimizer
     from .compat.horovod.tape import DistributedGradientTape
     from .errors import (
@@ -38,10 +57,7 @@ if TYPE_CHECKING:
         RunStopped,
         Unavailable,
     )
-    from .notebook.cluster import Cluster, clusters, connect, run, runs
-    from .notebook.placement import calibrate, describe, place, predict
-    from .notebook.run import Run
-    from .notebook.task import broadcast, is_chief, rank, report, size, traced
+    from .notebook.this_notebook import cluster
     from .schema.cluster import ClusterSpec
     from .schema.design import Design
     from .schema.placement import Placement
@@ -63,25 +79,26 @@ _HOMES = {
     "ensemble": "backend.task.ensemble",
     "DistributedGradientTape": "compat.horovod.tape",
     "DistributedOptimizer": "compat.horovod.optimizer",
-    "Cluster": "notebook.cluster",
-    "clusters": "notebook.cluster",
-    "connect": "notebook.cluster",
-    "run": "notebook.cluster",
-    "runs": "notebook.cluster",
-    "Run": "notebook.run",
-    "broadcast": "notebook.task",
-    "is_chief": "notebook.task",
-    "rank": "notebook.task",
-    "report": "notebook.task",
-    "size": "notebook.task",
-    "traced": "notebook.task",
+    "Cluster": "client.cluster",
+    "cluster": "notebook.this_notebook",
+    "clusters": "client.known",
+    "connect": "client.known",
+    "run": "client.known",
+    "runs": "client.known",
+    "Run": "client.run",
+    "broadcast": "client.in_task",
+    "is_chief": "client.in_task",
+    "rank": "client.in_task",
+    "report": "client.in_task",
+    "size": "client.in_task",
+    "traced": "client.in_task",
     "ClusterSpec": "schema.cluster",
     "AllReduce": "schema.strategy",
     "Design": "schema.design",
-    "calibrate": "notebook.placement",
-    "describe": "notebook.placement",
-    "place": "notebook.placement",
-    "predict": "notebook.placement",
+    "calibrate": "client.model_placement",
+    "describe": "client.model_placement",
+    "place": "client.model_placement",
+    "predict": "client.model_placement",
     "InGraph": "schema.strategy",
     "ParameterServer": "schema.strategy",
     "Pipeline": "schema.strategy",
@@ -129,6 +146,7 @@ __all__ = [
     "broadcast",
     "broadcast_object",
     "calibrate",
+    "cluster",
     "clusters",
     "connect",
     "describe",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -16,7 +17,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._version import __version__
+from .client import terminal
 from .errors import DtfError, InvalidInput, NotFound
+from .schema.api import ClusterState
 from .schema.base import encode_json
 from .schema.cluster import check_jobs
 from .schema.trace import check_steps
@@ -26,11 +29,15 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal has no sign for is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     parser = _parser()
-    arguments = parser.parse_args(argv)
     try:
+        arguments = parser.parse_args(argv)
         status: int = arguments.do(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: it was closed before Python started
+            sys.stdout.flush()
         return status
     except InvalidInput as error:
         return _say(parser, error, USAGE)
@@ -38,20 +45,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(parser, error, FAILED)
     except KeyboardInterrupt as error:
         if str(error):
-            print(f"{parser.prog}: {error}", file=sys.stderr)
+            terminal.write(sys.stderr, f"{parser.prog}: {error}\n")
         return INTERRUPTED
     except BrokenPipeError:  # who read our output has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        _to_nowhere()
         return FAILED
+    except OSError as error:  # a disk that is full, a descriptor that is closed: the system's own words say it best
+        return _say(parser, error, FAILED)
+
+
+def _to_nowhere() -> None:
+    """For the flush at exit."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(parser: argparse.ArgumentParser, error: Exception, status: int) -> int:
-    print(f"{parser.prog}: error: {error}", file=sys.stderr)
+    terminal.write(sys.stderr, f"{parser.prog}: error: {error}\n")
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
-    from .notebook import arguments as reading
+    from .commands import arguments as reading
 
     parser = argparse.ArgumentParser(prog="jupyter dtf", description="Distributed TensorFlow: clusters and runs.")
     parser.add_argument("--version", action="version", version=f"jupyter_dtf {__version__}")
@@ -80,10 +95,19 @@ def _parser() -> argparse.ArgumentParser:
     scale.add_argument("jobs", metavar="JOB=N,...")
     scale.set_defaults(do=_scale)
 
-    stop = commands.add_parser("stop", help="end clusters and their runs")
+    stop = commands.add_parser("stop", help="end clusters and their runs, and forget lost ones")
     stop.add_argument("names", nargs="*", metavar="NAME")
     stop.add_argument("--all", action="store_true", help="end every cluster")
     stop.set_defaults(do=_stop)
+
+    doctor = commands.add_parser("doctor", help="look for what is wrong on a cluster's hosts, or on this machine")
+    doctor.add_argument("cluster", nargs="?", default="", help="a running cluster (default: this machine)")
+    doctor.add_argument(
+        "--network", action="store_true", help="measure how fast the cluster's hosts send to each other"
+    )
+    doctor.add_argument("--clean", action="store_true", help="remove what clusters that are gone have left")
+    doctor.add_argument("--json", action="store_true", help="as JSON")
+    doctor.set_defaults(do=_doctor)
 
     run = commands.add_parser("run", help="run a script once per task")
     run.add_argument("--cluster", default="", metavar="NAME", help="on this cluster (default: one of its own, here)")
@@ -114,6 +138,9 @@ def _parser() -> argparse.ArgumentParser:
     server.add_argument("--job_name", default="", metavar="JOB", help="the job of this server")
     server.add_argument("--task_index", "--task_id", type=int, metavar="N", help="its task in the job (default: 0)")
     server.add_argument("--gpu_memory_fraction", type=float, default=1.0, help="of each GPU's memory (default: 1)")
+    server.add_argument(
+        "--clients", default="", metavar="HOSTS", help="machines that may use it beside those of SPEC, as HOST,HOST"
+    )
     server.add_argument("--verbose", action="store_true", help="show what TensorFlow logs, and the server's definition")
     server.set_defaults(do=_server)
 
@@ -128,15 +155,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _start(arguments: argparse.Namespace) -> int:
-    from .notebook import arguments as reading
-    from .notebook.session import session
+    from .client.session import session
+    from .commands import arguments as reading
 
     grace_s = 0.0 if arguments.foreground else arguments.grace
-    request = reading.cluster_request(arguments, keep=grace_s is None, grace_s=grace_s or 0.0)
+    request = reading.cluster_request(arguments, keep=grace_s is None, grace_s=grace_s)
     view = session()
     # From before the name is printed: whoever reads it may end this process at once.
     with _terminated() if arguments.foreground else contextlib.nullcontext():
-        name = view.call(lambda fleet: fleet.start_cluster(request)).name
+        name = view.start_cluster(request)
         try:
             view.call(lambda fleet: fleet.ready(name))
             print(name, flush=True)
@@ -167,15 +194,16 @@ def _terminated() -> Any:
 
 
 def _close(name: str) -> None:
-    from .notebook.session import session
+    from .client.session import session
 
     with contextlib.suppress(NotFound):
-        session().call(lambda fleet: fleet.close_cluster(name))
+        if word := session().call(lambda fleet: fleet.close_cluster(name)):
+            print(word, file=sys.stderr)
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from .notebook import arguments as reading
-    from .notebook.session import session
+    from .client.session import session
+    from .commands import arguments as reading
 
     infos = session().do(lambda fleet: fleet.clusters())
     if arguments.json:
@@ -186,37 +214,57 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _scale(arguments: argparse.Namespace) -> int:
-    from .notebook import arguments as reading
-    from .notebook import words
-    from .notebook.cluster import connect
+    from .client import wording
+    from .client.known import connect
+    from .commands import arguments as reading
 
     jobs = reading.parse_jobs(arguments.jobs)
-    print(f"{arguments.name}: {words.jobs(connect(arguments.name).scale(jobs).jobs)}")
+    print(f"{arguments.name}: {wording.jobs(connect(arguments.name).scale(jobs).jobs)}")
     return 0
 
 
 def _stop(arguments: argparse.Namespace) -> int:
-    from .notebook.session import session
+    from .client.session import session
 
     if bool(arguments.names) == arguments.all:
         raise InvalidInput("stop takes names of clusters, or --all")
-    known = [info.name for info in session().do(lambda fleet: fleet.clusters())]
+    states = {info.name: info.state for info in session().do(lambda fleet: fleet.clusters())}
+    known = list(states)
     missing = [name for name in arguments.names if name not in known]
     for name in known if arguments.all else arguments.names:
         if name in known:
             _close(name)
-            print(f"The cluster {name} has ended.", flush=True)
+            lost = states[name] is ClusterState.LOST
+            print(f"The cluster {name} {'was lost, and is forgotten' if lost else 'has ended'}.", flush=True)
     if missing:
         raise NotFound(f"There is no cluster of that name. Received: {', '.join(missing)}")
     return 0
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from .commands import doctor
+
+    name = arguments.cluster
+    if arguments.network and not name:
+        raise InvalidInput("--network measures between the hosts of a cluster: name one", field="cluster")
+    if name:
+        from .client.session import session
+
+        view = session()
+        view.call(lambda fleet: fleet.ready(name))
+        found = view.call(lambda fleet: fleet.checkup(name, network=arguments.network, clean=arguments.clean))
+    else:
+        found = doctor.of_this_machine(clean=arguments.clean)
+    print(encode_json(found).decode() if arguments.json else doctor.in_words(found, doctor.width_of_terminal()))
+    return 0 if found.is_well else FAILED
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------
 
 
 def _runs(arguments: argparse.Namespace) -> int:
-    from .notebook import arguments as reading
-    from .notebook.session import session
+    from .client.session import session
+    from .commands import arguments as reading
 
     if arguments.n < 0:
         raise InvalidInput(f"-n is a number of runs from 0. Received: {arguments.n}", field="n")
@@ -226,25 +274,26 @@ def _runs(arguments: argparse.Namespace) -> int:
 
 
 def _logs(arguments: argparse.Namespace) -> int:
-    from .notebook import arguments as reading
-    from .notebook.outputs import LogLines
-    from .notebook.session import session
+    from .client.session import session
+    from .client.task_output import LogLines
+    from .commands import arguments as reading
 
     info = reading.find_run(arguments.run, session().hub.runs())
     task = reading.check_task(arguments.task, info) if arguments.task else ""
-    lines = LogLines(info.id, task)
+    lines = LogLines(session().hub, info.id, task)
     for line in lines.follow() if arguments.follow else lines.new():
         print(line, flush=arguments.follow)
     return 0
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from .notebook import arguments as reading
-    from .notebook import script as scripts
-    from .notebook.cluster import Cluster, connect
+    from .client import script_run as scripts
+    from .client.cluster import Cluster
+    from .client.known import connect
+    from .commands import arguments as reading
 
-    words = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments
-    scripts.read(arguments.script, words)  # what is wrong with it is said before a cluster is started
+    given = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments
+    scripts.read(arguments.script, given)  # what is wrong with it is said before a cluster is started
     check_steps(arguments.trace_steps)
     jobs: dict[str, int] = {}
     if arguments.jobs:
@@ -256,14 +305,14 @@ def _run(arguments: argparse.Namespace) -> int:
         contextlib.nullcontext(connect(arguments.cluster)) if arguments.cluster else Cluster(jobs or None) as cluster,
     ):
         run = cluster.run_script(
-            arguments.script, words, name=arguments.name, jobs=jobs, trace_steps=arguments.trace_steps, wait=False
+            arguments.script, given, name=arguments.name, jobs=jobs, trace_steps=arguments.trace_steps, wait=False
         )
         scripts.run_in_foreground(run)
     return 0
 
 
 def _server(arguments: argparse.Namespace) -> int:
-    from .notebook.foreground_server import serve
+    from .commands.foreground_server import serve
 
     with _terminated(), contextlib.suppress(KeyboardInterrupt):
         serve(
@@ -272,12 +321,13 @@ def _server(arguments: argparse.Namespace) -> int:
             arguments.task_index,
             gpu_memory_fraction=arguments.gpu_memory_fraction,
             verbose=arguments.verbose,
+            clients=[host for host in arguments.clients.split(",") if host],
         )
     return 0
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from .notebook.demo import demo
+    from .commands.demo import demo
 
     demo(workers=arguments.workers, epochs=arguments.epochs)
     return 0

@@ -15,10 +15,15 @@
           ├── ModelDiffers             the trained model answers otherwise here than in the task that trained it
           └── RunStopped               somebody stopped the run before its end
 
-The HTTP status of each is given in one place, ``handlers/base.py``.
+The HTTP status of each is given in one place, ``handlers/request_guard.py``.
 """
 
 from __future__ import annotations
+
+import os
+import sys
+import traceback
+from types import TracebackType
 
 
 class DtfError(Exception):
@@ -26,6 +31,34 @@ class DtfError(Exception):
 
     ag_pass_through = True
     """To TensorFlow's autograph: raise this as it is also from a ``tf.function``, not an error of your own."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the caller's own lines, then the sentence, without the frames of this package."""
+        return [*_callers_lines(self.__traceback__), f"{type(self).__name__}: {self}"]
+
+
+def _callers_lines(trace: TracebackType | None) -> list[str]:
+    """The lines of a cell and of the caller's functions that led into this package."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    theirs = tuple(
+        os.path.join(os.path.dirname(module.__file__), "")
+        for module in (ipython, sys.modules.get("ipykernel"))
+        if module is not None and module.__file__
+    )
+    lines = []
+    for frame in traceback.extract_tb(trace):
+        if frame.filename.startswith(_HERE):
+            break
+        if theirs and frame.filename.startswith(theirs):
+            continue
+        named = shell.compile.format_code_name(frame.filename) if shell is not None else None
+        where = f"{named[0]} {named[1]}" if named else f"File {frame.filename}"
+        lines.append(f"{where}, line {frame.lineno}\n    {frame.line}")
+    return lines
+
+
+_HERE = os.path.join(os.path.dirname(__file__), "")
 
 
 class InvalidInput(DtfError, ValueError):

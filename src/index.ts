@@ -1,16 +1,27 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
-import { clusters } from './plugins/clusters';
+import { clusters } from './plugins/clustercommands';
 import { core } from './plugins/core';
 import { designer } from './plugins/designer';
+import { example } from './plugins/example';
 import { notebook } from './plugins/notebook';
 import { outputs } from './plugins/outputs';
 import { panel } from './plugins/panel';
-import { runs } from './plugins/runs';
+import { runs } from './plugins/runcommands';
 import { settings } from './plugins/settings';
 
-export { IDtf } from './tokens';
+export { IDtf, INotebookClusters } from './tokens';
 
-const plugins: JupyterFrontEndPlugin<unknown>[] = [core, settings, clusters, runs, panel, designer, notebook, outputs];
+const plugins: JupyterFrontEndPlugin<unknown>[] = [
+  core,
+  settings,
+  clusters,
+  runs,
+  panel,
+  designer,
+  example,
+  notebook,
+  outputs
+];
 
 export default plugins;

@@ -2,6 +2,7 @@ import { Token } from '@lumino/coreutils';
 
 import type { RestApi } from './api/rest';
 import type { ClustersModel } from './model/clusters';
+import type { NotebookClusters } from './model/notebookclusters';
 import type { Preferences } from './model/preferences';
 import type { RunsModel } from './model/runs';
 import type { ServerModel } from './model/server';
@@ -18,6 +19,14 @@ export interface IDtf {
 
 export const IDtf = new Token<IDtf>('jupyter_dtf:IDtf', 'Clusters and runs of distributed TensorFlow, as they change.');
 
+/** Which clusters are the open notebooks'. */
+export type INotebookClusters = NotebookClusters;
+
+export const INotebookClusters = new Token<INotebookClusters>(
+  'jupyter_dtf:INotebookClusters',
+  "Which cluster is a notebook's."
+);
+
 /** The commands, as JupyterLab knows them. */
 export const CommandIDs = {
   showPanel: 'jupyter-dtf:show-panel',
@@ -29,6 +38,8 @@ export const CommandIDs = {
   scaleCluster: 'jupyter-dtf:scale-cluster',
   stopCluster: 'jupyter-dtf:stop-cluster',
   connectNotebook: 'jupyter-dtf:connect-notebook',
+  disconnectNotebook: 'jupyter-dtf:disconnect-notebook',
+  startForNotebook: 'jupyter-dtf:start-for-notebook',
   daskDashboard: 'jupyter-dtf:open-dask-dashboard',
   copyClusterName: 'jupyter-dtf:copy-cluster-name',
   copyClusterSpec: 'jupyter-dtf:copy-cluster-spec',

@@ -1,46 +1,64 @@
 """Open JupyterLab with the example notebook and the panel at its side: tools/lab.py DIRECTORY [ARGUMENT...].
 
-The arrangement is a JupyterLab workspace kept in DIRECTORY, apart from the person's own workspaces. ARGUMENTs go to
-``jupyter lab``.
+The arrangement is a JupyterLab workspace kept in DIRECTORY, apart from the person's own workspaces. The notebook is a
+copy, made once: what JupyterLab saves is not what the repository tracks. ARGUMENTs go to ``jupyter lab``.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
 from jupyterlab_server.workspaces_handler import WorkspacesManager
 
-NOTEBOOK = "examples/digits.ipynb"
+from jupyter_dtf.backend.machine import children
+
+ROOT = Path(__file__).absolute().parent.parent
+EXAMPLE = "examples/digits.ipynb"
+NOTEBOOK = "artifacts/lab/digits.ipynb"
+"""The copy, below the folder that JupyterLab shows; git ignores it."""
 PANEL = "jupyter-dtf-panel"
-WORKSPACE = {
-    "metadata": {"id": "dtf"},
-    "data": {
-        "layout-restorer:data": {
-            "main": {
-                "dock": {"type": "tab-area", "currentIndex": 0, "widgets": [f"notebook:{NOTEBOOK}"]},
-                "current": f"notebook:{NOTEBOOK}",
-            },
-            "left": {"collapsed": False, "visible": True, "current": PANEL, "widgets": [PANEL]},
-            "relativeSizes": [0.26, 0.74, 0],
+WORKSPACE = "dtf"
+
+
+def save_workspace(directory: str, notebook: str) -> str:
+    """Write the arrangement with ``notebook``, which is below the server's root, into ``directory``; its URL."""
+    layout = {
+        "main": {
+            "dock": {"type": "tab-area", "currentIndex": 0, "widgets": [f"notebook:{notebook}"]},
+            "current": f"notebook:{notebook}",
         },
-        f"notebook:{NOTEBOOK}": {"data": {"path": NOTEBOOK, "factory": "Notebook"}},
-    },
-}
+        "left": {"collapsed": False, "visible": True, "current": PANEL, "widgets": [PANEL]},
+        "relativeSizes": [0.26, 0.74, 0],
+    }
+    data = {
+        "layout-restorer:data": layout,
+        f"notebook:{notebook}": {"data": {"path": notebook, "factory": "Notebook"}},
+    }
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    WorkspacesManager(directory).save(WORKSPACE, json.dumps({"metadata": {"id": WORKSPACE}, "data": data}))
+    return f"/lab/workspaces/{WORKSPACE}/tree/{notebook}"
 
 
 def main(directory: str, arguments: list[str]) -> None:
     """Write the workspace and become ``jupyter lab``."""
-    workspaces = Path(directory).absolute()
-    workspaces.mkdir(parents=True, exist_ok=True)
-    WorkspacesManager(str(workspaces)).save("dtf", json.dumps(WORKSPACE))
+    workspaces = str(Path(directory).absolute())
+    url = save_workspace(workspaces, NOTEBOOK)
+    copy = ROOT / NOTEBOOK
+    if not copy.exists():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / EXAMPLE, copy)
+    print("Starting JupyterLab; Ctrl-C, twice, ends it", flush=True)
     command = [
-        *(sys.executable, "-m", "jupyterlab"),
+        *children.command("jupyterlab"),
         f"--LabApp.workspaces_dir={workspaces}",
-        f"--LabApp.default_url=/lab/workspaces/dtf/tree/{NOTEBOOK}",
-        f"--ServerApp.root_dir={Path(__file__).absolute().parent.parent}",
+        f"--LabApp.default_url={url}",
+        f"--ServerApp.root_dir={ROOT}",
+        "--log-level=WARN",
+        "--LabApp.log_level=WARN",
         *(["--allow-root"] if os.geteuid() == 0 else []),
         *arguments,
     ]

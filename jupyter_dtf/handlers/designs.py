@@ -7,16 +7,30 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jupyter_server.auth.decorator import authorized
+import msgspec
 from jupyter_server.utils import ensure_async
 from tornado import web
 
-from ..backend.traces.files import read_placement
+from ..backend.records.trace_files import read_placement
 from ..errors import Conflict, NotFound, Unavailable
-from ..schema.design import MAX_TEXT_BYTES, DescribeRequest, Design, ModelSource, ProfileRequest
+from ..schema.design import (
+    MAX_TEXT_BYTES,
+    DescribeRequest,
+    Design,
+    DesignReport,
+    ModelSource,
+    ProfileRequest,
+    RunPlacement,
+)
+from ..schema.graph import LayerGraph
+from ..schema.placement import Calibration, Placement
 from .base import Handler
+from .operation import operation
 
 T = TypeVar("T")
+
+MAX_PATH_BYTES = 1 << 15
+"""The longest path that Linux knows, every character of it escaped, and what is around it."""
 
 
 class DesignHandler(Handler):
@@ -63,56 +77,54 @@ class DesignHandler(Handler):
 
 
 class CheckHandler(DesignHandler):
-    @web.authenticated
-    @authorized
-    async def post(self) -> None:
-        """The body is the text of a Design, whatever is wrong with it."""
-        self.answer(await self.services.check_design(self.raw_body()))
+    @operation("What a design would make, and what is wrong with it or with its text, which may be any")
+    async def post(self, *, body: bytes) -> DesignReport:
+        return await self.services.check_design(body)
 
 
 class PlaceHandler(DesignHandler):
-    @web.authenticated
-    @authorized
-    async def post(self) -> None:
-        design = await asyncio.to_thread(Design.decode, self.raw_body())
-        self.answer(await self.while_asked(self.services.place_design(design)))
+    @operation("An automatic placement of a design's model; pinned layers stay", errors=(503,))
+    async def post(self, *, body: Design) -> Placement:
+        return await self.while_asked(self.services.place_design(body))
 
 
 class DescribeHandler(DesignHandler):
-    @web.authenticated
-    @authorized
-    async def post(self) -> None:
-        path = await self.path_of(self.body(DescribeRequest).path)
-        self.answer(await self.while_asked(self.services.describe_model(path)))
+    max_body_bytes = MAX_PATH_BYTES
+
+    @operation("The layers of a model in a file", errors=(404, 503))
+    async def post(self, *, body: DescribeRequest) -> LayerGraph:
+        return await self.while_asked(self.services.describe_model(await self.path_of(body.path)))
+
+
+class ScriptHandler(DesignHandler):
+    @operation("A program in plain TensorFlow that trains a design's model as it is placed")
+    async def post(self, *, body: Design) -> str:
+        return await self.services.script_of(body)
 
 
 class ProfileHandler(DesignHandler):
-    @web.authenticated
-    @authorized
-    async def post(self) -> None:
-        asked = await asyncio.to_thread(self.body, ProfileRequest)
-        source = asked.design.model.source if asked.design.model else ModelSource()
+    @operation(
+        "What a design's model, which is in a file, takes on a running cluster, measured by a short run",
+        errors=(404, 409, 503),
+    )
+    async def post(self, *, body: ProfileRequest) -> Calibration:
+        source = body.design.model.source if body.design.model else ModelSource()
         if source.kind != "file":
             raise Conflict(
                 "The server measures models that are in files. For one in a kernel, call dtf.calibrate(model, cluster) "
                 f"there. Received: a model from {source.kind}"
             )
         path = await self.path_of(source.path)
-        self.answer(await self.while_asked(self.services.profile_model(path, asked.cluster, asked.design.run)))
-
-
-class ScriptHandler(DesignHandler):
-    @web.authenticated
-    @authorized
-    async def post(self) -> None:
-        design = await asyncio.to_thread(Design.decode, self.raw_body())
-        self.answer(await self.services.script_of(design))
+        return await self.while_asked(self.services.profile_model(path, body.cluster, body.design.run))
 
 
 class RunPlacementHandler(Handler):
-    @web.authenticated
-    @authorized
-    async def get(self, run_id: str) -> None:
+    @operation("Where the layers of a pipeline were to run and where they ran", errors=(404,))
+    async def get(self, run_id: str) -> RunPlacement:
+        from ..backend.records.step_times import step_times  # NumPy, which loading the extension must not import
+
         hub = await self.services.hub()
         info = await asyncio.to_thread(hub.info, run_id)
-        self.answer(await asyncio.to_thread(read_placement, Path(info.run_dir)))
+        found = await asyncio.to_thread(read_placement, Path(info.run_dir))
+        record = await asyncio.to_thread(hub.record, run_id)
+        return msgspec.structs.replace(found, steps=step_times(dict(record.series), info.parameters))

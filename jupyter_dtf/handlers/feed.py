@@ -12,39 +12,48 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import DtfError, InvalidInput, NotFound
-from ..schema.api import (
+from ..schema.base import encode_json, to_plain
+from ..schema.events import Logged
+from ..schema.socket_messages import (
     ClustersMessage,
     EventsMessage,
     RunsMessage,
-    SeriesMessage,
     ServerMessage,
+    Show,
     SocketError,
     Subscribe,
     Unsubscribe,
     decode_client_message,
 )
-from ..schema.base import encode_json, to_plain
 
 if TYPE_CHECKING:
-    from ..backend.fleet import Fleet
-    from ..backend.metrics.decimate import SeriesCursor
-    from ..backend.metrics.hub import Hub
+    from ..backend.records.hub import Hub
+    from ..backend.records.shared_plots import Plot
+    from ..backend.viewer.fleet import Fleet
 
 ROUND_S = 0.1
 """At most one round of messages in this time."""
 EVENTS_PER_MESSAGE = 500
+OUTPUT_PER_MESSAGE = 256 << 10
+"""Characters of output in the events of one message, or one event where that is longer."""
 MAX_SUBSCRIPTIONS = 64
+MAX_ERRORS = 64
+"""So many refusals wait to be told before the next message of the client is read. None is dropped."""
 
 
-def events_message(hub: Hub, run_id: str, after: int, limit: int | None = None) -> EventsMessage:
-    """At most ``limit`` events of a run after ``after``, as JSON knows them. Raises NotFound."""
+def events_message(hub: Hub, run_id: str, after: int) -> EventsMessage:
+    """The next events of a run after ``after``, as JSON knows them, as many as fit a message. Raises NotFound."""
     record = hub.record(run_id)
     next_seq = record.next_seq  # before the events: what comes meanwhile is told the next time
-    events = [(seq, event) for seq, event in hub.events(run_id, after) if seq < next_seq]
-    if limit is not None and len(events) > limit:
-        events = events[:limit]
-        next_seq = events[-1][0] + 1
-    plain = [{**to_plain(event), "seq": seq} for seq, event in events]
+    events = [(seq, event) for seq, event in hub.events(run_id, after, EVENTS_PER_MESSAGE) if seq < next_seq]
+    count = size = 0
+    while count < len(events) and size < OUTPUT_PER_MESSAGE:
+        event = events[count][1]
+        size += sum(map(len, event.lines)) if isinstance(event, Logged) else 0
+        count += 1
+    if count < len(events) or count == EVENTS_PER_MESSAGE:
+        next_seq = events[count - 1][0] + 1
+    plain = [{**to_plain(event), "seq": seq} for seq, event in events[:count]]
     return EventsMessage(run=run_id, events=plain, next_seq=max(next_seq, after + 1))
 
 
@@ -55,31 +64,45 @@ class _Subscription:
         self.asked = asked
         self.after = asked.after
         self.told = False
-        self.cursors: dict[tuple[str, str], SeriesCursor] = {}
+        self.metrics = asked.metrics
+        self.has_newest = True
+        self._plots: dict[str, Plot] = {}
+        self._versions: dict[str, int] = {}  # of each metric's plot, kept where it is not shown any more
 
-    def messages(self, hub: Hub) -> Iterator[ServerMessage]:
-        """What is new of the run. Runs in a thread; the next is made when the one before has been taken."""
-        from ..backend.metrics.decimate import SeriesCursor
+    def messages(self, hub: Hub) -> Iterator[bytes]:
+        """What is new of the run, encoded. Runs in a thread; the next is made when the one before has been taken."""
+        from ..backend.records.shared_plots import series_message
 
         run = self.asked.run
         while True:
-            message = events_message(hub, run, self.after, EVENTS_PER_MESSAGE)
+            known = hub.record(run).next_seq
+            message = events_message(hub, run, self.after)
             self.after = message.next_seq - 1
             if message.events or not self.told:
                 self.told = True
-                yield message
-            if len(message.events) < EVENTS_PER_MESSAGE:
+                yield encode_json(message)
+            if message.next_seq >= known:
                 break
-        frames = []
-        for (metric, task), series in hub.lines(run).items():
-            cursor = self.cursors.get((metric, task))
-            if cursor is None:
-                cursor = SeriesCursor(metric, task, self.asked.width, self.asked.x)
-                self.cursors[metric, task] = cursor
-            if (frame := cursor.next(series)) is not None:
-                frames.append(frame)
-        if frames:
-            yield SeriesMessage(run=run, frames=frames)
+        if frames := self._frames(hub):
+            yield series_message(run, frames)
+
+    def _frames(self, hub: Hub) -> list[bytes]:
+        """What is new in the plots that are shown."""
+        from ..backend.records.decimate import check_view
+        from ..backend.records.shared_plots import shared_plot
+
+        run, width, x = self.asked.run, self.asked.width, self.asked.x
+        check_view(width, x)
+        found: list[bytes] = []
+        self.has_newest = True
+        for metric in hub.record(run).metrics if self.metrics is None else self.metrics:
+            plot = self._plots.get(metric)
+            if plot is None:
+                plot = self._plots[metric] = shared_plot(hub, run, metric, width, x)
+            self._versions[metric], frames, is_newest = plot.since(self._versions.get(metric, 0))
+            self.has_newest = self.has_newest and is_newest
+            found += frames
+        return found
 
 
 class Feed:
@@ -97,6 +120,8 @@ class Feed:
         self._due: set[str] = set()  # subscribed runs that have something new
         self._subscriptions: dict[str, _Subscription] = {}
         self._errors: list[SocketError] = []
+        self._has_room = asyncio.Event()  # for one more error
+        self._has_room.set()
 
     async def run(self) -> None:
         """Tell everything, then what changes, until cancelled."""
@@ -112,8 +137,13 @@ class Feed:
                 await self._round()
                 await asyncio.sleep(ROUND_S - (self._loop.time() - began))
         finally:
+            self._has_room.set()
             leave_hub()
             leave_fleet()
+
+    async def has_room(self) -> None:
+        """Wait until one more refusal can be kept: who sends nonsense without reading is read no further."""
+        await self._has_room.wait()
 
     def receive(self, data: bytes | str) -> None:
         """Follow a message of the client; one that cannot be followed is answered with a SocketError."""
@@ -121,6 +151,8 @@ class Feed:
             message = decode_client_message(data)
             if isinstance(message, Unsubscribe):
                 self._subscriptions.pop(message.run, None)
+            elif isinstance(message, Show):
+                self._show(message)
             else:
                 self._subscribe(message)
         except DtfError as error:
@@ -135,9 +167,16 @@ class Feed:
         self._due.add(asked.run)
         self._wake.set()
 
+    def _show(self, asked: Show) -> None:
+        if subscription := self._subscriptions.get(asked.run):
+            subscription.metrics = asked.metrics
+            self._due.add(asked.run)
+            self._wake.set()
+
     def _refuse(self, message: str, run: str = "") -> None:
-        if len(self._errors) < MAX_SUBSCRIPTIONS:  # who sends nonsense without reading gets no more than that
-            self._errors.append(SocketError(message=message, run=run))
+        self._errors.append(SocketError(message=message, run=run))
+        if len(self._errors) >= MAX_ERRORS:
+            self._has_room.clear()
         self._wake.set()
 
     # -- what changed --------------------------------------------------------------------------------------------
@@ -158,10 +197,15 @@ class Feed:
             self._due.add(run_id)
         self._wake.set()
 
+    def _mark_due(self, run_id: str) -> None:
+        self._due.add(run_id)
+        self._wake.set()
+
     # -- telling -------------------------------------------------------------------------------------------------
 
     async def _round(self) -> None:
         errors, self._errors = self._errors, []
+        self._has_room.set()
         for error in errors:
             await self._tell(error)
         if self._clusters_changed:
@@ -196,7 +240,9 @@ class Feed:
             while (message := await asyncio.to_thread(next, messages, None)) is not None:
                 if self._subscriptions.get(run) is not subscription:
                     return  # asked anew, or no more, in the meantime
-                await self._tell(message)
+                await self._send(message)
+            if not subscription.has_newest:
+                self._mark_due(run)
         except DtfError as error:
             self._subscriptions.pop(run, None)
             self._refuse(str(error), run)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from jupyter_server.auth.decorator import authorized
-from tornado import web
-
+from ..schema.api import KindInfo
 from .base import Handler
+from .operation import operation
 
 
 class KindsHandler(Handler):
-    @web.authenticated
-    @authorized
-    async def get(self) -> None:
-        self.answer(await self.services.kinds())
+    @operation("The kinds of cluster that may be started, with their options")
+    async def get(self) -> list[KindInfo]:
+        return await self.services.kinds()

@@ -1,28 +1,31 @@
-"""The routes. ``openapi.json`` beside this file describes them, and a test holds the two together."""
+"""The routes: a path and its handler, whose methods say the rest (``operation``).
+
+``openapi.json`` beside this file is made of them, and a test holds the two together.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tornado.web import RequestHandler
 
-from .clusters import ClusterHandler, ClustersHandler, DashboardHandler, PreviewHandler
-from .designs import (
-    CheckHandler,
-    DescribeHandler,
-    PlaceHandler,
-    ProfileHandler,
-    RunPlacementHandler,
-    ScriptHandler,
-)
-from .events import EventsHandler
+from .base import UnknownHandler
+from .clusters import ClusterHandler, ClustersHandler, DashboardHandler, MachinesHandler, PreviewHandler
+from .dask import DaskHandler
+from .designs import CheckHandler, DescribeHandler, PlaceHandler, ProfileHandler, RunPlacementHandler, ScriptHandler
+from .examples import ExampleHandler
 from .kinds import KindsHandler
+from .operation import Operation, operation_of
+from .output import OutputHandler
 from .runs import MetricsHandler, RunEventsHandler, RunHandler, RunsHandler, StopHandler
+from .socket import EventsHandler
 from .status import StatusHandler
 from .templates import TemplateHandler, TemplatesHandler
 from .traces import ChromeTraceHandler, TraceHandler
 
 PREFIX = "/jupyter-dtf/api"
 
-_PARAMETERS = {"name": r"([^/]+)", "run_id": r"([^/]+)"}
+_PARAMETERS = {"name": r"([^/]+)", "run_id": r"([^/]+)", "path": r"(.*)"}
 
 ROUTES: dict[str, type[RequestHandler]] = {
     "/status": StatusHandler,
@@ -30,24 +33,40 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/clusters": ClustersHandler,
     "/clusters/preview": PreviewHandler,
     "/clusters/{name}": ClusterHandler,
+    "/clusters/{name}/machines": MachinesHandler,
     "/clusters/{name}/dashboard": DashboardHandler,
+    "/clusters/{name}/dask/{path}": DaskHandler,
     "/templates": TemplatesHandler,
     "/templates/{name}": TemplateHandler,
     "/designs/check": CheckHandler,
     "/designs/place": PlaceHandler,
     "/designs/describe": DescribeHandler,
-    "/designs/profile": ProfileHandler,
     "/designs/script": ScriptHandler,
+    "/designs/profile": ProfileHandler,
+    "/examples/{name}": ExampleHandler,
     "/runs": RunsHandler,
     "/runs/{run_id}": RunHandler,
     "/runs/{run_id}/stop": StopHandler,
     "/runs/{run_id}/events": RunEventsHandler,
+    "/runs/{run_id}/output": OutputHandler,
     "/runs/{run_id}/metrics.csv": MetricsHandler,
     "/runs/{run_id}/trace": TraceHandler,
     "/runs/{run_id}/placement": RunPlacementHandler,
     "/runs/{run_id}/chrome-trace.json": ChromeTraceHandler,
     "/events": EventsHandler,
 }
+
+
+_METHODS = ("get", "head", "post", "put", "patch", "delete")
+
+
+def operations() -> Iterator[tuple[str, str, Operation]]:
+    """(path, method, what is declared of it) of every route. Raises LookupError for a method that is not declared."""
+    for path, handler in ROUTES.items():
+        for name in _METHODS:
+            method = getattr(handler, name)
+            if method is not getattr(RequestHandler, name):
+                yield path, name, operation_of(method)
 
 
 def patterns() -> list[tuple[str, type[RequestHandler]]]:
@@ -58,4 +77,4 @@ def patterns() -> list[tuple[str, type[RequestHandler]]]:
         for name, expression in _PARAMETERS.items():
             pattern = pattern.replace(f"{{{name}}}", expression)
         result.append((pattern, handler))
-    return result
+    return [*result, (f"{PREFIX}/.*", UnknownHandler)]

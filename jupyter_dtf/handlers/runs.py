@@ -6,65 +6,65 @@ import asyncio
 import csv
 import io
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from jupyter_server.auth.decorator import authorized
-from tornado import web
-
+from ..schema.run import RunInfo
+from ..schema.socket_messages import EventsMessage
 from .base import Handler
 from .feed import events_message
+from .operation import CSV, operation
 
 if TYPE_CHECKING:
-    from ..backend.metrics.series import Series
+    from ..backend.records.series import Series
 
 _ROWS_AT_ONCE = 5000
 
 
 class RunsHandler(Handler):
-    @web.authenticated
-    @authorized
-    async def get(self) -> None:
+    @operation("Every run, live and past, newest first")
+    async def get(self) -> list[RunInfo]:
         hub = await self.services.hub()
-        self.answer(await asyncio.to_thread(hub.runs))
+        return await asyncio.to_thread(hub.runs)
 
 
 class RunHandler(Handler):
-    @web.authenticated
-    @authorized
-    async def get(self, run_id: str) -> None:
+    @operation("One run", errors=(404,))
+    async def get(self, run_id: str) -> RunInfo:
         hub = await self.services.hub()
-        self.answer(await asyncio.to_thread(hub.info, run_id))
+        return await asyncio.to_thread(hub.info, run_id)
 
-    @web.authenticated
-    @authorized
+    @operation("Forget a run that has ended; its run_dir stays", errors=(404, 409))
     async def delete(self, run_id: str) -> None:
         hub = await self.services.hub()
         await asyncio.to_thread(hub.delete, run_id)
-        self.done()
 
 
 class StopHandler(Handler):
-    @web.authenticated
-    @authorized
+    @operation("Ask a run to stop; asked again, end it at once", status=202, errors=(404, 409, 503))
     async def post(self, run_id: str) -> None:
         await (await self.services.fleet()).stop_run(run_id)
-        self.done(202)
 
 
 class RunEventsHandler(Handler):
-    @web.authenticated
-    @authorized
-    async def get(self, run_id: str) -> None:
-        after = self.query_int("after", -1)
+    @operation("A page of a run's events but its points; the next one begins after next_seq - 1", errors=(404,))
+    async def get(
+        self,
+        run_id: str,
+        *,
+        after: Annotated[int, "Only events with a greater sequence number; -1, the default, for the first"] = -1,
+    ) -> EventsMessage:
         hub = await self.services.hub()
-        self.answer(await asyncio.to_thread(events_message, hub, run_id, after))
+        return await asyncio.to_thread(events_message, hub, run_id, after)
 
 
 class MetricsHandler(Handler):
     """Every point of a run, as a table to download."""
 
-    @web.authenticated
-    @authorized
+    @operation(
+        "Every point of a run: metric, task, seq, step, time (seconds since the epoch), value",
+        errors=(404,),
+        writes=CSV,
+    )
     async def get(self, run_id: str) -> None:
         hub = await self.services.hub()
         record = await asyncio.to_thread(hub.record, run_id)

@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .._version import __version__
-from ..backend.templates import Templates
+from ..backend.machine.versions import TENSORFLOW, installed_version
+from ..backend.viewer.templates import Templates
 from ..errors import InvalidInput, Unavailable
-from ..schema.api import ClusterRequest, KindInfo, Preview, StatusInfo
+from ..schema import errand, protocol
+from ..schema.api import KindInfo, Preview, StatusInfo
+from ..schema.cluster_request import ClusterRequest
 from ..schema.design import VERSION, Design, DesignProblem, DesignReport, RunSettings, version_of
 from ..schema.graph import LayerGraph
 from ..schema.hosts import HostDesign
@@ -23,17 +25,11 @@ from ..schema.placement import Calibration, Placement
 from ..schema.text import InvalidText
 
 if TYPE_CHECKING:
-    from ..backend.fleet import Fleet
-    from ..backend.metrics.hub import Hub
-    from ..backend.metrics.store import Store
+    from ..backend.records.hub import Hub
+    from ..backend.records.store import Store
+    from ..backend.viewer.fleet import Fleet
 
 _log = logging.getLogger(__name__)
-
-PLACE = "jupyter_dtf.backend.place_design"
-DESCRIBE = "jupyter_dtf.backend.task.describe_file"
-PROFILE = "jupyter_dtf.notebook.profile_design"
-"""Modules that work in processes of their own."""
-_TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu", "tensorflow-rocm", "intel-tensorflow")
 
 
 class Services:
@@ -49,6 +45,8 @@ class Services:
     ) -> None:
         """``allowed_kinds``: None for all that are installed. ``keep_runs``, ``keep_days``: 0 for all, for ever."""
         self.templates = Templates()
+        self.copying = asyncio.Lock()
+        """Held while a free name is looked for and taken."""
         self._allowed_kinds = allowed_kinds
         self._kind_defaults = {kind: dict(options) for kind, options in (kind_defaults or {}).items()}
         self._keep_runs = keep_runs
@@ -84,8 +82,17 @@ class Services:
 
     async def status(self) -> StatusInfo:
         """Versions, and what a person should know of this server."""
-        dask, tensorflow = await asyncio.to_thread(lambda: (_version_of("distributed"), _version_of(*_TENSORFLOW)))
-        return StatusInfo(version=__version__, dask=dask, tensorflow=tensorflow, notes=list(self._notes))
+        dask, tensorflow = await asyncio.to_thread(
+            lambda: (installed_version("distributed"), installed_version(*TENSORFLOW))
+        )
+        return StatusInfo(
+            version=__version__,
+            protocol=protocol.PROTOCOL,
+            oldest=protocol.OLDEST,
+            dask=dask,
+            tensorflow=tensorflow,
+            notes=list(self._notes),
+        )
 
     async def kinds(self) -> list[KindInfo]:
         """The kinds that may be started here, with this server's defaults in their forms."""
@@ -105,7 +112,7 @@ class Services:
 
     async def complete(self, request: ClusterRequest) -> ClusterRequest:
         """The request with this server's defaults filled in. Raises InvalidInput for a kind that is not to be had."""
-        kinds = [info.kind for info in await self.kinds()]
+        kinds = {info.kind: info for info in await self.kinds()}
         if request.kind not in kinds:
             raise InvalidInput(
                 f"The kinds of cluster here are {', '.join(kinds) or 'none'}. Received: {request.kind!r:.100}",
@@ -113,7 +120,8 @@ class Services:
             )
         defaults = self._kind_defaults.get(request.kind, {})
         if request.hosts:  # the drawing says how many
-            defaults = {option: value for option, value in defaults.items() if option != "hosts"}
+            counts = {field.name for field in kinds[request.kind].fields if field.counts_hosts}
+            defaults = {option: value for option, value in defaults.items() if option not in counts}
         options = {**defaults, **request.options}
         return msgspec.structs.replace(request, options=options)
 
@@ -124,7 +132,7 @@ class Services:
 
     async def check_design(self, data: bytes) -> DesignReport:
         """What a design's text would make here, and what is wrong with it, be it no design at all."""
-        from ..backend import designs
+        from ..backend.planning import check_design
 
         try:
             design = await asyncio.to_thread(Design.decode, data)
@@ -132,7 +140,7 @@ class Services:
             problem = DesignProblem(field=error.field, message=str(error), line=error.line, column=error.column)
             return DesignReport(problems=[problem])
         promised, problems = await self._promised(design)
-        report = await asyncio.to_thread(designs.check, design, promised)
+        report = await asyncio.to_thread(check_design.check, design, promised)
         report.problems += problems
         if await asyncio.to_thread(version_of, data.decode()) != VERSION:
             report.text = await asyncio.to_thread(design.text)
@@ -140,49 +148,48 @@ class Services:
 
     async def place_design(self, design: Design) -> Placement:
         """An automatic placement of a design's model. Raises InvalidInput."""
-        from ..backend import errands
-        from ..backend.place_design import PlaceRequest
+        from ..backend.machine import errand_process
 
         promised, _ = await self._promised(design)
-        request = PlaceRequest(design=design, promised=promised)
-        return await errands.send(PLACE, request, Placement)
+        request = errand.PlaceRequest(design=design, promised=promised)
+        return await errand_process.send(errand.PLACE, request, Placement)
 
     async def script_of(self, design: Design) -> str:
         """A program in plain TensorFlow for a design. Raises InvalidInput for what is wrong with it."""
-        from ..backend import designs
-        from ..backend.exported import script
+        from ..backend.planning import check_design
+        from ..backend.planning.export_script import script
 
         def work() -> str:
-            designs.request_of(design)  # which raises what is wrong with the cluster
+            check_design.request_of(design)  # which raises what is wrong with the cluster
             return script(design)
 
         return await asyncio.to_thread(work)
 
     async def describe_model(self, path: Path) -> LayerGraph:
         """The layers of a model in a file. Raises InvalidInput."""
-        from ..backend import errands
+        from ..backend.machine import errand_process
 
-        return await errands.send(DESCRIBE, str(path), LayerGraph)
+        return await errand_process.send(errand.DESCRIBE, str(path), LayerGraph)
 
     async def profile_model(self, path: Path, cluster: str, run: RunSettings) -> Calibration:
         """What a model in a file takes on a running cluster. Raises InvalidInput, NotFound, RunFailed."""
-        from ..backend import errands
+        from ..backend.machine import errand_process
 
         (await self.fleet()).cluster(cluster)
-        wanted = {
-            "path": str(path),
-            "cluster": cluster,
-            "batch_size": run.batch_size // max(1, run.replicas),
-            "microbatches": run.microbatches,
-        }
-        return await errands.send(PROFILE, wanted, Calibration)
+        wanted = errand.MeasureRequest(
+            path=str(path),
+            cluster=cluster,
+            batch_size=run.batch_size // max(1, run.replicas),
+            microbatches=run.microbatches,
+        )
+        return await errand_process.send(errand.PROFILE, wanted, Calibration)
 
     async def _promised(self, design: Design) -> tuple[list[HostDesign], list[DesignProblem]]:
         """The hosts that a design's kind of cluster has by itself, and what is wrong with the kind and its options."""
-        from ..backend import designs
+        from ..backend.planning import check_design
 
         try:
-            request = designs.request_of(design)
+            request = check_design.request_of(design)
         except InvalidInput:  # which the check of the design says
             return [], []
         try:
@@ -208,19 +215,24 @@ class Services:
         return fleet
 
     def _make(self) -> Fleet:
-        from ..backend.fleet import Fleet
-        from ..backend.metrics.hub import Hub
+        from ..backend.records.hub import Hub
+        from ..backend.viewer.fleet import Fleet
 
         return Fleet(Hub(self._open_store()))
 
     def _open_store(self) -> Store | None:
-        from ..backend.metrics.store import Store
+        from ..backend.machine import paths
+        from ..backend.records.output_files import remove_output
+        from ..backend.records.store import Store
 
         try:
             store = Store()
-            if self._keep_runs or self._keep_days:
+            if store.refusal:  # it is the newer version's to prune
+                self._notes = [store.refusal]
+            elif self._keep_runs or self._keep_days:
                 days = self._keep_days * 86_400 if self._keep_days else None
-                store.prune(max_age_s=days, max_runs=self._keep_runs or None)
+                for run_id in store.prune(max_age_s=days, max_runs=self._keep_runs or None):
+                    remove_output(paths.runs_dir() / run_id)
         except Unavailable as error:  # live runs can be seen without it
             _log.warning("Past runs cannot be shown: %s", error)
             self._notes = [f"Past runs cannot be shown: {error}"]
@@ -233,11 +245,3 @@ class Services:
 def _let_go(fleet: Fleet) -> None:
     if fleet.hub.store is not None:
         fleet.hub.store.close()
-
-
-def _version_of(*distributions: str) -> str:
-    """The version of the first of these that is installed; empty where none is."""
-    for name in distributions:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            return metadata.version(name)
-    return ""

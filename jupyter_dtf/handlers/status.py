@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from jupyter_server.auth.decorator import authorized
-from tornado import web
-
+from ..schema.api import StatusInfo
 from .base import Handler
+from .operation import operation
 
 
 class StatusHandler(Handler):
-    @web.authenticated
-    @authorized
-    async def get(self) -> None:
-        self.answer(await self.services.status())
+    @operation("Versions, and what a person should know of this server")
+    async def get(self) -> StatusInfo:
+        return await self.services.status()

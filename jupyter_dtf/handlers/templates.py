@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import asyncio
 
-from jupyter_server.auth.decorator import authorized
-from tornado import web
-
-from ..schema.api import ClusterRequest, Template
+from ..schema.api import Template
+from ..schema.cluster_request import ClusterRequest
 from .base import Handler
+from .clusters import MAX_REQUEST_BYTES
+from .operation import operation
 
 
 class TemplatesHandler(Handler):
-    @web.authenticated
-    @authorized
-    async def get(self) -> None:
-        self.answer(await asyncio.to_thread(self.services.templates.all))
+    @operation("Every remembered cluster request, by name", errors=(503,))
+    async def get(self) -> list[Template]:
+        return await asyncio.to_thread(self.services.templates.all)
 
 
 class TemplateHandler(Handler):
-    @web.authenticated
-    @authorized
-    async def put(self, name: str) -> None:
-        template = Template(name=name, request=self.body(ClusterRequest))
-        await asyncio.to_thread(self.services.templates.put, template)
-        self.done()
+    max_body_bytes = MAX_REQUEST_BYTES
 
-    @web.authenticated
-    @authorized
+    @operation("Remember a cluster request", errors=(503,))
+    async def put(self, name: str, *, body: ClusterRequest) -> None:
+        await asyncio.to_thread(self.services.templates.put, Template(name=name, request=body))
+
+    @operation("Forget a cluster request", errors=(404, 503))
     async def delete(self, name: str) -> None:
         await asyncio.to_thread(self.services.templates.delete, name)
-        self.done()

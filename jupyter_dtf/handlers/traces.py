@@ -5,36 +5,37 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
-from jupyter_server.auth.decorator import authorized
-from tornado import web
-
-from ..backend.traces import chrome
-from ..backend.traces.files import longest, read_traces
+from ..backend.records import chrome_trace
+from ..backend.records.trace_files import read_traces
 from ..schema.trace import TraceData
 from .base import Handler
+from .operation import operation
 
 MAX_OPS = 5000
 """More than this many operations are not sent to be drawn."""
 
 
 class TraceHandler(Handler):
-    @web.authenticated
-    @authorized
-    async def get(self, run_id: str) -> None:
+    @operation("What ran where in the steps that were traced; of very many operations the longest", errors=(404,))
+    async def get(self, run_id: str) -> TraceData:
         trace = await _read(self, run_id)
-        self.answer(await asyncio.to_thread(longest, trace, MAX_OPS))
+        return await asyncio.to_thread(chrome_trace.longest, trace, MAX_OPS)
 
 
 class ChromeTraceHandler(Handler):
     """All of it in Chrome's trace format, to download."""
 
-    @web.authenticated
-    @authorized
+    @operation(
+        "All of a run's trace in Chrome's format, for chrome://tracing and Perfetto",
+        errors=(404,),
+        writes=dict[str, Any],
+    )
     async def get(self, run_id: str) -> None:
         trace = await _read(self, run_id)
         self.set_attachment_header(f"{run_id}.trace.json")
-        await self.finish(await asyncio.to_thread(lambda: json.dumps(chrome.document(trace))))
+        await self.finish(await asyncio.to_thread(lambda: json.dumps(chrome_trace.document(trace))))
 
 
 async def _read(handler: Handler, run_id: str) -> TraceData:

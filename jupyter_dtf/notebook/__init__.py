@@ -1,1 +1,1 @@
-"""What a person meets in a kernel or a script: ``Cluster``, ``Run``, magics, displays."""
+"""What a person meets in a notebook: magics, displays, the page's half of things."""

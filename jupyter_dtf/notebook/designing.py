@@ -47,36 +47,55 @@ def models(namespace: Mapping[str, Any] | None = None) -> Answer:
     return Answer(found + functions)
 
 
-def describe(name: str, namespace: Mapping[str, Any] | None = None) -> Answer:
-    """The layers (``schema.graph.LayerGraph``) of the variable of this name; a function is called for its model.
+def describe(name: str, namespace: Mapping[str, Any] | None = None, *, call: bool = False) -> Answer:
+    """The layers (``schema.graph.LayerGraph``) of the variable of this name, and why a pipeline would not train it.
 
-    Raises InvalidInput.
+    ``call``: a person has chosen it, so that a function is called for its model. Raises InvalidInput.
     """
-    from .placement import describe
+    from ..backend.task.fit.pipeline.checks import refused_as_drawn
+    from ..client.model_placement import describe
 
-    return Answer(msgspec.to_builtins(describe(_model(name, namespace))))
+    model = _model(name, namespace, call)
+    graph = describe(model)
+    if hasattr(model, "compiled"):
+        graph = msgspec.structs.replace(graph, refusals=refused_as_drawn(model))
+    return Answer(msgspec.to_builtins(graph))
 
 
 def calibrate(
-    name: str, cluster: str, batch_size: int, microbatches: int, namespace: Mapping[str, Any] | None = None
+    name: str,
+    cluster: str,
+    batch_size: int,
+    microbatches: int,
+    namespace: Mapping[str, Any] | None = None,
+    *,
+    call: bool = False,
 ) -> Answer:
     """What a model takes on a cluster (``schema.placement.Calibration``). Nothing is shown meanwhile.
 
-    Raises InvalidInput, NotFound and RunFailed.
+    ``call`` as in ``describe``. Raises InvalidInput, NotFound and RunFailed.
     """
-    from .cluster import connect
-    from .placement import calibration_of, start_profile
+    from ..client.known import connect
+    from ..client.model_placement import calibration_of, start_profile
 
-    run = start_profile(_model(name, namespace), connect(cluster), batch_size, microbatches)
+    run = start_profile(_model(name, namespace, call), connect(cluster), batch_size, microbatches)
     return Answer(msgspec.to_builtins(calibration_of(run, batch_size, microbatches)))
 
 
-def _model(name: str, namespace: Mapping[str, Any] | None) -> Any:
-    """The variable of this name, or what it makes if it is a function."""
+def _model(name: str, namespace: Mapping[str, Any] | None, call: bool) -> Any:
+    """The variable of this name, or what it makes if it is a function.
+
+    A design that comes from somebody else may name any function: that it names one is no reason to call it.
+    """
     variables = _variables(namespace)
     if name not in variables:
         raise InvalidInput(f"The kernel has a variable of this name. Received: {name!r}", field="name")
     value = variables[name]
+    if inspect.isfunction(value) and not call:
+        raise InvalidInput(
+            f"A function must be chosen in the list of models to be called, got {name!r:.100}, which the design names",
+            field="name",
+        )
     return value() if inspect.isfunction(value) else value
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import html
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
+from ..client import wording
 from ..errors import NotFound
 from ..schema.api import ClusterInfo, ClusterState
 from ..schema.run import RunInfo, RunState
-from ..schema.sizes import bytes_
-from . import words
+from ..schema.sizes import bytes_, duration
 from .still import still
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
-    from .run import Run
+    from ..client.cluster import Cluster
+    from ..client.run import Run
+
+logger = logging.getLogger(__name__)
 
 Bundle = dict[str, Any]
 
@@ -55,7 +58,13 @@ class Shown:
 
     def _on_change(self, run_id: str) -> None:
         if run_id == self._run.id and not self._final and self._hub.info(run_id).state.is_final:
-            threading.Thread(target=self.finish, name="dtf-still", daemon=True).start()
+            threading.Thread(target=self._finish_quietly, name="dtf-still", daemon=True).start()
+
+    def _finish_quietly(self) -> None:
+        try:
+            self.finish()
+        except Exception as error:  # the kernel is ending
+            logger.debug("The last picture of %s could not be shown: %s", self._run.id, error)
 
     def finish(self) -> None:
         """Draw the picture of a run that has ended, once; does nothing before."""
@@ -98,29 +107,29 @@ def cluster_bundle(cluster: Cluster) -> Bundle:
 
 
 def _run_card(info: RunInfo) -> str:
-    from .run import headline
-
-    rows = [f"{words.MARKS.get(info.state, '')} {info.state.value}", words.jobs(info.jobs)]
+    rows = [f"{wording.MARKS.get(info.state, '')} {info.state.value}", wording.jobs(info.jobs)]
     if info.progress.epochs:
         rows.append(f"epoch {info.progress.epoch}/{info.progress.epochs}")
     elif info.progress.total:
         rows.append(f"{info.progress.done}/{info.progress.total} {info.progress.unit}s")
     if info.started and info.ended:
-        rows.append(words.duration(info.ended - info.started))
-    metrics = " · ".join(f"{name} {words.metric_value(name, value)}" for name, value in headline(info.latest).items())
+        rows.append(duration(info.ended - info.started))
+    metrics = " · ".join(f"{name} {wording.metric_value(name, value)}" for name, value in info.headline.items())
     notes = [info.message] if info.message and info.state is not RunState.SUCCEEDED else []
+    notes += info.not_finite.values()
     return _card(info.name, info.state.value, " · ".join(filter(None, rows)), [metrics, *notes], info.sparkline)
 
 
 def _cluster_card(info: ClusterInfo) -> str:
-    rows = [info.state.value, info.kind, words.jobs(info.jobs)]
+    rows = [wording.cluster_state(info), info.kind, wording.jobs(info.jobs)]
     if threads := sum(host.threads for host in info.hosts):
         rows.append(f"{threads} core{'s' * (threads > 1)}")
     if memory := sum(host.memory_bytes for host in info.hosts):
         rows.append(bytes_(memory))
     if info.active_runs:
         rows.append(f"{info.active_runs} run{'s' * (info.active_runs > 1)} under way")
-    return _card(info.name, info.state.value, " · ".join(filter(None, rows)), [info.message, *info.notes], [])
+    more = [info.incompatible, info.message, *info.warnings, *info.notes]
+    return _card(info.name, info.state.value, " · ".join(filter(None, rows)), more, [])
 
 
 def _card(title: str, state: str, line: str, more: list[str], values: list[float]) -> str:
@@ -151,4 +160,4 @@ def sparkline(values: list[float], width: int = 120, height: int = 18) -> str:
 
 
 def _text(text: str) -> str:
-    return html.escape(words.without_control(text))
+    return html.escape(wording.without_control(text))

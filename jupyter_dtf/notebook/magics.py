@@ -10,18 +10,19 @@ from typing import Any, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
+from ..client import surroundings
+from ..client.cluster import Cluster
+from ..client.run import Results, Run
+from ..client.session import session
+from ..client.waiting import say, wait_in_foreground
+from ..commands import arguments as reading
 from ..errors import DtfError, InvalidInput, NotFound, RunError
 from ..schema.run import RunInfo
-from . import arguments as reading
 from . import cell as cells
-from .cluster import GRACE_S, Cluster
-from .outputs import Outputs
-from .run import Results, Run
-from .session import session
-from .waiting import say, wait_in_foreground
+from .this_notebook import current, use
 
 VARIABLE = "cluster"
-"""The name that the cluster in use gets in the notebook."""
+"""The name that this notebook's cluster gets in its cells."""
 
 
 class _HelpShown(Exception):
@@ -38,19 +39,20 @@ class _Parser(argparse.ArgumentParser):
 
 def register(shell: Any) -> None:
     """Give a shell the magics, and completion of their words."""
-    shell.register_magics(DtfMagics)
-    shell.set_hook("complete_command", _complete, str_key="%dtf")
+    magics = DtfMagics(shell)
+    shell.register_magics(magics)
+    shell.set_hook("complete_command", magics.complete, str_key="%dtf")
 
 
 @magics_class
 class DtfMagics(Magics):
-    """Clusters and runs. The cluster in use is the notebook's variable ``cluster``."""
+    """Clusters and runs. What names no cluster means this notebook's (``dtf.cluster()``)."""
 
     shell: Any
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
-        self._line_parser = _line_parser(self)
+        self._line_parser, self._completed = _line_parser(self)
         self._cell_parser = _cell_parser()
 
     @line_cell_magic
@@ -75,11 +77,11 @@ class DtfMagics(Magics):
     # -- %dtf ---------------------------------------------------------------------------------------------------
 
     def start(self, parsed: argparse.Namespace) -> Cluster:
-        request = reading.cluster_request(parsed, keep=parsed.keep, grace_s=GRACE_S)
-        return self._use(Cluster.start(request))
+        request = reading.cluster_request(parsed, keep=parsed.keep)
+        return self._use(use(Cluster.start(request), owned=not parsed.keep))
 
     def use(self, parsed: argparse.Namespace) -> Cluster:
-        return self._use(Cluster.connect(parsed.name))
+        return self._use(use(Cluster.connect(parsed.name)))
 
     def clusters(self, parsed: argparse.Namespace) -> None:
         infos = session().do(lambda fleet: fleet.clusters())
@@ -114,12 +116,26 @@ class DtfMagics(Magics):
         tasks = _chosen_tasks(jobs, parsed.task)
         cell = cells.prepare(source, self.shell.user_ns, f"In [{self.shell.execution_count}]", tasks)
         run = cluster.run(cells.run, cell, name=parsed.name, jobs=jobs, wait=False)
-        with Outputs(run):
+        with surroundings.here().output_shown(run):
             wait_in_foreground(run, say)
         values = {task: value for task, value in run.result().items() if not tasks or task in tasks}
         if len(values) == 1:
             return next(iter(values.values()))
         return Results(values) if any(value is not None for value in values.values()) else None
+
+    def complete(self, _shell: Any, event: Any) -> list[str]:
+        """Words that may come next after ``%dtf``: commands, then names of clusters or ids of runs."""
+        before = event.line.split()
+        if not event.line.endswith(" "):
+            before = before[:-1]  # the word that is being completed
+        match [self._completed.get(word) for word in before[1:]]:
+            case []:
+                return sorted(self._completed)
+            case ["cluster"]:
+                return [info.name for info in session().do(lambda fleet: fleet.clusters())]
+            case ["run"]:
+                return [info.id for info in session().hub.runs()[:20]]
+        return []
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -128,12 +144,12 @@ class DtfMagics(Magics):
         return cluster
 
     def _cluster(self, name: str) -> Cluster:
-        """The cluster of that name, or the one in use."""
+        """The cluster of that name, or this notebook's; without one, what its variable ``cluster`` holds."""
         if name:
             return Cluster.connect(name)
-        cluster = self.shell.user_ns.get(VARIABLE)
+        cluster = current() or self.shell.user_ns.get(VARIABLE)
         if not isinstance(cluster, Cluster):
-            raise UsageError("There is no cluster in use: %dtf start, or %dtf use NAME")
+            raise UsageError("This notebook has no cluster: %dtf start, or %dtf use NAME")
         return cluster
 
 
@@ -165,30 +181,31 @@ def _chosen_tasks(jobs: Mapping[str, int], indices: list[int]) -> list[str]:
 # -- parsers -------------------------------------------------------------------------------------------------------
 
 
-def _line_parser(magics: DtfMagics) -> _Parser:
+def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, str | None]]:
+    """And its commands, each with what its first word names: a ``cluster`` that there is, a ``run``, or neither."""
     parser = _Parser(prog="%dtf", description="Clusters and runs of distributed TensorFlow.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    start = commands.add_parser("start", help="start a cluster and use it")
+    start = commands.add_parser("start", help="start a cluster for this notebook")
     reading.add_start_arguments(start)
     start.add_argument("--keep", action="store_true", help="let it stay when this kernel ends")
     start.set_defaults(do=magics.start)
 
-    use = commands.add_parser("use", help="use a cluster that there is")
+    use = commands.add_parser("use", help="make a cluster that there is this notebook's")
     use.add_argument("name")
-    use.set_defaults(do=magics.use)
+    use.set_defaults(do=magics.use, completes="cluster")
 
     clusters = commands.add_parser("clusters", help="list the clusters")
     clusters.set_defaults(do=magics.clusters)
 
     stop = commands.add_parser("stop", help="end a cluster and its runs")
-    stop.add_argument("name", nargs="?", default="", help="without one, the cluster in use")
-    stop.set_defaults(do=magics.stop)
+    stop.add_argument("name", nargs="?", default="", help="without one, this notebook's")
+    stop.set_defaults(do=magics.stop, completes="cluster")
 
     scale = commands.add_parser("scale", help="new numbers of tasks, for the runs to come")
-    scale.add_argument("name", metavar="[NAME] JOB=N,...", help="without a name, the cluster in use")
+    scale.add_argument("name", metavar="[NAME] JOB=N,...", help="without a name, this notebook's")
     scale.add_argument("jobs", nargs="?", default="", help=argparse.SUPPRESS)
-    scale.set_defaults(do=magics.scale)
+    scale.set_defaults(do=magics.scale, completes="cluster")
 
     runs = commands.add_parser("runs", help="list the runs, newest first")
     runs.add_argument("-n", type=int, default=20, help="how many (default: 20)")
@@ -197,12 +214,12 @@ def _line_parser(magics: DtfMagics) -> _Parser:
     logs = commands.add_parser("logs", help="print what a run's tasks have printed")
     logs.add_argument("run", help="its id, a part of it, or its name")
     logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
-    logs.set_defaults(do=magics.logs)
+    logs.set_defaults(do=magics.logs, completes="run")
 
     show = commands.add_parser("show", help="show a run's dashboard")
     show.add_argument("run", help="its id, a part of it, or its name")
-    show.set_defaults(do=magics.show)
-    return parser
+    show.set_defaults(do=magics.show, completes="run")
+    return parser, {name: command.get_default("completes") for name, command in commands.choices.items()}
 
 
 def _cell_parser() -> _Parser:
@@ -216,27 +233,6 @@ def _cell_parser() -> _Parser:
     )
     run.add_argument("--job", default="", help="only the tasks of this job")
     run.add_argument("--task", type=int, action="append", default=[], metavar="INDEX", help="only this task of the job")
-    run.add_argument("--cluster", default="", metavar="NAME", help="another cluster than the one in use")
+    run.add_argument("--cluster", default="", metavar="NAME", help="another cluster than this notebook's")
     run.add_argument("--name", default="cell", help="what the run is called")
     return parser
-
-
-# -- completion ----------------------------------------------------------------------------------------------------
-
-_TAKES_CLUSTER = ("use", "stop", "scale")
-_TAKES_RUN = ("logs", "show")
-_COMMANDS = ("clusters", "logs", "runs", "scale", "show", "start", "stop", "use")
-
-
-def _complete(_shell: Any, event: Any) -> list[str]:
-    """Words that may come next after ``%dtf``: commands, then names of clusters or ids of runs."""
-    before = event.line.split()
-    if not event.line.endswith(" "):
-        before = before[:-1]  # the word that is being completed
-    if len(before) == 1:
-        return list(_COMMANDS)
-    if len(before) == 2 and before[1] in _TAKES_CLUSTER:
-        return [info.name for info in session().do(lambda fleet: fleet.clusters())]
-    if len(before) == 2 and before[1] in _TAKES_RUN:
-        return [info.id for info in session().hub.runs()[:20]]
-    return []

@@ -8,19 +8,21 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from ..backend.metrics.decimate import decimate
-from ..backend.metrics.series import Floats, Series
+from ..backend.records.decimate import decimate
+from ..backend.records.series import Floats, Series
+from ..client import wording
+from ..schema import metrics as names
 from ..schema.run import RunInfo
-from . import words
+from ..schema.sizes import duration, number
 
-# The dashboard's (src/plots/palette.ts): Okabe and Ito, told apart with every common kind of colour blindness.
-PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#f0e442")
+# The dashboard's (src/plots/palette.ts): told apart with every common kind of colour blindness, and from white.
+PALETTE = ("#0072b2", "#c47d00", "#008a64", "#cc74a3", "#4d93d9", "#c6442f", "#8a8a8a", "#7d54c8")
 
 COLUMNS = 3
 _PLOT_WIDTH, _PLOT_HEIGHT = 300, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 26, 24
 _HEAD = 34
-_VALIDATION = "val_"
+_WARNING = "#d32f2f"
 
 _GREATEST = 1e300  # what is beyond is a gap, so that differences are finite
 
@@ -28,9 +30,10 @@ Lines = Mapping[tuple[str, str], Series]
 
 
 def still(info: RunInfo, lines: Lines) -> str:
-    """An SVG document: a plot for each metric with a line for each task, validation dashed.
+    """An SVG document: a plot for each metric with a line for each task, validation dashed, epochs as dots.
 
-    ``lines`` maps (metric, task) to its points, as ``Hub.lines`` gives them; means over tasks are left out.
+    Where the values of a metric begin not to be finite there is a dashed mark. ``lines`` maps (metric, task) to its
+    points, as ``Hub.lines`` gives them; means over tasks are left out.
     """
     tasks = [task.task for task in info.tasks]
     colours = {task: PALETTE[number % len(PALETTE)] for number, task in enumerate(tasks)}
@@ -54,32 +57,33 @@ def still(info: RunInfo, lines: Lines) -> str:
     for place, (metric, members) in enumerate(groups):
         x, y = place % columns * _PLOT_WIDTH, _HEAD + place // columns * _PLOT_HEIGHT
         parts.append(f'<g transform="translate({x} {y})">')
-        parts += _plot(metric, members, colours)
+        parts += _plot(metric, members, colours, info.not_finite)
         parts.append("</g>")
     return "".join([*parts, "</svg>"])
 
 
 def summary(info: RunInfo) -> str:
     """The picture's heading: name, state, epochs, how long."""
-    parts = [info.name, f"{words.MARKS.get(info.state, '●')} {info.state.value}"]
+    parts = [info.name, f"{wording.MARKS.get(info.state, '●')} {info.state.value}"]
     if info.progress.epochs:
         parts.append(f"epoch {info.progress.epoch}/{info.progress.epochs}")
     if info.started and info.ended:
-        parts.append(words.duration(info.ended - info.started))
+        parts.append(duration(info.ended - info.started))
     return " · ".join(parts)
 
 
 def _groups(lines: Lines) -> list[tuple[str, dict[tuple[str, str], Series]]]:
     """Plots in the dashboard's order: the loss first, what says how fast it goes last; validation with training."""
     groups: dict[str, dict[tuple[str, str], Series]] = {}
+    all_names = {metric for metric, _ in lines}
     for (metric, task), series in lines.items():
-        base = metric.removeprefix(_VALIDATION)
-        if task and len(series) and base not in words.MACHINE_METRICS:
+        base = names.family(metric, all_names)
+        if task and len(series) and not names.is_load(base):
             groups.setdefault(base, {})[metric, task] = series
 
     def rank(metric: str) -> int:
-        if metric in words.SPEED_METRICS:
-            return 2 + words.SPEED_METRICS.index(metric)
+        if metric in names.SPEED:
+            return 2 + names.SPEED.index(metric)
         return 0 if metric == "loss" else 1
 
     return [(metric, groups[metric]) for metric in sorted(groups, key=rank)]
@@ -93,7 +97,12 @@ def _legend(tasks: list[str], colours: dict[str, str], width: int) -> Iterator[s
         yield f'<text x="{x + 16:.0f}" y="21" fill="#424242">{_text(task)}</text>'
 
 
-def _plot(metric: str, members: Mapping[tuple[str, str], Series], colours: Mapping[str, str]) -> Iterator[str]:
+def _plot(
+    metric: str,
+    members: Mapping[tuple[str, str], Series],
+    colours: Mapping[str, str],
+    not_finite: Mapping[str, str],
+) -> Iterator[str]:
     """One plot with its axes, its upper left corner at the origin."""
     kept = {}
     for key, series in members.items():
@@ -112,23 +121,56 @@ def _plot(metric: str, members: Mapping[tuple[str, str], Series], colours: Mappi
     def at_y(y: Floats) -> Floats:
         return _TOP + (y_high - y) / (y_high - y_low) * high
 
-    yield f'<text x="{_LEFT}" y="16" font-weight="600" fill="#212121">{_text(words.metric_title(metric))}</text>'
+    yield f'<text x="{_LEFT}" y="16" font-weight="600" fill="#212121">{_text(wording.metric_title(metric))}</text>'
     for value, y in zip(y_ticks, at_y(np.array(y_ticks)), strict=True):
         yield f'<path d="M{_LEFT} {y:.1f}h{wide}" stroke="#e0e0e0"/>'
-        label = words.metric_value(metric, value)
+        label = wording.metric_value(metric, value)
         yield f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end" fill="#616161" font-size="10">{label}</text>'
     for value, x in zip(x_ticks, at_x(np.array(x_ticks)), strict=True):
         yield (
             f'<text x="{x:.1f}" y="{_PLOT_HEIGHT - 9}" text-anchor="middle" fill="#616161" font-size="10">'
-            f"{words.number(value)}</text>"
+            f"{number(value)}</text>"
         )
     yield f'<path d="M{_LEFT} {_TOP}v{high}h{wide}" fill="none" stroke="#9e9e9e"/>'
     for (name, task), (x, y) in kept.items():
-        dash = ' stroke-dasharray="5 3"' if name.startswith(_VALIDATION) and x.size > 1 else ""
+        if name == names.EPOCH + metric:
+            yield from _dots(at_x(x), at_y(y), colours.get(task, PALETTE[0]))
+            continue
+        dash = ' stroke-dasharray="5 3"' if name.startswith(names.VALIDATION) and x.size > 1 else ""
         yield (
             f'<path d="{_path(at_x(x), at_y(y))}" fill="none" stroke="{colours.get(task, PALETTE[0])}" '
             f'stroke-width="1.5" stroke-opacity="0.85" stroke-linecap="round" stroke-linejoin="round"{dash}/>'
         )
+    for name in dict.fromkeys(names.without_form(name) for name, _ in members):
+        if name in not_finite:
+            of = [series for (other, _), series in members.items() if names.without_form(other) == name]
+            first = min(map(_first_not_finite, of))
+            yield from _mark(float(at_x(np.array(first))), high, not_finite[name])
+
+
+def _first_not_finite(series: Series) -> float:
+    """The step from which on values are not finite; infinite where all are."""
+    steps = series.step[~np.isfinite(series.value)]
+    return float(steps[0]) if steps.size else math.inf
+
+
+def _mark(x: float, high: int, text: str) -> Iterator[str]:
+    if math.isfinite(x):
+        yield (
+            f'<path d="M{x:.1f} {_TOP}v{high}" stroke="{_WARNING}" stroke-width="1" stroke-dasharray="4 4">'
+            f"<title>{_text(text)}</title></path>"
+        )
+        anchor = "end" if x > _PLOT_WIDTH / 2 else "start"
+        yield (
+            f'<text x="{x + (-4 if anchor == "end" else 4):.1f}" y="{_TOP + 10}" text-anchor="{anchor}" '
+            f'fill="{_WARNING}" font-size="10">{_text(text)}</text>'
+        )
+
+
+def _dots(xs: Floats, ys: Floats, colour: str) -> Iterator[str]:
+    for x, y in zip(xs.tolist(), ys.tolist(), strict=True):
+        if math.isfinite(x) and math.isfinite(y):
+            yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}" stroke="#ffffff"/>'
 
 
 def _range(columns: list[Floats]) -> tuple[float, float]:
@@ -167,4 +209,4 @@ def _path(x: Floats, y: Floats) -> str:
 
 
 def _text(text: str) -> str:
-    return html.escape(words.without_control(text))
+    return html.escape(wording.without_control(text))

@@ -9,13 +9,16 @@ from __future__ import annotations
 import html
 import textwrap
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from ..backend.traces.chrome import by_device, lanes
-from ..backend.traces.files import longest
+from ..backend.records.chrome_trace import by_device, lanes, longest
+from ..client import wording
 from ..schema.sizes import bytes_
 from ..schema.trace import TraceData, TracedOp, Transfer, task_of
-from . import words
 from .still import PALETTE, ticks
+
+if TYPE_CHECKING:
+    from ..client.run_trace import Trace
 
 MAX_OPS = 1500
 MAX_WARNINGS = 12
@@ -31,6 +34,13 @@ _GROUND = "var(--jp-layout-color0, #ffffff)"
 _BAND = "var(--jp-layout-color2, #eeeeee)"
 _EDGE = "var(--jp-border-color2, #e0e0e0)"
 _WARN = "var(--jp-warn-color0, #b26a00)"
+
+
+def trace_bundle(trace: Trace) -> dict[str, Any]:
+    """A trace as the last expression of a cell."""
+    picture = draw(trace.data)
+    # As HTML it is a part of the page, and has the colours of its theme.
+    return {"text/html": f"<div>{picture}</div>", "image/svg+xml": picture, "text/plain": repr(trace)}
 
 
 def draw(data: TraceData) -> str:
@@ -160,7 +170,7 @@ def _arrow(transfer: Transfer, rows: dict[str, _Row], scale: float, taken: list[
 
 def _label(x: float, y: float, text: str, colour: str, *, size: int = 11, anchor: str = "start", full: str = "") -> str:
     title = f"<title>{html.escape(full)}</title>" if full else ""
-    text = html.escape(words.without_control(text))
+    text = html.escape(wording.without_control(text))
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" style="fill: {colour}">'
         f"{text}{title}</text>"

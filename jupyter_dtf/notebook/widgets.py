@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import base64
 import html
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from . import words
+from ..client import wording
 from .still import still
 
 if TYPE_CHECKING:
-    from .run import Run
+    from ..client.run import Run
+
+logger = logging.getLogger(__name__)
 
 _REFRESH_S = 0.5  # each refresh is a picture
 
@@ -41,7 +44,16 @@ class RunWidget(ipywidgets.VBox):
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def __repr__(self) -> str:
+        return f"<Widget of {self._run!r}>"
+
     def _follow(self) -> None:
+        try:
+            self._follow_to_the_end()
+        except Exception as error:  # the kernel is ending
+            logger.debug("The widget of %s is not drawn any more: %s", self._run.id, error)
+
+    def _follow_to_the_end(self) -> None:
         pause = threading.Event()
         while True:
             self._changed.wait()
@@ -53,14 +65,14 @@ class RunWidget(ipywidgets.VBox):
 
     def _draw(self) -> bool:
         """Show the present state; returns whether it is the last."""
-        from .run import describe
+        from ..client.run import describe
 
         info = self._hub.info(self._run.id)
         progress, final = info.progress, info.state.is_final
         self._bar.max = progress.total or 1
         self._bar.value = progress.done if progress.total else int(final)
         self._bar.bar_style = {"succeeded": "success", "failed": "danger", "lost": "danger"}.get(info.state.value, "")
-        self._line.value = html.escape(words.without_control(describe(info)))
+        self._line.value = html.escape(wording.without_control(describe(info)))
         self._stop.disabled = final
         picture = base64.b64encode(still(info, self._hub.lines(info.id)).encode()).decode()
         self._picture.value = f'<img alt="Metrics of the run" src="data:image/svg+xml;base64,{picture}">'

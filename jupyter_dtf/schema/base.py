@@ -1,4 +1,8 @@
-"""The base struct, and decoding with errors that name the field, the rule and the value."""
+"""The base structs, and decoding with errors that name the field, the rule and the value.
+
+What people write is strict: a key that is not known is an error, which names it. What another process of jupyter_dtf
+writes may be of a newer version: a key that is not known is not for this one. A struct says which it is by its base.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,21 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import InvalidInput
+from .printable import all_printable
 
 T = TypeVar("T")
 
 MAX_DEPTH = 32
+MAX_INTEGER = 2**63
+"""Of either sign. Beyond it nothing can be encoded again."""
 
 
 class Struct(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=False):
-    """A value that crosses a boundary. Unknown keys are refused; fields are given by name."""
+    """What people, or their programs, ask for or have written. Unknown keys are refused; fields are given by name."""
+
+
+class PeerStruct(msgspec.Struct, kw_only=True, omit_defaults=False):
+    """What a process of jupyter_dtf tells another, or finds in a file that one wrote. Unknown keys are ignored."""
 
 
 _PATH = re.compile(r"^(?P<message>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
@@ -55,16 +66,24 @@ def decode_json(data: bytes | str, type_: type[T]) -> T:
         raise InvalidInput(f"The body must be JSON: {error}. Received: {data!r:.200}") from None
     except RecursionError:
         raise _too_deep(data) from None
-    _check_depth(raw, MAX_DEPTH, data)
+    except ValueError:  # of an integer of more digits than Python reads
+        raise _too_large(data) from None
+    _check_values(raw, MAX_DEPTH, data)
     return convert(raw, type_)
 
 
-def _check_depth(raw: Any, left: int, data: bytes | str) -> None:
+def _check_values(raw: Any, left: int, data: bytes | str) -> None:
+    if isinstance(raw, int) and not -MAX_INTEGER <= raw < MAX_INTEGER:
+        raise _too_large(data)
     children: Iterable[Any] = raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ()
     for child in children:
         if left == 0:
             raise _too_deep(data)
-        _check_depth(child, left - 1, data)
+        _check_values(child, left - 1, data)
+
+
+def _too_large(data: bytes | str) -> InvalidInput:
+    return InvalidInput(f"A whole number must be from -2**63 to 2**63 - 1. Received: {data!r:.200}")
 
 
 def _too_deep(data: bytes | str) -> InvalidInput:
@@ -91,5 +110,24 @@ def to_plain(value: Any) -> Any:
 
 
 def encode_json(value: Any) -> bytes:
-    """JSON bytes of a struct. NaN and infinities become null."""
-    return msgspec.json.encode(value)
+    """JSON bytes of a struct. NaN and infinities become null, and halves of surrogate pairs escapes."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(all_printable(msgspec.to_builtins(value)))
+
+
+def with_unknown(raw: Any, value: Any) -> Any:
+    """``value`` as plain data, with the keys of ``raw``, which it was read from, that its structs do not have.
+
+    For who changes what a newer version has written, and must not take from it what it does not know.
+    """
+    if isinstance(value, msgspec.Struct):
+        old = raw if isinstance(raw, dict) else {}
+        fields = {field.encode_name: getattr(value, field.name) for field in msgspec.structs.fields(value)}
+        rest = {key: item for key, item in old.items() if key not in fields}
+        return {key: with_unknown(old.get(key), item) for key, item in fields.items()} | rest
+    if isinstance(value, list):
+        before = raw if isinstance(raw, list) else []
+        return [with_unknown(before[i] if i < len(before) else None, item) for i, item in enumerate(value)]
+    return msgspec.to_builtins(value, builtin_types=(bytes,))

@@ -9,17 +9,29 @@ from typing import Any
 
 from ..errors import InvalidInput
 
-_JOB = re.compile(r"^[a-zA-Z][a-zA-Z0-9_]*\Z")  # what TensorFlow accepts between "/job:" and "/task:"
+JOB_NAME = r"^[a-zA-Z][a-zA-Z0-9_]*$"
+"""A job's name: what TensorFlow accepts between "/job:" and "/task:". A regular expression, for one whole line."""
 _ENDPOINT = re.compile(r"^(?P<host>\[[0-9a-fA-F:.]+(%[A-Za-z0-9_.\-]+)?\]|[A-Za-z0-9_.\-]+):(?P<port>[0-9]{1,5})\Z")
 
+_JOB = re.compile(JOB_NAME.removesuffix("$"))
+
 MAX_TASKS_PER_JOB = 10_000
+USUAL_JOBS = ("worker", "ps", "chief", "evaluator")
+"""The jobs in the order in which forms offer them."""
+FIRST_JOBS = ("chief", "worker")
+"""The jobs that train: ranks count them first, in this order."""
 CPU_JOBS = ("ps", "evaluator")
-"""Jobs that hold variables or look on: they come last by rank, and get no GPU."""
+"""Jobs that hold variables or look on: they come last by rank, and get no GPU unless a person gives them one."""
+
+
+def default_jobs() -> dict[str, int]:
+    """The jobs of a cluster, where nothing else is said."""
+    return {"worker": 2}
 
 
 def check_job_name(name: object, field: str = "") -> str:
     """The name of a job: a letter, then letters, digits and underscores."""
-    if not isinstance(name, str) or not _JOB.match(name):
+    if not isinstance(name, str) or not _JOB.fullmatch(name):
         raise InvalidInput(
             f"A job's name is a letter followed by letters, digits or underscores. Received: {name!r}", field=field
         )
@@ -42,6 +54,18 @@ def check_jobs(jobs: Mapping[str, int], field: str = "jobs") -> dict[str, int]:
     if jobs.get("chief", 0) > 1:
         raise InvalidInput(f"The job chief has one task. Received: {jobs['chief']}", field=f"{field}.chief")
     return dict(jobs)
+
+
+def as_jobs(jobs: Mapping[str, int] | int) -> dict[str, int]:
+    """``jobs`` as it may be written: a number is one of workers. Raises InvalidInput."""
+    if isinstance(jobs, Mapping):
+        return check_jobs(jobs)
+    if isinstance(jobs, bool) or not isinstance(jobs, int):
+        raise InvalidInput(
+            f"`jobs` must map a job's name to its number of tasks, or be a number of workers, got {jobs!r:.100}",
+            field="jobs",
+        )
+    return check_jobs({"worker": jobs})
 
 
 def split_endpoint(endpoint: str, field: str = "") -> tuple[str, int]:

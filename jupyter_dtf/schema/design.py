@@ -12,8 +12,10 @@ import msgspec
 
 from ..errors import InvalidInput, NotFound, Unavailable
 from . import text as texts
-from .api import ClusterRequest, Problem
-from .base import Struct, convert, to_plain
+from .api import Problem
+from .base import PeerStruct, Struct, convert, to_plain
+from .cluster import default_jobs
+from .cluster_request import DEFAULT_KIND, ClusterRequest
 from .graph import LayerGraph
 from .hosts import HostDesign, TaskPlace
 from .placement import Calibration, Placement, Prediction, Slot
@@ -30,8 +32,8 @@ class ClusterDesign(Struct):
 
     name: str = ""
     """Empty: a free name is chosen."""
-    kind: str = "local"
-    jobs: dict[str, int] = msgspec.field(default_factory=lambda: {"worker": 2})
+    kind: str = DEFAULT_KIND
+    jobs: dict[str, int] = msgspec.field(default_factory=default_jobs)
     options: dict[str, Any] = {}
     """Those of its kind."""
     hosts: list[HostDesign] = []
@@ -75,15 +77,16 @@ class Design(Struct):
     run: RunSettings = msgspec.field(default_factory=RunSettings)
     calibration: Calibration | None = None
     drawing: dict[str, Any] = {}
-    """What the designer keeps of the picture itself: folded blocks, positions."""
+    """What belongs to the picture alone: blocks of the model that are ``folded`` and ``unfolded``, by their ids, where
+    that is otherwise than the designer shows them at first. What else is here is kept as it is."""
 
     @classmethod
     def parse(cls, text: str) -> Design:
         """The design of a text, one of an older version in the form of this one.
 
         Raises InvalidText with line and column: for what is no JSON, a field that is not known or of another type, a
-        newer version. What contradicts itself is not refused: ``backend.designs.check`` names it. An empty file is an
-        empty design, as JupyterLab's "New File" makes it.
+        newer version. What contradicts itself is not refused: ``backend.planning.check_design`` names it. An empty file
+        is an empty design, as JupyterLab's "New File" makes it.
         """
         plain = texts.read(text) if text.strip() else {}
         try:
@@ -167,8 +170,9 @@ def _in_this_version(plain: Any) -> Any:
 
 
 def _from_request(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 0: a request to start a cluster, as templates hold it."""
-    cluster = {key: value for key, value in plain.items() if key not in ("version", "keep", "grace_s")}
+    """Version 0: a request to start a cluster, as templates hold it; how long it lives is not for a design to say."""
+    not_drawn = set(ClusterRequest.__struct_fields__) - set(ClusterDesign.__struct_fields__)
+    cluster = {key: value for key, value in plain.items() if key not in {"version", *not_drawn}}
     return {"version": 1, "cluster": cluster}
 
 
@@ -234,7 +238,7 @@ class ProfileRequest(Struct):
     cluster: str
 
 
-class LayerPlace(Struct):
+class LayerPlace(PeerStruct):
     """A layer of a run: where it was to be, and where its operations ran."""
 
     layer: str
@@ -242,9 +246,27 @@ class LayerPlace(Struct):
     actual: list[str]
 
 
-class RunPlacement(Struct):
+class StepTimes(PeerStruct):
+    """What a run's own steps took, those that were not traced; seconds."""
+
+    count: int
+    left_out: int
+    """So many of the first ones are not counted: they build, trace and check."""
+    median_s: float
+    low_s: float
+    """A quarter of the steps took less."""
+    high_s: float
+    """A quarter of the steps took more."""
+    batch_size: int = 0
+    """Of the run; 0 where that is not known."""
+
+
+class RunPlacement(PeerStruct):
     """Where a run's layers were to be and where they were, and which device was busy when in the last step traced."""
 
-    layers: list[LayerPlace] = []
+    layers: list[LayerPlace]
     timeline: list[Slot] = []
     step_seconds: float = 0.0
+    """Of the step traced, which tracing makes longer."""
+    steps: StepTimes | None = None
+    """None where the run has not yet taken enough of them."""

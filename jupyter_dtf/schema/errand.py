@@ -1,6 +1,7 @@
 """Work that a process does for another one: an argument on standard input, the answer or the error on standard output.
 
-``backend.errands`` is the other side.
+``backend.machine.errand_process`` is the other side. An errand is a module with an entry point in ``GROUP``; its name
+and what it is asked are here, for both sides.
 """
 
 from __future__ import annotations
@@ -12,13 +13,39 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import DtfError
+from ..errors import DtfError, InvalidInput
 from .api import ErrorInfo
-from .base import encode_json
+from .base import Struct, encode_json
+from .design import Design
+from .hosts import HostDesign
+
+GROUP = "jupyter_dtf.errands"
+PLACE = "place_design"
+"""Asked with a PlaceRequest, answers with a Placement."""
+DESCRIBE = "describe_file"
+"""Asked with a path, answers with a LayerGraph."""
+PROFILE = "profile_design"
+"""Asked with a MeasureRequest, answers with a Calibration."""
 
 REFUSED = 3
 """The exit status of an errand whose answer is an ErrorInfo."""
 _PR_SET_PDEATHSIG = 1
+
+
+class PlaceRequest(Struct):
+    """A design, and the hosts that its kind of cluster promises."""
+
+    design: Design
+    promised: list[HostDesign] = []
+
+
+class MeasureRequest(Struct):
+    """A model's file, the cluster to measure, and the sizes of a step."""
+
+    path: str
+    cluster: str
+    batch_size: int
+    microbatches: int
 
 
 def answer(work: Callable[[bytes], Any]) -> int:
@@ -31,10 +58,20 @@ def answer(work: Callable[[bytes], Any]) -> int:
     out = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        data, status = encode_json(work(sys.stdin.buffer.read())), 0
+        data, status = encode_json(_done(work, sys.stdin.buffer.read())), 0
     except DtfError as error:
         field = getattr(error, "field", "")
         data, status = encode_json(ErrorInfo(message=str(error), error=type(error).__name__, field=field)), REFUSED
     with open(out, "wb") as answers:
         answers.write(data)
     return status
+
+
+def _done(work: Callable[[bytes], Any], argument: bytes) -> Any:
+    """The work's answer. Raises InvalidInput where it would take more than there is of memory or depth."""
+    try:
+        return work(argument)
+    except MemoryError:
+        raise InvalidInput("The work must fit into memory, got some that would take more than there is") from None
+    except RecursionError:
+        raise InvalidInput("What is worked on must not be nested so deeply") from None

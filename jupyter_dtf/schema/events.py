@@ -2,20 +2,25 @@
 
 An event is encoded once, in the task or the controller, and travels on as the same bytes. The controller gives it the
 run's next sequence number (``seq``): sequence numbers of a run have no gaps, and a viewer resumes from the last it saw.
+
+A newer version has events, fields and states that this one does not know: what cannot be read of an event is skipped,
+and the event keeps its number and its bytes.
 """
 
 from __future__ import annotations
 
-from typing import Union
+from collections.abc import Iterable
+from typing import Union, get_args
 
 import msgspec
 
+from .base import PeerStruct
 from .run import Progress, RunState, TaskState
 
 LEVELS = ("info", "warning", "error")
 
 
-class Event(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, tag_field="type"):
+class Event(PeerStruct, tag_field="type"):
     """Base of all events. ``time`` is in seconds since the epoch, by the clock of the machine where it happened."""
 
     time: float
@@ -28,8 +33,15 @@ class RunChanged(Event, tag="run"):
     message: str = ""
 
 
-class TaskChanged(Event, tag="task"):
-    """A task took a step in its life."""
+class TaskEvent(Event, kw_only=True):
+    """Base of what a task's process says, and its host of it."""
+
+    attempt: int = 0
+    """How often the task had been started before: 0, and 1 once it was started again."""
+
+
+class TaskChanged(TaskEvent, tag="task"):
+    """A task took a step in its life. One of a later attempt begins it anew; one of an earlier attempt is late."""
 
     task: str
     state: TaskState
@@ -50,8 +62,8 @@ class Point(msgspec.Struct, array_like=True):
     values: dict[str, float]
 
 
-class Points(Event, tag="points"):
-    """Consecutive points of one task. ``first`` is the sequence number, within the task, of the first of ``count``.
+class Points(TaskEvent, tag="points"):
+    """Consecutive points of one task. ``first`` is the sequence number, within the attempt, of the first of ``count``.
 
     ``data`` is the msgpack of each Point, one after the other: they are encoded by ``report`` and decoded by who reads
     them, never in between. ``decode_points`` does that.
@@ -63,42 +75,98 @@ class Points(Event, tag="points"):
     data: bytes
 
 
-class Logged(Event, tag="log"):
-    """Lines of output of a task. ``first`` is the number, within the task and stream, of the first line."""
+class Logged(TaskEvent, tag="log"):
+    """Lines of output of a task. ``first`` is the number, within the task and stream, of the first line; a later
+    attempt numbers its lines after those before.
+
+    The stream of events carries no more than a person can read, and keeps the last of it: where ``first`` is beyond
+    the line after the last, the lines between are in the run's files only. An event without lines is one whose lines
+    are no longer kept.
+    """
 
     task: str
     stream: str  # stdout, stderr
     first: int
     lines: list[str]
+    kept: bool = True
+    """Whether the host writes it into the run's files; it cannot where it does not see them."""
 
 
-class Note(Event, tag="note"):
-    """Something a person should know: a warning, a check that passed, a failure in words."""
+class Note(TaskEvent, tag="note"):
+    """Something a person should know: a warning, a check that passed, a failure in words.
+
+    One about the values of a metric, as that they are not finite from here on, has ``metric`` and ``step``: it is
+    marked on that metric's plot.
+    """
 
     level: str
     title: str
     text: str = ""
     task: str = ""
+    metric: str = ""
+    step: float | None = None
 
 
-class Progressed(Event, tag="progress"):
+class Progressed(TaskEvent, tag="progress"):
     """How far the run is, by the chief's count."""
 
     progress: Progress
 
 
-class EpochEnded(Event, tag="epoch"):
-    """An epoch's logs, averaged over the tasks: what Keras's ``History`` records. ``epoch`` counts from 0."""
+class EpochEnded(TaskEvent, tag="epoch"):
+    """An epoch's logs, averaged over the tasks: what Keras's ``History`` records. ``epoch`` counts from 0.
+
+    The first of a later attempt takes the place of that epoch and all after it (``last_epochs``).
+    """
 
     epoch: int
     step: int
     logs: dict[str, float]
 
 
-AnyEvent = Union[RunChanged, TaskChanged, Points, Logged, Note, Progressed, EpochEnded]
+StoryEvent = Union[RunChanged, TaskChanged, Note]
+"""What a person reads, under *Events*: a type that is added here is drawn in ``src/views/events.tsx``."""
+STORY = tuple(str(kind.__struct_config__.tag) for kind in get_args(StoryEvent))
+
+AnyEvent = Union[StoryEvent, Points, Logged, Progressed, EpochEnded]
+
+
+class _Typed(PeerStruct):
+    """What every event of every version is."""
+
+    type: str
+
+
+class UnknownEvent(PeerStruct):
+    """An event that this version cannot read: of a type that it does not know, or with a value that is new to it.
+
+    It takes its number in the run and changes nothing. ``why`` says what cannot be read.
+    """
+
+    type: str
+    why: str = ""
+
+
+POINTS, LOG = b"\xa4type\xa6points", b"\xa4type\xa3log"
+"""How the encoded ``Points`` and ``Logged`` begin, after the byte of the map: they are passed on without being read."""
+
+
+def last_epochs(events: Iterable[object]) -> list[EpochEnded]:
+    """The epochs among a run's events without those that a later attempt has repeated, or will."""
+    found: list[EpochEnded] = []
+    attempt = 0
+    for event in events:
+        if isinstance(event, EpochEnded) and event.attempt >= attempt:
+            if event.attempt > attempt:
+                found = [known for known in found if known.epoch < event.epoch]
+                attempt = event.attempt
+            found.append(event)
+    return found
+
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(AnyEvent)
+_typed = msgspec.msgpack.Decoder(_Typed)
 _point_list = msgspec.msgpack.Decoder(list[Point])
 
 
@@ -107,10 +175,16 @@ def encode_event(event: AnyEvent) -> bytes:
     return _encoder.encode(event)
 
 
-def decode_event(data: bytes) -> AnyEvent:
-    """The event that ``encode_event`` made bytes of. Raises msgspec.ValidationError for anything else."""
-    event: AnyEvent = _decoder.decode(data)
-    return event
+def decode_event(data: bytes) -> AnyEvent | UnknownEvent:
+    """The event that ``encode_event`` made bytes of, here or in another version.
+
+    Raises msgspec.MsgspecError for what is no event of any version: one has a type.
+    """
+    try:
+        event: AnyEvent = _decoder.decode(data)
+        return event
+    except msgspec.ValidationError as error:
+        return UnknownEvent(type=_typed.decode(data).type, why=str(error))
 
 
 def encode_points(points: list[Point]) -> bytes:

@@ -11,6 +11,11 @@ from .base import Struct
 _DEVICE = re.compile(r"^(?P<kind>CPU|GPU:(?P<gpu>[0-9]{1,4}))\Z")
 
 
+def host_name(worker: object) -> str:
+    """What a Dask worker is called as a host: by its name, which is its address where nobody has given it one."""
+    return str(worker).removeprefix("tls://").removeprefix("tcp://")
+
+
 class HostDesign(Struct):
     """A host that is wanted, with its devices."""
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import stat
 from pathlib import Path
 
 import msgspec
 
-from .base import Struct
+from . import private
+from .base import PeerStruct
+from .printable import printable
 
 _OUTCOME = "outcome.msgpack"
+MOST_TOLD = 1_000_000
+"""Characters of a traceback."""
 
 
-class TaskSpec(Struct):
+class TaskSpec(PeerStruct):
     """One task of one run, complete: nothing else is asked for after the fork."""
 
     run_id: str
@@ -35,13 +42,21 @@ class TaskSpec(Struct):
     visible_gpus: list[str] = []
     """For CUDA_VISIBLE_DEVICES; empty: none."""
     gpu_memory_bytes: int = 0
-    """The most that TensorFlow takes of each; 0: what it needs, as it needs it."""
+    """The most that TensorFlow takes of each; 0: what it needs."""
+    gpu_growth: bool = True
+    """Without such a limit: as it needs it, not all of it at once."""
     may_be_spare: bool = False
     """Whether a process may run it in which TensorFlow's runtime has been started, with so many threads."""
     trace_steps: list[int] = []
     """``[first, last]``: the steps to trace; empty: none."""
+    attempt: int = 0
+    """How often the task was started before; all that its process says carries it."""
     secret: str = ""
     """32 random bytes as hex digits, which the tasks of the run know and nobody else."""
+    links: list[str] = []
+    """Where each rank takes connections of the other tasks, ``host:port``."""
+    between_machines: str = "tcp"
+    """What carries exchanges between machines unless a program says otherwise: ``tcp``, or ``ring``."""
     # Filled in by the host:
     shared_dir: str = ""
     task_dir: str = ""
@@ -54,7 +69,7 @@ class TaskSpec(Struct):
         return f"{self.job_name}:{self.task_index}"
 
 
-class Outcome(Struct):
+class Outcome(PeerStruct):
     """How a task's program ended. Absent when the process died without a word."""
 
     ok: bool
@@ -67,25 +82,45 @@ class Outcome(Struct):
     """The pickled return value."""
 
 
-class TaskResult(Struct):
+class TaskResult(PeerStruct):
     """The end of a task, as its host reports it: ``exit_code`` or ``signal`` says how the process went."""
 
     task: str
+    attempt: int | None = None
+    """Whose end it is; None: of the attempt that is under way."""
     exit_code: int | None = None
     signal: str = ""
     outcome: Outcome | None = None
+    message: str = ""
+    """Why, where it was not the task's own doing; what went wrong in finding out."""
 
 
 def leave_outcome(task_dir: Path, outcome: Outcome) -> None:
     """Write a task's outcome into its directory: whole or not at all."""
-    aside = task_dir / f".{_OUTCOME}"
-    aside.write_bytes(msgspec.msgpack.encode(outcome))
-    aside.replace(task_dir / _OUTCOME)
+    for field in ("message", "traceback", "error"):
+        setattr(outcome, field, printable(getattr(outcome, field), MOST_TOLD))
+    private.write_file(task_dir / _OUTCOME, msgspec.msgpack.encode(outcome))
 
 
 def read_outcome(task_dir: Path) -> Outcome | None:
-    """What the task left, or None if it died before it could."""
+    """What the task left, or None if it died before it could. Raises OSError or msgspec.MsgspecError if it is broken.
+
+    The directory is the program's too: what is no plain file is not waited for.
+    """
     try:
-        return msgspec.msgpack.decode((task_dir / _OUTCOME).read_bytes(), type=Outcome)
+        fd = os.open(task_dir / _OUTCOME, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError("it is no plain file")
+        return msgspec.msgpack.decode(file.read(), type=Outcome)
+
+
+def remove_runs_of(host: int, machine: Path, shared: Path) -> None:
+    """Remove the directories of the runs of one host, ``<run>-<pid of the host>``, and what only it had in memory."""
+    for directory in machine.glob(f"[0-9]*-{host}"):
+        shutil.rmtree(directory, ignore_errors=True)
+        run = directory.name.removesuffix(f"-{host}")
+        if not any(machine.glob(f"{run}-*")):  # no other host of this machine has tasks of it
+            shutil.rmtree(shared / run, ignore_errors=True)

@@ -10,21 +10,56 @@ from __future__ import annotations
 import mmap
 import pickle
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 _ALIGN = 64
 
 
-def pack(value: Any) -> bytes:
+_SMALL = 1 << 16
+"""Pieces of a payload that are smaller are put together: an array more does not make a message more."""
+
+
+class Packed:
+    """A payload that is not laid out yet: its arrays are still where their owner has them, and must not change."""
+
+    def __init__(self, pieces: Iterable[bytes | memoryview]) -> None:
+        self._pieces = [memoryview(piece).cast("B") for piece in pieces if len(piece)]
+        self.size = sum(len(piece) for piece in self._pieces)
+
+    def chunks(self, most: int) -> Iterator[memoryview]:
+        """All of it in order, in chunks of at most ``most`` bytes (not less than 64 KiB), without a copy of arrays."""
+        waiting = bytearray()
+        for piece in self._pieces:
+            for start in range(0, len(piece), most):
+                part = piece[start : start + most]
+                if len(waiting) + len(part) > _SMALL and waiting:
+                    yield memoryview(bytes(waiting))
+                    waiting.clear()
+                if len(part) < _SMALL:
+                    waiting += part
+                else:
+                    yield part
+        if waiting:
+            yield memoryview(bytes(waiting))
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self._pieces)
+
+
+def packed(value: Any) -> Packed:
     """The payload of any picklable value; functions and classes of ``__main__`` travel by value (cloudpickle)."""
     import cloudpickle
 
     buffers: list[pickle.PickleBuffer] = []
     body = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    raws = [buffer.raw() for buffer in buffers]
-    return b"".join(_layout(body, raws))
+    return Packed(_layout(body, [buffer.raw() for buffer in buffers]))
+
+
+def pack(value: Any) -> bytes:
+    """The same, laid out."""
+    return bytes(packed(value))
 
 
 def _layout(body: bytes, raws: list[memoryview]) -> Iterator[bytes | memoryview]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from ..errors import InvalidInput
-from . import summary
 from .api import Problem
-from .base import Struct
+from .base import PeerStruct, Struct
+from .graph import containers_of
+from .sizes import bytes_, seconds_
+
+SPLITTABLE = ("Dense", "Embedding")
+"""Classes of layers whose columns may be parted among devices."""
+_FEW = 6
+_WIDTH = 72
 
 
 class Placement(Struct):
@@ -22,21 +30,20 @@ class Placement(Struct):
 
     def devices_of(self, layer: str) -> list[str]:
         """The device of a layer, or those of its parts; none where neither it nor a container of it is placed."""
-        path = layer
-        while path:
-            if path in self.splits:
-                return self.splits[path]
-            if path in self.devices:
-                return [self.devices[path]]
-            path = path.rpartition("/")[0]
-        return []
+        name = self.placed_as(layer)
+        return self.splits[name] if name in self.splits else [self.devices[name]] if name else []
+
+    def placed_as(self, layer: str) -> str:
+        """By which name a layer has its place: its own or that of the nearest container; empty where it has none."""
+        names = (name for name in (layer, *containers_of(layer)) if name in self.splits or name in self.devices)
+        return next(names, "")
 
     def show(self) -> None:
         """Print the layers of each device."""
-        print(summary.placement(self, most=len(self.devices) + len(self.splits)))  # noqa: T201 - for a person
+        print(_placement_text(self, most=len(self.devices) + len(self.splits)))  # noqa: T201 - for a person
 
     def __repr__(self) -> str:
-        return summary.placement(self)
+        return _placement_text(self)
 
 
 class Device(Struct):
@@ -112,6 +119,8 @@ class DeviceLoad(Struct):
     layers: int = 0
     problem: str = ""
     """Why it does not fit, with the sizes; empty when it does."""
+    unused: str = ""
+    """Why it has no layer of a placement that is complete: what a step would take with it."""
 
 
 class Cut(Struct):
@@ -125,7 +134,7 @@ class Cut(Struct):
     """In the forward pass of one microbatch."""
 
 
-class Slot(Struct):
+class Slot(PeerStruct):
     """One device busy with one microbatch, for the timeline."""
 
     device: str
@@ -152,7 +161,55 @@ class Prediction(Struct):
 
     def show(self) -> None:
         """Print what ``repr`` says, and the step as a timeline."""
-        print(f"{self!r}\n{summary.timeline(self.timeline)}")  # noqa: T201 - for a person
+        print(f"{self!r}\n{_timeline_text(self.timeline)}")  # noqa: T201 - for a person
 
     def __repr__(self) -> str:
-        return summary.prediction(self)
+        return _prediction_text(self)
+
+
+# -- as text for a person, narrow enough for a terminal ------------------------------------------------------------
+
+
+def _placement_text(what: Placement, most: int = _FEW) -> str:
+    """A line for each device, with so many of its layers."""
+    layers: dict[str, list[str]] = {}
+    for layer, device in what.devices.items():
+        layers.setdefault(device, []).append(layer)
+    for layer, devices in what.splits.items():
+        for number, device in enumerate(devices, 1):
+            layers.setdefault(device, []).append(f"{layer} ({number} of {len(devices)})")
+    lines = []
+    for device in sorted(layers):
+        listed, count = layers[device][:most], len(layers[device])
+        more = f", ... ({count} layers)" if count > most else ""
+        lines.append(f"{device}: {', '.join(listed)}{more}")
+    return "\n".join(lines) or "Placement(): no layer has a device"
+
+
+def _prediction_text(what: Prediction) -> str:
+    """The step, a row for each device, and what is wrong."""
+    known = "" if what.calibrated else ", not calibrated"
+    first = f"A step of {what.batch_size} examples in {what.microbatches} microbatches: "
+    first += f"{seconds_(what.step_seconds)}, bubble {what.bubble:.0%}{known}"
+    rows = [["device", "layers", "work", "busy", "memory", "sent"]]
+    for load in what.devices:
+        limit = f" of {bytes_(load.memory_limit_bytes)}" if load.memory_limit_bytes else ""
+        memory = f"{bytes_(load.memory_bytes)}{limit}"
+        busy = seconds_(load.busy_s)
+        rows.append([load.device, str(load.layers), f"{load.share:.0%}", busy, memory, bytes_(load.sent_bytes)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    unused = [f"{load.device} has no layer: {load.unused}" for load in what.devices if load.unused]
+    return "\n".join([first, *table, *unused, *(problem.message for problem in what.problems)])
+
+
+def _timeline_text(slots: Sequence[Slot], width: int = _WIDTH) -> str:
+    """A row for each device: the last digit of the microbatch forward, its letter backward, ``=`` for the update."""
+    end = max((slot.start_s + slot.duration_s for slot in slots), default=0.0)
+    rows: dict[str, list[str]] = {slot.device: ["."] * width for slot in slots}
+    marks: Mapping[str, str] = {"forward": "0123456789", "backward": "abcdefghij", "update": "=" * 10}
+    for slot in slots:
+        first, last = (round(time / end * width) for time in (slot.start_s, slot.start_s + slot.duration_s))
+        rows[slot.device][first:last] = marks[slot.phase][slot.microbatch % 10] * (last - first)
+    longest = max(map(len, rows), default=0)
+    return "\n".join(f"{device.ljust(longest)} {''.join(row)}" for device, row in sorted(rows.items()))

@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
-from ..errors import IllegalTransition, InvalidInput
-from .base import Struct
-from .trace import check_steps
-
-MIN_GPU_MEMORY_BYTES = 1 << 20
+from ..errors import IllegalTransition
+from .base import PeerStruct, convert
+from .printable import check_word
+from .run_options import RunOptions
 
 
 class RunState(str, enum.Enum):
@@ -20,6 +19,7 @@ class RunState(str, enum.Enum):
     PENDING = "pending"  # accepted; waits for hosts
     LAUNCHING = "launching"  # ports reserved, tasks being forked
     RUNNING = "running"  # every task has started
+    RESTARTING = "restarting"  # tasks were lost, and all are being started again where they had got to
     STOPPING = "stopping"  # told to stop; tasks are ending
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -42,13 +42,18 @@ _ENDS = frozenset({RunState.FAILED, RunState.LOST})
 _RUN_STEPS: dict[RunState, frozenset[RunState]] = {
     RunState.PENDING: frozenset({RunState.LAUNCHING, RunState.STOPPED}) | _ENDS,
     RunState.LAUNCHING: frozenset({RunState.RUNNING, RunState.STOPPING}) | _ENDS,
-    RunState.RUNNING: frozenset({RunState.SUCCEEDED, RunState.STOPPING}) | _ENDS,
+    RunState.RUNNING: frozenset({RunState.RESTARTING, RunState.SUCCEEDED, RunState.STOPPING}) | _ENDS,
+    RunState.RESTARTING: frozenset({RunState.RUNNING, RunState.STOPPING}) | _ENDS,
     RunState.STOPPING: frozenset({RunState.STOPPED, RunState.SUCCEEDED}) | _ENDS,
     RunState.SUCCEEDED: frozenset(),
     RunState.FAILED: frozenset(),
     RunState.STOPPED: frozenset(),
     RunState.LOST: frozenset(),
 }
+
+
+FINAL_STATES = tuple(state for state in RunState if state.is_final)
+"""The states that a run does not leave."""
 
 
 class TaskState(str, enum.Enum):
@@ -62,17 +67,34 @@ class TaskState(str, enum.Enum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"  # an exception, a non-zero exit status, or a signal nobody here sent
     STOPPED = "stopped"  # ended because the run was stopped or another task failed
+    LOST = "lost"  # its cluster went away while it was under way
 
     @property
     def is_final(self) -> bool:
-        return self in (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPED)
+        return self in (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPED, TaskState.LOST)
+
+    def step(self, to: TaskState, *, again: bool = False) -> TaskState:
+        """The next state; ``again``: of a new attempt, which begins from any state. Raises IllegalTransition."""
+        legal = _BEGINS if again else frozenset() if self.is_final else _TASK_STEPS
+        if to not in legal:
+            names = ", ".join(sorted(state.value for state in legal)) or "nothing, unless it is started again"
+            raise IllegalTransition(f"A task that is {self.value} can become {names}. Received: {to.value}")
+        return to
 
 
-class TaskInfo(Struct):
+_TASK_STEPS = frozenset(TaskState) - {TaskState.PENDING}
+"""While its process lives: what a task says and what its host says of it come on different ways."""
+_BEGINS = frozenset({TaskState.PENDING, TaskState.STARTING, TaskState.RUNNING, TaskState.FAILED})
+"""How a new attempt may be heard of first. It has failed where it could not be started."""
+
+
+class TaskInfo(PeerStruct):
     """One task of a run. ``task`` is its short name, ``worker:1``."""
 
     task: str
     state: TaskState = TaskState.PENDING
+    attempt: int = 0
+    """How often it was started again."""
     host: str = ""
     """The name of the Dask worker it runs on."""
     pid: int = 0
@@ -86,7 +108,7 @@ class TaskInfo(Struct):
     traceback: str = ""
 
 
-class Progress(Struct):
+class Progress(PeerStruct):
     """How far a run is. ``done`` of ``total`` (0 when unknown) units."""
 
     done: int = 0
@@ -97,89 +119,97 @@ class Progress(Struct):
     epochs: int = 0
 
 
-class RunInfo(Struct):
-    """What a viewer is told of a run: all but its events, output and points."""
+class RunDescriptor(PeerStruct):
+    """What is known of a run when it is submitted, and does not change. All else is told by its events."""
 
     id: str
     name: str
     cluster: str
-    state: RunState = RunState.PENDING
-    message: str = ""
-    """One line: why it waits, why it failed."""
     kind: str = "program"
-    """``fit``, ``program``, ``script`` or ``servers``; later ``trial``."""
+    """``fit``, ``program``, ``script``, ``servers`` or ``profile``."""
     strategy: str = ""
     jobs: dict[str, int] = {}
     created: float = 0.0
-    """Seconds since the epoch, as are the next two."""
-    started: float | None = None
-    ended: float | None = None
-    tasks: list[TaskInfo] = []
-    progress: Progress = msgspec.field(default_factory=Progress)
-    latest: dict[str, float] = {}
-    """The newest value of each metric, averaged over the tasks that report it."""
-    sparkline: list[float] = []
-    """At most 60 values of the loss (or of the first metric), oldest first."""
+    """Seconds since the epoch, as are all times."""
     parameters: dict[str, Any] = {}
     """What the person chose: batch size, epochs, optimizer; shown in the dashboard."""
     run_dir: str = ""
+
+
+class RunInfo(RunDescriptor):
+    """A run's summary: its descriptor with its events applied, up to ``next_seq``. It has no output and no points.
+
+    It is made by ``backend/records/apply_event.py`` and ``run_record.py`` alone. What is kept or sent of it is a cache
+    of that: of two summaries, the one with the higher ``next_seq`` knows more.
+    """
+
+    state: RunState = RunState.PENDING
+    message: str = ""
+    """One line: why it waits, why it failed."""
+    started: float | None = None
+    ended: float | None = None
+    tasks: list[TaskInfo] = []
+    """Those that events have told of: empty until it is planned where they run."""
+    progress: Progress = msgspec.field(default_factory=Progress)
+    latest: dict[str, float] = {}
+    """The newest value of each metric, averaged over the tasks that report it."""
+    headline: dict[str, float] = {}
+    """What lists show of ``latest``: the first stands for the run. Its loss, or the first metric that its program
+    reports; never one of the machine's. Of a run that has ended, the last epoch's values."""
+    not_finite: dict[str, str] = {}
+    """Metrics with a value that is not finite: a sentence on the first, ``loss became NaN at step 8 on worker:1``."""
+    sparkline: list[float] = []
+    """At most 60 values of the loss (or of the first metric of ``headline``), oldest first."""
     next_seq: int = 0
-    """The sequence number that the run's next event will get."""
+    """The sequence number of the first event that is not in here: that of the run's next one, where all are."""
+    points_seq: int = 0
+    """The same for what only points tell: ``latest``, ``headline`` and ``sparkline``. 0 where nobody has looked into
+    points, which the controller passes on as bytes."""
+
+    @classmethod
+    def of(cls, run: RunDescriptor) -> RunInfo:
+        """A run before its first event."""
+        return cls(**{name: getattr(run, name) for name in RunDescriptor.__struct_fields__})
+
+    @property
+    def descriptor(self) -> RunDescriptor:
+        """What did not come from events."""
+        return RunDescriptor(**{name: getattr(self, name) for name in RunDescriptor.__struct_fields__})
 
 
-class RunRequest(Struct):
+def read_run(raw: Any) -> RunInfo:
+    """The description of a run as a peer has told it, or the store has it. Raises InvalidInput.
+
+    A state that this version does not know is one on the way, or, of a run that has ended, one of an end; the message
+    says which it is.
+    """
+    if isinstance(raw, dict):
+        raw = _known_state(raw, RunState, raw.get("ended") is not None)
+        if isinstance(tasks := raw.get("tasks"), list):
+            over = raw.get("ended") is not None
+            raw = {**raw, "tasks": [_known_state(task, TaskState, over) for task in tasks]}
+    return convert(raw, RunInfo)
+
+
+def _known_state(raw: Any, states: type[RunState] | type[TaskState], has_ended: bool) -> Any:
+    state = raw.get("state") if isinstance(raw, dict) else None
+    if not isinstance(state, str) or state in [known.value for known in states]:
+        return raw
+    said = raw.get("message") or f"{state:.100}, a state that this version of jupyter_dtf does not know"
+    return {**raw, "state": (states.STOPPED if has_ended else states.RUNNING).value, "message": said}
+
+
+class RunRequest(RunOptions):
     """A program to run on every task of a cluster; the program itself travels beside it as a payload."""
 
-    name: str = ""
     kind: str = "program"
     strategy: str = ""
-    jobs: dict[str, int] = {}
-    """Which jobs take part, and with how many tasks; empty: all of the cluster's."""
-    threads_per_task: int = 0
-    """0: the host's threads divided among its tasks of this run."""
-    gpus_per_task: int | None = None
-    """None: the machine's GPUs divided among its tasks of this run, but ``ps`` and ``evaluator``. 0: none."""
-    gpu_memory: int | float | None = None
-    """The most that a task takes of each of its GPUs: bytes (int), or a fraction (float). None: one task, all of it."""
-    stop_grace_s: float = 10.0
-    """After a stop, how long the program may take to end by itself."""
     sys_path: list[str] = []
     cwd: str = ""
-    environment: dict[str, str] = {}
     may_be_spare: bool = False
     """Whether the program does without the settings of TensorFlow that cannot be changed once its runtime runs."""
-    trace_steps: list[int] = []
-    """``[first, last]``: record what ran where in these steps, counted from 1. Empty: in none."""
     parameters: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        if self.trace_steps:
-            check_steps(self.trace_steps)
-        if self.threads_per_task < 0:
-            raise InvalidInput(
-                f"threads_per_task is 0 (divide) or more. Received: {self.threads_per_task}", field="threads_per_task"
-            )
-        self._check_gpus()
-        if self.stop_grace_s < 0:
-            raise InvalidInput(
-                f"stop_grace_s is 0 or more seconds. Received: {self.stop_grace_s}", field="stop_grace_s"
-            )
-
-    def _check_gpus(self) -> None:
-        count, memory = self.gpus_per_task, self.gpu_memory
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
-            raise InvalidInput(
-                f"gpus_per_task is a whole number, 0 or more, or None (divide). Received: {count!r}",
-                field="gpus_per_task",
-            )
-        if memory is None:
-            return
-        fraction = isinstance(memory, float) and 0 < memory <= 1
-        if not fraction and (not isinstance(memory, int) or memory < MIN_GPU_MEMORY_BYTES):
-            raise InvalidInput(
-                f"gpu_memory is a whole number of bytes, {MIN_GPU_MEMORY_BYTES} or more, or a fraction of a GPU, above "
-                f"0 and up to 1.0. Received: {memory!r}",
-                field="gpu_memory",
-            )
-        if count == 0:
-            raise InvalidInput(f"gpu_memory is of a GPU. Received: {memory!r} with gpus_per_task=0", field="gpu_memory")
+        super().__post_init__()
+        check_word(self.cwd, "cwd")

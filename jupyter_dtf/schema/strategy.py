@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import msgspec
 
 from ..errors import InvalidInput
+from .cluster import FIRST_JOBS
 from .placement import Placement
 
-TRANSPORTS = ("auto", "shm", "ring")
+TRANSPORTS = ("auto", "shm", "tcp", "ring")
 COMPRESSIONS = ("none", "fp16", "bf16")
 OPS = ("average", "sum")
 SPARSE = ("gather", "dense")
@@ -40,19 +41,20 @@ class AllReduce(_Strategy, frozen=True):
     """Synchronous data parallelism: every task computes gradients on its share of each batch, all apply their mean.
 
     ``transport`` is how the sum over the tasks is formed: ``shm``, in shared memory, which needs all tasks on one
-    x86-64 machine; ``ring``, TensorFlow's own collectives, which work across machines, with the tasks of a machine
-    summed in its memory first; ``auto``, the best of those that can work.
+    x86-64 machine; ``tcp``, by encrypted connections of the run's own, or ``ring``, TensorFlow's own collectives, which
+    both work across machines, with the tasks of a machine summed in its memory first; ``auto``, the best of those that
+    can work.
 
     ``op`` "average" applies the mean gradient over the examples of all tasks, "sum" that mean times the number of
     tasks. ``compression`` sends gradients as ``fp16`` or ``bf16``. ``backward_passes_per_step`` adds up the gradients
     of so many batches before they are reduced and applied once. ``clip_norm`` scales the reduced gradients down to this
     global norm. ``sparse`` says what travels of the gradient of an embedding: "gather", the rows that were used, or
     "dense", the whole table. ``fusion_bytes`` is how much of the gradients travels at a time while the rest is still
-    being computed; 0 sends all at once at the end.
+    being computed: None, 64 MiB in memory and 4 MiB between machines; 0 sends all at once at the end.
     """
 
     name = "allreduce"
-    jobs = ("chief", "worker")
+    jobs = FIRST_JOBS
 
     transport: str = "auto"
     op: str = "average"
@@ -60,7 +62,7 @@ class AllReduce(_Strategy, frozen=True):
     backward_passes_per_step: int = 1
     clip_norm: float | None = None
     sparse: str = "gather"
-    fusion_bytes: int = 64 << 20
+    fusion_bytes: int | None = None
 
     def __post_init__(self) -> None:
         self._one_of("transport", TRANSPORTS)
@@ -68,7 +70,8 @@ class AllReduce(_Strategy, frozen=True):
         self._one_of("compression", COMPRESSIONS)
         self._one_of("sparse", SPARSE)
         self._at_least("backward_passes_per_step", 1)
-        self._at_least("fusion_bytes", 0)
+        if self.fusion_bytes is not None:
+            self._at_least("fusion_bytes", 0)
         clip = self.clip_norm
         if clip is not None and (isinstance(clip, bool) or not isinstance(clip, (int, float)) or not clip > 0):
             raise InvalidInput(f"clip_norm is None or a number above 0. Received: {clip!r}", field="strategy.clip_norm")
@@ -84,7 +87,7 @@ class ParameterServer(_Strategy, frozen=True):
     """
 
     name = "ps"
-    jobs = ("chief", "worker", "ps")
+    jobs = (*FIRST_JOBS, "ps")
 
     sync: bool = False
     backup_workers: int = 0
@@ -118,7 +121,7 @@ class InGraph(_Strategy, frozen=True):
     """
 
     name = "mirrored"
-    jobs = ("chief", "worker")
+    jobs = FIRST_JOBS
 
     devices: tuple[str, ...] = ()
 
@@ -142,7 +145,7 @@ class Pipeline(_Strategy, frozen=True):
     """
 
     name = "pipeline"
-    jobs = ("chief", "worker")
+    jobs = FIRST_JOBS
 
     placement: Placement | dict[str, str] | str
     microbatches: int = 8
@@ -170,16 +173,18 @@ class Pipeline(_Strategy, frozen=True):
 
 Strategy = AllReduce | ParameterServer | InGraph | Pipeline
 
-_BY_NAME: tuple[type[AllReduce] | type[ParameterServer] | type[InGraph], ...] = (AllReduce, ParameterServer, InGraph)
+_KINDS: tuple[type[Strategy], ...] = get_args(Strategy)
+_BY_NAME = [kind for kind in _KINDS if not any(field.required for field in msgspec.structs.fields(kind))]
+"""Those that need nothing said."""
 
 
 def parse_strategy(value: Any) -> Strategy:
     """A strategy from its name (``"allreduce"``, ``"ps"``, ``"mirrored"``) or itself. Raises InvalidInput."""
-    if isinstance(value, (AllReduce, ParameterServer, InGraph, Pipeline)):
+    if isinstance(value, _KINDS):
         return value
     for kind in _BY_NAME:
         if value == kind.name:
-            return kind()
+            return msgspec.convert({}, kind)
     names = ", ".join(f'"{kind.name}" (dtf.{kind.__name__})' for kind in _BY_NAME)
     raise InvalidInput(
         f"strategy is one of {names} or dtf.Pipeline(placement). Received: {value!r:.200}", field="strategy"

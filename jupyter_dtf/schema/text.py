@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from ..errors import InvalidInput
 from .base import MAX_DEPTH
+from .printable import is_whole
 
 MAX_WHOLE = 2**53
 """Beyond it a browser does not tell a whole number from its neighbours."""
@@ -68,10 +69,11 @@ def _line(value: Any) -> str:
         return "[" + ", ".join(map(_line, value)) + "]"
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    return _number(value)
+    return as_in_javascript(value)
 
 
-def _number(value: float) -> str:
+def as_in_javascript(value: float) -> str:
+    """A number as JavaScript writes it. Raises InvalidInput for one that it cannot have."""
     if isinstance(value, int):
         if abs(value) <= MAX_WHOLE:
             return str(value)
@@ -137,7 +139,7 @@ def _check(text: str, value: Any, steps: list[str | int], repeated: list[tuple[d
         raise InvalidText(rule, field=field_of(where), line=line, column=column)
 
     if isinstance(value, str):
-        if not (value.isascii() or _is_whole(value)):
+        if not (value.isascii() or is_whole(value)):
             refuse(f"A string has whole characters. Received: {value!r:.100}")
     elif isinstance(value, float):
         if not math.isfinite(value):
@@ -149,19 +151,10 @@ def _check(text: str, value: Any, steps: list[str | int], repeated: list[tuple[d
             if found is value:
                 refuse(f"A key appears once. Received: {key!r:.100} twice", at=[key])
         for step, item in value.items() if isinstance(value, dict) else enumerate(value):
-            if isinstance(step, str) and not (step.isascii() or _is_whole(step)):
+            if isinstance(step, str) and not (step.isascii() or is_whole(step)):
                 refuse(f"A string has whole characters. Received: {step!r:.100}")
             if not isinstance(item, (int, type(None))):
                 _check(text, item, [*steps, step], repeated)
-
-
-def _is_whole(value: str) -> bool:
-    """Whether no half of a surrogate pair stands alone."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def field_of(steps: Sequence[str | int]) -> str:
@@ -182,7 +175,7 @@ def locate(text: str, steps: Sequence[str | int]) -> tuple[int, int]:
 
 def _member(text: str, at: int, step: str | int) -> int | None:
     """Where the (last) member of that name, or that element, of what begins at ``at`` begins; None without one."""
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(parse_int=float)  # int() refuses more than 4,300 digits
     opening, found, number = text[at], None, 0
     if opening not in "{[":
         return None

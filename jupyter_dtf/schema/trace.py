@@ -8,12 +8,13 @@ from pathlib import Path
 import msgspec
 
 from ..errors import InvalidInput
-from .base import Struct
+from . import private
+from .base import PeerStruct
 
 MAX_STEPS = 100
 
 
-class TracedOp(Struct):
+class TracedOp(PeerStruct):
     """One execution of one operation."""
 
     step: int
@@ -28,7 +29,7 @@ class TracedOp(Struct):
     duration_us: float
 
 
-class Transfer(Struct):
+class Transfer(PeerStruct):
     """A tensor that travelled from one task to another."""
 
     step: int
@@ -43,7 +44,7 @@ class Transfer(Struct):
     duration_us: float
 
 
-class TraceData(Struct):
+class TraceData(PeerStruct):
     """A trace, in the order of starting times."""
 
     origin_us: int = 0
@@ -77,16 +78,14 @@ def placement_file(run_dir: Path) -> Path:
     return run_dir / "placement.json"
 
 
-def leave_placement(run_dir: Path, data: Struct) -> None:
+def leave_placement(run_dir: Path, data: PeerStruct) -> None:
     """Write where a run's layers ran into its directory: whole or not at all."""
     _leave(placement_file(run_dir), data)
 
 
-def _leave(path: Path, data: Struct) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".part")
-    aside.write_bytes(msgspec.json.encode(data))
-    aside.replace(path)
+def _leave(path: Path, data: PeerStruct) -> None:
+    private.make_dir(path.parent)
+    private.write_file(path, msgspec.json.encode(data))
 
 
 def relative(ops: list[TracedOp], transfers: list[Transfer]) -> TraceData:

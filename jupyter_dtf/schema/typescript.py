@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import enum
 import inspect
+import itertools
 import json
 import sys
 import textwrap
@@ -18,13 +19,34 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from . import api, design, events, graph, hosts, placement, run, trace
+from . import (
+    api,
+    cluster,
+    cluster_request,
+    design,
+    events,
+    graph,
+    hosts,
+    machines,
+    metrics,
+    placement,
+    protocol,
+    run,
+    socket_messages,
+    trace,
+)
 
 HEADER = """\
 // Made from jupyter_dtf/schema by `python -m jupyter_dtf.schema.typescript`. Change the structs there, not this file.
 """
 
-SENT_BY_THE_BROWSER = (api.ClusterRequest, api.ClusterPatch, api.Subscribe, api.Unsubscribe)
+SENT_BY_THE_BROWSER = (
+    cluster_request.ClusterRequest,
+    api.ClusterPatch,
+    socket_messages.Subscribe,
+    socket_messages.Show,
+    socket_messages.Unsubscribe,
+)
 
 ENUMS: tuple[type[enum.Enum], ...] = (run.RunState, run.TaskState, api.ClusterState)
 
@@ -34,10 +56,14 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     run.RunInfo,
     hosts.HostDesign,
     hosts.TaskPlace,
-    api.ClusterRequest,
+    cluster_request.ClusterRequest,
     api.ClusterPatch,
-    api.GpuInfo,
-    api.HostInfo,
+    api.ExampleRequest,
+    api.ExampleCopy,
+    machines.GpuInfo,
+    machines.HostInfo,
+    machines.ComingHost,
+    machines.MachineSeries,
     api.TaskSeat,
     api.ClusterInfo,
     api.FieldInfo,
@@ -47,26 +73,26 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     api.Template,
     api.StatusInfo,
     api.DashboardInfo,
+    api.OutputPage,
     api.ErrorInfo,
-    events.RunChanged,
-    events.TaskChanged,
-    events.Logged,
-    events.Note,
-    events.Progressed,
-    events.EpochEnded,
-    api.Subscribe,
-    api.Unsubscribe,
-    api.ClustersMessage,
-    api.RunsMessage,
-    api.EventsMessage,
-    api.SeriesFrame,
-    api.SeriesMessage,
-    api.SocketError,
+    *(event for event in get_args(events.AnyEvent) if event is not events.Points),
+    socket_messages.Subscribe,
+    socket_messages.Show,
+    socket_messages.Unsubscribe,
+    socket_messages.HelloMessage,
+    socket_messages.ClustersMessage,
+    socket_messages.RunsMessage,
+    socket_messages.EventsMessage,
+    socket_messages.SeriesFrame,
+    socket_messages.SeriesMessage,
+    socket_messages.SocketError,
     trace.TracedOp,
     trace.Transfer,
     trace.TraceData,
     graph.Layer,
     graph.Edge,
+    graph.Input,
+    graph.Refusal,
     graph.LayerGraph,
     placement.Placement,
     placement.Device,
@@ -86,13 +112,17 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     design.DescribeRequest,
     design.ProfileRequest,
     design.LayerPlace,
+    design.StepTimes,
     design.RunPlacement,
 )
 
 FILLED_BY_THE_BROWSER: tuple[type[msgspec.Struct], ...] = (
+    cluster_request.ClusterRequest,
     hosts.HostDesign,
     hosts.TaskPlace,
     graph.Layer,
+    graph.Input,
+    graph.Refusal,
     graph.LayerGraph,
     placement.Placement,
     placement.Link,
@@ -104,12 +134,31 @@ FILLED_BY_THE_BROWSER: tuple[type[msgspec.Struct], ...] = (
     design.RunSettings,
     design.Design,
 )
-"""A document that a person wrote may leave out fields that have a default: the browser fills in ``DEFAULTS``."""
+"""A document that a person wrote may leave out fields that have a default: the browser fills in ``DEFAULTS``, and forms
+show them."""
+
+CONSTANTS: dict[str, tuple[Any, str]] = {
+    "USUAL_JOBS": (cluster, "USUAL_JOBS"),
+    "FIRST_JOBS": (cluster, "FIRST_JOBS"),
+    "CPU_JOBS": (cluster, "CPU_JOBS"),
+    "MAX_TASKS_PER_JOB": (cluster, "MAX_TASKS_PER_JOB"),
+    "JOB_NAME": (cluster, "JOB_NAME"),
+    "CLUSTER_NAME": (cluster_request, "CLUSTER_NAME"),
+    "FINAL_STATES": (run, "FINAL_STATES"),
+    "STORY": (events, "STORY"),
+    "SPLITTABLE": (placement, "SPLITTABLE"),
+    "DESIGN_SUFFIX": (design, "SUFFIX"),
+    "TASK_LOAD": (metrics, "TASK_LOAD"),
+    "PAIR_LOAD": (metrics, "PAIR_LOAD"),
+    "SPEED_METRICS": (metrics, "SPEED"),
+}
+"""What the browser has to know beside the structs: its name there, the module, its name here."""
 
 UNIONS: dict[str, Any] = {
+    "StoryEvent": events.StoryEvent,
     "AnyEvent": events.AnyEvent,
-    "ClientMessage": api.ClientMessage,
-    "ServerMessage": api.ServerMessage,
+    "ClientMessage": socket_messages.ClientMessage,
+    "ServerMessage": socket_messages.ServerMessage,
 }
 
 _PLAIN: dict[Any, str] = {
@@ -124,16 +173,23 @@ _PLAIN: dict[Any, str] = {
 
 def generate() -> str:
     """The text of ``src/api/schema.ts``."""
-    parts = [HEADER]
+    parts = [HEADER, _protocol()]
     parts += [f"{_comment(kind.__doc__)}export type {kind.__name__} = {_values(kind)};\n" for kind in ENUMS]
     parts += [_interface(struct) for struct in STRUCTS]
     parts += [f"export type {name} = {_union(members)};\n" for name, members in UNIONS.items()]
+    parts += [_constant(name, *home) for name, home in CONSTANTS.items()]
     parts.append(_defaults())
     parts.append(
         f"{_comment('An event with its number within its run, as the socket sends it.')}"
         "export type NumberedEvent = AnyEvent & { seq: number };\n"
     )
     return "\n".join(parts)
+
+
+def _protocol() -> str:
+    """The protocols that a page of this version speaks."""
+    comment = _comment("What this page speaks, and the oldest that it understands: `jupyter_dtf/schema/protocol.py`.")
+    return f"{comment}export const PROTOCOL = {protocol.PROTOCOL};\nexport const OLDEST = {protocol.OLDEST};\n"
 
 
 def _values(kind: type[enum.Enum]) -> str:
@@ -153,10 +209,28 @@ def _interface(struct: type[msgspec.Struct]) -> str:
         lines.append(f"  {config.tag_field}: '{config.tag}';")
     for field in msgspec.structs.fields(struct):
         optional = "" if field.required or struct not in SENT_BY_THE_BROWSER else "?"
-        type_ = "NumberedEvent[]" if (struct, field.name) == (api.EventsMessage, "events") else _type(hints[field.name])
+        type_ = (
+            "NumberedEvent[]"
+            if (struct, field.name) == (socket_messages.EventsMessage, "events")
+            else _type(hints[field.name])
+        )
         comment = textwrap.indent(_comment(docs.get(field.name)), "  ")
         lines.append(f"{comment}  {field.encode_name}{optional}: {type_};")
     return "\n".join([*lines, "}", ""])
+
+
+def _constant(name: str, module: Any, origin: str) -> str:
+    value = getattr(module, origin)
+    comment = _comment(dict(_docs(ast.parse(inspect.getsource(module)).body)).get(origin))
+    if name.endswith("_NAME"):
+        return f"{comment}export const {name} = /{value}/;\n"
+    if isinstance(value, tuple):
+        kinds = {"string" if type(member) is str else type(member).__name__ for member in value}
+        plain = ", ".join(f"'{msgspec.to_builtins(member)}'" for member in value)
+        return f"{comment}export const {name}: readonly {' | '.join(kinds)}[] = [{plain}];\n"
+    if isinstance(value, dict):
+        return f"{comment}export const {name}: Readonly<Record<string, string>> = {json.dumps(value)};\n"
+    return f"{comment}export const {name} = {repr(value) if isinstance(value, str) else json.dumps(value)};\n"
 
 
 def _defaults() -> str:
@@ -198,14 +272,15 @@ def _field_docs(struct: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
             continue
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
         assert isinstance(definition, ast.ClassDef)
-        for field, after in zip(definition.body, definition.body[1:], strict=False):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(after, ast.Expr)
-                and isinstance(after.value, ast.Constant)
-            ):
-                yield field.target.id, str(after.value.value)
+        yield from _docs(definition.body)
+
+
+def _docs(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """(name, the string that follows it) of the assignments."""
+    for one, after in itertools.pairwise(body):
+        targets = one.targets if isinstance(one, ast.Assign) else [one.target] if isinstance(one, ast.AnnAssign) else []
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            yield from ((target.id, str(after.value.value)) for target in targets if isinstance(target, ast.Name))
 
 
 def _comment(doc: str | None) -> str:

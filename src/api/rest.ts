@@ -8,9 +8,12 @@ import type {
   ClusterRequest,
   Design,
   DesignReport,
+  ExampleCopy,
   ErrorInfo,
   KindInfo,
   LayerGraph,
+  MachineSeries,
+  OutputPage,
   Placement,
   Preview,
   RunInfo,
@@ -50,10 +53,6 @@ export class RestApi {
     return this._request('GET', ['kinds']);
   }
 
-  clusters(): Promise<ClusterInfo[]> {
-    return this._request('GET', ['clusters']);
-  }
-
   startCluster(request: ClusterRequest): Promise<ClusterInfo> {
     return this._request('POST', ['clusters'], request);
   }
@@ -68,6 +67,12 @@ export class RestApi {
 
   stopCluster(name: string): Promise<void> {
     return this._request('DELETE', ['clusters', name]);
+  }
+
+  /** How the machines of a cluster's hosts were since `after`, in seconds since the epoch. */
+  machines(name: string, after: number): Promise<MachineSeries[]> {
+    const query = new URLSearchParams({ after: String(after) });
+    return this._request('GET', ['clusters', name, 'machines'], undefined, undefined, query);
   }
 
   daskDashboard(name: string): Promise<{ url: string }> {
@@ -86,6 +91,11 @@ export class RestApi {
     return this._request('DELETE', ['templates', name]);
   }
 
+  /** Copy an example into a folder below the server's root; says where it is. */
+  copyExample(name: string, folder: string): Promise<ExampleCopy> {
+    return this._request('POST', ['examples', name], { folder });
+  }
+
   runs(): Promise<RunInfo[]> {
     return this._request('GET', ['runs']);
   }
@@ -101,6 +111,21 @@ export class RestApi {
   /** What ran where in a run's traced steps. Rejects with status 404 where none were. */
   trace(id: string): Promise<TraceData> {
     return this._request('GET', ['runs', id, 'trace']);
+  }
+
+  /** A page of what a run's tasks have printed: before or after a time, without either the end of it. */
+  output(id: string, page: { before?: number; after?: number; task?: string }): Promise<OutputPage> {
+    const query = new URLSearchParams();
+    if (page.task) {
+      query.set('task', page.task);
+    }
+    if (page.before !== undefined) {
+      query.set('before_time', String(page.before));
+    }
+    if (page.after !== undefined) {
+      query.set('after_time', String(page.after));
+    }
+    return this._request('GET', ['runs', id, 'output'], undefined, undefined, query);
   }
 
   /** Where all of a run's trace is, in Chrome's trace format, to be downloaded. */
@@ -142,8 +167,14 @@ export class RestApi {
     return URLExt.join(this.settings.baseUrl, API_PATH, ...path.map(encodeURIComponent));
   }
 
-  private async _request<T>(method: Method, path: string[], body?: unknown, signal?: AbortSignal): Promise<T> {
-    const url = this._url(path);
+  private async _request<T>(
+    method: Method,
+    path: string[],
+    body?: unknown,
+    signal?: AbortSignal,
+    query?: URLSearchParams
+  ): Promise<T> {
+    const url = query ? `${this._url(path)}?${query}` : this._url(path);
     const init: RequestInit = { method, ...(signal ? { signal } : {}) };
     if (body !== undefined) {
       init.body = typeof body === 'string' ? body : JSON.stringify(body); // a string is JSON already

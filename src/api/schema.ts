@@ -1,10 +1,14 @@
 // Made from jupyter_dtf/schema by `python -m jupyter_dtf.schema.typescript`. Change the structs there, not this file.
 
+/** What this page speaks, and the oldest that it understands: `jupyter_dtf/schema/protocol.py`. */
+export const PROTOCOL = 1;
+export const OLDEST = 1;
+
 /** The life of a run. `RunState.step` knows which steps there are. */
-export type RunState = 'pending' | 'launching' | 'running' | 'stopping' | 'succeeded' | 'failed' | 'stopped' | 'lost';
+export type RunState = 'pending' | 'launching' | 'running' | 'restarting' | 'stopping' | 'succeeded' | 'failed' | 'stopped' | 'lost';
 
 /** The life of one task's process. */
-export type TaskState = 'pending' | 'starting' | 'running' | 'serving' | 'finished' | 'succeeded' | 'failed' | 'stopped';
+export type TaskState = 'pending' | 'starting' | 'running' | 'serving' | 'finished' | 'succeeded' | 'failed' | 'stopped' | 'lost';
 
 /** The life of a cluster as a viewer sees it. */
 export type ClusterState = 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'lost';
@@ -23,6 +27,8 @@ export interface Progress {
 export interface TaskInfo {
   task: string;
   state: TaskState;
+  /** How often it was started again. */
+  attempt: number;
   /** The name of the Dask worker it runs on. */
   host: string;
   pid: number;
@@ -36,33 +42,51 @@ export interface TaskInfo {
   traceback: string;
 }
 
-/** What a viewer is told of a run: all but its events, output and points. */
+/**
+ * A run's summary: its descriptor with its events applied, up to `next_seq`. It has no output and no points.
+ *
+ * It is made by `backend/records/apply_event.py` and `run_record.py` alone. What is kept or sent of it is a cache
+ * of that: of two summaries, the one with the higher `next_seq` knows more.
+ */
 export interface RunInfo {
   id: string;
   name: string;
   cluster: string;
-  state: RunState;
-  /** One line: why it waits, why it failed. */
-  message: string;
-  /** `fit`, `program`, `script` or `servers`; later `trial`. */
+  /** `fit`, `program`, `script`, `servers` or `profile`. */
   kind: string;
   strategy: string;
   jobs: Record<string, number>;
-  /** Seconds since the epoch, as are the next two. */
+  /** Seconds since the epoch, as are all times. */
   created: number;
+  /** What the person chose: batch size, epochs, optimizer; shown in the dashboard. */
+  parameters: Record<string, unknown>;
+  run_dir: string;
+  state: RunState;
+  /** One line: why it waits, why it failed. */
+  message: string;
   started: number | null;
   ended: number | null;
+  /** Those that events have told of: empty until it is planned where they run. */
   tasks: TaskInfo[];
   progress: Progress;
   /** The newest value of each metric, averaged over the tasks that report it. */
   latest: Record<string, number | null>;
-  /** At most 60 values of the loss (or of the first metric), oldest first. */
+  /**
+   * What lists show of `latest`: the first stands for the run. Its loss, or the first metric that its program
+   * reports; never one of the machine's. Of a run that has ended, the last epoch's values.
+   */
+  headline: Record<string, number | null>;
+  /** Metrics with a value that is not finite: a sentence on the first, `loss became NaN at step 8 on worker:1`. */
+  not_finite: Record<string, string>;
+  /** At most 60 values of the loss (or of the first metric of `headline`), oldest first. */
   sparkline: number[];
-  /** What the person chose: batch size, epochs, optimizer; shown in the dashboard. */
-  parameters: Record<string, unknown>;
-  run_dir: string;
-  /** The sequence number that the run's next event will get. */
+  /** The sequence number of the first event that is not in here: that of the run's next one, where all are. */
   next_seq: number;
+  /**
+   * The same for what only points tell: `latest`, `headline` and `sparkline`. 0 where nobody has looked into
+   * points, which the controller passes on as bytes.
+   */
+  points_seq: number;
 }
 
 /** A host that is wanted, with its devices. */
@@ -108,6 +132,16 @@ export interface ClusterPatch {
   jobs: Record<string, number>;
 }
 
+/** Where an example is wanted: a folder, as the contents manager of the server calls it. */
+export interface ExampleRequest {
+  folder: string;
+}
+
+/** The copy of an example, under a name that was free. */
+export interface ExampleCopy {
+  path: string;
+}
+
 export interface GpuInfo {
   /** What CUDA_VISIBLE_DEVICES calls it: its UUID. */
   id: string;
@@ -134,8 +168,38 @@ export interface HostInfo {
   gpus: GpuInfo[];
   /** TensorFlow is imported and tasks start at once. */
   warm: boolean;
+  /** Why the ports of TensorFlow's servers cannot be closed to others on this machine; empty: they are. */
+  unguarded: string;
+  /** How many of the tasks it takes, beside what other hosts say; 0: as many as any other. */
+  slots: number;
   /** The host of the design that it is, where the cluster was drawn. */
   drawn: string;
+  /** What it has of other versions than its cluster, both of each; empty: the same. */
+  problem: string;
+}
+
+/** A host that was asked for and is no Dask worker yet, or no longer. */
+export interface ComingHost {
+  name: string;
+  /** What it is at, such as `connecting` and `starting Python`; `waiting`, until it is tried again. */
+  step: string;
+  /** Why it could not be used, in its own last words; it is tried again, unless its step is `ended`. */
+  problem: string;
+}
+
+/** One figure of one host over time, oldest first, and how it is drawn (`HOST_FIGURES` in `metrics.py`). */
+export interface MachineSeries {
+  host: string;
+  metric: string;
+  /** The plot that it shares with other series of the host; empty: one of its own. */
+  plot: string;
+  /** What it is called there. */
+  line: string;
+  /** `cores`, `bytes`, `bytes_per_second`, `fraction`, `seconds`, or what stands behind the number. */
+  unit: string;
+  /** Seconds since the epoch, by the host's clock. */
+  time: number[];
+  value: number[];
 }
 
 /** Where a task of a cluster's jobs is, in a run that asks for nothing else. */
@@ -156,26 +220,35 @@ export interface ClusterInfo {
   message: string;
   jobs: Record<string, number>;
   hosts: HostInfo[];
+  /** Hosts that are on their way, where the kind tells of them. */
+  coming: ComingHost[];
   /** By rank; empty until the hosts are there. */
   tasks: TaskSeat[];
   created: number;
   active_runs: number;
-  /** Dask's own dashboard, empty when it is off. */
-  dashboard_url: string;
   /** What a person should know, such as more tasks than cores. */
   notes: string[];
+  /** What is wrong and should be acted on, such as runs that cannot be saved. Each says what can be done. */
+  warnings: string[];
+  /** Seconds since it last answered, where that is longer than usual; 0 while it answers. */
+  silent_s: number;
+  /** Why this version of jupyter_dtf cannot talk to it: which protocols both speak, and what to do. Empty: it can. */
+  incompatible: string;
 }
 
 /** One option of a kind of cluster, as a form shows it. */
 export interface FieldInfo {
   name: string;
   title: string;
+  /** integer, number, bytes, string, boolean, choice; list: of texts, which forms and terminals part by commas. */
   type: string;
   default: unknown;
   help: string;
   minimum: number | null;
   maximum: number | null;
   choices: string[];
+  /** It is the number of the cluster's hosts: where hosts are drawn, as many as those, and nobody is asked. */
+  counts_hosts: boolean;
 }
 
 /** A kind of cluster. `lacks` says what is missing where it is not available. */
@@ -202,6 +275,10 @@ export interface Preview {
   problems: Problem[];
   /** Those that there would be, as far as that is known beforehand. */
   hosts: HostDesign[];
+  /** What is sent to a batch system for each host; empty where there is none. */
+  script: string;
+  /** Options that the kind has beside those of `KindInfo`, with what was given so far; such as a gateway's own. */
+  fields: FieldInfo[];
 }
 
 /** A remembered cluster request. */
@@ -213,6 +290,9 @@ export interface Template {
 /** Versions, so that the browser can tell a stale server from a missing one. */
 export interface StatusInfo {
   version: string;
+  /** The newest protocol that the server speaks (`schema.protocol`), and the oldest. */
+  protocol: number;
+  oldest: number;
   dask: string;
   /** The installed version, empty where there is none. */
   tensorflow: string;
@@ -220,9 +300,25 @@ export interface StatusInfo {
   notes: string[];
 }
 
-/** Where Dask's own dashboard of a cluster is. */
+/** Where Dask's own dashboard of a cluster is: a path on the Jupyter server, which alone can reach it. */
 export interface DashboardInfo {
   url: string;
+}
+
+/**
+ * A page of what a run's tasks have printed, oldest first. `events` are `log` events as JSON.
+ *
+ * The next page is asked for with `before_time` of the first, or `after_time` of the last.
+ */
+export interface OutputPage {
+  run: string;
+  events: Record<string, unknown>[];
+  /** Whether there is more before it. */
+  earlier: boolean;
+  /** Whether there is more behind it by now. */
+  later: boolean;
+  /** How many lines the stream has by now; of a page by line numbers. */
+  total: number;
 }
 
 /** The body of every error answer. */
@@ -236,14 +332,15 @@ export interface ErrorInfo {
 /** The run took a step in its life cycle. */
 export interface RunChanged {
   type: 'run';
+  time: number;
   state: RunState;
   message: string;
-  time: number;
 }
 
-/** A task took a step in its life. */
+/** A task took a step in its life. One of a later attempt begins it anew; one of an earlier attempt is late. */
 export interface TaskChanged {
   type: 'task';
+  time: number;
   task: string;
   state: TaskState;
   host: string;
@@ -253,57 +350,111 @@ export interface TaskChanged {
   signal: string;
   message: string;
   traceback: string;
-  time: number;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
 }
 
-/** Lines of output of a task. `first` is the number, within the task and stream, of the first line. */
-export interface Logged {
-  type: 'log';
-  task: string;
-  stream: string;
-  first: number;
-  lines: string[];
-  time: number;
-}
-
-/** Something a person should know: a warning, a check that passed, a failure in words. */
+/**
+ * Something a person should know: a warning, a check that passed, a failure in words.
+ *
+ * One about the values of a metric, as that they are not finite from here on, has `metric` and `step`: it is
+ * marked on that metric's plot.
+ */
 export interface Note {
   type: 'note';
+  time: number;
   level: string;
   title: string;
   text: string;
   task: string;
+  metric: string;
+  step: number | null;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
+/**
+ * Lines of output of a task. `first` is the number, within the task and stream, of the first line; a later
+ * attempt numbers its lines after those before.
+ *
+ * The stream of events carries no more than a person can read, and keeps the last of it: where `first` is beyond
+ * the line after the last, the lines between are in the run's files only. An event without lines is one whose lines
+ * are no longer kept.
+ */
+export interface Logged {
+  type: 'log';
   time: number;
+  task: string;
+  stream: string;
+  first: number;
+  lines: string[];
+  /** Whether the host writes it into the run's files; it cannot where it does not see them. */
+  kept: boolean;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
 }
 
 /** How far the run is, by the chief's count. */
 export interface Progressed {
   type: 'progress';
-  progress: Progress;
   time: number;
+  progress: Progress;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
 }
 
-/** An epoch's logs, averaged over the tasks: what Keras's `History` records. `epoch` counts from 0. */
+/**
+ * An epoch's logs, averaged over the tasks: what Keras's `History` records. `epoch` counts from 0.
+ *
+ * The first of a later attempt takes the place of that epoch and all after it (`last_epochs`).
+ */
 export interface EpochEnded {
   type: 'epoch';
+  time: number;
   epoch: number;
   step: number;
   logs: Record<string, number | null>;
-  time: number;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
 }
 
-/** Send this run's events after sequence number `after` (-1: all), and its series `width` pixels wide. */
+/**
+ * Send this run's events after sequence number `after` (-1: all), and its series `width` pixels wide.
+ *
+ * `metrics` are those whose series are wanted; null for all.
+ */
 export interface Subscribe {
   type: 'subscribe';
   run: string;
   after?: number;
   width?: number;
   x?: string;
+  metrics?: string[] | null;
+}
+
+/** From now on send the series of these metrics of a subscribed run, each from where it was left. */
+export interface Show {
+  type: 'show';
+  run: string;
+  metrics: string[];
 }
 
 export interface Unsubscribe {
   type: 'unsubscribe';
   run: string;
+}
+
+/**
+ * The first message: which protocols the server speaks (`schema.protocol`), and its version.
+ *
+ * A page says which it speaks when it opens the socket (`?protocol=1&oldest=1`). Where there is none that both
+ * speak, the server says no more and closes the socket.
+ */
+export interface HelloMessage {
+  type: 'hello';
+  protocol: number;
+  oldest: number;
+  version: string;
 }
 
 /** All clusters; sent on connecting and after every change. */
@@ -430,13 +581,34 @@ export interface Edge {
   bytes: number;
 }
 
+/** What goes into the model. It is no layer: it is not placed, and goes to wherever the layers are that take it. */
+export interface Input {
+  /** The key or the name that its data goes by; where nobody named it, its place in the argument of `call`. */
+  name: string;
+  /** With a batch of one example, as those of the layers. */
+  shape: number[];
+  /** Empty where the model does not say. */
+  dtype: string;
+  /** The ids of the layers that take it, in their order. */
+  targets: string[];
+}
+
+/** Why `dtf.Pipeline` would not train the model as it was compiled when it was described. */
+export interface Refusal {
+  /** Of a design: `model`, whatever is drawn; or what makes it so, such as `run.replicas`. */
+  field: string;
+  message: string;
+}
+
 /** The layers in the order in which they are first called, and what travels between them. */
 export interface LayerGraph {
   model: string;
   layers: Layer[];
   edges: Edge[];
+  inputs: Input[];
   /** What could not be seen. */
   notes: string[];
+  refusals: Refusal[];
 }
 
 /** Where each layer runs. A layer is in `devices` or in `splits`. */
@@ -493,6 +665,8 @@ export interface DeviceLoad {
   layers: number;
   /** Why it does not fit, with the sizes; empty when it does. */
   problem: string;
+  /** Why it has no layer of a placement that is complete: what a step would take with it. */
+  unused: string;
 }
 
 /** An edge of the graph that goes from one device to another. */
@@ -573,7 +747,10 @@ export interface Design {
   placement: Placement;
   run: RunSettings;
   calibration: Calibration | null;
-  /** What the designer keeps of the picture itself: folded blocks, positions. */
+  /**
+   * What belongs to the picture alone: blocks of the model that are `folded` and `unfolded`, by their ids, where
+   * that is otherwise than the designer shows them at first. What else is here is kept as it is.
+   */
   drawing: Record<string, unknown>;
 }
 
@@ -618,25 +795,89 @@ export interface LayerPlace {
   actual: string[];
 }
 
+/** What a run's own steps took, those that were not traced; seconds. */
+export interface StepTimes {
+  count: number;
+  /** So many of the first ones are not counted: they build, trace and check. */
+  left_out: number;
+  median_s: number;
+  /** A quarter of the steps took less. */
+  low_s: number;
+  /** A quarter of the steps took more. */
+  high_s: number;
+  /** Of the run; 0 where that is not known. */
+  batch_size: number;
+}
+
 /** Where a run's layers were to be and where they were, and which device was busy when in the last step traced. */
 export interface RunPlacement {
   layers: LayerPlace[];
   timeline: Slot[];
+  /** Of the step traced, which tracing makes longer. */
   step_seconds: number;
+  /** None where the run has not yet taken enough of them. */
+  steps: StepTimes | null;
 }
 
-export type AnyEvent = RunChanged | TaskChanged | Logged | Note | Progressed | EpochEnded;
+export type StoryEvent = RunChanged | TaskChanged | Note;
 
-export type ClientMessage = Subscribe | Unsubscribe;
+export type AnyEvent = RunChanged | TaskChanged | Note | Logged | Progressed | EpochEnded;
 
-export type ServerMessage = ClustersMessage | RunsMessage | EventsMessage | SeriesMessage | SocketError;
+export type ClientMessage = Subscribe | Show | Unsubscribe;
+
+export type ServerMessage = HelloMessage | ClustersMessage | RunsMessage | EventsMessage | SeriesMessage | SocketError;
+
+/** The jobs in the order in which forms offer them. */
+export const USUAL_JOBS: readonly string[] = ['worker', 'ps', 'chief', 'evaluator'];
+
+/** The jobs that train: ranks count them first, in this order. */
+export const FIRST_JOBS: readonly string[] = ['chief', 'worker'];
+
+/** Jobs that hold variables or look on: they come last by rank, and get no GPU unless a person gives them one. */
+export const CPU_JOBS: readonly string[] = ['ps', 'evaluator'];
+
+export const MAX_TASKS_PER_JOB = 10000;
+
+/** A job's name: what TensorFlow accepts between "/job:" and "/task:". A regular expression, for one whole line. */
+export const JOB_NAME = /^[a-zA-Z][a-zA-Z0-9_]*$/;
+
+/** The name of a cluster or a template. A regular expression, for one whole line. */
+export const CLUSTER_NAME = /^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$/;
+
+/** The states that a run does not leave. */
+export const FINAL_STATES: readonly RunState[] = ['succeeded', 'failed', 'stopped', 'lost'];
+
+export const STORY: readonly string[] = ['run', 'task', 'note'];
+
+/** Classes of layers whose columns may be parted among devices. */
+export const SPLITTABLE: readonly string[] = ['Dense', 'Embedding'];
+
+export const DESIGN_SUFFIX = '.dtf';
+
+/**
+ * Metrics of a task's own processes, and their units: no model's. Its host measures what the processes use; what the
+ * task sends to other machines of its run, and how much of each second it spends in exchanges with them, it tells itself.
+ */
+export const TASK_LOAD: Readonly<Record<string, string>> = {"cpu": "cores", "memory_bytes": "bytes", "network_bytes_per_second": "bytes_per_second", "network_seconds": "seconds"};
+
+/**
+ * How metrics begin that a task tells of another one on another machine, whose name follows, and their units: what it
+ * sends to it in a step, and how long it takes to be rid of that. A slow link holds up who sends over it.
+ */
+export const PAIR_LOAD: Readonly<Record<string, string>> = {"bytes_per_step_to_": "bytes", "seconds_per_step_to_": "seconds"};
+
+/** Metrics that say how the training goes rather than how well; shown after the model's own. */
+export const SPEED_METRICS: readonly string[] = ['learning_rate', 'examples_per_second', 'step_seconds'];
 
 /** What the fields are that a text leaves out. Copy before you change one. */
 export const DEFAULTS = {
+  ClusterRequest: {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": [], "keep": false, "grace_s": 60.0},
   HostDesign: {"cpus": 1, "memory_bytes": 0, "gpus": []},
   TaskPlace: {"device": "CPU", "memory_bytes": 0},
   Layer: {"calls": 1, "input_shapes": [], "output_shapes": [], "parameters": 0, "parameter_bytes": 0, "gradient_bytes": 0, "slot_bytes": 0, "activation_bytes": 0, "flops": 0},
-  LayerGraph: {"notes": []},
+  Input: {"shape": [], "dtype": "", "targets": []},
+  Refusal: {},
+  LayerGraph: {"inputs": [], "notes": [], "refusals": []},
   Placement: {"devices": {}, "splits": {}, "pinned": []},
   Link: {"bytes_per_s": 1000000000.0, "latency_s": 0.0002},
   Device: {"memory_bytes": 0},

@@ -4,7 +4,8 @@ import type { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { API_PATH } from './rest';
-import type { ClientMessage, ServerMessage } from './schema';
+import { OLDEST, PROTOCOL } from './schema';
+import type { ClientMessage, HelloMessage, ServerMessage } from './schema';
 
 /** The socket's one state. `waiting`: closed, and due to be opened again. */
 export type SocketState = 'idle' | 'connecting' | 'open' | 'waiting' | 'closed';
@@ -16,10 +17,18 @@ export interface Subscription {
   /** Points per series are decimated to about this many pixels. */
   width: number;
   x: string;
+  /** The metrics whose series are wanted. */
+  metrics: readonly string[];
 }
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 30_000;
+
+/** Whether there is a protocol that this page and the server both speak. A server that names none is of before. */
+export function understood(server: Partial<Pick<HelloMessage, 'protocol' | 'oldest'>>): boolean {
+  const { protocol = 0, oldest = 0 } = server;
+  return Math.max(oldest, OLDEST) <= Math.min(protocol, PROTOCOL);
+}
 
 /** How long to wait before attempt number `attempt` (from 0): exponential, with jitter over its upper half. */
 export function backoff(attempt: number, random: () => number = Math.random): number {
@@ -63,6 +72,15 @@ export class EventSocket implements IDisposable {
     this._ask(run);
   }
 
+  /** Want the series of other metrics of a subscribed run. */
+  show(run: string, metrics: readonly string[]): void {
+    const subscription = this._subscriptions.get(run);
+    if (subscription) {
+      subscription.metrics = metrics;
+      this._send({ type: 'show', run, metrics: [...metrics] });
+    }
+  }
+
   unsubscribe(run: string): void {
     if (this._subscriptions.delete(run)) {
       this._send({ type: 'unsubscribe', run });
@@ -86,11 +104,13 @@ export class EventSocket implements IDisposable {
     this._setState('connecting');
     const { wsUrl, token, appendToken, WebSocket } = this._settings;
     let url = URLExt.join(wsUrl, API_PATH, 'events');
+    url += `?protocol=${PROTOCOL}&oldest=${OLDEST}`;
     if (appendToken && token !== '') {
-      url += `?token=${encodeURIComponent(token)}`;
+      url += `&token=${encodeURIComponent(token)}`;
     }
     const socket = new WebSocket(url);
     this._socket = socket;
+    this._foreign = false;
     socket.onopen = () => {
       this._setState('open');
       for (const run of this._subscriptions.keys()) {
@@ -103,6 +123,12 @@ export class EventSocket implements IDisposable {
 
   private _receive(data: string): void {
     const message = JSON.parse(data) as ServerMessage;
+    if (message.type === 'hello') {
+      this._foreign = !understood(message);
+    }
+    if (this._foreign) {
+      return; // what it says may mean something else here; the panel says what to do
+    }
     // A server that accepts and then drops at once is not back: only a message proves it.
     this._attempt = 0;
     if (message.type === 'events') {
@@ -120,8 +146,8 @@ export class EventSocket implements IDisposable {
   private _ask(run: string): void {
     const subscription = this._subscriptions.get(run);
     if (subscription) {
-      const { next, width, x } = subscription;
-      this._send({ type: 'subscribe', run, after: next - 1, width, x });
+      const { next, width, x, metrics } = subscription;
+      this._send({ type: 'subscribe', run, after: next - 1, width, x, metrics: [...metrics] });
     }
   }
 
@@ -155,6 +181,7 @@ export class EventSocket implements IDisposable {
     }
   }
 
+  private _foreign = false;
   private _state: SocketState = 'idle';
   private _socket: WebSocket | null = null;
   private _timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,13 +1,18 @@
 /** The cluster half of a design: hosts with devices, tasks put on them. Pure; the functions that change take a draft. */
 
-import type {
-  ClusterDesign,
-  ClusterInfo,
-  ClusterRequest,
-  Design,
-  HostDesign,
-  HostInfo,
-  TaskPlace
+import {
+  type ClusterDesign,
+  type ClusterInfo,
+  type ClusterRequest,
+  CPU_JOBS,
+  type Design,
+  FIRST_JOBS,
+  type HostDesign,
+  type HostInfo,
+  JOB_NAME,
+  MAX_TASKS_PER_JOB,
+  type TaskPlace,
+  USUAL_JOBS
 } from '../api/schema';
 import { emptyDesign } from './designtext';
 
@@ -29,16 +34,6 @@ export interface HostDevice {
   /** 0 where it is not known. */
   memory_bytes: number;
 }
-
-/** Jobs in the order in which they are offered, and by which tasks are ranked. */
-export const USUAL_JOBS = ['worker', 'ps', 'chief', 'evaluator'] as const;
-
-const FIRST_JOBS = ['chief', 'worker'];
-/** They hold variables or look on, and get no GPU unless a person gives them one. */
-const CPU_JOBS = ['ps', 'evaluator'];
-
-const MAX_TASKS_PER_JOB = 10_000;
-const JOB_NAME = /^[a-zA-Z][a-zA-Z0-9_]*$/;
 
 /** The jobs by rank: chief, worker, others by name, ps, evaluator. */
 export function rankedJobs(jobs: Readonly<Record<string, number>>): string[] {
@@ -132,7 +127,7 @@ export function setCount(draft: ClusterDesign, job: string, count: number): void
 
 /** Add a job that is usual and not there yet, with one task; returns its name. */
 export function addJob(draft: ClusterDesign): string {
-  let job = USUAL_JOBS.find(name => !Object.hasOwn(draft.jobs, name)) as string | undefined;
+  let job = USUAL_JOBS.find(name => !Object.hasOwn(draft.jobs, name));
   for (let number = 0; job === undefined; number++) {
     job = Object.hasOwn(draft.jobs, `job${number}`) ? undefined : `job${number}`;
   }

@@ -9,6 +9,7 @@ const IMPORT = 'import jupyter_dtf as dtf';
 const IMPORTED = importOf('jupyter_dtf\\s+as\\s+dtf');
 const KERAS_IMPORTED = importOf('keras');
 const CLUSTER_ASSIGNED = /^\s*cluster\s*=(?!=)/m;
+const NOTEBOOKS_CLUSTER = /^[^#\n]*\bdtf\.cluster\(/m;
 /** Files that Keras can load as a model that trains; a SavedModel is none. */
 const KERAS_FILE = /\.(?:keras|h5)$/;
 
@@ -16,19 +17,25 @@ const KERAS_FILE = /\.(?:keras|h5)$/;
 export interface CodePlace {
   /** The folder that its paths start from, below the server's. */
   folder: string;
-  /** What the cells of code there say. */
+  /** What the cells of code above it say. */
   cells: readonly string[];
 }
 
-/** Whether a cell already imports the package under its usual name. */
-export function hasImport(source: string): boolean {
-  return IMPORTED.test(source);
+/** The code that gives a notebook its cluster. It runs by itself: nobody knows which cells have been run. */
+export const NOTEBOOK_CODE = `${IMPORT}\n\ncluster = dtf.cluster()`;
+
+/** Whether some cell asks for the notebook's cluster, so that it needs no more code. */
+export function hasNotebookCode(cells: readonly string[]): boolean {
+  return cells.some(cell => NOTEBOOKS_CLUSTER.test(cell));
 }
 
-/** The code that gives a notebook the cluster of this name. */
-export function connectCode(name: string, withImport: boolean): string {
-  const line = `cluster = dtf.connect(${JSON.stringify(name)})`;
-  return withImport ? `${IMPORT}\n\n${line}` : line;
+/** The code that makes the cluster of this name the notebook's. It runs by itself as well. */
+export function connectCode(name: string): string {
+  return `${IMPORT}\n\ncluster = dtf.cluster(${JSON.stringify(name)})`;
+}
+
+function connectLine(name: string): string {
+  return `cluster = dtf.connect(${JSON.stringify(name)})`;
 }
 
 /**
@@ -57,7 +64,7 @@ export function fitCode(design: Design, path: string, running: string | null, pl
 
 function importLines(source: ModelSource | undefined, { cells }: CodePlace): string[] {
   return [
-    cells.some(hasImport) ? '' : IMPORT,
+    cells.some(cell => IMPORTED.test(cell)) ? '' : IMPORT,
     isKerasFile(source) && !cells.some(cell => KERAS_IMPORTED.test(cell)) ? 'import keras' : ''
   ];
 }
@@ -67,7 +74,7 @@ function clusterLine(start: string, running: string | null, { cells }: CodePlace
   if (cells.some(cell => CLUSTER_ASSIGNED.test(cell))) {
     return '';
   }
-  return running === null ? start : connectCode(running, false);
+  return running === null ? start : connectLine(running);
 }
 
 function modelLine(source: ModelSource | undefined, { folder, cells }: CodePlace): string {

@@ -2,6 +2,7 @@
 
 import type { Design, LayerPlace, RunInfo } from '../api/schema';
 import { placesOf } from './places';
+import { baseName } from './runnames';
 
 /** A layer of a run, where it was to be, where it was, and where the drawing has it. */
 export interface ComparedLayer extends LayerPlace {
@@ -68,6 +69,7 @@ export function comparableRuns(runs: readonly RunInfo[], design: Design, cluster
   const trained = runs.filter(
     run => run.strategy === 'pipeline' && (run.progress.done > 0 || run.state === 'succeeded')
   );
-  const isOwn = (run: RunInfo) => run.cluster === cluster || run.name === design.model?.graph.model;
+  const isOwn = (run: RunInfo) =>
+    run.cluster === cluster || baseName(run.name) === baseName(design.model?.graph.model ?? '');
   return { own: trained.filter(isOwn), others: trained.filter(run => !isOwn(run)) };
 }

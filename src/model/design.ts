@@ -5,7 +5,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import type { RestApi } from '../api/rest';
 import type { Design, DesignReport } from '../api/schema';
-import { change, DesignError, draftOf, emptyDesign, OlderDesign, readDesign, writeDesign } from './designtext';
+import { Change, change, DesignError, draftOf, emptyDesign, OlderDesign, readDesign, writeDesign } from './designtext';
 
 const CHECK_DELAY_MS = 250;
 const LABEL = 'jupyter-dtf:label';
@@ -18,6 +18,8 @@ interface Undoing {
   on(event: 'stack-cleared', handler: () => void): void;
   off(event: 'stack-cleared', handler: () => void): void;
 }
+
+type SharedText = DocumentRegistry.ICodeModel['sharedModel'];
 
 /** The part of the REST routes that a design needs to be checked. */
 export type DesignChecker = Pick<RestApi, 'checkDesign'>;
@@ -84,21 +86,18 @@ export class DesignModel implements IDisposable {
    * Nothing happens when the document cannot be edited, or the recipe changes nothing.
    */
   edit(label: string, recipe: (draft: Design) => void): void {
-    if (!this.canEdit) {
-      return;
-    }
-    const draft = draftOf(this._design);
-    recipe(draft);
-    const shared = this._text.sharedModel;
-    const before = shared.getSource();
-    const after = writeDesign(draft);
-    const part = change(before, after);
-    if (part === null) {
-      return;
-    }
-    this._undoing?.stopCapturing(); // what was typed or clicked within half a second would be one step
-    shared.updateSource(part.start, part.end, part.text);
-    this._undoing?.undoStack.at(-1)?.meta.set(LABEL, label);
+    this._write(recipe, (text, part) => {
+      this._undoing?.stopCapturing(); // what was typed or clicked within half a second would be one step
+      text.updateSource(part.start, part.end, part.text);
+      this._undoing?.undoStack.at(-1)?.meta.set(LABEL, label);
+    });
+  }
+
+  /** As `edit`, for what belongs to the picture alone, such as what is folded: undo leaves it as it is. */
+  keep(recipe: (draft: Design) => void): void {
+    this._write(recipe, (text, part) => {
+      text.transact(() => text.updateSource(part.start, part.end, part.text), false);
+    });
   }
 
   get canUndo(): boolean {
@@ -151,6 +150,19 @@ export class DesignModel implements IDisposable {
 
   private get _undoing(): Undoing | undefined {
     return (this._text.sharedModel as CodeEditor.IModel['sharedModel'] & { undoManager?: Undoing }).undoManager;
+  }
+
+  private _write(recipe: (draft: Design) => void, apply: (text: SharedText, part: Change) => void): void {
+    if (!this.canEdit) {
+      return;
+    }
+    const draft = draftOf(this._design);
+    recipe(draft);
+    const text = this._text.sharedModel;
+    const part = change(text.getSource(), writeDesign(draft));
+    if (part !== null) {
+      apply(text, part);
+    }
   }
 
   private _read(): void {

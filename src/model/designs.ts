@@ -2,6 +2,8 @@ import type { Contents } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { DESIGN_SUFFIX } from '../api/schema';
+
 /** The folder that a file browser shows, as far as it is needed here. */
 export interface FolderModel {
   readonly path: string;
@@ -36,7 +38,7 @@ export class DesignsModel implements IDisposable {
 
   private _read(): void {
     const paths = [...this._folder.items()]
-      .filter(({ type, name }) => type !== 'directory' && name.endsWith('.dtf'))
+      .filter(({ type, name }) => type !== 'directory' && name.endsWith(DESIGN_SUFFIX))
       .map(({ path }) => path)
       .sort((a, b) => a.localeCompare(b));
     if (paths.join('\n') !== this._paths.join('\n')) {

@@ -10,12 +10,14 @@ import {
   Device,
   Edge,
   HostDesign,
+  Input,
   Layer,
   LayerGraph,
   Link,
   ModelDesign,
   ModelSource,
   Placement,
+  Refusal,
   RunSettings,
   TaskPlace
 } from '../api/schema';
@@ -89,7 +91,11 @@ const graph = struct<LayerGraph>(
     model: text,
     layers: array(layer),
     edges: array(struct<Edge>({ source: text, target: text, bytes: whole })),
-    notes: array(text)
+    inputs: array(
+      struct<Input>({ name: text, shape: array(whole), dtype: text, targets: array(text) }, DEFAULTS.Input)
+    ),
+    notes: array(text),
+    refusals: array(struct<Refusal>({ field: text, message: text }))
   },
   DEFAULTS.LayerGraph
 );
@@ -195,7 +201,7 @@ function readAround(source: string, graph: LayerGraph): Design | null {
   }
 }
 
-const NO_GRAPH: LayerGraph = { model: '', layers: [], edges: [], notes: [] };
+const NO_GRAPH: LayerGraph = { model: '', layers: [], edges: [], inputs: [], notes: [], refusals: [] };
 const graphTexts = new WeakMap<LayerGraph, string>();
 
 /** A graph's text, indented as it stands in a design. */

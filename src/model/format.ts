@@ -1,4 +1,9 @@
-/** How numbers read: units are added here and nowhere else. Pure. */
+/**
+ * How numbers read: units are added here and nowhere else. Pure. `tests/readings.json` holds it and Python's
+ * `schema/sizes.py` to the same readings.
+ */
+
+import { TASK_LOAD } from '../api/schema';
 
 const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
@@ -9,7 +14,7 @@ export function formatBytes(bytes: number): string {
   }
   const power = Math.min(BYTE_UNITS.length - 1, Math.max(0, Math.floor(Math.log2(Math.abs(bytes) || 1) / 10)));
   const value = bytes / 1024 ** power;
-  return `${power === 0 || Math.abs(value) >= 100 ? Math.round(value) : value.toFixed(1)} ${BYTE_UNITS[power]}`;
+  return `${value.toFixed(power === 0 || Math.abs(value) >= 100 ? 0 : 1)} ${BYTE_UNITS[power]}`;
 }
 
 /** `1.2 / 4.0 GiB`: used and whole, in the unit of the whole. */
@@ -38,17 +43,17 @@ export function formatDuration(seconds: number): string {
   return hours < 24 ? `${hours}h ${two(minutes % 60)}m` : `${Math.floor(hours / 24)}d ${two(hours % 24)}h`;
 }
 
-/** A number in four significant digits, short enough for an axis or a row: `0.0312`, `12.5k`, `3e-5`. */
+/** A number in four significant digits, short enough for an axis or a row: `0.0312`, `12.5k`, `3e-5`; also `NaN`, `∞`. */
 export function formatNumber(value: number): string {
   if (!Number.isFinite(value)) {
-    return Number.isNaN(value) ? '–' : value > 0 ? '∞' : '−∞';
+    return Number.isNaN(value) ? 'NaN' : value > 0 ? '∞' : '−∞';
   }
   const size = Math.abs(value);
   if (size === 0) {
     return '0';
   }
-  if (size < 1e-3) {
-    return value.toExponential(size.toPrecision(3) === size.toPrecision(1) ? 0 : 2).replace(/\.?0+e/, 'e');
+  if (size < 1e-3 || size >= 1e15) {
+    return value.toExponential(2).replace(/\.?0*e\+?/, 'e');
   }
   for (const [limit, suffix] of [
     [1e9, 'G'],
@@ -64,10 +69,7 @@ export function formatNumber(value: number): string {
 }
 
 function trim(digits: string): string {
-  if (digits.includes('e')) {
-    return String(Number(digits));
-  }
-  return digits.includes('.') ? digits.replace(/\.?0+$/, '') : digits;
+  return String(Number(digits));
 }
 
 /** `82 %`, of a fraction. */
@@ -75,11 +77,28 @@ export function formatPercent(fraction: number): string {
   return `${Math.round(100 * fraction)} %`;
 }
 
-/** What a metric is measured in. */
-export type Unit = 'number' | 'bytes' | 'seconds' | 'cores' | 'per_second';
+/** Units that have a form of their own. */
+type KnownUnit = 'number' | 'bytes' | 'bytes_per_second' | 'seconds' | 'cores' | 'fraction' | 'per_second';
 
-/** The unit of a metric, known by its name as the tasks report it. */
+/** What is measured in what. Any other unit, such as `W`, stands behind the number as it is. */
+export type Unit = KnownUnit | (string & Record<never, never>);
+
+/** Sizes in memory: they grow by 1024. */
+export function isBinary(unit: Unit): boolean {
+  return unit === 'bytes' || unit === 'bytes_per_second';
+}
+
+/** What is of a whole: it is seen from zero. */
+export function isAmount(unit: Unit): boolean {
+  return isBinary(unit) || unit === 'cores' || unit === 'fraction';
+}
+
+/** The unit of a metric that a task reports: the server says it of those that it measures, and a name of its own has it at its end. */
 export function unitOf(metric: string): Unit {
+  const known = Object.hasOwn(TASK_LOAD, metric) ? TASK_LOAD[metric] : undefined;
+  if (known !== undefined) {
+    return known;
+  }
   if (metric.endsWith('_bytes')) {
     return 'bytes';
   }
@@ -89,7 +108,7 @@ export function unitOf(metric: string): Unit {
   if (metric.endsWith('_per_second')) {
     return 'per_second';
   }
-  return metric === 'cpu' ? 'cores' : 'number';
+  return 'number';
 }
 
 /** `12.5k/s`, `3.2 ms`, `1.2 GiB`, `0.0312`: a metric's value with its unit. */
@@ -105,9 +124,15 @@ export function formatValue(value: number, unit: Unit): string {
     case 'per_second':
       return `${formatNumber(value)}/s`;
     case 'cores':
-      return formatNumber(Number(value.toFixed(2)));
+      return formatNumber(Math.round(100 * value) / 100);
+    case 'bytes_per_second':
+      return `${formatBytes(value)}/s`;
+    case 'fraction':
+      return formatPercent(value);
     case 'number':
       return formatNumber(value);
+    default:
+      return `${formatNumber(value)} ${unit}`;
   }
 }
 
@@ -122,13 +147,16 @@ function formatSeconds(seconds: number): string {
   return size >= 1e-3 ? `${trim((1e3 * seconds).toPrecision(3))} ms` : `${trim((1e6 * seconds).toPrecision(3))} µs`;
 }
 
-const SCALES: Record<Unit, readonly (readonly [number, string])[]> = {
+const BYTE_SCALES = BYTE_UNITS.map((unit, power) => [1024 ** power, ` ${unit}`] as const).reverse();
+
+const SCALES: Readonly<Record<string, readonly (readonly [number, string])[]>> = {
   number: [
     [1e9, 'G'],
     [1e6, 'M'],
     [1e4, 'k']
   ],
-  bytes: BYTE_UNITS.map((unit, power) => [1024 ** power, ` ${unit}`] as const).reverse(),
+  bytes: BYTE_SCALES,
+  bytes_per_second: BYTE_SCALES.map(([size, unit]) => [size, `${unit}/s`]),
   seconds: [
     [1, ' s'],
     [1e-3, ' ms'],
@@ -143,14 +171,25 @@ const SCALES: Record<Unit, readonly (readonly [number, string])[]> = {
   ]
 };
 
+/** Of a unit without a form of its own: `1.2k W`. */
+function plainScales(unit: string): readonly (readonly [number, string])[] {
+  return [...SCALES.number!, [0, ''] as const].map(([limit, suffix]) => [limit, `${suffix} ${unit}`]);
+}
+
 /** The labels of an axis: all in one unit, with as many digits as tell them apart. */
 export function formatTicks(ticks: readonly number[], unit: Unit): string[] {
   const largest = Math.max(...ticks.map(Math.abs), 0);
+  if (unit === 'fraction') {
+    return formatTicks(
+      ticks.map(tick => 100 * tick),
+      '%'
+    );
+  }
   if (largest > 0 && largest < 1e-4 && unit !== 'seconds') {
     return ticks.map(formatNumber);
   }
-  const [limit, suffix] = SCALES[unit].find(([least]) => largest >= least) ?? [0, ''];
-  const scale = suffix.startsWith('k') ? 1e3 : limit || 1;
+  const [limit, suffix] = (SCALES[unit] ?? plainScales(unit)).find(([least]) => largest >= least) ?? [0, ''];
+  const scale = limit === 1e4 ? 1e3 : limit || 1;
   for (let digits = 0; ; digits++) {
     const labels = ticks.map(tick => (tick / scale).toFixed(digits));
     const exact = labels.every((label, i) => Math.abs(Number(label) * scale - ticks[i]!) <= 1e-6 * largest);
@@ -160,20 +199,36 @@ export function formatTicks(ticks: readonly number[], unit: Unit): string[] {
   }
 }
 
+/** The labels of an axis of seconds: `40 s`; `1:20` where they go on to minutes; `1h 20m` where they go on to hours. */
+export function formatTimeTicks(ticks: readonly number[]): string[] {
+  const last = Math.max(...ticks, 0);
+  return ticks.map(tick => {
+    const whole = Math.max(0, Math.round(tick));
+    if (last < 60) {
+      return `${whole} s`;
+    }
+    if (last < 3600) {
+      return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, '0')}`;
+    }
+    const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
+    return [hours > 0 ? `${hours}h` : '', minutes > 0 || hours === 0 ? `${minutes}m` : ''].join(' ').trim();
+  });
+}
+
 /** A metric's name for people: `examples_per_second` is `examples/s`, `step_seconds` is `step time`. */
 export function metricTitle(metric: string): string {
   return metric
     .replace(/_per_second$/, '/s')
     .replace(/_bytes$/, '')
     .replace(/_seconds$/, '_time')
-    .replace(/^cpu$/, 'CPU')
+    .replace(/^(cpu|gpu)(?=_|$)/, machine => machine.toUpperCase())
     .replace(/_/g, ' ');
 }
 
-/** `2 worker, 1 ps`: the jobs of a cluster or run. */
+/** `2 workers, 1 ps`: the jobs of a cluster or run. */
 export function formatJobs(jobs: Record<string, number>): string {
   return Object.entries(jobs)
-    .map(([job, count]) => `${count} ${job}`)
+    .map(([job, count]) => `${count} ${count === 1 || job.endsWith('s') ? job : `${job}s`}`)
     .join(', ');
 }
 

@@ -24,6 +24,8 @@ export class KernelModels {
     private readonly _timeoutMs = 5000
   ) {}
 
+  private readonly _chosen = new Set<string>();
+
   /** Of all kernels that answer in time; busy ones do not. */
   async variables(signal: AbortSignal): Promise<KernelVariable[]> {
     await this._sessions.refreshRunning();
@@ -42,10 +44,22 @@ export class KernelModels {
     return found.flat();
   }
 
-  /** The layers of a variable. Rejects with the kernel's own error. */
-  async describe(variable: Pick<KernelVariable, 'path' | 'name'>, signal: AbortSignal): Promise<LayerGraph> {
+  /**
+   * The layers of a variable. Rejects with the kernel's own error.
+   *
+   * A function is called if a person has `chosen` it here, now or before: not because somebody's design names it.
+   */
+  async describe(
+    variable: Pick<KernelVariable, 'path' | 'name'>,
+    signal: AbortSignal,
+    chosen = false
+  ): Promise<LayerGraph> {
+    if (chosen) {
+      this._chosen.add(key(variable));
+    }
     const session = await this._session(variable.path);
-    return (await this._ask(session, `describe(${JSON.stringify(variable.name)})`, signal)) as LayerGraph;
+    const call = `describe(${JSON.stringify(variable.name)}, ${this._call(variable)})`;
+    return (await this._ask(session, call, signal)) as LayerGraph;
   }
 
   /** What a variable's layers take on a running cluster, in steps of this size. Rejects with the kernel's own error. */
@@ -57,8 +71,12 @@ export class KernelModels {
   ): Promise<Calibration> {
     const session = await this._session(variable.path);
     const words = [variable.name, cluster].map(word => JSON.stringify(word));
-    const call = `calibrate(${words.join(', ')}, ${step.batchSize}, ${step.microbatches})`;
+    const call = `calibrate(${words.join(', ')}, ${step.batchSize}, ${step.microbatches}, ${this._call(variable)})`;
     return (await this._ask(session, call, signal)) as Calibration;
+  }
+
+  private _call(variable: Pick<KernelVariable, 'path' | 'name'>): string {
+    return this._chosen.has(key(variable)) ? 'call=True' : 'call=False';
   }
 
   private async _session(path: string): Promise<Session.IModel> {
@@ -85,6 +103,10 @@ export class KernelModels {
       end();
     }
   }
+}
+
+function key(variable: Pick<KernelVariable, 'path' | 'name'>): string {
+  return JSON.stringify([variable.path, variable.name]);
 }
 
 async function evaluate(kernel: Kernel.IKernelConnection, expression: string, signal: AbortSignal): Promise<unknown> {

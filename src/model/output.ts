@@ -1,16 +1,26 @@
-import type { Logged } from '../api/schema';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import type { Logged, OutputPage } from '../api/schema';
 
 /** One line of a task's output, ready to be shown. `number` counts all lines of the run, so it is a stable key. */
 export interface OutputLine {
   number: number;
   task: string;
   stream: string;
+  /** Its number within the task and stream. */
+  index?: number;
   time: number;
   text: string;
+  /** It stands for so many lines that are not here. */
+  missing?: number;
 }
 
-/** How many lines a viewer keeps of a run; the store has them all. */
+/** How many lines a viewer keeps of a run; its files have them all. */
 export const MAX_LINES = 20_000;
+/** And how much text. */
+export const MAX_CHARACTERS = 4_000_000;
+/** What is longer is not shown as one line. */
+export const MAX_LINE = 10_000;
 
 // CSI sequences (colours, cursor movement), OSC sequences, and single-character escapes.
 // eslint-disable-next-line no-control-regex
@@ -45,14 +55,73 @@ function remove(lines: OutputLine[], number: number): void {
   }
 }
 
-/** The output of a run's tasks, in the order in which it came, capped. */
+/** Lines in the order in which they came. A line after one that ended in a carriage return is written over it. */
+class LineWriter {
+  constructor(private _next = 0) {}
+
+  /** Put the lines of an event behind `lines`. */
+  write(lines: OutputLine[], event: Logged): void {
+    const source = sourceOf(event);
+    for (const [offset, raw] of event.lines.entries()) {
+      const line: OutputLine = {
+        number: this._next++,
+        task: event.task,
+        stream: event.stream,
+        index: event.first + offset,
+        time: event.time,
+        text: shortened(terminalText(shortened(raw)))
+      };
+      const open = this._open.get(source);
+      if (open !== undefined) {
+        // The line before ended in a carriage return: a progress line, which this one is written over.
+        remove(lines, open);
+      }
+      if (raw.endsWith('\r')) {
+        this._open.set(source, line.number);
+      } else {
+        this._open.delete(source);
+      }
+      lines.push(line);
+    }
+  }
+
+  /** A line that says how many are not here. */
+  writeGap(lines: OutputLine[], event: Logged, missing: number): void {
+    const { task, stream, time, first } = event;
+    lines.push({ number: this._next++, task, stream, index: first - missing, time, text: '', missing });
+  }
+
+  private readonly _open = new Map<string, number>();
+}
+
+function sourceOf(one: { task: string; stream: string }): string {
+  return `${one.task}\n${one.stream}`;
+}
+
+function shortened(text: string): string {
+  return text.length > MAX_LINE ? `${text.slice(0, MAX_LINE)} …` : text;
+}
+
+/** How many of the oldest lines are too many. */
+function excess(lines: readonly OutputLine[]): number {
+  let characters = 0;
+  for (let index = lines.length - 1; index >= 0; index--) {
+    characters += lines[index]!.text.length;
+    if (characters > MAX_CHARACTERS || lines.length - index > MAX_LINES) {
+      return index + 1;
+    }
+  }
+  return 0;
+}
+
+/** The newest output of a run's tasks, in the order in which it came, capped. */
 export class OutputStore {
   /** Lines, oldest first. Replaced, never changed in place. */
   get lines(): readonly OutputLine[] {
     return this._lines;
   }
 
-  /** How many of the oldest lines are no longer kept. */
+  /** How many lines are not here: the oldest, and those that came faster than they could be read. */
   get dropped(): number {
     return this._dropped;
   }
@@ -60,38 +129,190 @@ export class OutputStore {
   append(events: Logged[]): void {
     const lines = this._lines.slice();
     for (const event of events) {
-      const source = `${event.task}\n${event.stream}`;
-      for (const raw of event.lines) {
-        const line: OutputLine = {
-          number: this._next++,
-          task: event.task,
-          stream: event.stream,
-          time: event.time,
-          text: terminalText(raw)
-        };
-        const open = this._open.get(source);
-        if (open !== undefined) {
-          // The line before ended in a carriage return: a progress line, which this one is written over.
-          remove(lines, open);
-        }
-        if (raw.endsWith('\r')) {
-          this._open.set(source, line.number);
-        } else {
-          this._open.delete(source);
-        }
-        lines.push(line);
+      const source = sourceOf(event);
+      const missing = event.first - (this._ends.get(source) ?? 0);
+      if (missing > 0) {
+        this._dropped += missing;
+        this._writer.writeGap(lines, event, missing);
       }
+      this._ends.set(source, event.first + event.lines.length);
+      this._writer.write(lines, event);
     }
-    const excess = lines.length - MAX_LINES;
-    if (excess > 0) {
-      lines.splice(0, excess);
-      this._dropped += excess;
+    for (const line of lines.splice(0, excess(lines))) {
+      this._dropped += line.missing === undefined ? 1 : 0;
     }
     this._lines = lines;
   }
 
   private _lines: readonly OutputLine[] = [];
-  private _next = 0;
   private _dropped = 0;
-  private readonly _open = new Map<string, number>();
+  private readonly _ends = new Map<string, number>();
+  private readonly _writer = new LineWriter();
+}
+
+/** Asks for a page of output before or after a time, of all tasks or one. */
+export type FetchOutput = (page: { before?: number; after?: number; task: string }) => Promise<OutputPage>;
+
+/**
+ * What is shown of a run's output: the newest as it comes, or, for who has scrolled back, pages of all there was. Only a
+ * window of these is kept; it moves with who reads.
+ */
+export class OutputReading {
+  constructor(
+    private readonly _store: OutputStore,
+    private readonly _fetch: FetchOutput
+  ) {}
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** What is shown, oldest first. */
+  get lines(): readonly OutputLine[] {
+    return this._window ?? this._store.lines;
+  }
+
+  /** Whether the newest is shown, as it comes. */
+  get isLive(): boolean {
+    return this._window === null;
+  }
+
+  /** Whether there is more before what is shown. */
+  get hasEarlier(): boolean {
+    return this._window === null ? this._store.dropped > 0 : this._hasEarlier;
+  }
+
+  /** Why the last page did not come; empty when it did. */
+  get problem(): string {
+    return this._problem;
+  }
+
+  /** Show the newest again, of one task or of all. */
+  follow(task = this._task): void {
+    if (this._window !== null || task !== this._task) {
+      this._window = null;
+      this._task = task;
+      this._asked += 1;
+      this._isAsking = false;
+      this._changed.emit();
+    }
+  }
+
+  /** Put the page before what is shown in front of it. */
+  async earlier(): Promise<void> {
+    if (this._isAsking || !this.hasEarlier) {
+      return;
+    }
+    const { kept, before } = this._window === null ? this._begin() : { kept: this._window, before: this._before };
+    const page = await this._ask({ before, task: this._task });
+    if (page === null) {
+      return;
+    }
+    // What is there already: pages are of whole blocks, and what came live is cut elsewhere.
+    const known = new Map<string, number>();
+    for (const line of kept) {
+      known.set(sourceOf(line), Math.min(line.index ?? 0, known.get(sourceOf(line)) ?? Infinity));
+    }
+    const lines: OutputLine[] = [];
+    const writer = new LineWriter(0);
+    for (const event of page.events as unknown as Logged[]) {
+      const fresh = Math.max(0, (known.get(sourceOf(event)) ?? Infinity) - event.first);
+      writer.write(lines, fresh < event.lines.length ? { ...event, lines: event.lines.slice(0, fresh) } : event);
+    }
+    const first = (kept[0]?.number ?? 0) - lines.length;
+    lines.forEach((line, index) => (line.number = first + index));
+    const all = [...lines, ...kept];
+    let end = all.length;
+    while (end > MAX_LINES && end > lines.length) {
+      end = blockBefore(all, end);
+    }
+    this._hasLater ||= end < all.length;
+    this._window = all.slice(0, end);
+    this._hasEarlier = page.earlier;
+    this._before = page.events.length > 0 ? (page.events[0] as unknown as Logged).time : before;
+    this._changed.emit();
+  }
+
+  /** Put the page after what is shown behind it; at the end of all, show the newest as it comes. */
+  async later(): Promise<void> {
+    if (this._isAsking || this._window === null) {
+      return;
+    }
+    const kept = this._window;
+    const last = kept[kept.length - 1];
+    if (!this._hasLater || last === undefined) {
+      this.follow();
+      return;
+    }
+    const page = await this._ask({ after: last.time, task: this._task });
+    if (page === null) {
+      return;
+    }
+    const lines = kept.slice();
+    const writer = new LineWriter(last.number + 1);
+    for (const event of page.events as unknown as Logged[]) {
+      writer.write(lines, event);
+    }
+    const gone = excess(lines);
+    if (gone > 0) {
+      lines.splice(0, gone);
+      this._hasEarlier = true;
+      this._before = lines[0]!.time;
+    }
+    this._window = lines;
+    this._hasLater = page.later;
+    this._changed.emit();
+  }
+
+  /** The live lines that pages can be put in front of: those after the last gap. */
+  private _begin(): { kept: OutputLine[]; before: number } {
+    const live = this._store.lines.filter(line => this._task === '' || line.task === this._task);
+    const gap = live.reduce((found, line, index) => (line.missing === undefined ? found : index), -1);
+    const kept = live.slice(gap + 1);
+    const known = live.slice(0, gap + 2);
+    this._hasLater = false;
+    // A little behind all that is left out, which may have come by other ways in another order.
+    return { kept, before: known.reduce((latest, line) => Math.max(latest, line.time), 0) + 1e-5 };
+  }
+
+  private async _ask(query: { before?: number; after?: number; task: string }): Promise<OutputPage | null> {
+    const asked = ++this._asked;
+    this._isAsking = true;
+    try {
+      const page = await this._fetch(query);
+      if (asked === this._asked) {
+        this._problem = '';
+        return page;
+      }
+    } catch (error) {
+      if (asked === this._asked) {
+        this._problem = error instanceof Error ? error.message : String(error);
+        this._changed.emit();
+      }
+    } finally {
+      if (asked === this._asked) {
+        this._isAsking = false;
+      }
+    }
+    return null;
+  }
+
+  private _window: readonly OutputLine[] | null = null;
+  private _task = '';
+  private _before = 0;
+  private _hasEarlier = false;
+  private _hasLater = false;
+  private _isAsking = false;
+  private _asked = 0;
+  private _problem = '';
+  private readonly _changed = new Signal<this, void>(this);
+}
+
+/** The end of `lines` before the block that ends at `end`. */
+function blockBefore(lines: readonly OutputLine[], end: number): number {
+  const { time } = lines[end - 1]!;
+  while (end > 0 && lines[end - 1]!.time === time) {
+    end -= 1;
+  }
+  return end;
 }

@@ -1,6 +1,6 @@
 /** Where layers are placed: what is there to choose from, changing it, and what follows from it at once. Pure. */
 
-import type { Design, DesignReport, Layer, Placement } from '../api/schema';
+import { type Design, type DesignReport, type Layer, type Placement, SPLITTABLE } from '../api/schema';
 import type { LayerTree } from './layergraph';
 import { taskOf } from './trace';
 
@@ -13,9 +13,6 @@ export interface DeviceChoice {
   /** `worker:1 CPU:0`. */
   name: string;
 }
-
-/** Layers of these classes can be split: by columns of their weights. */
-const SPLITTABLE: readonly string[] = ['Dense', 'Embedding'];
 
 /** The devices of a design's tasks, as the server says; before it has, a CPU for each task. */
 export function devicesOf(design: Design, report: DesignReport | null): DeviceChoice[] {

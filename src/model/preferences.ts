@@ -1,11 +1,12 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { PlotChoices } from './choices';
 import type { XAxis } from './run';
 
 /** What the person set once for all dashboards; see schema/settings.json. */
 export interface PreferenceValues {
   xAxis: XAxis;
-  tasks: 'each' | 'mean';
+  tasks: 'auto' | 'each' | 'mean' | 'split';
   smoothing: number;
   logScale: boolean;
   updatesPerSecond: number;
@@ -15,7 +16,7 @@ export interface PreferenceValues {
 
 export const DEFAULT_PREFERENCES: Readonly<PreferenceValues> = {
   xAxis: 'step',
-  tasks: 'each',
+  tasks: 'auto',
   smoothing: 0,
   logScale: false,
   updatesPerSecond: 10,
@@ -25,6 +26,9 @@ export const DEFAULT_PREFERENCES: Readonly<PreferenceValues> = {
 
 /** The preferences in force: the defaults until the settings have been read. */
 export class Preferences {
+  /** What was opened, folded and pinned among the plots. */
+  readonly plots = new PlotChoices();
+
   get values(): Readonly<PreferenceValues> {
     return this._values;
   }

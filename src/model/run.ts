@@ -1,25 +1,33 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-import type { EventsMessage, Logged, Note, RunChanged, RunInfo, SeriesMessage, TaskChanged } from '../api/schema';
+import type { AnyEvent, EventsMessage, Logged, RunInfo, SeriesMessage, StoryEvent as Told } from '../api/schema';
+import { STORY } from '../api/schema';
 import type { EventSocket } from '../api/socket';
 import { OutputStore } from './output';
 import { Line, SeriesStore } from './series';
-import { Timeline } from './timeline';
+import { StepClock } from './stepclock';
 
 export type XAxis = 'step' | 'time';
 
 /** An event that a person reads: notes and changes of state. */
-export type StoryEvent = (RunChanged | TaskChanged | Note) & { seq: number };
+export type StoryEvent = Told & { seq: number };
 
-/** A moment to mark on the plots: a task failed, or started again. */
+const isTold = (event: AnyEvent & { seq: number }): event is StoryEvent => STORY.includes(event.type);
+
+/** A moment to mark on the plots: a task failed, or started again; on those of one metric, that it is not finite any more. */
 export interface Mark {
   task: string;
   time: number;
   label: string;
+  /** The only metric that it is about, and the step. */
+  metric?: string;
+  step?: number;
 }
 
 const WIDTH_STEP = 200;
 const DEFAULT_WIDTH = 600;
+// The server takes 64 KiB.
+const MESSAGE_ROOM = 60_000;
 
 /**
  * All that the browser knows of one run. Events and series come only while somebody looks (`acquire`, `release`); what
@@ -57,6 +65,11 @@ export class RunModel {
     return this._seriesChanged;
   }
 
+  /** There are other metrics than before, whichever message told of them first, or they are over another axis. */
+  get metricsChanged(): ISignal<this, void> {
+    return this._metricsChanged;
+  }
+
   get story(): readonly StoryEvent[] {
     return this._story;
   }
@@ -70,17 +83,56 @@ export class RunModel {
     return this._x;
   }
 
+  /** The person chose it. */
   setX(x: XAxis): void {
+    this._xChosen = true;
+    this._changeX(x);
+  }
+
+  /** What it is until the person chooses: the preferences may be read after the run is shown. */
+  preferX(x: XAxis): void {
+    if (!this._xChosen) {
+      this._changeX(x);
+    }
+  }
+
+  private _changeX(x: XAxis): void {
     if (x !== this._x) {
       this._x = x;
       this._series.clear();
       this._subscribe();
       this._seriesChanged.emit();
+      this._metricsChanged.emit();
     }
   }
 
-  lines(): Line[] {
-    return this._series.lines();
+  /** The names of all metrics of the run, in the order in which they were first reported. */
+  get metrics(): string[] {
+    return [...new Set([...Object.keys(this._info.latest), ...this._series.metrics])];
+  }
+
+  /** The lines of a metric, as far as they have come: only those that are wanted do. */
+  lines(metric: string): Line[] {
+    return this._series.lines(metric);
+  }
+
+  /** From the first to the last x of the lines of these metrics; null while none has come. */
+  xExtent(metrics: Iterable<string>): [number, number] | null {
+    return this._series.xExtent(metrics);
+  }
+
+  /** `viewer` shows these metrics, and none but these; the server sends what any viewer shows. */
+  want(viewer: object, metrics: readonly string[]): void {
+    const before = this._wanted();
+    if (metrics.length > 0) {
+      this._wants.set(viewer, metrics);
+    } else {
+      this._wants.delete(viewer);
+    }
+    const now = this._wanted();
+    if (this._viewers > 0 && (now.length !== before.length || now.some((metric, index) => metric !== before[index]))) {
+      this._socket.show(this.id, now);
+    }
   }
 
   /** Where time zero is on a time axis, in seconds since the epoch. */
@@ -88,13 +140,16 @@ export class RunModel {
     return this._info.started ?? this._info.created;
   }
 
-  /** Failures and restarts of tasks. */
+  /** Failures and restarts of tasks, and from where on metrics are not finite. */
   get marks(): readonly Mark[] {
     return this._marks;
   }
 
   /** A mark's place on the present x axis; null while it is not known. */
   markX(mark: Mark): number | null {
+    if (mark.step !== undefined && this._x === 'step') {
+      return mark.step;
+    }
     return this._x === 'time' ? mark.time - this.origin : this._timeline.stepAt(mark.time);
   }
 
@@ -135,7 +190,7 @@ export class RunModel {
 
   applyEvents(message: EventsMessage): void {
     const logged: Logged[] = [];
-    let told = false;
+    const told: StoryEvent[] = [];
     for (const event of message.events) {
       if (event.seq < this._next) {
         continue; // sent again after a reconnect
@@ -143,9 +198,8 @@ export class RunModel {
       this._timeline.add(event);
       if (event.type === 'log') {
         logged.push(event);
-      } else if (event.type === 'run' || event.type === 'task' || event.type === 'note') {
-        this._tell(event);
-        told = true;
+      } else if (isTold(event)) {
+        told.push(event);
       }
     }
     this._next = Math.max(this._next, message.next_seq);
@@ -153,12 +207,15 @@ export class RunModel {
       this._output.append(logged);
       this._outputChanged.emit();
     }
-    if (told) {
+    if (told.length > 0) {
+      this._story = [...this._story, ...told];
+      told.forEach(event => this._mark(event));
       this._storyChanged.emit();
     }
   }
 
   applySeries(message: SeriesMessage): void {
+    const known = this.metrics.length;
     for (const frame of message.frames) {
       if (!this._series.apply(frame)) {
         // A frame that does not follow: start over rather than draw a line with a hole in it.
@@ -168,39 +225,59 @@ export class RunModel {
       }
     }
     this._seriesChanged.emit();
+    if (this.metrics.length !== known) {
+      this._metricsChanged.emit();
+    }
   }
 
-  private _tell(event: StoryEvent): void {
-    this._story = [...this._story, event];
+  private _mark(event: StoryEvent): void {
+    if (event.type === 'note' && event.metric && event.step !== null) {
+      const { task, time, metric, step, title: label } = event;
+      const known = this._marks.findIndex(mark => mark.metric === metric);
+      // Another task was first, and is heard of later.
+      this._marks.splice(known < 0 ? this._marks.length : known, 1, { task, time, label, metric, step });
+    }
     if (event.type !== 'task') {
       return;
     }
     if (event.state === 'failed') {
-      this._failed.add(event.task);
       this._marks.push({ task: event.task, time: event.time, label: event.signal || 'failed' });
-    } else if (event.state === 'running' && this._failed.delete(event.task)) {
+    } else if (event.state === 'running' && event.attempt > (this._attempts.get(event.task) ?? 0)) {
+      this._attempts.set(event.task, event.attempt);
       this._marks.push({ task: event.task, time: event.time, label: 'restarted' });
     }
   }
 
   private _subscribe(): void {
     if (this._viewers > 0) {
-      this._socket.subscribe(this.id, { next: this._next, width: this._width, x: this._x });
+      const { _next: next, _width: width, _x: x } = this;
+      this._socket.subscribe(this.id, { next, width, x, metrics: this._wanted() });
     }
   }
 
+  /** What all viewers show, sorted; not more than a message of the socket has room for. */
+  private _wanted(): string[] {
+    let room = MESSAGE_ROOM;
+    return [...new Set([...this._wants.values()].flat())]
+      .filter(metric => (room -= JSON.stringify(metric).length + 1) >= 0)
+      .sort();
+  }
+
   private _x: XAxis = 'step';
+  private _xChosen = false;
   private _width = DEFAULT_WIDTH;
   private _viewers = 0;
   private _next = 0;
+  private readonly _wants = new Map<object, readonly string[]>();
   private _story: readonly StoryEvent[] = [];
   private readonly _marks: Mark[] = [];
-  private readonly _failed = new Set<string>();
+  private readonly _attempts = new Map<string, number>();
   private readonly _output = new OutputStore();
   private readonly _series = new SeriesStore();
-  private readonly _timeline = new Timeline();
+  private readonly _timeline = new StepClock();
   private readonly _infoChanged = new Signal<this, void>(this);
   private readonly _storyChanged = new Signal<this, void>(this);
   private readonly _outputChanged = new Signal<this, void>(this);
+  private readonly _metricsChanged = new Signal<this, void>(this);
   private readonly _seriesChanged = new Signal<this, void>(this);
 }

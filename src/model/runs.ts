@@ -1,8 +1,9 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { ApiError, RestApi } from '../api/rest';
-import type { RunInfo, ServerMessage, TraceData } from '../api/schema';
+import type { OutputPage, RunInfo, ServerMessage, TraceData } from '../api/schema';
 import type { EventSocket } from '../api/socket';
+import { formatClock } from './format';
 import { RunModel } from './run';
 
 /** Every run that the server knows, live and past, newest first. */
@@ -36,6 +37,16 @@ export class RunsModel {
     return this._runs.get(id);
   }
 
+  /** A run's name, with its time where another is called the same. */
+  title(id: string): string {
+    const info = this._runs.get(id);
+    if (!info) {
+      return id;
+    }
+    const others = this._sorted.some(other => other.id !== id && other.name === info.name);
+    return others ? `${info.name} · ${formatClock(info.created)}` : info.name;
+  }
+
   /** The model of one run, shared by all its views; undefined when there is no such run. */
   model(id: string): RunModel | undefined {
     let model = this._models.get(id);
@@ -53,6 +64,11 @@ export class RunsModel {
 
   forget(id: string): Promise<void> {
     return this._api.forgetRun(id);
+  }
+
+  /** A page of what the run's tasks have printed. */
+  output(id: string, page: { before?: number; after?: number; task: string }): Promise<OutputPage> {
+    return this._api.output(id, page);
   }
 
   /** What ran where in the run's traced steps; null when none were. */
@@ -86,6 +102,7 @@ export class RunsModel {
       case 'error':
         console.warn(`jupyter_dtf: ${message.message}`);
         break;
+      case 'hello':
       case 'clusters':
         break;
     }

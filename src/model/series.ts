@@ -43,21 +43,25 @@ interface Columns {
   version: number;
 }
 
-/** The decimated series of one run, in the order in which they first came. */
+/** The decimated series of one run. */
 export class SeriesStore {
   /**
    * Keep the first `start` points of the line and append the frame's. Returns false if the frame does not follow from
    * what is here; the series have then to be asked for anew.
    */
   apply(frame: SeriesFrame): boolean {
-    const key = `${frame.metric}\n${frame.task}`;
-    let columns = this._columns.get(key);
+    let tasks = this._metrics.get(frame.metric);
+    let columns = tasks?.get(frame.task);
     if (frame.start > (columns?.x.size ?? 0) || frame.x.length !== frame.y.length) {
       return false;
     }
+    if (!tasks) {
+      tasks = new Map();
+      this._metrics.set(frame.metric, tasks);
+    }
     if (!columns) {
       columns = { metric: frame.metric, task: frame.task, x: new Column(), y: new Column(), version: 0 };
-      this._columns.set(key, columns);
+      tasks.set(frame.task, columns);
     }
     columns.x.append(frame.start, frame.x);
     columns.y.append(frame.start, frame.y);
@@ -66,11 +70,32 @@ export class SeriesStore {
   }
 
   clear(): void {
-    this._columns.clear();
+    this._metrics.clear();
   }
 
-  lines(): Line[] {
-    return [...this._columns.values()].map(({ metric, task, x, y, version }) => ({
+  /** The metrics that have come, in the order in which they first did. */
+  get metrics(): string[] {
+    return [...this._metrics.keys()];
+  }
+
+  /** From the first to the last x of the lines of these metrics; null where there are none. */
+  xExtent(metrics: Iterable<string>): [number, number] | null {
+    let low = Infinity;
+    let high = -Infinity;
+    for (const metric of metrics) {
+      for (const { x } of this._metrics.get(metric)?.values() ?? []) {
+        if (x.size > 0) {
+          low = Math.min(low, x.view[0]!);
+          high = Math.max(high, x.view[x.size - 1]!);
+        }
+      }
+    }
+    return low <= high ? [low, high] : null;
+  }
+
+  /** The lines of one metric. */
+  lines(of: string): Line[] {
+    return [...(this._metrics.get(of)?.values() ?? [])].map(({ metric, task, x, y, version }) => ({
       metric,
       task,
       x: x.view,
@@ -80,5 +105,6 @@ export class SeriesStore {
   }
 
   private _version = 0;
-  private readonly _columns = new Map<string, Columns>();
+  /** By metric and then by task. */
+  private readonly _metrics = new Map<string, Map<string, Columns>>();
 }

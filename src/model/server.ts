@@ -2,13 +2,15 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { ApiError, RestApi } from '../api/rest';
 import type { StatusInfo } from '../api/schema';
+import { understood } from '../api/socket';
 import type { EventSocket } from '../api/socket';
 
 /**
  * How the browser stands with the server extension. `missing`: the Jupyter server does not know it; `stale`: it runs
- * another version than the page; `refused`: it does not let this user in.
+ * another version than the page; `foreign`: one that speaks no protocol that the page understands, which shows nothing of
+ * it; `refused`: it does not let this user in.
  */
-export type ServerHealth = 'connecting' | 'ok' | 'offline' | 'missing' | 'stale' | 'refused';
+export type ServerHealth = 'connecting' | 'ok' | 'offline' | 'missing' | 'stale' | 'foreign' | 'refused';
 
 /** Whether the server extension is there, and is the one that this page was made for. */
 export class ServerModel {
@@ -55,6 +57,9 @@ export class ServerModel {
         return 'offline';
       }
       return error.status === 404 ? 'missing' : error.status === 401 || error.status === 403 ? 'refused' : 'offline';
+    }
+    if (!understood(this._status)) {
+      return 'foreign';
     }
     if (release(this._status.version) !== release(this.version)) {
       return 'stale';

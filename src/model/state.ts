@@ -1,15 +1,14 @@
-import type { RunInfo, RunState, TaskInfo } from '../api/schema';
+import { FINAL_STATES, type RunInfo, type RunState, type TaskInfo } from '../api/schema';
+import { formatValue, metricTitle, unitOf } from './format';
 import { terminalText } from './output';
 
-const FINAL: ReadonlySet<RunState> = new Set<RunState>(['succeeded', 'failed', 'stopped', 'lost']);
-
 export function isFinal(state: RunState): boolean {
-  return FINAL.has(state);
+  return FINAL_STATES.includes(state);
 }
 
 /** A run that can be told to stop. */
 export function canStop(state: RunState): boolean {
-  return state === 'pending' || state === 'launching' || state === 'running';
+  return state === 'pending' || state === 'launching' || state === 'running' || state === 'restarting';
 }
 
 /** The part of the run that is done, 0 to 1; null when the total is not known. */
@@ -60,9 +59,24 @@ function rawReason(run: RunInfo): string {
   return how !== '' ? `${failed.task}: ${how}` : failed.task;
 }
 
-/** The metric that stands for the run in a row: its loss, or the first it has. NaN where it is not finite. */
+/** The metric that stands for the run in a row, which the server chose, and never the machine's. NaN where not finite. */
 export function objective(run: RunInfo): [string, number] | null {
-  const entries = Object.entries(run.latest);
-  const found = entries.find(([name]) => name === 'loss') ?? entries[0];
+  const found = Object.entries(run.headline)[0];
   return found ? [found[0], found[1] ?? NaN] : null;
+}
+
+/** That in words: `loss`, and its newest value. */
+export function objectiveText(run: RunInfo): [string, string] | null {
+  const found = objective(run);
+  if (!found) {
+    return null;
+  }
+  const [name, value] = found;
+  const wrong = (run.not_finite[name] ?? '').includes('infinite') ? '∞' : 'NaN';
+  return [metricTitle(name), Number.isNaN(value) ? wrong : formatValue(value, unitOf(name))];
+}
+
+/** What is wrong with the values of a run's metrics, a sentence for each. */
+export function valueWarnings(run: RunInfo): string[] {
+  return Object.values(run.not_finite);
 }

@@ -8,7 +8,7 @@
 /** The little of a Bokeh model that is used here. */
 export interface Model {
   setv(properties: Record<string, unknown>): void;
-  on_event(name: string, callback: (event: { x?: number | null }) => void): void;
+  on_event(name: string, callback: (event: { x0?: number; x1?: number }) => void): void;
 }
 
 export interface Source extends Model {
@@ -32,26 +32,46 @@ export interface Axis extends Model {
   ticker: Model;
 }
 
+export interface Toolbar extends Model {
+  tools: Model[];
+}
+
 export interface Figure extends Model {
-  toolbar: Model;
+  toolbar: Toolbar;
   xaxes: Axis[];
   yaxes: Axis[];
   xgrids: Model[];
   ygrids: Model[];
   line(options: Record<string, unknown>): GlyphRenderer;
   scatter(options: Record<string, unknown>): GlyphRenderer;
+  varea(options: Record<string, unknown>): GlyphRenderer;
   add_layout(renderer: Model): void;
 }
 
 export interface BokehDocument {
+  config: Model;
   add_root(model: Model): void;
-  remove_root(model: Model): void;
   clear(): void;
+}
+
+/** Where the inner part of a plot is, in pixels of its element. */
+export interface Box {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+}
+
+export interface PlotView {
+  frame: { bbox: Box };
+  export(type: 'png'): { canvas: HTMLCanvasElement };
 }
 
 type New<T> = new (properties?: Record<string, unknown>) => T;
 
 export interface BokehApi {
+  /** Every document that was ever made; who is done with one takes it out. */
+  documents: BokehDocument[];
   Document: new () => BokehDocument;
   Plotting: { figure(options: Record<string, unknown>): Figure };
   Range1d: New<Range>;
@@ -65,7 +85,7 @@ export interface BokehApi {
       document: BokehDocument,
       element: HTMLElement,
       roots: (HTMLElement | null)[]
-    ): Promise<unknown>;
+    ): Promise<{ get(model: Model): PlotView | null }>;
   };
 }
 
@@ -73,5 +93,34 @@ export async function loadBokeh(): Promise<BokehApi> {
   const main = (await import('@bokeh/bokehjs/build/js/bokeh.esm.min.js')).default as BokehApi;
   await import('@bokeh/bokehjs/build/js/bokeh-api.esm.min.js'); // adds its names to main
   main.set_log_level('warn');
+  listenWhileShown(main);
   return main;
+}
+
+/** What is used here of the view of a plot. */
+interface ViewClass {
+  connect_signals(this: { removed: { connect(slot: () => void): void } }): void;
+}
+
+/** A plot of Bokeh's listens to the page's zoom and never stops, which keeps all of it: let it listen until it is removed. */
+function listenWhileShown(bokeh: BokehApi): void {
+  const { default_view: view } = bokeh.Plotting.figure({}) as unknown as { default_view: { prototype: ViewClass } };
+  const connect = view.prototype.connect_signals;
+  view.prototype.connect_signals = function () {
+    const { visualViewport } = window;
+    const shown = new AbortController();
+    if (visualViewport) {
+      // An own property, which goes again: the function behind it is the page's.
+      visualViewport.addEventListener = (type: string, listener: EventListenerOrEventListenerObject) =>
+        EventTarget.prototype.addEventListener.call(visualViewport, type, listener, { signal: shown.signal });
+    }
+    try {
+      connect.call(this);
+    } finally {
+      if (visualViewport) {
+        delete (visualViewport as Partial<VisualViewport>).addEventListener;
+      }
+    }
+    this.removed.connect(() => shown.abort());
+  };
 }

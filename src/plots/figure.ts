@@ -1,283 +1,414 @@
-import { formatDuration, formatTicks, formatValue, Unit } from '../model/format';
-import type { XAxis } from '../model/run';
-import type { BokehApi, Figure, GlyphRenderer, Range, Source } from './bokeh';
-import { compareTasks, PlotGroup, PlotLine } from './groups';
+import { formatDuration, formatNumber, formatValue, isAmount } from '../model/format';
+import { colourAxes, setAxes } from './axes';
+import { Band, bandOf } from './band';
+import type { BokehApi, BokehDocument, Box, Figure, GlyphRenderer, Model, PlotView, Range, Source } from './bokeh';
+import type { FigureOptions } from './figureoptions';
+import type { PlotLine } from './groups';
+import type { Legend } from './legend';
 import { extent, indexAt, padded, smooth } from './lines';
 import type { PlotTheme } from './theme';
 
 /** How the lines are drawn. */
 export interface LineStyle {
   smoothing: number;
-  log: boolean;
   colours: ReadonlyMap<string, string>;
+  /** What x counts from. */
+  origin: number;
+  /** Lines of other plots that are to be seen at the same height. */
+  peers?: readonly Float64Array[];
 }
 
-/** Words on a plot, translated by who makes it. */
-export interface PlotWords {
-  train: string;
-  validation: string;
-  mean: string;
+/** A moment marked on a plot. */
+export interface PlacedMark {
+  x: number | null;
+  /** What happened, in words. */
+  label: string;
+  colour: string;
 }
 
-const HEIGHT = 190;
+/** The height of a figure, in pixels. */
+export function figureHeight(small: boolean): number {
+  return small ? 150 : 210;
+}
+
 // A line of so few points is drawn with them, or one point could not be seen.
 const FEW = 20;
-// Room for the widest tick label, so that the frame stays where it is when the numbers change.
-const LEFT = 58;
+// Room for the widest tick label and the axis's name, so that the frame stays where it is when the numbers change.
+const LEFT = 74;
+// So strong is what was reported, behind its average.
+const RAW = 0.25;
+// What is not pointed at in the legend is as faint as this.
+const BEHIND = 0.15;
+// A mark is pointed at from so far, as a part of the plot's width.
+const NEAR = 0.01;
 
-// Bokeh's own is white, whatever the theme. JupyterLab's variables reach into its shadow tree.
-const TOOLBAR_STYLE = `:host(.bk-inner) {
-  background-color: var(--jp-layout-color1);
-  --icon-color: var(--jp-ui-font-color2);
-  --button-color: var(--jp-border-color1);
-}`;
+const AT = { x: { field: 'x' }, y: { field: 'y' } };
+
+interface DrawnBand {
+  source: Source;
+  glyph: GlyphRenderer;
+  area: Band;
+  value: HTMLElement;
+  shown: string;
+}
 
 interface Drawn {
   source: Source;
+  band: DrawnBand | null;
   raw: Source | null;
-  few: Source;
+  few: Source | null;
   renderers: GlyphRenderer[];
-  dots: GlyphRenderer;
+  dots: GlyphRenderer | null;
   line: PlotLine;
+  colour: string;
   y: Float64Array;
   stamp: string;
   value: HTMLElement;
+  shown: string;
 }
 
-/** One plot in its card: a heading, what its lines are and their values, and the Bokeh figure. */
+/**
+ * The Bokeh figure of one plot, in a document of its own: a document is gone through whenever one of its figures comes or
+ * goes, so that hundreds in one take minutes.
+ */
 export class MetricFigure {
-  readonly node = document.createElement('section');
-  readonly canvas = document.createElement('div');
-  readonly figure: Figure;
   /** Follow the data; off while the person looks at a part that they chose. */
   follow = true;
+  /** The person chose another part of the x axis here. */
+  onLimits: ((start: number, end: number) => void) | null = null;
 
   constructor(
     private readonly _bokeh: BokehApi,
-    readonly metric: string,
-    readonly log: boolean,
-    private readonly _unit: Unit,
-    title: string,
-    xRange: Range,
-    axis: XAxis,
-    private readonly _words: PlotWords
+    host: HTMLElement,
+    private readonly _legend: Legend,
+    private readonly _options: FigureOptions
   ) {
+    this._x = new _bokeh.Range1d({ start: 0, end: 1 });
     this._y = new _bokeh.Range1d({ start: 0, end: 1 });
-    this.figure = _bokeh.Plotting.figure({
-      height: HEIGHT,
+    this._figure = _bokeh.Plotting.figure({
+      height: figureHeight(_options.small ?? false),
       sizing_mode: 'stretch_width',
-      x_range: xRange,
+      x_range: this._x,
       y_range: this._y,
-      y_axis_type: log ? 'log' : 'linear',
-      tools: 'box_zoom,pan,wheel_zoom,reset,save',
+      y_axis_type: _options.log ? 'log' : 'linear',
+      tools: 'box_zoom,pan',
       active_drag: 'box_zoom',
       active_scroll: null,
-      toolbar_location: 'above',
-      toolbar_inner: true,
+      toolbar_location: null,
       output_backend: 'canvas',
       min_border_left: LEFT,
       min_border_right: 8,
       min_border_top: 4,
       lod_threshold: null
     });
-    this.figure.toolbar.setv({ autohide: true, logo: null, stylesheets: [TOOLBAR_STYLE] });
-    this._format(axis);
-    this.node.className = 'jp-dtf-plot';
-    this.node.setAttribute('aria-label', title);
-    const heading = document.createElement('h3');
-    heading.textContent = title;
-    this._legend.className = 'jp-dtf-plot-legend';
-    this.canvas.className = 'jp-dtf-plot-canvas';
-    this.canvas.style.height = `${HEIGHT}px`;
-    this.node.append(heading, this._legend, this.canvas);
+    setAxes(_bokeh, this._figure, _options);
+    this.setTheme(_options.theme);
+    this._figure.on_event('rangesupdate', ({ x0, x1 }) => {
+      this.follow = false;
+      if (x0 !== undefined && x1 !== undefined) {
+        this.onLimits?.(x0, x1);
+      }
+    });
+    _legend.onPoint = task => this._stress(task);
+    this._document = new _bokeh.Document();
+    // Bokeh makes a view of them for each document, and keeps it when the document is cleared.
+    this._document.config.setv({ notifications: null });
+    this._host = host;
   }
 
-  /** Whether a line is drawn here that the group has no more. */
-  lacks(group: PlotGroup): boolean {
-    return [...this._drawn.keys()].some(key => !group.lines.some(line => line.key === key));
+  /** Put it into the page. What it shows should have been given to it: drawing it twice is twice the work. */
+  async show(): Promise<void> {
+    this._document.add_root(this._figure);
+    this._shown = this._bokeh.embed
+      .add_document_standalone(this._document, this._host, [this._host])
+      .then(views => void (this._view = views.get(this._figure)));
+    await this._shown;
   }
 
-  /** Bring the lines to what the group says. */
-  update(group: PlotGroup, style: LineStyle, origin: number, theme: PlotTheme): void {
-    for (const line of group.lines) {
-      const drawn = this._drawn.get(line.key) ?? this._add(line, style, theme);
-      const stamp = `${line.version}|${style.smoothing}|${origin}`;
+  /** Let go of all that Bokeh keeps of it. */
+  dispose(): void {
+    const { documents } = this._bokeh;
+    // A view that is still being built would otherwise be kept for ever.
+    void this._shown.finally(() => {
+      this._document.clear();
+      documents.splice(0, documents.length, ...documents.filter(other => other !== this._document));
+      this._view = null;
+    });
+    this._legend.clear();
+  }
+
+  /** Where the lines are drawn, in pixels of its host; null before they are. */
+  get frame(): Box | null {
+    return this._view?.frame.bbox ?? null;
+  }
+
+  get limits(): [number, number] {
+    return [this._x.start, this._x.end];
+  }
+
+  /** Dragging moves what is seen, or chooses a part of it. */
+  setMoving(moves: boolean): void {
+    this._figure.toolbar.tools[moves ? 1 : 0]!.setv({ active: true });
+  }
+
+  /** What is drawn, without its legend, as a picture on the theme's ground. */
+  picture(): HTMLCanvasElement | null {
+    const drawn = this._view?.export('png').canvas;
+    const canvas = document.createElement('canvas');
+    const context = canvas.getContext('2d');
+    if (!drawn || !context) {
+      return null;
+    }
+    [canvas.width, canvas.height] = [drawn.width, drawn.height];
+    context.fillStyle = this._theme.ground;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(drawn, 0, 0);
+    return canvas;
+  }
+
+  setLimits(start: number, end: number): void {
+    if (this._x.start !== start || this._x.end !== end) {
+      this._x.setv({ start, end });
+    }
+  }
+
+  /** Whether a line is drawn here that there is no more. */
+  lacks(lines: readonly PlotLine[]): boolean {
+    return [...this._drawn.keys()].some(key => !lines.some(line => line.key === key));
+  }
+
+  /** Draw these lines. */
+  update(lines: readonly PlotLine[], style: LineStyle): void {
+    const { smoothing, origin } = style;
+    this._peers = style.peers ?? [];
+    let changed = false;
+    for (const line of lines) {
+      const drawn = this._drawn.get(line.key) ?? this._add(line, style);
+      const stamp = `${line.version}|${smoothing}|${origin}`;
       if (drawn.stamp !== stamp) {
+        changed = true;
         drawn.stamp = stamp;
-        const x = origin === 0 ? line.x : line.x.map(time => time - origin);
+        const shift = (from: Float64Array) => (origin === 0 ? from : from.map(time => time - origin));
+        const x = shift(line.x);
         drawn.line = { ...line, x };
-        // Validation is a mean over a whole set already, and has few points: smoothing would only delay it.
-        drawn.y = line.validation ? line.y : smooth(line.y, style.smoothing);
-        drawn.source.data = { x, y: drawable(drawn.y, this.log) };
-        drawn.few.data = x.length <= FEW ? drawn.source.data : empty();
-        if (drawn.raw) {
-          drawn.raw.data = style.smoothing > 0 ? { x, y: drawable(line.y, this.log) } : empty();
+        // What is a mean over a whole set already, and has few points, smoothing would only delay.
+        const whole = line.validation || line.phase === 'epoch';
+        const dots = line.phase === 'epoch' || x.length <= FEW;
+        drawn.y = whole ? line.y : smooth(line.y, smoothing);
+        drawn.source.data = { x, y: drawable(drawn.y, this._options.log) };
+        if (line.parts) {
+          const weight = whole ? 0 : smoothing;
+          this._showBand(drawn, bandOf(line.parts.map(part => ({ x: shift(part.x), y: smooth(part.y, weight) }))));
+        }
+        if (drawn.few || dots) {
+          drawn.few ??= this._addDots(drawn);
+          drawn.few.data = dots ? drawn.source.data : empty();
+        }
+        if (drawn.raw || (smoothing > 0 && !whole)) {
+          drawn.raw ??= this._addRaw(drawn);
+          drawn.raw.data = smoothing > 0 ? { x, y: drawable(line.y, this._options.log) } : empty();
         }
       }
     }
-    this._legend.classList.toggle('jp-mod-single', this._keys.size === 1);
-    this._legend.classList.toggle('jp-mod-plain', this._drawn.size === 1);
-    if (this.follow) {
-      this._fit();
+    if (changed) {
+      this.fit();
+      this.showValues(null);
     }
-    this.showValues(null);
   }
 
   /** Show each line's value at `x`, or its newest. */
   showValues(x: number | null): void {
-    for (const { line, y, value } of this._drawn.values()) {
-      const index = x === null ? y.length - 1 : indexAt(line.x, x);
-      const text = index >= 0 ? formatValue(y[index]!, this._unit) : '–';
-      if (value.textContent !== text) {
-        value.textContent = text;
+    for (const drawn of this._drawn.values()) {
+      const text = this._valueAt(drawn, x);
+      if (drawn.shown !== text) {
+        drawn.shown = text;
+        // The text node itself: a new one for each value would be a new layout object.
+        drawn.value.firstChild!.nodeValue = text;
+      }
+      const { band } = drawn;
+      const limits = band ? this._limitsAt(band.area, x) : '';
+      if (band && band.shown !== limits) {
+        band.shown = limits;
+        band.value.firstChild!.nodeValue = limits;
       }
     }
   }
 
-  /** From the first to the last x of all lines, or null. */
-  xExtent(): [number, number] | null {
-    let low = Infinity;
-    let high = -Infinity;
-    for (const { line } of this._drawn.values()) {
-      if (line.x.length > 0) {
-        low = Math.min(low, line.x[0]!);
-        high = Math.max(high, line.x[line.x.length - 1]!);
+  /** What the lines are at `x`, in words. */
+  read(x: number): string {
+    const at = this._options.axis === 'time' ? formatDuration(x) : formatNumber(Math.round(x));
+    const values = [...this._drawn.values()].map(drawn =>
+      [drawn.line.task, this._legend.phaseName(drawn.line), this._valueAt(drawn, x)]
+        .filter(part => part !== '')
+        .join(' ')
+    );
+    return [at, ...values, this.markNear(x)].filter(part => part !== '').join(', ');
+  }
+
+  private _valueAt({ line, y }: Drawn, x: number | null): string {
+    const index = x === null ? y.length - 1 : indexAt(line.x, x);
+    return index >= 0 ? formatValue(y[index]!, this._options.unit) : '–';
+  }
+
+  private _limitsAt({ x, low, high }: Band, at: number | null): string {
+    const index = at === null ? x.length - 1 : indexAt(x, at);
+    const { unit } = this._options;
+    return index < 0 ? '–' : `${formatValue(low[index]!, unit)} – ${formatValue(high[index]!, unit)}`;
+  }
+
+  /** Mark these moments; there are never fewer than before. */
+  mark(marks: readonly PlacedMark[]): void {
+    this._placed = marks;
+    marks.forEach(({ x, colour }, index) => {
+      let span = this._marks[index];
+      if (!span) {
+        span = new this._bokeh.Span({ dimension: 'height', line_dash: [4, 4], line_width: 1.5 });
+        this._marks[index] = span;
+        this._figure.add_layout(span);
       }
-    }
-    return low <= high ? [low, high] : null;
+      const stamp = `${x}|${colour}`;
+      if (this._marked[index] !== stamp) {
+        this._marked[index] = stamp;
+        span.setv({ location: x, visible: x !== null, line_color: colour });
+      }
+    });
+  }
+
+  /** What is marked at `x` or right beside it, in words; empty where nothing is. */
+  markNear(x: number | null): string {
+    const near = NEAR * (this._x.end - this._x.start);
+    const found = this._placed.filter(mark => x !== null && mark.x !== null && Math.abs(mark.x - x) <= near);
+    return found.map(mark => mark.label).join(', ');
   }
 
   setTheme(theme: PlotTheme): void {
-    this.figure.setv({ background_fill_color: null, border_fill_color: null, outline_line_color: theme.faint });
-    for (const axis of [...this.figure.xaxes, ...this.figure.yaxes]) {
-      axis.setv({
-        axis_line_color: null,
-        major_tick_line_color: theme.faint,
-        minor_tick_line_color: null,
-        major_label_text_color: theme.text,
-        major_label_text_font: theme.font,
-        major_label_text_font_size: theme.fontSize
-      });
-    }
-    for (const grid of [...this.figure.xgrids, ...this.figure.ygrids]) {
-      grid.setv({ grid_line_color: theme.faint, grid_line_alpha: 0.6 });
-    }
-    for (const { line, renderers, dots } of this._drawn.values()) {
+    this._theme = theme;
+    colourAxes(this._figure, theme);
+    for (const { line, renderers, dots, band } of this._drawn.values()) {
       if (line.task === '') {
+        band?.glyph.glyph.setv({ fill_color: theme.text });
         renderers.forEach(({ glyph }) => glyph.setv({ line_color: theme.text }));
-        dots.glyph.setv({ line_color: theme.text, fill_color: theme.text });
+        dots?.glyph.setv({ line_color: theme.text, fill_color: theme.text });
       }
     }
   }
 
-  private _add(line: PlotLine, style: LineStyle, theme: PlotTheme): Drawn {
-    const colour = style.colours.get(line.task) ?? theme.text;
+  private _add(line: PlotLine, { colours }: LineStyle): Drawn {
+    const colour = colours.get(line.task) ?? this._theme.text;
     const source = new this._bokeh.ColumnDataSource({ data: empty() });
-    const raw = line.validation ? null : new this._bokeh.ColumnDataSource({ data: empty() });
-    const few = new this._bokeh.ColumnDataSource({ data: empty() });
-    const at = { x: { field: 'x' }, y: { field: 'y' } };
-    const draw = (data: Source, alpha: number, width: number) =>
-      this.figure.line({
-        ...at,
-        source: data,
-        line_color: colour,
-        line_alpha: alpha,
-        line_width: width,
-        line_dash: line.validation ? [6, 3] : 'solid',
-        line_join: 'round'
+    const value = this._legend.add(line, colour);
+    value.append(document.createTextNode(''));
+    const made: Drawn = {
+      source,
+      band: null,
+      raw: null,
+      few: null,
+      renderers: line.phase === 'epoch' ? [] : [this._draw(source, colour, 1, 1.5, line.validation)],
+      dots: null,
+      line,
+      colour,
+      y: line.y,
+      stamp: '',
+      value,
+      shown: ''
+    };
+    this._drawn.set(line.key, made);
+    return made;
+  }
+
+  private _showBand(drawn: Drawn, area: Band): void {
+    const { log } = this._options;
+    if (!drawn.band) {
+      const source = new this._bokeh.ColumnDataSource({ data: { x: area.x, y1: area.low, y2: area.high } });
+      const glyph = this._figure.varea({
+        x: { field: 'x' },
+        y1: { field: 'y1' },
+        y2: { field: 'y2' },
+        source,
+        fill_color: drawn.colour,
+        fill_alpha: BEHIND,
+        level: 'underlay'
       });
-    const renderers = raw ? [draw(raw, 0.25, 1), draw(source, 1, 1.5)] : [draw(source, 1, 1.5)];
-    const dots = this.figure.scatter({ ...at, source: few, size: 4, line_color: colour, fill_color: colour });
-    const value = this._addKey(line, colour);
-    const drawn = { source, raw, few, renderers, dots, line, y: line.y, stamp: '', value };
-    this._drawn.set(line.key, drawn);
-    return drawn;
-  }
-
-  /** Say in the legend what the line is; returns where its value goes. A task has one entry for both its lines. */
-  private _addKey(line: PlotLine, colour: string): HTMLElement {
-    let entry = this._keys.get(line.task);
-    if (!entry) {
-      entry = span('jp-dtf-plot-key');
-      entry.append(span('jp-dtf-plot-name', line.task === '' ? this._words.mean : line.task));
-      entry.style.color = line.task === '' ? 'var(--jp-ui-font-color1)' : colour;
-      // In the order of the tasks, whichever spoke first.
-      const following = [...this._keys].filter(([task]) => compareTasks(task, line.task) > 0);
-      following.sort(([a], [b]) => compareTasks(a, b));
-      this._legend.insertBefore(entry, following[0]?.[1] ?? null);
-      this._keys.set(line.task, entry);
+      const value = this._legend.addBand(drawn.line);
+      value.append(document.createTextNode(''));
+      drawn.band = { source, glyph, area, value, shown: '' };
     }
-    const value = span('jp-dtf-plot-value');
-    entry.append(
-      span(`jp-dtf-plot-swatch${line.validation ? ' jp-mod-dashed' : ''}`),
-      span('jp-dtf-plot-phase', line.validation ? this._words.validation : this._words.train),
-      value
-    );
-    return value;
+    drawn.band.area = area;
+    // An area has no place for a gap: below a logarithmic axis it ends at the lowest that can be drawn.
+    const least = log ? (extent([area.high, area.low], true)?.[0] ?? 1) : 0;
+    const floor = (values: Float64Array) => (log ? values.map(value => Math.max(value, least)) : values);
+    drawn.band.source.data = { x: area.x, y1: floor(area.low), y2: floor(area.high) };
   }
 
-  private _fit(): void {
-    const limits = extent(
-      [...this._drawn.values()].map(drawn => drawn.y),
-      this.log
-    );
+  /** Put what is not of `task` behind; null: nothing is. */
+  private _stress(task: string | null): void {
+    for (const { line, renderers, dots } of this._drawn.values()) {
+      const share = task === null || line.task === task ? 1 : BEHIND;
+      renderers.forEach(({ glyph }, index) => glyph.setv({ line_alpha: share * (index === 0 ? 1 : RAW) }));
+      dots?.glyph.setv({ line_alpha: share, fill_alpha: share });
+    }
+  }
+
+  /** The line as it was reported, behind its average. Made when it is first smoothed: each glyph costs. */
+  private _addRaw({ colour, renderers }: Drawn): Source {
+    const source = new this._bokeh.ColumnDataSource({ data: empty() });
+    renderers.push(this._draw(source, colour, RAW, 1, false));
+    return source;
+  }
+
+  private _addDots(drawn: Drawn): Source {
+    const source = new this._bokeh.ColumnDataSource({ data: empty() });
+    const { colour } = drawn;
+    const size = drawn.line.phase === 'epoch' ? 8 : 4;
+    drawn.dots = this._figure.scatter({ ...AT, source, size, line_color: colour, fill_color: colour });
+    return source;
+  }
+
+  private _draw(source: Source, colour: string, alpha: number, width: number, dashed: boolean): GlyphRenderer {
+    return this._figure.line({
+      ...AT,
+      source,
+      line_color: colour,
+      line_alpha: alpha,
+      line_width: width,
+      line_dash: dashed ? [6, 3] : 'solid',
+      line_join: 'round',
+      level: alpha < 1 ? 'underlay' : 'glyph'
+    });
+  }
+
+  /** Show all of the lines from the lowest to the highest, unless the person looks at a part. */
+  fit(): void {
+    if (!this.follow) {
+      return;
+    }
+    const drawn = [...this._drawn.values()].flatMap(({ y, band }) => (band ? [y, band.area.low, band.area.high] : [y]));
+    const limits = extent([...drawn, ...this._peers], this._options.log);
     if (limits) {
-      const [start, end] = padded(limits, this.log, this._unit === 'bytes' || this._unit === 'cores');
+      const [start, end] = padded(limits, this._options.log, isAmount(this._options.unit));
       if (start !== this._y.start || end !== this._y.end) {
         this._y.setv({ start, end });
       }
     }
   }
 
-  private _format(axis: XAxis): void {
-    const formatter = (format: (ticks: number[]) => string[]) => {
-      const made = new this._bokeh.BasicTickFormatter();
-      made.doFormat = format;
-      return made;
-    };
-    const [xAxis, yAxis] = [this.figure.xaxes[0]!, this.figure.yaxes[0]!];
-    xAxis.setv({
-      formatter: formatter(axis === 'time' ? ticks => ticks.map(formatDuration) : ticks => formatTicks(ticks, 'number'))
-    });
-    if (axis === 'time') {
-      const ticker = new this._bokeh.AdaptiveTicker({
-        base: 60,
-        mantissas: [1, 2, 5, 10, 15, 20, 30],
-        min_interval: 1,
-        num_minor_ticks: 0
-      });
-      xAxis.setv({ ticker });
-      this.figure.xgrids[0]?.setv({ ticker });
-    }
-    yAxis.ticker.setv({ desired_num_ticks: 5 });
-    yAxis.setv({ formatter: formatter(ticks => formatTicks(ticks, this._unit)) });
-    if (this._unit === 'bytes' && !this.log) {
-      const ticker = new this._bokeh.AdaptiveTicker({
-        base: 1024,
-        mantissas: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
-        num_minor_ticks: 0,
-        desired_num_ticks: 5
-      });
-      yAxis.setv({ ticker });
-      this.figure.ygrids[0]?.setv({ ticker });
-    }
-  }
-
+  private _peers: readonly Float64Array[] = [];
+  private _theme!: PlotTheme;
+  private _view: PlotView | null = null;
+  private _shown: Promise<void> = Promise.resolve();
+  private readonly _host: HTMLElement;
+  private readonly _document: BokehDocument;
+  private readonly _figure: Figure;
+  private readonly _x: Range;
   private readonly _y: Range;
-  private readonly _legend = document.createElement('div');
   private readonly _drawn = new Map<string, Drawn>();
-  private readonly _keys = new Map<string, HTMLElement>();
+  private _placed: readonly PlacedMark[] = [];
+  private readonly _marks: Model[] = [];
+  private readonly _marked: string[] = [];
 }
 
 function empty(): { x: Float64Array; y: Float64Array } {
   return { x: new Float64Array(), y: new Float64Array() };
-}
-
-function span(className: string, text = ''): HTMLElement {
-  const element = document.createElement('span');
-  element.className = className;
-  element.textContent = text;
-  return element;
 }
 
 /** A logarithmic axis has no place for zero and below: a gap. */

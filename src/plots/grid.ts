@@ -1,15 +1,27 @@
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 
-import type { Unit } from '../model/format';
-import type { RunModel, XAxis } from '../model/run';
-import { BokehApi, BokehDocument, loadBokeh, Model, Range } from './bokeh';
-import { MetricFigure, PlotWords } from './figure';
-import { groupLines, MACHINE_METRICS, matches, TaskMode } from './groups';
-import { taskColours } from './palette';
+import { metricTitle } from '../model/format';
+import type { PlotChoices } from '../model/choices';
+import type { XAxis } from '../model/run';
+import { type BokehApi, loadBokeh } from './bokeh';
+import { PlotCard } from './plotcard';
+import { openByDefault, replacePlots } from './families';
+import type { LineStyle, MetricFigure, PlacedMark } from './figure';
+import { filterOf } from './filter';
+import { Plot, plotLines, PlotLine, splitPlot, TaskMode } from './groups';
+import type { PlotWords } from './legend';
+import { Pointer } from './pointer';
+import { Sections } from './sections';
+import { Sight } from './sight';
+import type { PlotSource } from './source';
 import { PlotTheme, readTheme } from './theme';
 
 const FRAME_MS = 17;
+// Figures are made for so long before the page may answer the person again.
+const MAKING_MS = 20;
+// Who scrolls by more than this in a frame sees no plot anyway, in pixels.
+const FAST = 400;
 
 /** What the person chose to see. */
 export interface GridOptions {
@@ -18,58 +30,58 @@ export interface GridOptions {
   smoothing: number;
   log: boolean;
   filter: string;
-  /** Metrics of the machines instead of those of the model. */
-  machines: boolean;
   /** At most this many updates a second. */
   rate: number;
 }
 
-/** One figure per metric, in a grid as wide as its host; all of them are brought up to date in one animation frame. */
-export class PlotGrid implements IDisposable {
-  /** Load BokehJS, if that has not been done, and draw into `host`. */
-  static async create(
-    host: HTMLElement,
-    run: RunModel,
-    options: GridOptions,
-    words: PlotWords,
-    themeChanged: ISignal<unknown, unknown> | null
-  ): Promise<PlotGrid> {
-    return new PlotGrid(await loadBokeh(), host, run, options, words, themeChanged);
-  }
+/** What a grid of plots is made of. */
+export interface GridParts {
+  host: HTMLElement;
+  source: PlotSource;
+  choices: PlotChoices;
+  words: PlotWords;
+  themeChanged: ISignal<unknown, unknown> | null;
+  /** BokehJS could not be loaded, or refused. */
+  onProblem: (error: unknown) => void;
+  load?: () => Promise<BokehApi>;
+}
 
-  private constructor(
-    private readonly _bokeh: BokehApi,
-    private readonly _host: HTMLElement,
-    private readonly _run: RunModel,
-    private _options: GridOptions,
-    private readonly _words: PlotWords,
-    private readonly _themeChanged: ISignal<unknown, unknown> | null
+/**
+ * Plots under headings, in a grid as wide as its host. There is a card for each; a figure is made when its card
+ * comes near the view and let go when it is far, so that a thousand plots cost as much as those in sight.
+ */
+export class PlotGrid implements IDisposable {
+  constructor(
+    private readonly _parts: GridParts,
+    private _options: GridOptions
   ) {
-    this._theme = readTheme(_host);
-    this._document = new _bokeh.Document();
-    this._x = new _bokeh.Range1d({ start: 0, end: 1 });
-    this._crosshair = new _bokeh.Span({ dimension: 'height', level: 'overlay', line_width: 1, visible: false });
-    this._xAxis = _run.x;
-    void _bokeh.embed.add_document_standalone(this._document, _host, this._roots);
+    const { host, source, choices, words, themeChanged, load } = _parts;
+    this._theme = readTheme(host);
+    this._xAxis = source.x;
+    this._sections = new Sections(host, words, {
+      isOpen: key => this._isOpen(key),
+      setOpen: (key, open) => choices.setOpen([key], open),
+      card: plot => this._card(plot)
+    });
+    this._sight = new Sight(host, () => this._onSight());
     this._resize = new ResizeObserver(() => this._measure());
-    this._resize.observe(_host);
-    // Not drawn while out of sight; this says when it comes back.
-    this._sight = new IntersectionObserver(() => this.schedule());
-    this._sight.observe(_host);
-    _run.seriesChanged.connect(this.schedule, this);
-    _run.storyChanged.connect(this.schedule, this);
-    _themeChanged?.connect(this._onTheme, this);
+    this._resize.observe(host);
+    source.changed.forEach(signal => signal.connect(this.schedule, this));
+    choices.changed.connect(this._onChoices, this);
+    themeChanged?.connect(this._onTheme, this);
     this._measure();
-    this.schedule();
+    this._arrange();
+    (load ?? loadBokeh)().then(
+      bokeh => {
+        this._bokeh = bokeh;
+        this.schedule();
+      },
+      error => _parts.onProblem(error)
+    );
   }
 
   get isDisposed(): boolean {
     return this._disposed;
-  }
-
-  /** How many plots there are. */
-  get count(): number {
-    return this._figures.size;
   }
 
   setOptions(options: GridOptions): void {
@@ -78,6 +90,7 @@ export class PlotGrid implements IDisposable {
     if (redraw) {
       this._clear();
     }
+    this._arrange();
     this.schedule();
   }
 
@@ -102,175 +115,341 @@ export class PlotGrid implements IDisposable {
       return;
     }
     this._disposed = true;
+    const { source, choices, themeChanged, host } = this._parts;
     clearTimeout(this._timer);
     cancelAnimationFrame(this._frame);
-    this._run.seriesChanged.disconnect(this.schedule, this);
-    this._run.storyChanged.disconnect(this.schedule, this);
-    this._themeChanged?.disconnect(this._onTheme, this);
+    this._pointer.dispose();
+    source.changed.forEach(signal => signal.disconnect(this.schedule, this));
+    choices.changed.disconnect(this._onChoices, this);
+    themeChanged?.disconnect(this._onTheme, this);
+    source.want(this, []);
     this._resize.disconnect();
-    this._sight.disconnect();
+    this._sight.dispose();
     this._clear();
-    this._document.clear();
+    this._cards.clear();
+    host.replaceChildren();
+  }
+
+  /** Put a card for each plot that there is to see, in its place. */
+  private _arrange(): void {
+    const { source, choices } = this._parts;
+    const { filter } = this._options;
+    const { names } = source;
+    const split = this._options.tasks === 'split';
+    const tasks = split ? names.map(name => this._tasksOf([name]).length) : [];
+    const stamp = [filter, choices.pinned.join('\n'), this._choice, tasks, ...names].join('\n');
+    if (stamp === this._arranged) {
+      return;
+    }
+    this._arranged = stamp;
+    const wanted = filterOf(filter);
+    const plots = source.plots().filter(wanted);
+    const arrangement = source.arrange(plots, choices.pinned);
+    this._open = openByDefault(arrangement);
+    const before = new Set(this._cards.keys());
+    this._placed = [];
+    this._parts.host.classList.toggle('jp-mod-split', split || plots.some(plot => plot.small));
+    this._sections.update(split ? replacePlots(arrangement, plot => this._splits(plot)) : arrangement);
+    const shown = new Set(this._placed.map(card => card.plot.id));
+    for (const id of before) {
+      if (!shown.has(id)) {
+        this._cards.get(id)?.letGo();
+        this._cards.delete(id);
+      }
+    }
+    this._sight.watch(this._placed.map(card => card.node));
+  }
+
+  private _splits(plot: Plot): Plot[] {
+    const tasks = this._tasksOf(plot.names);
+    return tasks.length > 1 ? splitPlot(plot, tasks) : [plot];
+  }
+
+  /** The tasks that report these metrics; all of them, as long as nothing has come. */
+  private _tasksOf(metrics: readonly string[]): string[] {
+    const { source } = this._parts;
+    const known = new Set(metrics.flatMap(metric => source.lines(metric).map(line => line.task)));
+    return source.tasks.filter(task => known.size === 0 || known.has(task));
+  }
+
+  /** What a search has found is always to be seen. */
+  private _isOpen(key: string): boolean {
+    return this._options.filter !== '' || (this._parts.choices.isOpen(key) ?? this._open.has(key));
+  }
+
+  /** The card of a plot; `_arrange` asks for those that are to be seen. */
+  private _card(plot: Plot): PlotCard {
+    const { words, choices } = this._parts;
+    let card = this._cards.get(plot.id);
+    if (!card || card.plot.names.length !== plot.names.length) {
+      card?.letGo();
+      card = new PlotCard(plot, words, {
+        point: (pointed, x) => this._pointer.point(pointed, x),
+        pin: (metric, pinned) => choices.setPinned(metric, pinned),
+        reset: () => this._followAll()
+      });
+      card.setZoomed(!this._follow);
+      this._cards.set(plot.id, card);
+    }
+    card.setPinned(choices.pinned.includes(plot.metric));
+    this._placed.push(card);
+    return card;
   }
 
   private _draw(): void {
-    if (this._host.clientWidth === 0 || document.hidden) {
+    const { host, source } = this._parts;
+    if (host.clientWidth === 0 || document.hidden) {
       return;
     }
     this._drawn = performance.now();
-    if (this._run.x !== this._xAxis) {
-      this._xAxis = this._run.x;
+    if (source.x !== this._xAxis) {
+      this._xAxis = source.x;
       this._clear();
     }
-    const { tasks, machines, filter, smoothing, log } = this._options;
-    const lines = this._run.lines().filter(line => MACHINE_METRICS.has(line.metric) === machines);
-    const groups = groupLines(lines, tasks).filter(group => matches(group.metric, filter));
-    if (groups.some(group => this._figures.get(group.metric)?.lacks(group))) {
-      this._clear(); // a mean took the place of one task's line
-    }
-    this._arrange(groups.map(group => group.metric));
-    const origin = this._xAxis === 'time' ? this._run.origin : 0;
-    const colours = taskColours(this._run.info.tasks.map(task => task.task));
-    for (const group of groups) {
-      const figure = this._figures.get(group.metric) ?? this._add(group.metric, group.title, group.unit);
-      figure.update(group, { smoothing, log, colours }, origin, this._theme);
-    }
-    this._arrange(groups.map(group => group.metric));
-    this._fitX();
-    this._mark(colours);
-  }
-
-  private _add(metric: string, title: string, unit: Unit): MetricFigure {
-    const figure = new MetricFigure(
-      this._bokeh,
-      metric,
-      this._options.log,
-      unit,
-      title,
-      this._x,
-      // The step of a machine's metrics is the second of the task's life.
-      this._options.machines ? 'time' : this._xAxis,
-      this._words
+    this._arrange();
+    const near = this._near();
+    source.want(
+      this,
+      near.flatMap(card => card.plot.names)
     );
-    figure.setTheme(this._theme);
-    figure.figure.add_layout(this._crosshair);
-    this._marks.forEach(mark => figure.figure.add_layout(mark));
-    figure.figure.on_event('mousemove', event => this._point(event.x ?? null));
-    figure.figure.on_event('mouseleave', () => this._point(null));
-    figure.figure.on_event('rangesupdate', () => {
-      figure.follow = false;
-      this._follow = false;
-    });
-    figure.figure.on_event('reset', () => queueMicrotask(() => this._followAll()));
-    this._figures.set(metric, figure);
-    this._host.append(figure.node);
-    this._roots.push(figure.canvas);
-    this._document.add_root(figure.figure);
-    return figure;
-  }
-
-  /** Take out what is no longer shown, and put the rest in order. */
-  private _arrange(metrics: string[]): void {
-    for (const figure of [...this._figures.values()]) {
-      if (!metrics.includes(figure.metric)) {
-        this._remove(figure);
+    this._fitX();
+    for (const card of near) {
+      const { figure } = card;
+      const style = this._style(card.plot);
+      const lines = this._lines(card.plot);
+      if (figure?.lacks(lines)) {
+        card.letGo(); // a mean took the place of one task's line
+      } else {
+        figure?.update(lines, style);
+        figure?.mark(this._marks(card.plot, style.colours));
       }
     }
-    metrics.forEach((metric, index) => {
-      const node = this._figures.get(metric)?.node;
-      if (node && this._host.children[index] !== node) {
-        this._host.insertBefore(node, this._host.children[index] ?? null);
-      }
-    });
+    this._pointer.renew();
+    void this._make();
   }
 
-  private _remove(figure: MetricFigure): void {
-    this._figures.delete(figure.metric);
-    this._document.remove_root(figure.figure);
-    this._roots.splice(this._roots.indexOf(figure.canvas), 1);
-    figure.node.remove();
+  private _lines(plot: Plot): PlotLine[] {
+    return plotLines(plot, name => this._parts.source.lines(name), this._options.tasks);
+  }
+
+  /** Plots of one metric beside each other have the same height for the same value. */
+  private _peers({ task, names }: Plot): Float64Array[] {
+    return task === undefined ? [] : names.flatMap(name => this._parts.source.lines(name).map(line => line.y));
+  }
+
+  private _near(): PlotCard[] {
+    return this._placed.filter(card => this._sight.has(card.node));
+  }
+
+  private _style(plot: Plot): LineStyle {
+    const { source } = this._parts;
+    return {
+      smoothing: this._options.smoothing,
+      origin: source.origin,
+      colours: source.colours(plot),
+      peers: this._peers(plot)
+    };
+  }
+
+  private _marks(plot: Plot, colours: ReadonlyMap<string, string>): PlacedMark[] {
+    const marks = this._parts.source.marks(plot);
+    return marks.map(({ x, label, task }) => ({ x, label, colour: colours.get(task) ?? this._theme.error }));
+  }
+
+  /** Make the figures that are near and have something to show, a few in a frame, those in sight first. */
+  private async _make(): Promise<void> {
+    if (this._making || !this._bokeh) {
+      return;
+    }
+    this._making = true;
+    try {
+      let top = this._parts.host.getBoundingClientRect().top;
+      while (!this._disposed) {
+        const began = performance.now();
+        for (const card of this._due()) {
+          await this._makeOne(card, this._bokeh);
+          if (performance.now() - began > MAKING_MS || this._disposed) {
+            break;
+          }
+        }
+        if (this._due().length === 0) {
+          break;
+        }
+        do {
+          await new Promise(requestAnimationFrame);
+          const now = this._parts.host.getBoundingClientRect().top;
+          this._fast = Math.abs(now - top) > FAST;
+          top = now;
+        } while (this._fast && !this._disposed);
+      }
+    } catch (error) {
+      this._parts.onProblem(error);
+    } finally {
+      this._making = false;
+    }
+  }
+
+  /** Cards that are to have a figure, those in sight first. */
+  private _due(): PlotCard[] {
+    const due = this._near().filter(
+      card => !card.figure && this._parts.host.clientWidth > 0 && this._lines(card.plot).length > 0
+    );
+    const inSight = new Map(due.map(card => [card, card.isInSight]));
+    return due.sort((a, b) => Number(inSight.get(b)) - Number(inSight.get(a)));
+  }
+
+  private async _makeOne(card: PlotCard, bokeh: BokehApi): Promise<void> {
+    if (this._disposed || card.figure || !this._sight.has(card.node)) {
+      return;
+    }
+    const style = this._style(card.plot);
+    const { plot } = card;
+    const { unit } = plot;
+    const { words, source } = this._parts;
+    const { axis } = source;
+    const figure = card.make(bokeh, {
+      unit,
+      log: this._options.log,
+      axis,
+      names: { x: words.x(axis), y: unit === 'cores' ? words.cores(yName(plot)) : yName(plot) },
+      theme: this._theme,
+      small: plot.small ?? false
+    });
+    figure.onLimits = (start, end) => {
+      this._setFollow(false);
+      this._limits = [start, end];
+      this._figures().forEach(other => other.setLimits(start, end));
+    };
+    if (this._limits) {
+      figure.setLimits(...this._limits);
+    }
+    figure.update(this._lines(card.plot), style);
+    figure.mark(this._marks(card.plot, style.colours));
+    this._alignLegends(card);
+    await figure.show();
+  }
+
+  /** All legends are as high as the highest, so that a card is as high before it has a figure as after. */
+  private _alignLegends(card: PlotCard): void {
+    const height = card.legendHeight;
+    if (height > this._legendHeight) {
+      this._legendHeight = height;
+      this._parts.host.style.setProperty('--jp-dtf-legend-height', `${height}px`);
+    }
+  }
+
+  private _figures(): MetricFigure[] {
+    return this._placed.flatMap(card => card.figure ?? []);
+  }
+
+  /** Something came near or went far. */
+  private _onSight(): void {
+    for (const card of this._placed) {
+      if (card.figure && !card.isFocused && !this._sight.has(card.node)) {
+        card.letGo();
+      }
+    }
+    // At once, and not at the rate of updates: the person waits for what they scrolled to.
+    if (this._bokeh && this._frame === 0 && !this._disposed) {
+      clearTimeout(this._timer);
+      this._timer = undefined;
+      this._frame = requestAnimationFrame(() => {
+        this._frame = 0;
+        this._draw();
+      });
+    }
   }
 
   private _clear(): void {
-    [...this._figures.values()].forEach(figure => this._remove(figure));
-    this._marks = [];
-    this._follow = true;
+    for (const card of this._cards.values()) {
+      card.letGo();
+    }
+    this._setFollow(true);
+    this._limits = null;
+    this._legendHeight = 0;
+    this._parts.host.style.removeProperty('--jp-dtf-legend-height');
   }
 
+  /** All plots have the same x axis: from the first to the last point of any of them. */
   private _fitX(): void {
     if (!this._follow) {
       return;
     }
-    let low = Infinity;
-    let high = -Infinity;
-    for (const figure of this._figures.values()) {
-      const extent = figure.xExtent();
-      if (extent) {
-        low = Math.min(low, extent[0]);
-        high = Math.max(high, extent[1]);
-      }
+    const { source } = this._parts;
+    const extent = source.xExtent(this._placed.flatMap(card => card.plot.names));
+    if (extent) {
+      const [low, high] = extent.map(x => x - source.origin) as [number, number];
+      const limits: [number, number] = [low, high > low ? high : low + 1];
+      this._limits = limits;
+      this._figures().forEach(figure => figure.setLimits(...limits));
     }
-    if (low > high) {
-      return;
-    }
-    const end = high > low ? high : low + 1;
-    if (this._x.start !== low || this._x.end !== end) {
-      this._x.setv({ start: low, end });
-    }
+  }
+
+  /** Whether all of the lines is seen. */
+  private _setFollow(follow: boolean): void {
+    this._follow = follow;
+    this._placed.forEach(card => card.setZoomed(!follow));
   }
 
   private _followAll(): void {
-    this._follow = true;
-    this._figures.forEach(figure => (figure.follow = true));
+    this._setFollow(true);
+    for (const figure of this._figures()) {
+      figure.follow = true;
+      figure.fit();
+    }
     this.schedule();
   }
 
-  private _mark(colours: ReadonlyMap<string, string>): void {
-    this._run.marks.forEach((mark, index) => {
-      const location = this._run.markX(mark);
-      let span = this._marks[index];
-      if (!span) {
-        span = new this._bokeh.Span({ dimension: 'height', line_dash: [4, 4], line_width: 1.5 });
-        this._marks[index] = span;
-        this._figures.forEach(figure => figure.figure.add_layout(span!));
-      }
-      span.setv({ location, visible: location !== null, line_color: colours.get(mark.task) ?? this._theme.error });
-    });
-  }
-
-  private _point(x: number | null): void {
-    this._crosshair.setv({ location: x, visible: x !== null, line_color: this._theme.text, line_alpha: 0.5 });
-    this._figures.forEach(figure => figure.showValues(x));
-  }
-
   private _measure(): void {
-    const width = this._host.clientWidth;
+    const { host, source } = this._parts;
+    const width = host.clientWidth;
     if (width > 0) {
       // A plot is never wider than its host, and rarely wider than half of it.
-      this._run.needWidth(Math.min(width, 1200));
+      source.needWidth(Math.min(width, 1200));
+      this._legendHeight = 0;
+      host.style.removeProperty('--jp-dtf-legend-height');
+      this._placed.filter(card => card.figure).forEach(card => this._alignLegends(card));
       this.schedule();
     }
   }
 
-  private _onTheme(): void {
-    this._theme = readTheme(this._host);
-    this._figures.forEach(figure => figure.setTheme(this._theme));
+  private _onChoices(): void {
+    this._choice += 1;
+    this._arrange();
     this.schedule();
   }
 
+  private _onTheme(): void {
+    this._theme = readTheme(this._parts.host);
+    this._figures().forEach(figure => figure.setTheme(this._theme));
+    this.schedule();
+  }
+
+  private _bokeh: BokehApi | null = null;
   private _theme: PlotTheme;
   private _xAxis: XAxis;
   private _follow = true;
+  private _limits: [number, number] | null = null;
   private _disposed = false;
+  private _making = false;
+  private _fast = false;
+  private _arranged = '';
+  private _choice = 0;
+  private _legendHeight = 0;
   private _drawn = 0;
   private _frame = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
-  private _marks: Model[] = [];
-  private readonly _document: BokehDocument;
-  private readonly _x: Range;
-  private readonly _crosshair: Model;
-  private readonly _roots: HTMLElement[] = [];
-  private readonly _figures = new Map<string, MetricFigure>();
+  private _open: ReadonlySet<string> = new Set();
+  /** In the order of the page. */
+  private _placed: PlotCard[] = [];
+  private readonly _cards = new Map<string, PlotCard>();
+  private readonly _pointer = new Pointer(() => this._placed.filter(card => card.figure));
+  private readonly _sections: Sections;
+  private readonly _sight: Sight;
   private readonly _resize: ResizeObserver;
-  private readonly _sight: IntersectionObserver;
+}
+
+/** What is on the vertical axis: a metric's name without its headings. */
+function yName({ metric }: Plot): string {
+  return metricTitle(metric.slice(metric.lastIndexOf('/') + 1));
 }

@@ -1,7 +1,10 @@
 /** JupyterLab's colours and type, as the canvas of a plot needs them. */
 export interface PlotTheme {
   text: string;
+  /** Text that says what the other text is. */
+  soft: string;
   faint: string;
+  ground: string;
   font: string;
   fontSize: string;
   error: string;
@@ -13,7 +16,9 @@ export function readTheme(element: Element): PlotTheme {
   const read = (name: string, otherwise: string) => style.getPropertyValue(name).trim() || otherwise;
   return {
     text: read('--jp-ui-font-color1', '#212121'),
+    soft: read('--jp-ui-font-color2', '#616161'),
     faint: read('--jp-border-color2', '#e0e0e0'),
+    ground: read('--jp-layout-color1', '#ffffff'),
     font: read('--jp-ui-font-family', 'system-ui, sans-serif'),
     fontSize: read('--jp-ui-font-size0', '11px'),
     error: read('--jp-error-color1', '#d32f2f')

@@ -10,18 +10,18 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { Widget } from '@lumino/widgets';
 
-import type { ClusterRequest } from '../api/schema';
+import { type ClusterRequest, DESIGN_SUFFIX } from '../api/schema';
 import { designIcon } from '../icons';
 import { clusterName, designFrom, designOf, requestOf } from '../model/clusterdesign';
 import { readDesign, writeDesign } from '../model/designtext';
 import { CommandIDs, IDtf } from '../tokens';
-import { DesignerDocument, DesignerFactory, DesignerOptions } from '../widgets/designer';
+import { DesignerDocument, DesignerFactory } from '../widgets/designerdocument';
+import type { DesignerOptions, OpenDesign } from '../widgets/designeroptions';
 import { attempt, choose, describe } from './ask';
 import { placementServices } from './placement';
 
 const FACTORY = 'Designer';
 const FILE_TYPE = 'dtf-design';
-const EXTENSION = '.dtf';
 
 /** The designer: `.dtf` documents, and the commands for them. */
 export const designer: JupyterFrontEndPlugin<void> = {
@@ -80,7 +80,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
       editor?.focus();
     };
 
-    const exportScript = async (document: DesignerDocument) => {
+    const exportScript = async (document: OpenDesign) => {
       const { localPath, path } = document.context;
       const target = path.replace(/(\.dtf)?$/, '.py');
       await attempt(trans, async () => {
@@ -105,7 +105,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
     docRegistry.addFileType({
       name: FILE_TYPE,
       displayName: trans.__('TensorFlow Design'),
-      extensions: [EXTENSION],
+      extensions: [DESIGN_SUFFIX],
       mimeTypes: ['application/json'],
       contentType: 'file',
       fileFormat: 'text',
@@ -143,10 +143,10 @@ export const designer: JupyterFrontEndPlugin<void> = {
 
     /** Write a new file into the folder that the person is in, and open it. */
     const openNew = async (text: string, folder: string, stem: string) => {
-      const made = await contents.newUntitled({ path: folder, type: 'file', ext: EXTENSION });
+      const made = await contents.newUntitled({ path: folder, type: 'file', ext: DESIGN_SUFFIX });
       let { path } = made;
       if (stem !== '') {
-        const wanted = PathExt.join(folder, `${stem}${EXTENSION}`);
+        const wanted = PathExt.join(folder, `${stem}${DESIGN_SUFFIX}`);
         // Where a file has that name, this one keeps the name it was given.
         path = (await contents.rename(path, wanted).catch(() => made)).path;
       }
@@ -238,7 +238,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
     menu?.editMenu.undoers.undo.add({ id: CommandIDs.undoDesign });
     menu?.editMenu.undoers.redo.add({ id: CommandIDs.redoDesign });
     menu?.fileMenu.newMenu.addItem({ command: CommandIDs.newDesign, rank: 40 });
-    launcher?.add({ command: CommandIDs.newDesign, category: trans.__('Other'), rank: 11 });
+    launcher?.add({ command: CommandIDs.newDesign, category: trans.__('Distributed TensorFlow'), rank: 12 });
     for (const command of [
       CommandIDs.newDesign,
       CommandIDs.saveDesign,

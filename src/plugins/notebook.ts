@@ -1,71 +1,177 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
+import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
 import { INotebookTracker, Notebook, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { MenuSvg } from '@jupyterlab/ui-components';
 
-import { connectCode, hasImport } from '../model/code';
-import { CommandIDs, IDtf } from '../tokens';
-import { choose, describe } from './ask';
+import type { ClusterInfo } from '../api/schema';
+import { NOTEBOOK_CODE, hasNotebookCode } from '../model/code';
+import { formatJobs } from '../model/format';
+import { NotebookClusters } from '../model/notebookclusters';
+import { CommandIDs, IDtf, INotebookClusters } from '../tokens';
+import { NotebookClusterTool } from '../widgets/notebookclustertool';
+import { attempt, choose, describe } from './ask';
 
-/** Connects notebooks to clusters: puts the lines of code that do it into them. */
-export const notebook: JupyterFrontEndPlugin<void> = {
+/** Which cluster is a notebook's: kept with it, shown in its toolbar, and there for its code. */
+export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
   id: 'jupyter_dtf:notebook',
-  description: 'Connects a notebook to a cluster.',
+  description: "Keeps a notebook's cluster, and shows it in the notebook's toolbar.",
   autoStart: true,
+  provides: INotebookClusters,
   requires: [IDtf, INotebookTracker],
-  optional: [ICommandPalette, ITranslator],
+  optional: [ICommandPalette, IToolbarWidgetRegistry, IDefaultFileBrowser, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     dtf: IDtf,
     tracker: INotebookTracker,
     palette: ICommandPalette | null,
+    toolbars: IToolbarWidgetRegistry | null,
+    browser: IDefaultFileBrowser | null,
     translator: ITranslator | null
-  ): void => {
+  ): INotebookClusters => {
     const trans = (translator ?? nullTranslator).load('jupyter_dtf');
-    app.commands.addCommand(CommandIDs.connectNotebook, {
-      label: trans.__('Connect Notebook to Cluster'),
-      caption: trans.__('Insert the code that gives the notebook a cluster'),
-      describedBy: describe({ name: trans.__('The name of the cluster') }),
-      execute: async args => {
-        const panel = tracker.currentWidget;
-        if (!panel) {
-          Notification.warning(trans.__('Open a notebook first: the code that connects it is put there.'), {
-            autoClose: 5000
-          });
-          return;
+    const { commands, shell } = app;
+    const chosen = new NotebookClusters(tracker);
+    const current = () => chosen.current?.name ?? '';
+    const usable = () => dtf.clusters.clusters.filter(({ state }) => state === 'running' || state === 'starting');
+
+    /** Make a cluster that of the notebook in front, or of a new one where none is open. */
+    const connect = async (name: string) => {
+      const panel = tracker.currentWidget ?? (await newNotebook(app, browser?.model.path ?? ''));
+      if (panel) {
+        chosen.of(panel).choose(name);
+        shell.activateById(panel.id);
+        if (!hasNotebookCode(codeOf(panel.content))) {
+          insert(panel.content, NOTEBOOK_CODE);
         }
+      }
+    };
+
+    commands.addCommand(CommandIDs.connectNotebook, {
+      label: args => {
+        const cluster = dtf.clusters.get((args['name'] as string | undefined) ?? '');
+        return cluster ? trans.__('%1 (%2)', cluster.name, formatJobs(cluster.jobs)) : trans.__('Connect to Cluster…');
+      },
+      caption: trans.__("Make a cluster the notebook's, for its code and its magics"),
+      describedBy: describe({ name: trans.__('The name of the cluster') }),
+      isToggleable: true,
+      isToggled: args => args['name'] !== undefined && args['name'] === current(),
+      execute: async args => {
         const name = await choose(
           args['name'],
-          dtf.clusters.clusters
-            .filter(({ state }) => state === 'running' || state === 'starting')
-            .map(cluster => ({ value: cluster.name, label: cluster.name })),
+          usable().map(cluster => ({ value: cluster.name, label: cluster.name })),
           trans.__('Connect to which cluster?'),
           trans.__('No cluster is running. Start one in the panel.')
         );
         if (name !== null) {
-          insert(panel, name);
-          app.shell.activateById(panel.id);
+          await attempt(trans, () => connect(name));
         }
       }
     });
-    palette?.addItem({ command: CommandIDs.connectNotebook, category: trans.__('Distributed TensorFlow') });
+    commands.addCommand(CommandIDs.disconnectNotebook, {
+      label: trans.__('Disconnect'),
+      caption: trans.__('Leave the notebook without a cluster; the cluster goes on'),
+      describedBy: describe({}),
+      isEnabled: () => current() !== '',
+      execute: () => chosen.current?.choose('')
+    });
+    commands.addCommand(CommandIDs.startForNotebook, {
+      label: args => (args['command'] === CommandIDs.newCluster ? trans.__('New Cluster…') : start(args['template'])),
+      caption: trans.__("Start a cluster and make it the notebook's"),
+      describedBy: describe({
+        command: trans.__('The command that starts it; two local workers without'),
+        template: trans.__('The name of the template to start')
+      }),
+      isEnabled: () => dtf.server.health === 'ok',
+      execute: async args => {
+        const command = (args['command'] as string | undefined) ?? CommandIDs.startCluster;
+        const template = dtf.clusters.templates.find(({ name }) => name === args['template']);
+        const started = (await (template
+          ? attempt(trans, () => dtf.clusters.startTemplate(template))
+          : commands.execute(command))) as ClusterInfo | null | undefined;
+        if (started) {
+          await attempt(trans, () => connect(started.name));
+        }
+      }
+    });
+    const start = (template: unknown) =>
+      typeof template === 'string' ? trans.__('Start %1', template) : trans.__('Start Two Local Workers');
+
+    const openMenu = (at: HTMLElement) => {
+      const menu = new MenuSvg({ commands });
+      menu.addClass('jp-dtf-notebook-cluster-menu');
+      for (const { name } of usable()) {
+        menu.addItem({ command: CommandIDs.connectNotebook, args: { name } });
+      }
+      menu.addItem({ type: 'separator' });
+      for (const { name } of dtf.clusters.idleTemplates) {
+        menu.addItem({ command: CommandIDs.startForNotebook, args: { template: name } });
+      }
+      menu.addItem({ command: CommandIDs.startForNotebook });
+      menu.addItem({ command: CommandIDs.startForNotebook, args: { command: CommandIDs.newCluster } });
+      menu.addItem({ type: 'separator' });
+      if (current() !== '') {
+        menu.addItem({ command: CommandIDs.disconnectNotebook });
+        if (dtf.clusters.get(current())) {
+          menu.addItem({ command: CommandIDs.stopCluster, args: { name: current(), isMenu: true } });
+        }
+      }
+      menu.addItem({ command: CommandIDs.showPanel });
+      const { left, bottom } = at.getBoundingClientRect();
+      menu.open(left, bottom);
+    };
+    toolbars?.addFactory<NotebookPanel>('Notebook', 'dtfCluster', panel => {
+      const open = (at: HTMLElement) => {
+        shell.activateById(panel.id); // the menu is about the notebook in front
+        openMenu(at);
+      };
+      return new NotebookClusterTool(chosen.of(panel), dtf.clusters, trans, open);
+    });
+
+    const category = trans.__('Distributed TensorFlow');
+    palette?.addItem({ command: CommandIDs.connectNotebook, category });
+    palette?.addItem({ command: CommandIDs.disconnectNotebook, category });
+    chosen.changed.connect(() => commands.notifyCommandChanged(CommandIDs.disconnectNotebook));
+    return chosen;
   }
 };
 
 /** What the cells of code say. */
-export function codeOf(notebook: Notebook): string[] {
-  return notebook.widgets.filter(cell => cell.model.type === 'code').map(cell => cell.model.sharedModel.getSource());
+function codeOf(notebook: Notebook, end = notebook.widgets.length): string[] {
+  return notebook.widgets
+    .slice(0, end)
+    .filter(cell => cell.model.type === 'code')
+    .map(cell => cell.model.sharedModel.getSource());
+}
+
+/** What the cells of code say down to the active one: what has been run before a cell below it, from top to end. */
+export function codeAbove(notebook: Notebook): string[] {
+  return codeOf(notebook, notebook.activeCellIndex + 1);
 }
 
 /** Put the code into the active cell if that is empty, else into a new one below it, and select it. */
-function insert(panel: NotebookPanel, name: string): void {
-  const { content } = panel;
-  const imported = codeOf(content).some(hasImport);
-  const active = content.activeCell;
+function insert(notebook: Notebook, code: string): void {
+  const active = notebook.activeCell;
   if (!active || active.model.type !== 'code' || active.model.sharedModel.getSource().trim() !== '') {
-    NotebookActions.insertBelow(content);
+    NotebookActions.insertBelow(notebook);
   }
-  content.activeCell?.model.sharedModel.setSource(connectCode(name, !imported));
-  content.mode = 'edit';
-  content.activeCell?.editor?.focus();
+  notebook.activeCell?.model.sharedModel.setSource(code);
+  notebook.mode = 'edit';
+  notebook.activeCell?.editor?.focus();
+}
+
+/** A new notebook with a Python kernel, ready to be changed. */
+async function newNotebook(app: JupyterFrontEnd, cwd: string): Promise<NotebookPanel | null> {
+  const { kernelspecs } = app.serviceManager;
+  await kernelspecs.ready;
+  const specs = Object.values(kernelspecs.specs?.kernelspecs ?? {});
+  const python = specs.filter(spec => spec?.language.toLowerCase() === 'python');
+  const kernel = python.find(spec => spec?.name === kernelspecs.specs?.default) ?? python[0];
+  const panel = (await app.commands.execute('notebook:create-new', {
+    cwd,
+    ...(kernel ? { kernelName: kernel.name } : {})
+  })) as NotebookPanel | null | undefined;
+  await panel?.context.ready;
+  return panel ?? null;
 }

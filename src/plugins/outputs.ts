@@ -14,7 +14,7 @@ import {
   RUN_MIME,
   RunCardOutput,
   RunOutput
-} from '../widgets/outputs';
+} from '../widgets/liveoutputs';
 
 // Before every type that stands beside it in an output: they are for viewers without this extension.
 const RANK = 0;

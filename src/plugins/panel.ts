@@ -5,17 +5,15 @@ import type { ICell } from '@jupyterlab/nbformat';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { MimeData } from '@lumino/coreutils';
 import { Drag } from '@lumino/dragdrop';
-import { ISignal, Signal } from '@lumino/signaling';
 import { Menu } from '@lumino/widgets';
 
 import { dtfIcon } from '../icons';
 import { connectCode } from '../model/code';
 import { DesignsModel } from '../model/designs';
-import { CommandIDs, IDtf } from '../tokens';
-import { DtfPanel, IExample, PanelActions } from '../widgets/panel';
-import { attempt, describe } from './ask';
+import { CommandIDs, IDtf, INotebookClusters } from '../tokens';
+import { DtfPanel, PanelActions } from '../widgets/sidepanel';
+import { describe } from './ask';
 
-const EXAMPLE = 'examples/digits.ipynb';
 const CELLS_MIME = 'application/vnd.jupyter.cells';
 
 /** The side panel. */
@@ -24,10 +22,11 @@ export const panel: JupyterFrontEndPlugin<void> = {
   description: 'The side panel with clusters, runs and designs.',
   autoStart: true,
   requires: [IDtf],
-  optional: [ILayoutRestorer, ICommandPalette, IDefaultFileBrowser, ITranslator],
+  optional: [INotebookClusters, ILayoutRestorer, ICommandPalette, IDefaultFileBrowser, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     dtf: IDtf,
+    notebooks: INotebookClusters | null,
     restorer: ILayoutRestorer | null,
     palette: ICommandPalette | null,
     browser: IDefaultFileBrowser | null,
@@ -35,7 +34,6 @@ export const panel: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyter_dtf');
     const { commands, shell } = app;
-    const example = new Example(app);
 
     const openMenu = (items: { command: string; args: Record<string, string> }[], at: HTMLElement) => {
       const menu = new Menu({ commands });
@@ -46,13 +44,22 @@ export const panel: JupyterFrontEndPlugin<void> = {
     const run = (command: string, args: Record<string, string> = {}) => void commands.execute(command, args);
     const actions: PanelActions = {
       newCluster: () => run(CommandIDs.newCluster),
-      refresh: () => {
-        run(CommandIDs.refresh);
-        void example.check();
-      },
+      refresh: () => run(CommandIDs.refresh),
+      more: at =>
+        openMenu(
+          [
+            CommandIDs.startCluster,
+            CommandIDs.newCluster,
+            CommandIDs.newDesign,
+            CommandIDs.openExample,
+            CommandIDs.refresh
+          ].map(command => ({ command, args: { isPalette: 'yes' } })),
+          at
+        ),
       startTwo: () => run(CommandIDs.startCluster),
       openExample: () => run(CommandIDs.openExample),
       connect: name => run(CommandIDs.connectNotebook, { name }),
+      disconnect: () => run(CommandIDs.disconnectNotebook),
       scale: name => run(CommandIDs.scaleCluster, { name }),
       stop: name => run(CommandIDs.stopCluster, { name }),
       menu: (name, at) =>
@@ -66,7 +73,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
           ].map(command => ({ command, args: { name } })),
           at
         ),
-      drag: (name, { clientX, clientY }) => dragCell(connectCode(name, true), name, clientX, clientY),
+      drag: (name, { clientX, clientY }) => dragCell(connectCode(name), name, clientX, clientY),
       startTemplate: name => run(CommandIDs.startTemplate, { name }),
       templateMenu: (name, at) =>
         openMenu(
@@ -89,7 +96,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
     };
 
     const designs = browser ? new DesignsModel(browser.model) : null;
-    const widget = new DtfPanel(dtf, actions, example, designs, trans);
+    const widget = new DtfPanel(dtf, actions, notebooks, designs, trans);
     widget.id = 'jupyter-dtf-panel';
     widget.title.icon = dtfIcon;
     widget.title.caption = trans.__('Distributed TensorFlow');
@@ -103,19 +110,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
       describedBy: describe({}),
       execute: () => shell.activateById(widget.id)
     });
-    commands.addCommand(CommandIDs.openExample, {
-      label: trans.__('Open the Example'),
-      caption: EXAMPLE,
-      describedBy: describe({}),
-      isVisible: () => example.isThere,
-      isEnabled: () => example.isThere,
-      execute: () => attempt(trans, () => commands.execute('docmanager:open', { path: EXAMPLE }))
-    });
-    for (const command of [CommandIDs.showPanel, CommandIDs.openExample]) {
-      palette?.addItem({ command, category: trans.__('Distributed TensorFlow') });
-    }
-    example.changed.connect(() => commands.notifyCommandChanged(CommandIDs.openExample));
-    void app.restored.then(() => example.check());
+    palette?.addItem({ command: CommandIDs.showPanel, category: trans.__('Distributed TensorFlow') });
   }
 };
 
@@ -127,39 +122,7 @@ function dragCell(source: string, name: string, clientX: number, clientY: number
   mimeData.setData('text/plain', source);
   const image = document.createElement('div');
   image.className = 'jp-dtf-drag';
-  image.textContent = `cluster = dtf.connect("${name}")`;
+  image.textContent = `cluster = dtf.cluster("${name}")`;
   const drag = new Drag({ mimeData, dragImage: image, supportedActions: 'copy', proposedAction: 'copy' });
   void drag.start(clientX, clientY).then(() => drag.dispose());
-}
-
-/** Whether the example notebook is there to be opened. */
-class Example implements IExample {
-  constructor(private readonly _app: JupyterFrontEnd) {}
-
-  get isThere(): boolean {
-    return this._isThere;
-  }
-
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  async check(): Promise<void> {
-    const { contents } = this._app.serviceManager;
-    // Its folder is listed first: asking for a file that is not there is an error in the server's log.
-    const names = async (path: string) => {
-      const folder = await contents.get(path, { type: 'directory', content: true });
-      return (folder.content as { name: string }[]).map(item => item.name);
-    };
-    const [folder, file] = EXAMPLE.split('/') as [string, string];
-    try {
-      this._isThere = (await names('')).includes(folder) && (await names(folder)).includes(file);
-    } catch {
-      this._isThere = false;
-    }
-    this._changed.emit();
-  }
-
-  private _isThere = false;
-  private readonly _changed = new Signal<this, void>(this);
 }

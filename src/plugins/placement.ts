@@ -7,16 +7,16 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { CodePlace, fitCode } from '../model/code';
 import { KernelModels } from '../model/kernels';
 import type { IDtf } from '../tokens';
-import type { PlacementServices } from '../views/designer/placementservices';
-import type { DesignerDocument } from '../widgets/designer';
-import { codeOf } from './notebook';
+import type { PlacementServices } from '../views/designer/placement/placementservices';
+import type { OpenDesign } from '../widgets/designeroptions';
+import { codeAbove } from './notebook';
 
 /** What the placement half of one document asks of the server, of kernels and of notebooks. */
 export function placementServices(
   app: JupyterFrontEnd,
   dtf: IDtf,
   notebooks: INotebookTracker | null,
-  document: DesignerDocument,
+  document: OpenDesign,
   trans: TranslationBundle
 ): PlacementServices {
   const { contents, sessions } = app.serviceManager;
@@ -46,7 +46,7 @@ export function placementServices(
     },
     describeFile: (path, signal) => api.describeModel(path, signal),
     kernelVariables: signal => kernels.variables(signal),
-    describeVariable: (variable, signal) => kernels.describe(variable, signal),
+    describeVariable: (variable, signal, chosen) => kernels.describe(variable, signal, chosen),
     runs: () => runs.runs,
     runsChanged: runs.changed,
     runPlacement: run => api.runPlacement(run),
@@ -62,7 +62,7 @@ export function placementServices(
         Clipboard.copyToSystem(code({ folder: '', cells: [] }));
         return 'clipboard';
       }
-      const place = { folder: PathExt.dirname(panel.context.localPath), cells: codeOf(panel.content) };
+      const place = { folder: PathExt.dirname(panel.context.localPath), cells: codeAbove(panel.content) };
       NotebookActions.insertBelow(panel.content);
       panel.content.activeCell?.model.sharedModel.setSource(code(place));
       app.shell.activateById(panel.id);
@@ -72,7 +72,7 @@ export function placementServices(
 }
 
 /** Save a design. False where its file does not say then what is drawn, and the person has been told why. */
-async function save({ context, design }: DesignerDocument, trans: TranslationBundle): Promise<boolean> {
+async function save({ context, design }: OpenDesign, trans: TranslationBundle): Promise<boolean> {
   if (!design.readOnly) {
     return context.save().then(
       () => true,

@@ -1,7 +1,10 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStateDB } from '@jupyterlab/statedb';
 
 import { IDtf } from '../tokens';
+
+const KEPT = 'jupyter_dtf:plots';
 
 /** What the person set, from the settings editor to the views. */
 export const settings: JupyterFrontEndPlugin<void> = {
@@ -9,7 +12,16 @@ export const settings: JupyterFrontEndPlugin<void> = {
   description: 'Settings of the run dashboards.',
   autoStart: true,
   requires: [IDtf, ISettingRegistry],
-  activate: async (_app: JupyterFrontEnd, dtf: IDtf, registry: ISettingRegistry): Promise<void> => {
+  optional: [IStateDB],
+  activate: async (
+    _app: JupyterFrontEnd,
+    dtf: IDtf,
+    registry: ISettingRegistry,
+    state: IStateDB | null
+  ): Promise<void> => {
+    if (state) {
+      void keepChoices(dtf, state);
+    }
     try {
       const loaded = await registry.load(settings.id);
       const apply = () => dtf.preferences.set(loaded.composite);
@@ -20,3 +32,16 @@ export const settings: JupyterFrontEndPlugin<void> = {
     }
   }
 };
+
+/** Which headings are open and which metrics are pinned is kept with the layout of the page. */
+async function keepChoices(dtf: IDtf, state: IStateDB): Promise<void> {
+  const { plots } = dtf.preferences;
+  try {
+    plots.load(await state.fetch(KEPT));
+  } catch (reason) {
+    console.warn('jupyter_dtf: what was open among the plots could not be read:', reason);
+  }
+  plots.changed.connect(() => {
+    void state.save(KEPT, { ...plots.save() });
+  });
+}

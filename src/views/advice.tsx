@@ -1,16 +1,24 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
+import { OLDEST, PROTOCOL } from '../api/schema';
 import type { ServerHealth } from '../model/server';
 import { SmallButton } from './basics';
+
+function numbers(oldest: number, newest: number): string {
+  return oldest === newest ? `${newest}` : `${oldest}–${newest}`;
+}
 
 /** What is wrong with the server extension, and what to do about it. Nothing while all is well. */
 export function Advice(props: {
   health: ServerHealth;
   serverVersion: string;
+  serverProtocol: number;
+  serverOldest: number;
   pageVersion: string;
   trans: TranslationBundle;
   onRetry: () => void;
+  onReload: () => void;
 }): React.ReactElement | null {
   const { health, trans } = props;
   if (health === 'ok' || health === 'connecting') {
@@ -35,7 +43,25 @@ export function Advice(props: {
           )}
         </p>
       )}
-      <SmallButton onClick={props.onRetry}>{trans.__('Try again')}</SmallButton>
+      {health === 'foreign' && (
+        <p>
+          {trans.__(
+            'The server (jupyter_dtf %1) speaks protocol %2, this page (jupyter_dtf %3) %4: they do not understand each other.',
+            props.serverVersion,
+            numbers(props.serverOldest, props.serverProtocol),
+            props.pageVersion,
+            numbers(OLDEST, PROTOCOL)
+          )}{' '}
+          {props.serverProtocol > PROTOCOL
+            ? trans.__('Reload the page to have that of the server. Save your work first; kernels and clusters go on.')
+            : trans.__('Restart the Jupyter server to have that of the page. Clusters go on.')}
+        </p>
+      )}
+      {health === 'foreign' && props.serverProtocol > PROTOCOL ? (
+        <SmallButton onClick={props.onReload}>{trans.__('Reload the page')}</SmallButton>
+      ) : (
+        <SmallButton onClick={props.onRetry}>{trans.__('Try again')}</SmallButton>
+      )}
     </div>
   );
 }

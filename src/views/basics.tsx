@@ -3,34 +3,15 @@ import { caretDownIcon, caretRightIcon, LabIcon } from '@jupyterlab/ui-component
 import React from 'react';
 
 import type { ClusterState, RunState, TaskState } from '../api/schema';
+import { Mark } from './marks';
 import { stateText } from './words';
-
-// A shape for each state, so that colour is not all that tells them apart.
-const MARKS: Record<ClusterState | RunState | TaskState, string> = {
-  starting: '●',
-  launching: '●',
-  running: '●',
-  serving: '●',
-  finished: '●',
-  stopping: '●',
-  pending: '○',
-  succeeded: '✓',
-  stopped: '■',
-  failed: '✗',
-  lost: '?'
-};
 
 /** A state as a mark, with its name for those who cannot see it. */
 export function StateMark(props: {
   state: ClusterState | RunState | TaskState;
   trans: TranslationBundle;
 }): React.ReactElement {
-  const name = stateText(props.state, props.trans);
-  return (
-    <span className="jp-dtf-state" data-state={props.state} role="img" aria-label={name} title={name}>
-      {MARKS[props.state]}
-    </span>
-  );
+  return <Mark kind={props.state} name={stateText(props.state, props.trans)} />;
 }
 
 /** A button that is an icon; `label` is its name and its tooltip. */
@@ -105,7 +86,7 @@ export function Bar(props: { fraction: number | null; label: string; kind?: stri
   );
 }
 
-/** A part of the side panel that folds away; `tools` stand at the right of its heading. */
+/** A part of the side panel that folds away; `tools` stand at the right of its heading, and open it: what they do is seen in it. */
 export function Section(props: {
   title: string;
   tools?: React.ReactNode;
@@ -128,11 +109,18 @@ export function Section(props: {
           <Caret.react tag="span" className="jp-dtf-icon" />
           {props.title}
         </button>
-        <span className="jp-dtf-section-tools">{props.tools}</span>
+        <span className="jp-dtf-section-tools" onClickCapture={() => setOpen(true)}>
+          {props.tools}
+        </span>
       </header>
       <div id={id} hidden={!open} className="jp-dtf-section-body">
         {props.children}
       </div>
     </section>
   );
+}
+
+/** A sentence in which what stands between backticks is to be typed. */
+export function WithCode({ text }: { text: string }): React.ReactElement {
+  return <>{text.split('`').map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</>;
 }

@@ -5,9 +5,11 @@ import { formatClock } from '../model/format';
 import type { StoryEvent } from '../model/run';
 import { exitText } from '../model/state';
 import { StateMark } from './basics';
+import { LongList } from './longlist';
+import { Mark, MarkKind } from './marks';
 import { stateText } from './words';
 
-const LEVEL_MARKS: Record<string, string> = { info: 'ℹ', warning: '⚠', error: '✗' };
+const LEVELS: Record<string, MarkKind> = { info: 'info', warning: 'warning', error: 'error' };
 
 /** How many events ask for attention: warnings, errors and failures. */
 export function countTroubles(story: readonly StoryEvent[]): number {
@@ -21,30 +23,34 @@ export function Events(props: { story: readonly StoryEvent[]; trans: Translation
     return <p className="jp-dtf-faint jp-dtf-none">{trans.__('Nothing has happened yet.')}</p>;
   }
   return (
-    <ol className="jp-dtf-events">
-      {story.map(event => (
-        <li key={event.seq} data-level={event.type === 'note' ? event.level : event.state}>
+    <LongList
+      className="jp-dtf-events"
+      items={story}
+      rowHeight={27}
+      row={event => (
+        <div
+          key={event.seq}
+          role="listitem"
+          className="jp-dtf-event"
+          data-level={event.type === 'note' ? event.level : event.state}
+        >
           <time className="jp-dtf-number jp-dtf-faint" dateTime={new Date(1000 * event.time).toISOString()}>
             {formatClock(event.time)}
           </time>
-          <Mark event={event} trans={trans} />
+          <EventMark event={event} trans={trans} />
           <span className="jp-dtf-event-who">{event.type === 'run' ? trans.__('run') : event.task}</span>
           <Text event={event} trans={trans} />
-        </li>
-      ))}
-    </ol>
+        </div>
+      )}
+    />
   );
 }
 
-function Mark({ event, trans }: { event: StoryEvent; trans: TranslationBundle }): React.ReactElement {
+function EventMark({ event, trans }: { event: StoryEvent; trans: TranslationBundle }): React.ReactElement {
   if (event.type !== 'note') {
     return <StateMark state={event.state} trans={trans} />;
   }
-  return (
-    <span className="jp-dtf-state" data-state={event.level} role="img" aria-label={event.level} title={event.level}>
-      {LEVEL_MARKS[event.level] ?? '·'}
-    </span>
-  );
+  return <Mark kind={LEVELS[event.level] ?? 'info'} name={event.level} />;
 }
 
 function Text({ event, trans }: { event: StoryEvent; trans: TranslationBundle }): React.ReactElement {

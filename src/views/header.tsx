@@ -4,10 +4,11 @@ import React from 'react';
 
 import type { RunInfo } from '../api/schema';
 import { formatDuration, formatJobs, formatPercent } from '../model/format';
-import { canStop, fractionDone, isFinal, reason, secondsLeft, secondsTaken } from '../model/state';
+import { canStop, fractionDone, isFinal, reason, secondsLeft, secondsTaken, valueWarnings } from '../model/state';
 import { Bar, IconButton, SmallButton, StateMark } from './basics';
+import { Failure } from './failure';
 import { useNow } from './hooks';
-import { stateText } from './words';
+import { momentText, stateText, whenText } from './words';
 
 /** What a run is and how far it has come: the first line of its dashboard. */
 export function Header(props: {
@@ -18,57 +19,85 @@ export function Header(props: {
 }): React.ReactElement {
   const { run, trans } = props;
   const now = useNow(!isFinal(run.state));
-  const fraction = fractionDone(run);
+  const fraction = run.state === 'succeeded' ? null : fractionDone(run); // what is done has no progress to tell
   const left = secondsLeft(run, now);
   const { epoch, epochs, done, total, unit } = run.progress;
   const state = stateText(run.state, trans);
   const why = reason(run);
   const parameters = Object.entries(run.parameters).map(([name, value]) => `${name} ${show(value)}`);
+  const facts = [run.cluster, formatJobs(run.jobs), run.strategy, ...parameters]
+    .filter(part => part !== '')
+    .join(' · ');
   return (
     <header className="jp-dtf-header">
       <div className="jp-dtf-header-line">
-        <h2 className="jp-dtf-title">{run.name}</h2>
-        <span className="jp-dtf-header-state" role="status">
-          <StateMark state={run.state} trans={trans} />
-          <span aria-hidden="true">{state}</span>
-        </span>
-        <span className="jp-dtf-number jp-dtf-epoch">
-          {epochs > 0 ? trans.__('epoch %1/%2', epoch, epochs) : total > 0 ? `${unit} ${done}/${total}` : ''}
-        </span>
-        <Bar
-          fraction={fraction ?? (isFinal(run.state) ? 0 : null)}
-          label={fraction === null ? trans.__('Progress not known') : trans.__('%1 done', formatPercent(fraction))}
-        />
-        <span className="jp-dtf-number jp-dtf-percent">{fraction === null ? '' : formatPercent(fraction)}</span>
-        <span className="jp-dtf-number jp-dtf-left">
-          {left !== null
-            ? trans.__('%1 left', formatDuration(left))
-            : isFinal(run.state)
-              ? trans.__('took %1', formatDuration(secondsTaken(run, now)))
-              : formatDuration(secondsTaken(run, now))}
-        </span>
-        <span className="jp-dtf-spacer" />
-        {!isFinal(run.state) && (
-          <SmallButton label={trans.__('Stop %1', run.name)} disabled={!canStop(run.state)} onClick={props.onStop}>
-            <stopIcon.react tag="span" className="jp-dtf-icon" />
-            {trans.__('Stop')}
-          </SmallButton>
-        )}
-        <IconButton
-          icon={ellipsesIcon}
-          label={trans.__('More about %1', run.name)}
-          menu
-          onClick={event => props.onMenu(event.currentTarget)}
-        />
+        <div className="jp-dtf-header-facts">
+          <h2 className="jp-dtf-title" title={run.name}>
+            {run.name}
+          </h2>
+          <span className="jp-dtf-header-state" role="status">
+            <StateMark state={run.state} trans={trans} />
+            <span aria-hidden="true">{state}</span>
+          </span>
+          <span className="jp-dtf-number jp-dtf-epoch">
+            {epochs > 0
+              ? trans.__('epoch %1/%2', epoch, epochs)
+              : total > 0 && unit !== 'byte' // of which the run's message speaks, while they are sent
+                ? `${unit} ${done}/${total}`
+                : ''}
+          </span>
+          {!(fraction === null && isFinal(run.state)) && (
+            <Bar
+              fraction={fraction}
+              label={fraction === null ? trans.__('Progress not known') : trans.__('%1 done', formatPercent(fraction))}
+            />
+          )}
+          <span className="jp-dtf-number jp-dtf-percent">{fraction === null ? '' : formatPercent(fraction)}</span>
+          <span className="jp-dtf-number jp-dtf-left">
+            {left !== null
+              ? trans.__('%1 left', formatDuration(left))
+              : isFinal(run.state)
+                ? trans.__('took %1', formatDuration(secondsTaken(run, now)))
+                : formatDuration(secondsTaken(run, now))}
+          </span>
+        </div>
+        <div className="jp-dtf-header-actions">
+          {!isFinal(run.state) && (
+            <SmallButton label={trans.__('Stop %1', run.name)} disabled={!canStop(run.state)} onClick={props.onStop}>
+              <stopIcon.react tag="span" className="jp-dtf-icon" />
+              {trans.__('Stop')}
+            </SmallButton>
+          )}
+          <IconButton
+            icon={ellipsesIcon}
+            label={trans.__('More about %1', run.name)}
+            menu
+            onClick={event => props.onMenu(event.currentTarget)}
+          />
+        </div>
       </div>
       <div className="jp-dtf-header-detail">
-        <span className="jp-dtf-faint">
-          {[run.cluster, formatJobs(run.jobs), run.strategy, ...parameters].filter(part => part !== '').join(' · ')}
+        <time
+          className="jp-dtf-faint"
+          dateTime={new Date(1000 * run.created).toISOString()}
+          title={momentText(run.created)}
+        >
+          {whenText(run.created, now, trans)}
+        </time>
+        <span className="jp-dtf-faint" title={facts}>
+          {facts}
         </span>
       </div>
-      {why !== '' && (
-        <div className={run.state === 'failed' || run.state === 'lost' ? 'jp-dtf-problem' : 'jp-dtf-note'}>{why}</div>
+      {run.state === 'failed' || run.state === 'lost' ? (
+        <Failure run={run} trans={trans} />
+      ) : (
+        why !== '' && <div className="jp-dtf-note">{why}</div>
       )}
+      {valueWarnings(run).map(warning => (
+        <div key={warning} className="jp-dtf-note" role="status">
+          {warning}
+        </div>
+      ))}
     </header>
   );
 }

@@ -1,6 +1,9 @@
 import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
+/** Until an element has been measured. */
+const DEFAULT_PX = 800;
+
 /** Render again whenever one of the signals is emitted. */
 export function useSignals(...signals: ISignal<unknown, unknown>[]): void {
   const [, count] = React.useReducer((value: number) => value + 1, 0);
@@ -25,4 +28,55 @@ export function useNow(running: boolean): number {
     return () => clearInterval(timer);
   }, [running]);
   return now;
+}
+
+/** Seconds since the epoch, renewed every minute: for what is told in minutes. */
+export function useMinute(): number {
+  const [now, setNow] = React.useState(() => Date.now() / 1000);
+  React.useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now() / 1000), 60_000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
+
+/** How wide an element is, as it changes, px. */
+export function useWidth(host: React.RefObject<HTMLElement>): number {
+  const [width, setWidth] = React.useState(DEFAULT_PX);
+  React.useLayoutEffect(() => {
+    const element = host.current;
+    if (!element) {
+      return;
+    }
+    const measure = () => element.clientWidth > 0 && setWidth(element.clientWidth);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [host]);
+  return width;
+}
+
+/** Whether any of an element can be seen in a page that is looked at. */
+export function useSeen(host: React.RefObject<HTMLElement>): boolean {
+  const [seen, setSeen] = React.useState(false);
+  React.useEffect(() => {
+    const element = host.current;
+    if (!element) {
+      return;
+    }
+    let near = false;
+    const tell = () => setSeen(near && !document.hidden);
+    const observer = new IntersectionObserver(entries => {
+      near = entries[entries.length - 1]!.isIntersecting;
+      tell();
+    });
+    observer.observe(element);
+    document.addEventListener('visibilitychange', tell);
+    return () => {
+      observer.disconnect();
+      document.removeEventListener('visibilitychange', tell);
+    };
+  }, [host]);
+  return seen;
 }

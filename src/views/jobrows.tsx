@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { addIcon, closeIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import type { Problem } from '../api/schema';
+import { type Problem, USUAL_JOBS } from '../api/schema';
 import { IconButton } from './basics';
 
 /** A job as it is being typed: the name may still be wrong and the count empty. */
@@ -10,8 +10,6 @@ export interface JobRow {
   job: string;
   count: string;
 }
-
-const USUAL_JOBS = ['worker', 'ps', 'chief', 'evaluator'];
 
 /** Rows as the server takes them. An empty count is 0, which it refuses with its reason. */
 export function jobsOf(rows: readonly JobRow[]): Record<string, number> {
@@ -92,7 +90,9 @@ export function JobRows(props: {
                 aria-describedby={`${id}-${index}`}
                 onChange={event => set(index, { count: event.target.value })}
               />
-              <span aria-hidden="true">×</span>
+              <span className="jp-dtf-faint" aria-hidden="true">
+                {Number(row.count) === 1 ? trans.__('task') : trans.__('tasks')}
+              </span>
               {!fixed && rows.length > 1 && (
                 <IconButton
                   icon={closeIcon}

@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { HostInfo, RunInfo } from '../api/schema';
-import { formatBytes, formatBytesOf, formatNumber } from '../model/format';
+import { formatBytesOf, formatValue, metricTitle, unitOf } from '../model/format';
 import type { Line } from '../model/series';
 import { exitText } from '../model/state';
 import { taskColours } from '../plots/palette';
@@ -15,7 +15,7 @@ export function newest(lines: readonly Line[], metric: string, task: string): nu
   return line && line.y.length > 0 ? line.y[line.y.length - 1]! : null;
 }
 
-/** Each task with the host it runs on and what it uses of it; `children` are the plots of the same. */
+/** Each task with the host it runs on and what it uses of it, a column for each metric of `lines`; `children` are the plots of the same. */
 export function Machines(props: {
   run: RunInfo;
   hosts: readonly HostInfo[];
@@ -24,6 +24,7 @@ export function Machines(props: {
   children?: React.ReactNode;
 }): React.ReactElement {
   const { run, hosts, lines, trans } = props;
+  const metrics = [...new Set(lines.map(({ metric }) => metric))];
   const colours = taskColours(run.tasks.map(task => task.task));
   return (
     <div className="jp-dtf-machines">
@@ -37,18 +38,15 @@ export function Machines(props: {
             <th scope="col" className="jp-dtf-number">
               {trans.__('Process')}
             </th>
-            <th scope="col" className="jp-dtf-number">
-              {trans.__('CPU (cores)')}
-            </th>
-            <th scope="col" className="jp-dtf-number">
-              {trans.__('Memory')}
-            </th>
+            {metrics.map(metric => (
+              <th key={metric} scope="col" className="jp-dtf-number">
+                {headingOf(metric, trans)}
+              </th>
+            ))}
           </tr>
         </thead>
         <tbody>
           {run.tasks.map(task => {
-            const cpu = newest(lines, 'cpu', task.task);
-            const memory = newest(lines, 'memory_bytes', task.task);
             const exit = exitText(task);
             return (
               <tr key={task.task}>
@@ -62,8 +60,14 @@ export function Machines(props: {
                 </td>
                 <td>{task.host}</td>
                 <td className="jp-dtf-number">{task.pid > 0 ? task.pid : ''}</td>
-                <td className="jp-dtf-number">{cpu === null ? '' : formatNumber(Number(cpu.toFixed(2)))}</td>
-                <td className="jp-dtf-number">{memory === null ? '' : formatBytes(memory)}</td>
+                {metrics.map(metric => {
+                  const value = newest(lines, metric, task.task);
+                  return (
+                    <td key={metric} className="jp-dtf-number">
+                      {value === null ? '' : formatValue(value, unitOf(metric))}
+                    </td>
+                  );
+                })}
               </tr>
             );
           })}
@@ -87,7 +91,10 @@ export function Machines(props: {
           <tbody>
             {hosts.map(host => (
               <tr key={host.name}>
-                <th scope="row">{host.name}</th>
+                <th scope="row">
+                  {host.name}
+                  {host.problem !== '' && <div className="jp-dtf-note">{host.problem}</div>}
+                </th>
                 <td>{host.machine}</td>
                 <td className="jp-dtf-number">
                   {host.cpu.toFixed(1)} / {host.threads}
@@ -101,4 +108,10 @@ export function Machines(props: {
       {props.children}
     </div>
   );
+}
+
+/** `CPU (cores)`, `Memory`: a metric as the heading of a column. */
+function headingOf(metric: string, trans: TranslationBundle): string {
+  const title = metricTitle(metric).replace(/^./, first => first.toUpperCase());
+  return unitOf(metric) === 'cores' ? trans.__('%1 (cores)', title) : title;
 }

@@ -3,11 +3,15 @@ import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
 import { formatClock } from '../model/format';
+import type { PlotChoices } from '../model/choices';
 import type { PreferenceValues } from '../model/preferences';
 import type { RunModel, XAxis } from '../model/run';
 import { isFinal } from '../model/state';
-import { MACHINE_METRICS, TaskMode } from '../plots/groups';
+import { arrange, keysOf } from '../plots/families';
+import { filterOf } from '../plots/filter';
+import { plotsOf, TaskMode } from '../plots/groups';
 import { taskColours } from '../plots/palette';
+import { RunPlots } from '../plots/runplots';
 import { useSignals } from './hooks';
 import { Plots } from './plots';
 
@@ -15,33 +19,39 @@ import { Plots } from './plots';
 export function Metrics(props: {
   model: RunModel;
   preferences: Readonly<PreferenceValues>;
+  choices: PlotChoices;
   themeChanged: ISignal<unknown, unknown> | null;
   trans: TranslationBundle;
 }): React.ReactElement {
-  const { model, preferences, trans } = props;
-  useSignals(model.infoChanged, model.storyChanged);
-  const [tasks, setTasks] = React.useState<TaskMode>(preferences.tasks);
-  const [smoothing, setSmoothing] = React.useState(preferences.smoothing);
-  const [log, setLog] = React.useState(preferences.logScale);
+  const { model, preferences, choices, trans } = props;
+  useSignals(model.infoChanged, model.storyChanged, model.metricsChanged, choices.changed);
+  // Until the person chooses here it is what they prefer, which may be known only after this is shown.
+  const [chosen, setChosen] = React.useState<{ tasks?: TaskMode; smoothing?: number; log?: boolean }>({});
+  const choose = (change: typeof chosen) => setChosen(before => ({ ...before, ...change }));
+  const tasks = chosen.tasks ?? preferences.tasks;
+  const smoothing = chosen.smoothing ?? preferences.smoothing;
+  const log = chosen.log ?? preferences.logScale;
   const [filter, setFilter] = React.useState('');
-  const [x, setX] = React.useState<XAxis>(model.x);
   const rate = preferences.updatesPerSecond;
-  const options = React.useMemo(
-    () => ({ tasks, smoothing, log, filter, rate, machines: false }),
-    [tasks, smoothing, log, filter, rate]
-  );
+  const options = React.useMemo(() => ({ tasks, smoothing, log, filter, rate }), [tasks, smoothing, log, filter, rate]);
+  const source = React.useMemo(() => new RunPlots(model, 'model'), [model]);
+  const names = source.names.join('\n');
+  const { all, found, keys } = React.useMemo(() => {
+    const plots = plotsOf(names === '' ? [] : names.split('\n'));
+    const wanted = plots.filter(filterOf(filter));
+    return { all: plots.length, found: wanted.length, keys: keysOf(arrange(plots, []).families) };
+  }, [names, filter]);
   return (
     <div className="jp-dtf-metrics">
-      <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Plots')}>
+      <div
+        className="jp-dtf-toolbar"
+        role="toolbar"
+        aria-label={trans.__('Plots')}
+        hidden={all === 0 && isFinal(model.info.state)}
+      >
         <label>
           {trans.__('x')}
-          <select
-            value={x}
-            onChange={event => {
-              setX(event.target.value as XAxis);
-              model.setX(event.target.value as XAxis);
-            }}
-          >
+          <select value={model.x} onChange={event => model.setX(event.target.value as XAxis)}>
             <option value="step">{trans.__('step')}</option>
             <option value="time">{trans.__('time')}</option>
           </select>
@@ -55,48 +65,67 @@ export function Metrics(props: {
             step={0.02}
             value={smoothing}
             aria-valuetext={smoothing.toFixed(2)}
-            onChange={event => setSmoothing(Number(event.target.value))}
+            onChange={event => choose({ smoothing: Number(event.target.value) })}
           />
           <span className="jp-dtf-number jp-dtf-smoothing">{smoothing.toFixed(2)}</span>
         </label>
         <label>
-          <input type="checkbox" checked={log} onChange={event => setLog(event.target.checked)} />
+          <input type="checkbox" checked={log} onChange={event => choose({ log: event.target.checked })} />
           {trans.__('log')}
         </label>
         <label>
           {trans.__('tasks')}
-          <select value={tasks} onChange={event => setTasks(event.target.value as TaskMode)}>
-            <option value="each">{trans.__('each')}</option>
-            <option value="mean">{trans.__('mean')}</option>
+          <select value={tasks} onChange={event => choose({ tasks: event.target.value as TaskMode })}>
+            <option value="auto">{trans.__('auto')}</option>
+            <option value="each">{trans.__('a line each')}</option>
+            <option value="mean">{trans.__('mean and range')}</option>
+            <option value="split">{trans.__('a plot each')}</option>
           </select>
         </label>
-        <span className="jp-dtf-spacer" />
+        <span className="jp-dtf-folds">
+          {keys.length > 0 && filter === '' && (
+            <>
+              <button type="button" className="jp-dtf-button" onClick={() => choices.setOpen(keys, true)}>
+                {trans.__('Open all')}
+              </button>
+              <button type="button" className="jp-dtf-button" onClick={() => choices.setOpen(keys, false)}>
+                {trans.__('Fold all')}
+              </button>
+            </>
+          )}
+          <span role="status" className="jp-dtf-number jp-dtf-faint">
+            {filter !== '' && trans.__('%1 of %2', found, all)}
+          </span>
+        </span>
         <input
           type="search"
-          className="jp-dtf-search"
-          aria-label={trans.__('Show only metrics with these words')}
-          placeholder={trans.__('metric')}
+          className="jp-dtf-search jp-dtf-filter"
+          aria-label={trans.__('Filter metrics by words or regular expressions')}
+          placeholder={trans.__('Filter')}
+          title={trans.__('Words, or regular expressions: val norm$ layer_[12]/')}
           value={filter}
           onChange={event => setFilter(event.target.value)}
+          onKeyDown={event => event.key === 'Escape' && setFilter('')}
         />
       </div>
-      <NoMetrics model={model} trans={trans} />
-      <Plots model={model} options={options} themeChanged={props.themeChanged} trans={trans} />
-      <Marks model={model} trans={trans} />
+      {all === 0 && <NoMetrics model={model} trans={trans} />}
+      {all > 0 && found === 0 && <p className="jp-dtf-faint jp-dtf-none">{trans.__('No metric is called that.')}</p>}
+      <Plots source={source} choices={choices} options={options} themeChanged={props.themeChanged} trans={trans} />
+      {all > 0 && <Marks model={model} trans={trans} />}
     </div>
   );
 }
 
 function NoMetrics(props: { model: RunModel; trans: TranslationBundle }): React.ReactElement | null {
   const { model, trans } = props;
-  if (Object.keys(model.info.latest).some(metric => !MACHINE_METRICS.has(metric))) {
-    return null;
-  }
+  const { state } = model.info;
   return (
     <p className="jp-dtf-faint jp-dtf-none">
-      {isFinal(model.info.state)
-        ? trans.__('This run reported no metric. A program reports with ctx.report(step=…, loss=…).')
-        : trans.__('No metric yet. A program reports with ctx.report(step=…, loss=…); fit does so by itself.')}
+      {state === 'failed' || state === 'lost'
+        ? trans.__('It reported no metric before it ended.')
+        : isFinal(state)
+          ? trans.__('This run reported no metric. A program reports with ctx.report(step=…, loss=…).')
+          : trans.__('No metric yet. A program reports with ctx.report(step=…, loss=…); fit does so by itself.')}
     </p>
   );
 }
@@ -115,7 +144,8 @@ function Marks(props: { model: RunModel; trans: TranslationBundle }): React.Reac
           <span aria-hidden="true" style={{ color: colours.get(mark.task) }}>
             ┊
           </span>{' '}
-          {mark.task} {mark.label} <span className="jp-dtf-faint">{formatClock(mark.time)}</span>
+          {mark.metric === undefined ? `${mark.task} ${mark.label}` : mark.label}{' '}
+          <span className="jp-dtf-faint">{formatClock(mark.time)}</span>
         </li>
       ))}
     </ul>

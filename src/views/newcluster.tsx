@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { ClusterRequest, KindInfo, Preview, Problem } from '../api/schema';
+import { ClusterRequest, DEFAULTS, FieldInfo, KindInfo, Preview, Problem } from '../api/schema';
 import { JobRow, JobRows, jobsOf, Problems, rowsOf } from './jobrows';
 import { OptionField, optionText, optionValue } from './optionfield';
 
@@ -36,29 +36,33 @@ export function NewCluster(props: {
   const { kinds, initial, actions, trans } = props;
   const id = React.useId();
   const [kind, setKind] = React.useState(
-    initial?.kind ?? kinds.find(other => other.available)?.kind ?? kinds[0]?.kind ?? 'local'
+    initial?.kind ?? kinds.find(other => other.available)?.kind ?? DEFAULTS.ClusterRequest.kind
   );
   const [name, setName] = React.useState(initial?.name ?? '');
   const [rows, setRows] = React.useState<JobRow[]>(rowsOf(initial?.jobs ?? { worker: 2 }));
   const [keep, setKeep] = React.useState(initial?.keep ?? false);
+  const [grace, setGrace] = React.useState(String(initial?.grace_s ?? DEFAULTS.ClusterRequest.grace_s));
   const [texts, setTexts] = React.useState<Record<string, string>>({});
   const [preview, setPreview] = React.useState<Preview | null>(null);
+  const [more, setMore] = React.useState<readonly FieldInfo[]>([]);
   const [refused, setRefused] = React.useState<Problem | null>(null);
   const [busy, setBusy] = React.useState(false);
   const [kept, setKept] = React.useState('');
 
   const info = kinds.find(other => other.kind === kind);
+  const fields = React.useMemo(() => [...(info?.fields ?? []), ...more], [info, more]);
   const request = React.useMemo((): ClusterRequest => {
     const options: Record<string, unknown> = {};
-    for (const field of info?.fields ?? []) {
+    for (const field of fields) {
       const text = texts[field.name];
       const value = text === undefined ? initial?.options?.[field.name] : optionValue(field, text);
       if (value !== undefined) {
         options[field.name] = value;
       }
     }
-    return { name: name.trim(), kind, jobs: jobsOf(rows), options, keep };
-  }, [info, texts, initial, name, kind, rows, keep]);
+    const grace_s = grace.trim() === '' ? DEFAULTS.ClusterRequest.grace_s : Number(grace);
+    return { name: name.trim(), kind, jobs: jobsOf(rows), options, keep, grace_s };
+  }, [fields, texts, initial, name, kind, rows, keep, grace]);
 
   const duplicate = rows.find((row, index) => rows.findIndex(other => other.job.trim() === row.job.trim()) < index);
 
@@ -70,6 +74,7 @@ export function NewCluster(props: {
         .then(answer => {
           if (!stale) {
             setPreview(answer);
+            setMore(before => (JSON.stringify(before) === JSON.stringify(answer.fields) ? before : answer.fields));
           }
         })
         .catch((error: unknown) => {
@@ -78,7 +83,9 @@ export function NewCluster(props: {
               cluster_spec: before?.cluster_spec ?? {},
               tf_config: before?.tf_config ?? {},
               problems: [problemOf(error)],
-              hosts: before?.hosts ?? []
+              hosts: before?.hosts ?? [],
+              script: before?.script ?? '',
+              fields: before?.fields ?? []
             }));
           }
         });
@@ -102,8 +109,9 @@ export function NewCluster(props: {
     'name',
     'kind',
     'jobs',
+    'grace_s',
     ...rows.map(row => `jobs.${row.job}`),
-    ...(info?.fields ?? []).map(field => `options.${field.name}`)
+    ...fields.map(field => `options.${field.name}`)
   ]);
   const elsewhere = problems.filter(problem => !placed.has(problem.field));
   const wrong = problems.some(problem => problem.level === 'error');
@@ -143,7 +151,10 @@ export function NewCluster(props: {
               id={`${id}-kind`}
               className="jp-mod-styled"
               value={kind}
-              onChange={event => setKind(event.target.value)}
+              onChange={event => {
+                setKind(event.target.value);
+                setMore([]);
+              }}
             >
               {kinds.map(other => (
                 <option key={other.kind} value={other.kind} disabled={!other.available}>
@@ -168,7 +179,7 @@ export function NewCluster(props: {
             <Problems problems={problems} field="name" id={`${id}-name-problems`} />
           </div>
           <JobRows rows={rows} problems={problems} trans={trans} onChange={setRows} />
-          {(info?.fields ?? []).map(field => (
+          {fields.map(field => (
             <OptionField
               key={`${kind}/${field.name}`}
               field={field}
@@ -182,6 +193,30 @@ export function NewCluster(props: {
             <label htmlFor={`${id}-keep`}>
               {trans.__('Keep running until stopped, also when nobody is connected')}
             </label>
+          </div>
+          <div className="jp-dtf-field">
+            <label htmlFor={`${id}-grace`}>{trans.__('Ends when nobody has been connected for')}</label>
+            <span className="jp-dtf-field-input">
+              <input
+                id={`${id}-grace`}
+                type="number"
+                className="jp-mod-styled"
+                min={0}
+                step="any"
+                disabled={keep}
+                value={grace}
+                aria-invalid={problems.some(problem => problem.field === 'grace_s')}
+                aria-describedby={`${id}-grace-help ${id}-grace-problems`}
+                onChange={event => setGrace(event.target.value)}
+              />
+              <span className="jp-dtf-faint">{trans.__('seconds')}</span>
+            </span>
+            <span id={`${id}-grace-help`} className="jp-dtf-faint jp-dtf-field-help">
+              {trans.__(
+                'A Jupyter server, a kernel or a terminal that shows it is connected. Never during a run. grace_s in Python.'
+              )}
+            </span>
+            <Problems problems={problems} field="grace_s" id={`${id}-grace-problems`} />
           </div>
         </div>
         <WhatItMakes preview={preview} trans={trans} />
@@ -247,6 +282,14 @@ function WhatItMakes(props: { preview: Preview | null; trans: TranslationBundle 
       <pre tabIndex={0} aria-labelledby={`${id}-config`}>
         {task === '' ? '…' : pretty(preview?.tf_config[task] ?? '')}
       </pre>
+      {preview?.script ? (
+        <>
+          <h3 id={`${id}-script`}>{trans.__('What is sent')}</h3>
+          <pre tabIndex={0} aria-labelledby={`${id}-script`}>
+            {preview.script}
+          </pre>
+        </>
+      ) : null}
       <p className="jp-dtf-faint">{trans.__('A port shown as 0 is chosen when a run starts.')}</p>
     </div>
   );

@@ -31,6 +31,9 @@ export function optionText(field: FieldInfo, value: unknown): string {
   if (field.type === 'bytes') {
     return typeof value === 'number' && value > 0 ? String(Number((value / GIB).toFixed(2))) : '';
   }
+  if (field.type === 'list' && Array.isArray(value)) {
+    return value.join(', ');
+  }
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
@@ -71,7 +74,7 @@ export function OptionField(props: {
       </select>
     );
   } else {
-    const numeric = field.type !== 'string';
+    const numeric = field.type !== 'string' && field.type !== 'list';
     const scale = field.type === 'bytes' ? GIB : 1;
     input = (
       <input

@@ -2,17 +2,20 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
-import type { RunModel } from '../model/run';
+import type { PlotChoices } from '../model/choices';
+import type { XAxis } from '../model/run';
 import type { GridOptions, PlotGrid } from '../plots/grid';
+import type { PlotSource } from '../plots/source';
 
-/** The plots of a run. Bokeh draws them; React only holds their place. */
+/** The plots of a source. Bokeh draws them; React only holds their place. */
 export function Plots(props: {
-  model: RunModel;
+  source: PlotSource;
+  choices: PlotChoices;
   options: GridOptions;
   themeChanged: ISignal<unknown, unknown> | null;
   trans: TranslationBundle;
 }): React.ReactElement {
-  const { model, options, themeChanged, trans } = props;
+  const { source, choices, options, themeChanged, trans } = props;
   const host = React.useRef<HTMLDivElement>(null);
   const grid = React.useRef<PlotGrid | null>(null);
   const latest = React.useRef(options);
@@ -25,26 +28,43 @@ export function Plots(props: {
 
   React.useEffect(() => {
     let gone = false;
-    const words = { train: trans.__('train'), validation: trans.__('val'), mean: trans.__('mean') };
+    const onProblem = (error: unknown) => !gone && setProblem(String(error));
+    const words = {
+      phases: {
+        training: trans.__('training'),
+        batch: trans.__('batch'),
+        running: trans.__('epoch so far'),
+        epoch: trans.__('epoch'),
+        validation: trans.__('validation')
+      },
+      mean: trans.__('mean'),
+      range: trans.__('range'),
+      rangeOf: (tasks: number) => trans._n('the value of %1 task', 'from the lowest to the highest of %1 tasks', tasks),
+      x: (axis: XAxis) => (axis === 'time' ? trans.__('time since the start') : trans.__('step')),
+      cores: (metric: string) => trans.__('%1 (cores)', metric),
+      move: (metric: string) => trans.__('Move %1 by dragging, instead of choosing a part', metric),
+      reset: (metric: string) => trans.__('See all of %1 again', metric),
+      save: (metric: string) => trans.__('Save %1 as a picture', metric),
+      pin: (metric: string) => trans.__('Keep %1 on top', metric),
+      unpin: (metric: string) => trans.__('Do not keep %1 on top', metric),
+      values: (metric: string) => trans.__('Values of %1: the arrow keys go along the lines', metric),
+      count: (plots: number) => trans._n('%1 plot', '%1 plots', plots),
+      rest: trans.__('Other metrics')
+    };
     import('../plots/grid')
-      .then(({ PlotGrid }) =>
-        gone ? null : PlotGrid.create(host.current!, model, latest.current, words, themeChanged)
-      )
-      .then(made => {
-        if (gone) {
-          made?.dispose();
-        } else {
-          grid.current = made;
-          made?.setOptions(latest.current);
+      .then(({ PlotGrid }) => {
+        if (!gone) {
+          const parts = { host: host.current!, source, choices, words, themeChanged, onProblem };
+          grid.current = new PlotGrid(parts, latest.current);
         }
       })
-      .catch((error: unknown) => setProblem(String(error)));
+      .catch(onProblem);
     return () => {
       gone = true;
       grid.current?.dispose();
       grid.current = null;
     };
-  }, [model, themeChanged, trans]);
+  }, [source, choices, themeChanged, trans]);
 
   return (
     <>

@@ -1,19 +1,20 @@
 import { ReactWidget, ToolbarButtonComponent } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { codeIcon, redoIcon, runIcon, stopIcon, undoIcon } from '@jupyterlab/ui-components';
+import { codeIcon, redoIcon, runIcon, stopIcon, Toolbar, undoIcon } from '@jupyterlab/ui-components';
+import type { Widget } from '@lumino/widgets';
 import React from 'react';
 
 import type { DesignModel } from '../model/design';
 import { useSignals } from '../views/hooks';
-import type { DesignerDocument, DesignerOptions } from './designer';
+import type { DesignerOptions, OpenDesign } from './designeroptions';
 
 interface Parts {
-  document: DesignerDocument;
+  document: OpenDesign;
   options: DesignerOptions;
 }
 
-/** Put the designer's buttons into the document's toolbar. */
-export function addTools(document: DesignerDocument, options: DesignerOptions): void {
+/** Put the designer's buttons into its document's toolbar. */
+export function addTools(toolbar: Toolbar<Widget>, document: OpenDesign, options: DesignerOptions): void {
   const { trans } = options;
   const tools: [string, React.ReactElement][] = [
     ['start', <StartButton document={document} options={options} />],
@@ -24,7 +25,7 @@ export function addTools(document: DesignerDocument, options: DesignerOptions): 
   for (const [name, element] of tools) {
     const tool = ReactWidget.create(element);
     tool.addClass('jp-ToolbarButton');
-    document.toolbar.addItem(name, tool);
+    toolbar.addItem(name, tool);
   }
 }
 

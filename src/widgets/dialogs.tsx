@@ -40,18 +40,19 @@ class FormDialog extends Dialog<void> {
   }
 }
 
-/** Ask for a new cluster and start it. */
+/** Ask for a new cluster and start it; null if nothing was started. */
 export async function showNewCluster(
   clusters: ClustersModel,
   trans: TranslationBundle,
   draw: (request: ClusterRequest) => void,
   initial?: ClusterRequest
-): Promise<void> {
+): Promise<ClusterInfo | null> {
+  let started: ClusterInfo | null = null;
   const kinds = await clusters.kinds();
   const actions = {
     preview: (request: ClusterRequest) => clusters.preview(request),
     start: async (request: ClusterRequest) => {
-      await clusters.start(request);
+      started = await clusters.start(request);
       dialog.reject();
     },
     keep: (name: string, request: ClusterRequest) => clusters.keepTemplate(name, request),
@@ -66,6 +67,7 @@ export async function showNewCluster(
   );
   const dialog = new FormDialog(trans.__('New cluster'), form);
   await dialog.launch();
+  return started;
 }
 
 /** Ask for new numbers of tasks and scale the cluster. */

@@ -6,19 +6,61 @@ it sees the module's connection files and store, which are where that cluster ha
 
 from __future__ import annotations
 
+import gc
+import multiprocessing.util
 import os
 import shlex
-from collections.abc import Iterator
+import shutil
+import tempfile
+import time
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-pytest_plugins = ["pytest_jupyter.jupyter_server"]
+from . import once, patience
+
+pytest_plugins = ["pytest_jupyter.jupyter_server", "tests.python.order"]
 
 EXIT_TIMEOUT_S = 10.0
+OLD_S = 1.0
+"""After which a process has the environment that it will have: it is not about to be another program."""
+_strangers: set[int] = set()
+"""Ids of processes that are there and none of ours; every test would ask twice."""
 # Python's own, which stay until the interpreter ends.
 HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    marker = item.get_closest_marker("timeout")
+    patience.begin(float(marker.args[0] if marker else item.config.getini("timeout")))
+    return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A temporary directory of the run's own, which goes with what killed processes leave in it."""
+    if hasattr(config, "workerinput"):  # a worker of pytest-xdist has its controller's
+        return
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # where failures are looked into stays
+    directory = tempfile.mkdtemp(prefix="dtf-")
+    os.environ["TMPDIR"] = os.environ[once.DIRECTORY] = tempfile.tempdir = directory
+    # After multiprocessing has removed its own there, which has the priority -100.
+    multiprocessing.util.Finalize(None, shutil.rmtree, args=(directory, True), exitpriority=-200)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """As in the warm process: collecting garbage need not look through all of TensorFlow each time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+        gc.set_threshold(50_000, 20, 20)
 
 
 def _set_directories(patch: pytest.MonkeyPatch, root: Path) -> None:
@@ -33,20 +75,31 @@ def _running(session_directory: str) -> dict[psutil.Process, int]:
 
     They are descendants of this one, and those that left the tree but carry the session directory in their environment.
     """
-    tree = {process.pid for process in psutil.Process().children(recursive=True)}
+    there = set(psutil.pids())
+    _strangers.intersection_update(there)  # an id may be given again
     found = {}
-    for process in psutil.process_iter():
+    for pid in there - _strangers - {os.getpid()}:
         try:
-            ours = process.pid in tree or process.environ().get("JUPYTER_DTF_DATA_DIR", "").startswith(
-                session_directory
-            )
-            if not ours or process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
-                continue
-            if not any(name in argument for argument in process.cmdline() for name in HELPERS):
+            process = psutil.Process(pid)
+            ours = _descends(process) or process.environ().get("JUPYTER_DTF_DATA_DIR", "").startswith(session_directory)
+            if not ours:
+                if time.time() - process.create_time() > OLD_S:
+                    _strangers.add(pid)
+            elif process.status() != psutil.STATUS_ZOMBIE and not _is_helper(process):
                 found[process] = process.ppid()
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return found
+
+
+def _descends(process: psutil.Process) -> bool:
+    """Whether it is a descendant of this one."""
+    me = os.getpid()
+    return any(parent.pid == me for parent in process.parents())
+
+
+def _is_helper(process: psutil.Process) -> bool:
+    return any(name in argument for argument in process.cmdline() for name in HELPERS)
 
 
 def _describe(process: psutil.Process) -> str:

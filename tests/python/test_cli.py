@@ -11,17 +11,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 import jupyter_dtf as dtf
 from jupyter_dtf import cli
-from jupyter_dtf.backend import connections
-from jupyter_dtf.notebook import session as sessions
+from jupyter_dtf.backend.viewer import connections
+from jupyter_dtf.client import session as sessions
 
-COMMAND = [sys.executable, "-m", "jupyter_dtf.cli"]
+from .commandline import COMMAND, dtf_command, script
+from .patience import left_s
+
+__all__ = ["script"]
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +34,6 @@ def leave_session() -> Iterator[None]:
         sessions._session.close()
 
 
-def dtf_command(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=timeout, check=False)
-
-
 def test_version() -> None:
     found = dtf_command("--version")
     assert (found.returncode, found.stdout) == (0, f"jupyter_dtf {dtf.__version__}\n")
@@ -44,7 +42,7 @@ def test_version() -> None:
 def test_help_names_every_command() -> None:
     found = dtf_command("--help")
     assert found.returncode == 0
-    for command in ("start", "list", "scale", "stop", "run", "runs", "logs", "server", "demo"):
+    for command in ("start", "list", "scale", "stop", "run", "runs", "logs", "server", "demo", "doctor"):
         assert re.search(rf"^    {command} ", found.stdout, re.MULTILINE)
 
 
@@ -52,7 +50,7 @@ def test_jupyter_finds_it() -> None:
     jupyter = shutil.which("jupyter", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if jupyter is None or not Path(sys.executable).with_name("jupyter-dtf").exists():
         pytest.skip("jupyter_dtf is not installed in this environment")
-    found = subprocess.run([jupyter, "dtf", "--version"], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run([jupyter, "dtf", "--version"], capture_output=True, text=True, timeout=left_s(), check=False)
     assert found.stdout == f"jupyter_dtf {dtf.__version__}\n"
 
 
@@ -76,6 +74,7 @@ def test_jupyter_finds_it() -> None:
         ["stop"],
         ["stop", "x", "--all"],
         ["runs", "-n", "-1"],
+        ["doctor", "--network"],
     ],
     ids=" ".join,
 )
@@ -95,6 +94,7 @@ def test_a_wrong_command_line_is_2(arguments: list[str], capsys: pytest.CaptureF
     [
         ["stop", "nope"],
         ["scale", "nope", "worker=2"],
+        ["doctor", "nope"],
         ["logs", "nope"],
         ["start", "--kind", "nope"],
         ["run", "nope.py"],
@@ -131,11 +131,11 @@ def test_life_of_a_cluster() -> None:
 
     head, line = dtf_command("list").stdout.splitlines()
     assert head.split()[0] == "NAME"
-    assert line.startswith("local-1  running  local  2 worker, 1 ps")
+    assert line.startswith("local-1  running  local  2 workers, 1 ps")
     (info,) = json.loads(dtf_command("list", "--json").stdout)
     assert (info["name"], info["state"], info["jobs"]) == ("local-1", "running", {"worker": 2, "ps": 1})
 
-    assert dtf_command("scale", "local-1", "worker=3").stdout == "local-1: 3 worker\n"
+    assert dtf_command("scale", "local-1", "worker=3").stdout == "local-1: 3 workers\n"
 
     stopped = dtf_command("stop", "local-1", "nope")
     assert stopped.stdout == "The cluster local-1 has ended.\n"
@@ -155,7 +155,7 @@ def test_a_cluster_in_the_foreground_ends_with_its_command(number: signal.Signal
         assert process.stdout is not None
         assert process.stdout.readline() == "local-1\n"
         process.send_signal(number)
-        assert process.wait(30) == 0
+        assert process.wait(left_s()) == 0
     assert dtf_command("list").stdout == "There are no clusters.\n"
 
 
@@ -165,87 +165,7 @@ def test_a_cluster_in_the_foreground_ends_with_a_killed_command() -> None:
         assert process.stdout.readline() == "local-1\n"
         cluster_process = psutil.Process(connections.read("local-1").pid)
         process.kill()
-    cluster_process.wait(60)
-
-
-def program(args: object, ctx: Any) -> None:
-    print("I am", ctx.task)
-    ctx.report(loss=0.25)
-    if args == "wait":
-        ctx.stop_requested.wait()
-
-
-@pytest.fixture
-def cluster() -> Iterator[dtf.Cluster]:
-    with dtf.Cluster(jobs={"worker": 2}, name="here") as cluster:
-        yield cluster
-
-
-def test_runs_and_logs(cluster: dtf.Cluster) -> None:
-    run = cluster.run(program, name="talk")
-    _, line = dtf_command("runs", "-n", "1").stdout.splitlines()
-    assert line.startswith(f"{run.id}  talk  succeeded  here     2 worker")
-    assert line.endswith("loss 0.25")
-    (info,) = json.loads(dtf_command("runs", "--json").stdout)
-    assert (info["id"], info["latest"]["loss"]) == (run.id, 0.25)
-
-    assert dtf_command("logs", run.id, "worker:1").stdout == "I am worker:1\n"
-    assert sorted(dtf_command("logs", "talk").stdout.splitlines()) == [
-        "worker:0 | I am worker:0",
-        "worker:1 | I am worker:1",
-    ]
-    wrong = dtf_command("logs", "talk", "worker:2")
-    assert (wrong.returncode, "The tasks of talk are worker:0, worker:1" in wrong.stderr) == (1, True)
-
-
-def test_logs_that_are_followed(cluster: dtf.Cluster) -> None:
-    run = cluster.run(program, "wait", wait=False)
-    command = [*COMMAND, "logs", run.id, "worker:0", "--follow"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "I am worker:0\n"  # while it runs
-        assert process.poll() is None
-        run.stop()
-        assert process.wait(30) == 0
-        assert process.stdout.read() == ""
-
-
-SCRIPT = """
-import argparse, json, os, sys, threading
-import beside  # a module in the script's directory
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--job_name")
-parser.add_argument("--task_index", type=int)
-parser.add_argument("--ps_hosts", default="")
-parser.add_argument("--worker_hosts", default="")
-parser.add_argument("--then", default="end")
-flags = parser.parse_args()
-
-import tensorflow.compat.v1 as tf
-
-spec = tf.train.ClusterSpec({"ps": flags.ps_hosts.split(","), "worker": flags.worker_hosts.split(",")})
-server = tf.train.Server(spec, job_name=flags.job_name, task_index=flags.task_index)
-if flags.job_name == "ps":
-    server.join()
-elif __name__ == "__main__":
-    place = json.loads(os.environ["TF_CONFIG"])["task"]
-    print(place["type"], place["index"], beside.VALUE, flags.then, os.getcwd(), flush=True)
-    if flags.then == "fail" and flags.task_index == 1:
-        raise ValueError("no luck")
-    elif flags.then == "wait":
-        threading.Event().wait()
-"""
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> str:
-    """A script of 2016: told its place by flags, with a server of its own that its parameter server only joins."""
-    directory = tmp_path / "program"
-    directory.mkdir()
-    (directory / "beside.py").write_text("VALUE = 42\n")
-    (directory / "train.py").write_text(SCRIPT)
-    return str(directory / "train.py")
+    cluster_process.wait(left_s())
 
 
 def test_run_starts_a_cluster_and_runs_an_unchanged_script_on_it(script: str) -> None:
@@ -260,36 +180,9 @@ def test_run_starts_a_cluster_and_runs_an_unchanged_script_on_it(script: str) ->
     assert info["parameters"] == {"script": script, "arguments": "--then end"}
 
 
-def test_run_shows_the_traceback_of_the_task_that_failed(cluster: dtf.Cluster, script: str) -> None:
-    cluster.scale({"worker": 2, "ps": 1})
-    found = dtf_command("run", "--cluster", "here", "--name", "unlucky", script, "--then=fail")
-    assert found.returncode == 1
-    assert "error: The run unlucky" in found.stderr
-    assert "worker:1 failed: ValueError: no luck" in found.stderr
-    number = SCRIPT.splitlines().index('        raise ValueError("no luck")') + 1
-    assert f'  File "{script}", line {number}, in <module>\n    raise ValueError("no luck")\n' in found.stderr
-    assert "runpy" not in found.stderr
-    assert cluster.status == "running"
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_run_stops_with_its_command(cluster: dtf.Cluster, script: str, number: signal.Signals) -> None:
-    command = [*COMMAND, "run", "--cluster", "here", "--jobs", "worker=1,ps=1", script, "--then", "wait"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == f"worker:0 | worker 0 42 wait {os.getcwd()}\n"
-        process.send_signal(number)
-        assert process.stderr is not None
-        assert "another interrupt ends it at once" in process.stderr.readline()
-        process.send_signal(number)
-        assert process.wait(30) == 130
-        assert "is stopped" in process.stderr.read()
-    assert [run.status for run in cluster.runs] == ["stopped"]
-
-
 @pytest.mark.slow
 def test_demo() -> None:
-    found = dtf_command("demo", "--epochs", "5", timeout=90)
+    found = dtf_command("demo", "--epochs", "5", timeout=left_s())
     assert found.returncode == 0, found.stderr
     assert "2 TensorFlow processes" in found.stdout
     match = re.search(r"([\d.]+)% of 360 digits", found.stdout)

@@ -11,27 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_dtf import installed
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "jupyter_dtf"
 FILES = {path.relative_to(ROOT).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
-PURE = (
-    "jupyter_dtf/errors.py",
-    "jupyter_dtf/schema/",
-    "jupyter_dtf/backend/devices.py",
-    "jupyter_dtf/backend/plan.py",
-    "jupyter_dtf/backend/info.py",
-    "jupyter_dtf/backend/calibration.py",
-    "jupyter_dtf/backend/costs.py",
-    "jupyter_dtf/backend/designs.py",
-    "jupyter_dtf/backend/placement.py",
-    "jupyter_dtf/backend/prediction.py",
-    "jupyter_dtf/backend/schedule.py",
-    "jupyter_dtf/backend/spread.py",
-    "jupyter_dtf/backend/stages.py",
-    "jupyter_dtf/backend/metrics/record.py",
-    "jupyter_dtf/backend/metrics/series.py",
-    "jupyter_dtf/backend/metrics/decimate.py",
-)
+MODULES = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in FILES}
+DOERS = {
+    "asyncio", "concurrent", "ctypes", "dask", "distributed", "fcntl", "http", "IPython", "ipywidgets",
+    "keras", "mmap", "multiprocessing", "os", "pathlib", "psutil", "pynvml", "random", "secrets",
+    "select", "shutil", "signal", "socket", "sqlite3", "subprocess", "sys", "tempfile", "tensorflow",
+    "threading", "time", "tornado", "urllib", "uuid",
+}  # fmt: skip
+"""What touches the world: files, clocks, processes, threads, chance."""
 
 
 def imports(name: str, *, module_level: bool = False) -> Iterator[str]:
@@ -47,7 +39,9 @@ def imports(name: str, *, module_level: bool = False) -> Iterator[str]:
             elif isinstance(node, ast.ImportFrom):
                 base = package[: len(package) - node.level + 1] if node.level else []
                 module = ".".join([*base, *filter(None, [node.module])])
-                yield from ([module] if node.module else (f"{module}.{alias.name}" for alias in node.names))
+                for alias in node.names:
+                    full = f"{module}.{alias.name}"
+                    yield full if full in MODULES else module
             elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
                 yield from visit(node.orelse)
             elif not (module_level and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
@@ -63,16 +57,6 @@ def imports(name: str, *, module_level: bool = False) -> Iterator[str]:
 
 def within(module: str, *packages: str) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)
-
-
-def offenders(names: list[str], *, ours: tuple[str, ...]) -> list[str]:
-    """Imports of modules of this package outside ``ours``."""
-    return [
-        f"{name} imports {module}"
-        for name in names
-        for module in imports(name)
-        if within(module, "jupyter_dtf") and not within(module, *ours)
-    ]
 
 
 def test_the_import_contracts_hold() -> None:
@@ -101,28 +85,118 @@ def test_tensorflow_is_imported_at_module_level_in_the_task_process_alone() -> N
     ]
 
 
-def test_tornado_is_known_to_the_handlers_alone() -> None:
+def test_tornado_is_known_to_the_handlers_and_to_what_keeps_dask_from_http() -> None:
     assert not [
         f"{name} imports {module}"
         for name in FILES
-        if not name.startswith("jupyter_dtf/handlers/")
+        if not name.startswith(("jupyter_dtf/handlers/", "jupyter_dtf/backend/kinds/dask_http.py"))
         for module in imports(name)
         if within(module, "tornado")
     ]
 
 
-def test_a_task_process_knows_the_schema_and_the_errors() -> None:
-    names = [name for name in FILES if name.startswith("jupyter_dtf/backend/task/")]
-    assert names
-    allowed = ("jupyter_dtf.schema", "jupyter_dtf.errors", "jupyter_dtf.backend.task")
-    assert not offenders(names, ours=allowed)
+NAMED = {
+    # The package's lazy names.
+    ("jupyter_dtf/__init__.py", "import_module"): "public names, from a table here",
+    ("jupyter_dtf/backend/task/fit/strategies.py", "import_module"): "the folders beside it",
+    ("jupyter_dtf/compat/horovod/__init__.py", "import_module"): "as the package's, of its own modules",
+    ("jupyter_dtf/compat/horovod/install.py", "import_module"): "from a table of its own modules",
+    # Sent as text to a Dask worker, which may lack the package.
+    ("jupyter_dtf/backend/host/visitor.py", "import_module"): "the package, where it is",
+    ("jupyter_dtf/backend/host/visitor.py", "jupyter_dtf._version"): "which one that is",
+    ("jupyter_dtf/backend/host/visitor.py", "jupyter_dtf.backend.host.host"): "the host",
+    ("jupyter_dtf/backend/host/visitor.py", "jupyter_dtf.quiet"): "undone",
+    ("jupyter_dtf/backend/cluster/guest.py", "jupyter_dtf.client.cluster"): "whether a person has imported it there",
+    # Other processes, which share no import with the one that starts them.
+    ("jupyter_dtf/backend/viewer/starting.py", "jupyter_dtf.backend.cluster.cluster_process"): "the cluster process",
+    ("jupyter_dtf/backend/host/warm_client.py", "jupyter_dtf.backend.task.warm"): "the warm process",
+    ("jupyter_dtf/backend/kinds/ssh_cluster.py", "jupyter_dtf.backend.kinds.ssh_nanny"): "the nanny on a host",
+    ("jupyter_dtf/backend/kinds/jobqueue_cluster.py", "jupyter_dtf.backend.kinds.job_worker"): "the worker in a job",
+    ("jupyter_dtf/backend/kinds/kubernetes_spec.py", "jupyter_dtf.backend.kinds"): "what pods run",
+    ("jupyter_dtf/testing/kinds.py", "jupyter_dtf.backend.kinds"): "a fresh interpreter, to see what it imports",
+    # Words for a reader.
+    ("jupyter_dtf/schema/typescript.py", "jupyter_dtf.schema.typescript"): "the head of the file that it writes",
+    # Groups of entry points, which are called as the folders of this package's own.
+    ("jupyter_dtf/schema/errand.py", "jupyter_dtf.errands"): "the group of errands",
+    ("jupyter_dtf/backend/task/script_program.py", "jupyter_dtf.compat"): "the group of stand-ins",
+}  # fmt: skip
+"""Who may import or start something by a string, what, and why: no contract sees it.
+
+What stands above a room, or outside of the project, is found by its entry point (``jupyter_dtf/installed.py``)."""
+
+BY_STRING = {"import_module", "__import__", "run_module", "run_path", "load_source", "spec_from_file_location"}
 
 
-@pytest.mark.parametrize("room", PURE)
-def test_a_pure_module_knows_pure_modules(room: str) -> None:
-    names = [name for name in FILES if name == room or (room.endswith("/") and name.startswith(room))]
-    assert names
-    assert not offenders(names, ours=tuple(p.removesuffix(".py").rstrip("/").replace("/", ".") for p in PURE))
+def named_by_strings(source: str) -> Iterator[str]:
+    """Functions that import by a string, and modules of ours that a string names; but for docstrings."""
+    tree = ast.parse(source)
+    documentation = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called in BY_STRING:
+                yield called
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            if node.value in MODULES and "." in node.value:
+                yield node.value
+            yield from re.findall(r"(?:-m|import|from)\s+(jupyter_dtf\.[\w.]+)", node.value)
+
+
+def test_nothing_is_imported_or_started_by_a_string() -> None:
+    found = {(name, what) for name, path in FILES.items() for what in named_by_strings(path.read_text())}
+    unexplained = sorted(found - set(NAMED))
+    assert not unexplained, f"import it, or find it by an entry point (jupyter_dtf/installed.py): {unexplained}"
+    assert not sorted(set(NAMED) - found), "an exception that nobody needs any more"
+
+
+def test_a_string_around_a_contract_is_found() -> None:
+    """The ways in which it was done, and could be."""
+    for source in [
+        "importlib.import_module(name)",
+        "from importlib import import_module\nimport_module('.x', __name__)",
+        "__import__('x')",
+        "PLACE = 'jupyter_dtf.errands.place_design'",
+        "subprocess.run([sys.executable, '-m', 'jupyter_dtf.errands.place_design'])",
+        "os.system('python -m jupyter_dtf.errands.place_design')",
+        "exec('from jupyter_dtf.client import cluster')",
+        "runpy.run_module(name)",
+    ]:
+        assert list(named_by_strings(source)), source
+    assert not list(named_by_strings('"""Run ``python -m jupyter_dtf.schema.typescript``."""'))
+
+
+def test_every_entry_point_leads_somewhere() -> None:
+    tomllib = pytest.importorskip("tomllib", reason="from Python 3.11 on")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert set(groups) == {"jupyter_dtf.compat", "jupyter_dtf.errands", "jupyter_dtf.kinds"}
+    for group, offered in groups.items():
+        for name, value in offered.items():
+            assert value.partition(":")[0] in MODULES, name
+            installed.points.cache_clear()
+            assert installed.point(group, name).value == value, installed.reinstall()
+
+
+def calls_itself_pure(name: str) -> bool:
+    """In its docstring, by the word ``Pure`` that begins a sentence."""
+    return re.search(r"(^|\. |\n)Pure[.:;,]", ast.get_docstring(ast.parse(FILES[name].read_text())) or "") is not None
+
+
+PURE = [name for name in FILES if calls_itself_pure(name)]
+INERT = ("jupyter_dtf.schema", "jupyter_dtf.errors", "jupyter_dtf._version")
+
+
+def test_planning_is_pure() -> None:
+    assert [name for name in FILES if "/backend/planning/" in name and name not in PURE] == []
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_what_calls_itself_pure_knows_only_what_is(name: str) -> None:
+    pure = {path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in PURE}
+    ours = [module for module in imports(name) if within(module, "jupyter_dtf") and not within(module, *INERT)]
+    assert [module for module in ours if module not in pure] == []
+    assert [module for module in imports(name) if module.partition(".")[0] in DOERS] == []
 
 
 def test_the_table_of_modules_names_what_there_is() -> None:

@@ -7,11 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import pytest
-
 import jupyter_dtf
-
-pytestmark = pytest.mark.timeout(300)
 
 # One interpreter with the libraries imported, and a fork of it for each name: nothing of this package is loaded there.
 PROGRAM = """

@@ -4,6 +4,7 @@ import type {
   ClientMessage,
   ClusterInfo,
   KindInfo,
+  Note,
   RunInfo,
   ServerMessage,
   TaskInfo,
@@ -18,10 +19,28 @@ export function taskInfo(task: string, change: Partial<TaskInfo> = {}): TaskInfo
     host: '0',
     pid: 100,
     endpoint: '127.0.0.1:2222',
+    attempt: 0,
     exit_code: null,
     signal: '',
     message: '',
     traceback: '',
+    ...change
+  };
+}
+
+/** A warning with its number within the run. */
+export function noteEvent(seq: number, change: Partial<Note> = {}): Note & { seq: number } {
+  return {
+    type: 'note',
+    time: 1,
+    attempt: 0,
+    level: 'warning',
+    title: '',
+    text: '',
+    task: '',
+    metric: '',
+    step: null,
+    seq,
     ...change
   };
 }
@@ -42,10 +61,13 @@ export function runInfo(id: string, change: Partial<RunInfo> = {}): RunInfo {
     tasks: [taskInfo('worker:0'), taskInfo('worker:1')],
     progress: { done: 58, total: 100, unit: 'step', epoch: 3, epochs: 5 },
     latest: { loss: 0.031, accuracy: 0.98 },
+    headline: { loss: 0.031, accuracy: 0.98 },
+    not_finite: {},
     sparkline: [3, 2, 1],
     parameters: { batch_size: 64, optimizer: 'Adam' },
     run_dir: '',
     next_seq: 0,
+    points_seq: 0,
     ...change
   };
 }
@@ -68,14 +90,20 @@ export function clusterInfo(name: string, change: Partial<ClusterInfo> = {}): Cl
         memory_used_bytes: 1.2 * 2 ** 30,
         gpus: [],
         warm: true,
-        drawn: ''
+        unguarded: '',
+        slots: 0,
+        drawn: '',
+        problem: ''
       }
     ],
+    coming: [],
     tasks: [],
     created: 1000,
     active_runs: 0,
-    dashboard_url: '',
     notes: [],
+    warnings: [],
+    silent_s: 0,
+    incompatible: '',
     ...change
   };
 }
@@ -95,7 +123,8 @@ export const KINDS: KindInfo[] = [
         help: 'Divided among the tasks.',
         minimum: 0,
         maximum: 64,
-        choices: []
+        choices: [],
+        counts_hosts: false
       },
       {
         name: 'memory_bytes',
@@ -105,7 +134,8 @@ export const KINDS: KindInfo[] = [
         help: '',
         minimum: 0,
         maximum: null,
-        choices: []
+        choices: [],
+        counts_hosts: false
       }
     ]
   },

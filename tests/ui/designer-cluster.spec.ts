@@ -307,17 +307,16 @@ test('a placed model is written as a script beside the design', async () => {
 
 test('light and dark, narrow and wide', async () => {
   await open('untitled.dtf');
+  // It, and not another document of the workspace that is restored, is in front and has been checked.
+  await expect(designer().getByRole('status', { name: 'What the design will do' })).toContainText('1 warning');
   await chip('worker:1').click();
   for (const dark of [false, true]) {
     await setTheme(page, dark);
     await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
-    for (const [name, width] of [
-      ['wide', 1800],
-      ['narrow', 760]
-    ] as const) {
+    for (const width of [1800, 1440, 1280, 900, 760]) {
       await page.setViewportSize({ width, height: 900 });
       await expect(chip('worker:1')).toBeVisible();
-      await picture(page, `designer-cluster-${name}-${dark ? 'dark' : 'light'}`);
+      await picture(page, `designer-cluster-${width}-${dark ? 'dark' : 'light'}`);
     }
   }
   await setTheme(page, false);

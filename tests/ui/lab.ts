@@ -1,5 +1,6 @@
 import { expect, Locator, Page, test } from '@playwright/test';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 const PICTURES = path.join(__dirname, '../../artifacts/screenshots');
@@ -12,29 +13,32 @@ const PICTURES = path.join(__dirname, '../../artifacts/screenshots');
 export async function openLab(page: Page, file = ''): Promise<void> {
   const workspace = `/lab/workspaces/${path.basename(test.info().file, '.spec.ts')}`;
   await page.goto(`${workspace}${file && `/tree/${file}`}?token=test`);
-  await page.locator('#jupyterlab-splash').waitFor({ state: 'detached', timeout: 120_000 });
+  await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
   await page.locator('#main').waitFor();
 }
 
 /** The side panel, opened if it is not. */
 export async function openPanel(page: Page): Promise<Locator> {
   const panel = page.locator('.jp-dtf-panel');
-  if (!(await panel.isVisible())) {
-    await page.getByRole('tab', { name: 'Distributed TensorFlow' }).click();
-  }
-  await expect(panel).toBeVisible();
+  // A page that is restoring itself may open the panel between the look and the click, which then closes it.
+  await expect(async () => {
+    if (!(await panel.isVisible())) {
+      await page.getByRole('tab', { name: 'Distributed TensorFlow' }).click();
+    }
+    await expect(panel).toBeVisible({ timeout: 2_000 });
+  }).toPass();
   return panel;
 }
 
-/** Write a notebook with these code cells into the server's directory. */
-export function writeNotebook(name: string, cells: string[]): void {
+/** Write a notebook with these code cells into the server's directory, with what they have put out, by its type. */
+export function writeNotebook(name: string, cells: string[], outputs: Record<string, unknown>[] = []): void {
   const notebook = {
     cells: cells.map((source, index) => ({
       id: `cell-${index}`,
       cell_type: 'code',
       execution_count: null,
       metadata: {},
-      outputs: [],
+      outputs: outputs[index] ? [{ output_type: 'display_data', metadata: {}, data: outputs[index] }] : [],
       source
     })),
     metadata: { kernelspec: { name: 'python3', display_name: 'Python 3', language: 'python' } },
@@ -57,13 +61,75 @@ export async function runNotebook(page: Page, name: string): Promise<Locator> {
   return notebook;
 }
 
+/** A run that ended some time ago. */
+export interface PastRun {
+  id: string;
+  metrics: string[];
+  tasks: number;
+  /** How often each task reported each metric. */
+  points: number;
+  notes?: number;
+  /** Seconds since it was created. */
+  age?: number;
+  name?: string;
+  state?: 'succeeded' | 'failed' | 'stopped' | 'lost';
+  message?: string;
+  traceback?: string;
+  strategy?: string;
+  parameters?: Record<string, unknown>;
+  /** So many steps are an epoch, at whose end metrics of epochs and of the validation are reported. */
+  epoch?: number;
+  /** Where a metric begins to be NaN, first on one task. */
+  nan?: { metric: string; step: number; task: string };
+}
+
+/** Write runs into the server's store. A page that is open learns of them when its socket is opened again. */
+export function writePastRuns(runs: PastRun[]): void {
+  const whole = runs.map(run => ({ notes: 0, age: 3600, ...run }));
+  execFileSync('python', [path.join(__dirname, 'past_runs.py')], {
+    input: JSON.stringify(whole),
+    env: { ...process.env, JUPYTER_DTF_DATA_DIR: path.join(process.env.DTF_UI_DIRECTORY ?? '', 'dtf') }
+  });
+}
+
+/** A cluster of a newer version is there, until what is returned is called. */
+export function writeOtherVersion(name: string): () => void {
+  const runtime = path.join(process.env.DTF_UI_DIRECTORY ?? '', 'runtime');
+  execFileSync('python', [path.join(__dirname, 'other_version.py'), name, String(process.pid)], {
+    env: { ...process.env, JUPYTER_RUNTIME_DIR: runtime }
+  });
+  return () => rmSync(path.join(runtime, 'jupyter_dtf', `${name}.json`));
+}
+
+/** Open a run's dashboard, and wait until `ready` holds in the page; the milliseconds that took, by the page's clock. */
+export async function openRun(page: Page, run: string, ready: () => boolean): Promise<number> {
+  const began = await page.evaluate(id => {
+    const { jupyterapp } = window as unknown as {
+      jupyterapp: { commands: { execute(id: string, args: object): Promise<void> } };
+    };
+    const now = performance.now();
+    void jupyterapp.commands.execute('jupyter-dtf:open-run', { run: id });
+    return now;
+  }, run);
+  await page.waitForFunction(ready);
+  return (await page.evaluate(() => performance.now())) - began;
+}
+
+/** Close what is in front in the main area. */
+export async function closeCurrent(page: Page): Promise<void> {
+  await page.evaluate(() => {
+    const { jupyterapp } = window as unknown as { jupyterapp: { shell: { currentWidget: { close(): void } | null } } };
+    jupyterapp.shell.currentWidget?.close();
+  });
+}
+
 /** Keep a picture of the page to be looked at. */
 export async function picture(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: path.join(PICTURES, `${name}.png`) });
 }
 
 /** Begin a command of JupyterLab's; does not wait for its end. */
-async function execute(page: Page, command: string, args: Record<string, string> = {}): Promise<void> {
+export async function execute(page: Page, command: string, args: Record<string, string> = {}): Promise<void> {
   await page.evaluate(
     ([id, options]) => {
       const { jupyterapp } = window as unknown as {

@@ -1,15 +1,22 @@
 import { defineConfig } from '@playwright/test';
-import { cpSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 // The configuration is read by every process of the run: the first one chooses the directory, the others inherit it.
-process.env.DTF_UI_DIRECTORY ??= mkdtempSync(path.join(tmpdir(), 'dtf-ui-'));
+if (!process.env.DTF_UI_DIRECTORY) {
+  const own = mkdtempSync(path.join(tmpdir(), 'dtf-ui-'));
+  process.env.DTF_UI_DIRECTORY = own;
+  process.on('exit', () => rmSync(own, { recursive: true, force: true, maxRetries: 3 })); // the server has ended by then
+}
 process.env.DTF_UI_PORT ??= String(20000 + (process.pid % 20000));
 const directory = process.env.DTF_UI_DIRECTORY;
 const port = Number(process.env.DTF_UI_PORT);
 const root = path.join(directory, 'root');
+const artifacts = path.join(__dirname, '../../artifacts');
+mkdirSync(artifacts, { recursive: true });
 mkdirSync(root, { recursive: true });
+mkdirSync(path.join(directory, 'tmp'), { recursive: true });
 cpSync(path.join(__dirname, '../../examples'), path.join(root, 'examples'), { recursive: true });
 
 const overrides = { '@jupyterlab/apputils-extension:notification': { fetchNews: 'false', checkForUpdates: false } };
@@ -19,27 +26,32 @@ writeFileSync(path.join(directory, 'config', 'labconfig', 'default_setting_overr
 /** A real Jupyter server, its directories its own. Token and XSRF protection stay on. */
 export default defineConfig({
   testDir: __dirname,
-  outputDir: path.join(__dirname, '../../artifacts/ui'),
+  testIgnore: '**/pictures.spec.ts', // not a test: make pictures
+  outputDir: path.join(artifacts, 'ui'),
   globalTeardown: path.join(__dirname, 'teardown.ts'),
   workers: 1,
-  timeout: 150_000,
-  expect: { timeout: 45_000 },
+  // The only clock: what a test waits for, it waits for until its limit is near, and then says what has not come.
+  timeout: 300_000,
+  expect: { timeout: 240_000 },
   reporter: 'list',
   use: {
-    actionTimeout: 30_000,
+    actionTimeout: 240_000,
     baseURL: `http://127.0.0.1:${port}`,
     viewport: { width: 1400, height: 900 },
     launchOptions: { executablePath: process.env.BROWSER_PATH || '/usr/bin/chromium' },
     screenshot: 'only-on-failure'
   },
   webServer: {
-    command: `python -m jupyterlab --config=${path.join(__dirname, 'jupyter_server_config.py')} --port=${port}`,
+    command:
+      `exec python -m jupyterlab --config=${path.join(__dirname, 'jupyter_server_config.py')} --port=${port} ` +
+      `>${path.join(artifacts, 'ui-server.log')} 2>&1`,
     url: `http://127.0.0.1:${port}/api?token=test`,
     timeout: 120_000,
     gracefulShutdown: { signal: 'SIGINT', timeout: 10_000 },
     env: {
       ...(process.env as Record<string, string>),
       DTF_UI_ROOT: root,
+      TMPDIR: path.join(directory, 'tmp'), // what killed processes leave goes with the rest
       JUPYTER_CONFIG_DIR: path.join(directory, 'config'),
       JUPYTER_DATA_DIR: path.join(directory, 'data'),
       JUPYTER_RUNTIME_DIR: path.join(directory, 'runtime'),

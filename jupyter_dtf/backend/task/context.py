@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import operator
+import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from ...errors import InvalidInput
+from ...schema import private
 from ...schema.cluster import ClusterSpec
 from ...schema.events import LEVELS, EpochEnded, Note, Progressed
 from ...schema.launch import TaskSpec
+from ...schema.printable import printable
+from ...schema.room import refusal
 from ...schema.run import Progress
+from ...schema.text import MAX_WHOLE
 from . import trace
-from .devices import gpu_options
-from .recorder import Recorder
+from .pinned_gpus import gpu_options
+from .recorder import MOST_OF_A_NAME, Recorder, number
 
 
 class Context:
@@ -29,6 +37,8 @@ class Context:
         self._stop = threading.Event()
         self._work_done = threading.Event()
         self._server: Any = None
+        self.ports: Any = None
+        """The ``ClosedPorts`` before this task's TensorFlow servers."""
         self.tracer = trace.start(spec, self._tell_traced) if spec.trace_steps else None
         """What records the steps that are to be traced, if any are."""
         self.peer_lost = False
@@ -99,22 +109,39 @@ class Context:
         return self._spec.secret
 
     @property
+    def links(self) -> list[str]:
+        """Where the task of each rank takes connections of the others, ``host:port``. Nothing listens there before it
+        is needed.
+        """
+        return list(self._spec.links)
+
+    @property
+    def between_machines(self) -> str:
+        """What carries exchanges between machines: ``tcp``, or ``ring`` where every task has GPUs to itself."""
+        return self._spec.between_machines
+
+    @property
     def run_id(self) -> str:
         return self._spec.run_id
 
     @property
     def run_dir(self) -> Path:
-        """A directory of this run that stays."""
+        """A directory of this run that stays, for this user alone; what is in it is closed to others at the end."""
         return _made(Path(self._spec.run_dir))
 
     @property
     def checkpoint_dir(self) -> Path:
-        return _made(Path(self._spec.run_dir) / "checkpoints")
+        return _made(self.run_dir / "checkpoints")
 
     @property
     def shared_dir(self) -> Path:
         """A directory in memory that the tasks of one machine share while the run lasts."""
         return _made(Path(self._spec.shared_dir))
+
+    @property
+    def task_dir(self) -> Path:
+        """A directory of this task alone, on its machine, which goes with it."""
+        return _made(Path(self._spec.task_dir))
 
     # -- what shall I do ----------------------------------------------------------------------------------------
 
@@ -135,7 +162,7 @@ class Context:
 
     @property
     def server(self) -> Any:
-        """This task's ``tf.distribute.Server``, started when first asked for. It listens on every interface.
+        """This task's ``tf.distribute.Server``, started when first asked for.
 
         ``server.join()`` waits until no task of the run works any more; ``server.target`` is for sessions.
         """
@@ -159,8 +186,20 @@ class Context:
     # -- what have I to say -------------------------------------------------------------------------------------
 
     def report(self, step: float | None = None, **metrics: float) -> None:
-        """Put one point of each metric on the plots. ``step`` None counts on from the last. Costs microseconds."""
+        """Put one point of each metric on the plots. ``step`` None counts on from the last. Costs microseconds.
+
+        Raises InvalidInput for what is no number.
+        """
         self._recorder.report(step, metrics)
+
+    @property
+    def last_step(self) -> float:
+        """The step of which the program has reported last; -1 before it has."""
+        return self._recorder.last_step
+
+    def measured(self, figures: Mapping[str, float]) -> None:
+        """Put what was measured of this task beside the machine's figures. The program's steps go on as they are."""
+        self._recorder.measure(figures)
 
     def _tell_traced(self) -> None:
         if self.is_chief:
@@ -177,34 +216,74 @@ class Context:
 
     def log(self, text: str) -> None:
         """Write a line to this task's output."""
-        print(text, flush=True)
+        print(printable(str(text), most=sys.maxsize), flush=True)
 
     def note(self, level: str, title: str, text: str = "") -> None:
-        """Tell the person something: ``level`` is info, warning or error. Shown among the run's events."""
+        """Tell the person something: ``level`` is info, warning or error. Shown among the run's events.
+
+        Raises InvalidInput for another level, and for what is no text.
+        """
         if level not in LEVELS:
-            raise ValueError(f"A note's level is one of {', '.join(LEVELS)}. Received: {level!r}")
-        self._recorder.emit(Note(time=time.time(), level=level, title=title, text=text, task=self.task))
+            raise InvalidInput(f"A note's level is one of {', '.join(LEVELS)}. Received: {level!r:.100}", field="level")
+        for field, value in (("title", title), ("text", text)):
+            if not isinstance(value, str):
+                raise InvalidInput(f"`{field}` must be a text, got {value!r:.100}", field=field)
+        note = Note(time=time.time(), level=level, title=printable(title, 1_000), text=printable(text), task=self.task)
+        self._recorder.emit(note)
 
     def progress(self, done: int, total: int = 0, unit: str = "step", epoch: int = 0, epochs: int = 0) -> None:
-        """Say how far the run is: ``done`` of ``total`` (0: unknown). Only the chief's word counts."""
+        """Say how far the run is: ``done`` of ``total`` (0: unknown). Only the chief's word counts.
+
+        Raises InvalidInput, on every task, for what is no whole number from 0, and for a unit that is no text.
+        """
+        if not isinstance(unit, str):
+            raise InvalidInput(f"`unit` must be a text, got {unit!r:.100}", field="unit")
+        progress = Progress(
+            done=_count(done, "done"),
+            total=_count(total, "total"),
+            unit=printable(unit, 100),
+            epoch=_count(epoch, "epoch"),
+            epochs=_count(epochs, "epochs"),
+        )
         if self.is_chief:
-            progress = Progress(done=done, total=total, unit=unit, epoch=epoch, epochs=epochs)
             self._recorder.emit(Progressed(time=time.time(), progress=progress))
 
     def epoch_ended(self, epoch: int, step: int, logs: dict[str, float]) -> None:
-        """Record an epoch's logs, averaged over the tasks; ``epoch`` counts from 0. Only the chief's word counts."""
+        """Record an epoch's logs, averaged over the tasks; ``epoch`` counts from 0. Only the chief's word counts.
+
+        Raises InvalidInput, on every task, for what is no number.
+        """
+        values = {printable(str(name), MOST_OF_A_NAME): number(value, str(name)) for name, value in logs.items()}
+        event = EpochEnded(time=time.time(), epoch=_count(epoch, "epoch"), step=_count(step, "step"), logs=values)
         if self.is_chief:
-            values = {name: float(value) for name, value in logs.items()}
-            self._recorder.emit(EpochEnded(time=time.time(), epoch=epoch, step=step, logs=values))
+            self._recorder.emit(event)
+
+
+def _count(value: Any, name: str) -> int:
+    """A whole number from 0 that can be sent. Raises InvalidInput."""
+    try:
+        count = operator.index(int(value) if isinstance(value, float) and value.is_integer() else value)
+    except TypeError:
+        count = -1
+    if not 0 <= count <= MAX_WHOLE or isinstance(value, bool):
+        raise InvalidInput(f"`{name}` must be a whole number from 0 to {MAX_WHOLE}, got {value!r:.100}", field=name)
+    return count
 
 
 def _made(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        private.close(private.make_dir(path))
+    except OSError as error:
+        raise OSError(error.errno, refusal(path, "The run's directory", error)) from error
     return path
 
 
-def serve(ctx: Context) -> None:
-    """The program of a task that does nothing but serve sessions of others, until its run is stopped."""
+def serve(clients: Sequence[str], ctx: Context) -> None:
+    """The program of a task that does nothing but serve sessions of others, until its run is stopped.
+
+    ``clients``: addresses of machines from which they come, beside those of the run.
+    """
+    ctx.ports.machines.extend(clients)
     ctx.server.join()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import os
 import pickle
@@ -15,14 +16,15 @@ from typing import Any
 
 import cloudpickle
 
-from ...schema import payload
+from ...schema import payload, private
 from ...schema.cluster import ClusterSpec
 from ...schema.events import TaskChanged
 from ...schema.launch import Outcome, TaskSpec, leave_outcome
+from ...schema.room import refusal
 from ...schema.run import TaskState
-from . import context, devices
+from . import context, own_modules, pinned_gpus
 from .recorder import Recorder
-from .server import TaskServers
+from .tf_servers import TaskServers
 from .unsupported_fit import refuse_fit_over_processes
 
 END_BY_CLUSTER_S = 5.0
@@ -34,10 +36,10 @@ _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
     """Run the task's program in this process. Returns the exit status: 0 if it returned, 1 if it raised."""
     _enter(spec)
-    recorder = Recorder(events_fd)
+    recorder = Recorder(events_fd, spec.task, spec.attempt)
     ctx = context.Context(spec, recorder)
     context.set_current(ctx)
-    devices.limit_memory(spec, ctx.note)
+    pinned_gpus.limit_memory(spec, ctx.note)
     servers = TaskServers(ctx, recorder)
     servers.watch()
     threading.Thread(target=_listen, args=(control_fd, ctx), name="dtf-control", daemon=True).start()
@@ -54,11 +56,16 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
         if ctx.peer_lost or (ctx.size > 1 and _names_a_lost_peer(error)):
             # It is the other task's to say what went wrong; when it has, the cluster ends this one.
             threading.Event().wait(END_BY_CLUSTER_S)
-    leave_outcome(Path(spec.task_dir), outcome)
+    try:
+        leave_outcome(Path(spec.task_dir), outcome)
+    except OSError as error:
+        outcome = _not_left(outcome, spec, error)
+        ctx.note("error", f"The result of {spec.task} is lost", outcome.message)
+        print(outcome.message, file=sys.stderr, flush=True)
     _wait_for_threads()
     if outcome.ok:
         servers.keep_up()
-    _finish(recorder)
+    _finish(recorder, Path(spec.run_dir))
     return 0 if outcome.ok else 1
 
 
@@ -67,11 +74,13 @@ def _enter(spec: TaskSpec) -> None:
     os.environ.update(spec.environment)
     cluster_spec = ClusterSpec(spec.cluster_spec)
     os.environ["TF_CONFIG"] = cluster_spec.as_tf_config(spec.job_name, spec.task_index)
-    devices.pin(spec)
+    pinned_gpus.pin(spec)
     os.environ["TF_GRPC_REUSE_PORT"] = "1"  # the host keeps this task's port bound until TensorFlow listens on it
     if spec.cwd and os.path.isdir(spec.cwd):
         os.chdir(spec.cwd)
-    sys.path[:0] = [entry for entry in spec.sys_path if entry not in sys.path]
+    own_modules.persons_path_begins()
+    # At the end: a numpy.py beside the notebook must not take the place of NumPy.
+    sys.path += [entry for entry in spec.sys_path if entry not in sys.path]
     sys.argv = [""]
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
@@ -92,7 +101,7 @@ def _set_threads(threads: int) -> None:
 def rehearse(threads: int) -> None:
     """Do what comes before the first step of any training, in a process that will be a task of so many threads."""
     _set_threads(threads)
-    from .fit.rehearsal import rehearse
+    from .fit.allreduce.rehearsal import rehearse
 
     rehearse()
     gc.collect()
@@ -128,6 +137,15 @@ def _failure(error: BaseException) -> Outcome:
     )
 
 
+def _not_left(outcome: Outcome, spec: TaskSpec, error: OSError) -> Outcome:
+    """What becomes of an outcome that the disk refused: the words without the result, if there is room for these."""
+    why = refusal(spec.task_dir, "The result", error, needed=len(outcome.result))
+    words = Outcome(ok=False, error="OSError", message=why if outcome.ok else f"{outcome.message} ({why})")
+    with contextlib.suppress(OSError):
+        leave_outcome(Path(spec.task_dir), words)
+    return words
+
+
 def _names_a_lost_peer(error: BaseException) -> bool:
     """Whether this is what TensorFlow raises where a server that it speaks with has gone."""
     errors = sys.modules.get("tensorflow.python.framework.errors_impl")
@@ -142,9 +160,10 @@ def _wait_for_threads() -> None:
             thread.join()
 
 
-def _finish(recorder: Recorder) -> None:
+def _finish(recorder: Recorder, run_dir: Path) -> None:
     """The rest of it: run exit functions, flush."""
     atexit._run_exitfuncs()
+    private.close_tree(run_dir)  # TensorFlow and Keras have written there by the program's own umask
     recorder.close()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

@@ -7,6 +7,7 @@ frames wait in memory and a thread sends them on, so that the program never wait
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import threading
@@ -17,16 +18,40 @@ from typing import Any
 
 import msgspec
 
-from ...schema.events import AnyEvent, Point, encode_event
+from ...errors import InvalidInput
+from ...schema.events import AnyEvent, Note, Point, TaskEvent, encode_event
 from ...schema.frames import EVENT, HEADER, POINT
+from ...schema.metrics import in_words, without_form
+from ...schema.printable import printable
+
+MOST_OF_A_NAME = 1_000
+"""Characters of a metric's name."""
+_CAUSES = (
+    "What is computed from it is not finite either. Common causes: a learning rate that is too high, examples or "
+    "labels that hold NaN, a logarithm or a division of zero."
+)
+
+
+def number(value: Any, name: str) -> float:
+    """A value as a float. Raises InvalidInput."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"`{printable(name, 100)}` must be a number, got {value!r:.100}", field=name) from None
 
 
 class Recorder:
-    """Sends points and events to the host. Safe to call from any thread. Owns the file descriptor given to it."""
+    """Sends points and events to the host. Safe to call from any thread. Owns the file descriptor given to it.
 
-    def __init__(self, fd: int) -> None:
+    The first value of a metric that is not finite is told as a warning of ``task``.
+    """
+
+    def __init__(self, fd: int, task: str = "", attempt: int = 0) -> None:
         os.set_blocking(fd, False)
         self._fd = fd
+        self._task = task
+        self._attempt = attempt
+        self._not_finite: set[str] = set()
         self._encode = msgspec.msgpack.Encoder().encode
         self._lock = threading.Lock()
         self._backlog: deque[bytes] = deque()
@@ -34,18 +59,66 @@ class Recorder:
         self._sender: threading.Thread | None = None
         self._closed = False
         self._step = -1.0
+        self._began = time.time()
 
     def report(self, step: float | None, values: Mapping[str, Any]) -> None:
         """Append one point: each value becomes a float. ``step`` None: one more than the last.
 
-        Raises TypeError or ValueError if a value is not a number.
+        Raises InvalidInput if a value is not a number, or the step not a finite one.
         """
-        self._step = self._step + 1 if step is None else float(step)
-        point = Point(self._step, time.time(), {name: float(value) for name, value in values.items()})
-        self._send(POINT, self._encode(point))
+        try:
+            at = self._step + 1 if step is None else float(step)
+            point = Point(at, time.time(), {name: float(value) for name, value in values.items()})
+            body = self._encode(point)
+        except (TypeError, ValueError, OverflowError):
+            point = self._mended(step, values)
+            at, body = point.step, self._encode(point)
+        if not math.isfinite(at):
+            raise InvalidInput(f"`step` must be a finite number, got {step!r:.100}", field="step")
+        self._step = at
+        self._send(POINT, body)
+        if not math.isfinite(sum(point.values.values())):  # one look at all of them: the sum of large ones may be, too
+            self._warn(point)
+
+    @property
+    def last_step(self) -> float:
+        """The step of the last point that was reported; -1 before there is one."""
+        return self._step
+
+    def measure(self, figures: Mapping[str, float]) -> None:
+        """Append a point of the machine's: its step is the time since this began, in seconds."""
+        now = time.time()
+        self._send(POINT, self._encode(Point(round(now - self._began, 1), now, dict(figures))))
+
+    def _mended(self, step: float | None, values: Mapping[str, Any]) -> Point:
+        """The point with names that can be shown. Raises InvalidInput for what is wrong."""
+        at = self._step + 1 if step is None else number(step, "step")
+        named = {printable(name, MOST_OF_A_NAME): number(value, name) for name, value in values.items()}
+        return Point(at, time.time(), named)
+
+    def _warn(self, point: Point) -> None:
+        """Tell of the metrics that are not finite for the first time."""
+        step = f"{point.step:.0f}" if point.step.is_integer() else f"{point.step:g}"
+        for metric, value in point.values.items():
+            if math.isfinite(value) or without_form(metric) in self._not_finite:
+                continue
+            self._not_finite.add(without_form(metric))
+            self.emit(
+                Note(
+                    time=point.time,
+                    level="warning",
+                    title=f"{metric} became {in_words(value)} at step {step}" + f" on {self._task}" * bool(self._task),
+                    text=_CAUSES,
+                    task=self._task,
+                    metric=metric,
+                    step=point.step,
+                )
+            )
 
     def emit(self, event: AnyEvent) -> None:
-        """Append one event."""
+        """Append one event, of this attempt."""
+        if isinstance(event, TaskEvent):
+            event.attempt = self._attempt
         self._send(EVENT, encode_event(event))
 
     def close(self) -> None:

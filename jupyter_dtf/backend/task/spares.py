@@ -1,8 +1,8 @@
 """Forks that have rehearsed: a training that starts in one has its first step in three quarters of the time.
 
 A spare is a fork of the warm process that has set the number of TensorFlow's threads, has trained a tiny model, and
-waits for a task to become. It is made only while no task runs, so that it takes time from nobody, and becomes one task
-only: what a program leaves in a process ends with it.
+waits for a task to become. It is made only when no task has run for a moment, so that it takes time from nobody, and
+becomes one task only: what a program leaves in a process ends with it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ import contextlib
 import os
 import selectors
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 _READY = b"r"
 _MAX_MESSAGE = 4_096
+REST_S = 1.0
+"""How long after the last task a spare is begun: where one run follows another, the next one has the machine to itself,
+and nothing is begun that it would only end.
+"""
 
 
 @dataclass
@@ -49,19 +54,34 @@ class Spares:
         self._spares: list[_Spare] = []
         self._threads = 0
         self._wanted = 0
+        self._begin_at = 0.0
+
+    @property
+    def pids(self) -> list[int]:
+        """Of those that are not tasks yet."""
+        return [spare.pid for spare in self._spares]
 
     def want(self, threads: int, count: int) -> None:
-        """From now on, be ready for ``count`` tasks of so many threads. ``replenish`` makes them."""
+        """From now on, be ready for ``count`` tasks of so many threads."""
         self._threads, self._wanted = threads, count
         for spare in [s for s in self._spares if s.threads != threads]:
             self._end(spare)
         for spare in self._spares[count:]:
             self._end(spare)
 
-    def replenish(self) -> None:
-        """Begin another spare if one is wanted and none is at its rehearsal. To be called while no task runs."""
+    def rest(self) -> None:
+        """Something was done for somebody: begin none before a moment has passed."""
+        self._begin_at = time.monotonic() + REST_S
+
+    def due_in_s(self) -> float | None:
+        """When to ``begin`` another, in seconds; None where none is wanted, or one is at its rehearsal."""
         if len(self._spares) >= self._wanted or not all(spare.is_ready for spare in self._spares):
-            return
+            return None
+        return max(0.0, self._begin_at - time.monotonic())
+
+    def begin(self) -> None:
+        """Begin another spare. To be called while no task runs."""
+        self.rest()  # if it cannot be forked, it is not tried again at once
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         threads = self._threads
         pid = self._fork(lambda: self._be_spare(theirs, threads))
@@ -101,11 +121,10 @@ class Spares:
             spare.socket.close()
 
     def _on_message(self, spare: _Spare) -> None:
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):
             spare.is_ready = spare.socket.recv(1) == _READY
         if spare.is_ready:
             self._on_ready(len(self._spares))
-            self.replenish()
         else:  # its end, which is collected as that of any child
             self._selector.unregister(spare.socket)
 

@@ -1,18 +1,23 @@
 """The warm process: imports TensorFlow and Keras once per machine, starts nothing of them, and forks tasks.
 
-``python -m jupyter_dtf.backend.task.warm FD DIRECTORY...``: FD is a listening Unix socket (SOCK_SEQPACKET: one message
-a packet), bound by whoever starts this process, so that hosts can connect before TensorFlow is there. They send JSON,
-with a task's four descriptors beside it:
+``python -m jupyter_dtf.backend.task.warm FD CLAIMS DIRECTORY SHARED``: FD is a listening Unix socket (SOCK_SEQPACKET:
+one message a packet), bound by whoever starts this process, so that hosts can connect before TensorFlow is there.
+CLAIMS are descriptors (``5,6``) that say, while they are open, that DIRECTORY and SHARED are in use. Hosts send
+JSON, with a task's four descriptors beside it:
 
 * ``{"op": "fork", "id", "spec", "spare"}`` + [stdout, stderr, events, control]; ``spec`` is the path of a TaskSpec as
   JSON; ``spare``, where it is not 0, the number of threads of a spare that may become the task.
-* ``{"op": "prepare", "threads", "count"}``: how many spares of how many threads to have, while no task runs.
+* ``{"op": "prepare", "threads", "count"}``: how many spares of how many threads to have, when no
+  task has run for a moment.
 * ``{"op": "kill", "id", "signal"}``: to the task's whole process group.
+* ``{"op": "ping"}``, which is answered.
 
-and are told ``{"op": "ready", "pid"}`` or ``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}``,
-``{"op": "exited", "id", "status"}`` (as ``waitpid`` gives it), and ``{"op": "prepared", "count"}`` with each new spare.
-The tasks of a host that goes away are killed. The process ends when its standard input (the lifeline of whoever started
-it) is closed and no host is left, and so is the last of its cluster on this machine: it removes the DIRECTORYs.
+and are told ``{"op": "ready", "pid", "unguarded"}`` (why ports cannot be guarded here, "" if they can) or
+``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}`` or ``{"op": "not_forked", "id", "message"}``,
+``{"op": "exited", "id", "status"}`` (as ``waitpid`` gives it), ``{"op": "prepared", "count"}`` with each new spare, and
+``{"op": "pong"}``. The tasks of a host that goes away are killed, and its directories removed. What a task has started
+ends with it, in whatever session it is. The process ends when its standard input (the lifeline of whoever started it)
+is closed and no host is left, and so is the last of its cluster on this machine: it removes DIRECTORY and SHARED.
 
 It must stay a process of one thread that has started nothing of TensorFlow's runtime, or its forks would inherit locks
 that nobody will ever release.
@@ -29,16 +34,27 @@ import selectors
 import shutil
 import signal
 import socket
+import struct
 import sys
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+from ... import installed
+from . import autograph_files
+from .left_behind import Estate, adopt_orphans, end_orphans
+from .ports import guarded_port
 from .spares import Spares
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 MAX_MESSAGE = 65_536
+_MAX_WORDS = 8_000
+_DESCRIPTORS = 4
+_NO_ROOM_S = 0.1
 
 
 def die_with_parent() -> None:
@@ -51,19 +67,29 @@ class _Host:
     """One connected host and the tasks that were forked for it, by their ids."""
 
     socket: socket.socket
+    pid: int
     tasks: dict[str, int] = field(default_factory=dict)
+    has_forked: bool = False
+    """Whether it ever had a task. A process that only looks whether this one is there has none, but a host's pid."""
 
     def send(self, message: dict[str, object]) -> None:
-        # A host that is gone is noticed when its socket is read.
-        with contextlib.suppress(OSError):
-            self.socket.send(json.dumps(message).encode())
+        try:
+            self.socket.send(json.dumps(message).encode(), socket.MSG_DONTWAIT)
+        except BlockingIOError:  # it is stopped and has not read for hundreds of messages: the others must not wait
+            self.socket.shutdown(socket.SHUT_RDWR)  # which is noticed when it is read
+        except OSError:
+            pass  # as is a host that is gone
 
 
 class Warm:
     """The loop of the warm process."""
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket, claims: Sequence[int], directory: Path, shared: Path) -> None:
         self._listener = listener
+        self._claims = claims
+        self._directory = directory
+        self._shared = shared
+        self._estates: list[Estate] = []
         self._hosts: list[_Host] = []
         self._state: dict[str, object] = {}
         self._lifeline = True
@@ -78,22 +104,28 @@ class Warm:
 
     def import_tensorflow(self) -> None:
         """The dear part. A failure is kept and told to every host."""
+        gc.disable()  # nearly all that is made stays
         try:
             import keras  # noqa: F401
             import tensorflow  # noqa: F401
 
             from . import process  # noqa: F401
             from .collectives import shared_memory  # noqa: F401
-            from .fit import main, rehearsal  # noqa: F401
+            from .fit.allreduce import rehearsal, training  # noqa: F401
+            from .script_program import COMPAT
+
+            autograph_files.keep_in(self._directory)
+            installed.points(COMPAT)  # looked up once, for all that are forked
         except Exception as error:
-            self._state = {"op": "failed", "message": f"{type(error).__name__}: {error}"}
+            self._state = {"op": "failed", "message": f"{type(error).__name__}: {error}"[:_MAX_WORDS]}
         else:
-            self._state = {"op": "ready", "pid": os.getpid()}
+            self._state = {"op": "ready", "pid": os.getpid(), "unguarded": guarded_port.why_not()}
         gc.collect()
         gc.freeze()  # what is here now is never collected: forks share its pages
         # Tracing makes hundreds of thousands of objects that stay. Looking through them after every 700, as Python
         # would, costs a tenth of the time to a task's first step.
         gc.set_threshold(50_000, 20, 20)
+        gc.enable()
 
     def serve(self) -> None:
         """Until the lifeline is closed and no host is left."""
@@ -106,8 +138,16 @@ class Warm:
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(0, selectors.EVENT_READ, self._on_lifeline)
         while self._lifeline or self._hosts:
-            for key, _ in self._selector.select():
-                key.data(key.fileobj)
+            for key, _ in self._selector.select(self._spare_due_in_s()):
+                self._do(partial(key.data, key.fileobj))
+            if self._spare_due_in_s() == 0:
+                self._do(self._spares.begin)
+
+    def _do(self, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except Exception:  # one host's bad word, or one fork that failed, is not the end of everybody's tasks
+            traceback.print_exc()
 
     def _on_lifeline(self, _: object) -> None:
         if not os.read(0, 1024):
@@ -115,28 +155,45 @@ class Warm:
             self._selector.unregister(0)
 
     def _accept(self, _: object) -> None:
-        connection, _address = self._listener.accept()
-        host = _Host(connection)
+        try:
+            connection, _address = self._listener.accept()
+        except OSError:  # no descriptors are left: it stays in the queue until there are
+            time.sleep(_NO_ROOM_S)
+            raise
+        pid, _user, _group = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        host = _Host(connection, pid)
         self._hosts.append(host)
         self._selector.register(connection, selectors.EVENT_READ, lambda _: self._on_message(host))
         host.send(self._state)
 
     def _on_message(self, host: _Host) -> None:
         try:
-            data, fds, _flags, _address = socket.recv_fds(host.socket, MAX_MESSAGE, 8)
-        except ConnectionError:
-            data, fds = b"", []
+            data, fds, flags, _address = socket.recv_fds(host.socket, MAX_MESSAGE, 8)
+        except OSError:
+            data, fds, flags = b"", [], 0
         if not data:
             self._drop(host)
             return
-        message = json.loads(data)
-        if message["op"] == "fork":
-            self._start(host, message["id"], message["spec"], message["spare"], fds)
-        elif message["op"] == "prepare":
-            self._spares.want(message["threads"], message["count"])
-            self._replenish()
-        elif message["op"] == "kill" and (pid := host.tasks.get(message["id"])):
-            _kill_group(pid, message["signal"])
+        try:
+            if flags & socket.MSG_TRUNC:
+                raise ValueError(f"A message has at most {MAX_MESSAGE} bytes")
+            self._follow(host, json.loads(data), fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _follow(self, host: _Host, message: dict[str, Any], fds: list[int]) -> None:
+        match message["op"]:
+            case "fork":
+                self._start(host, message["id"], message["spec"], message["spare"], fds)
+            case "prepare":
+                self._spares.want(message["threads"], message["count"])
+                self._spares.rest()
+            case "kill":
+                if pid := host.tasks.get(message["id"]):
+                    _kill_group(pid, message["signal"])
+            case "ping":
+                host.send({"op": "pong"})
 
     def _drop(self, host: _Host) -> None:
         self._selector.unregister(host.socket)
@@ -144,11 +201,21 @@ class Warm:
         self._hosts.remove(host)
         for pid in host.tasks.values():
             _kill_group(pid, signal.SIGKILL)
+        if not host.has_forked:
+            return
+        estate = Estate(host.pid, set(host.tasks.values()))
+        if not estate.settle(0, self._directory, self._shared):
+            self._estates.append(estate)
 
     def _start(self, host: _Host, task_id: str, spec: str, spare: int, fds: list[int]) -> None:
-        pid = self._spares.give(spare, spec, fds) or self._fork(lambda: self._be_task(spec, fds))
-        for fd in fds:
-            os.close(fd)
+        try:
+            if len(fds) != _DESCRIPTORS:
+                raise ValueError(f"A task has {_DESCRIPTORS} descriptors. Received: {len(fds)}")
+            host.has_forked = True
+            pid = self._spares.give(spare, spec, fds) or self._fork(lambda: self._be_task(spec, fds))
+        except Exception as error:  # no process or no memory is left
+            host.send({"op": "not_forked", "id": task_id, "message": f"{type(error).__name__}: {error}"[:_MAX_WORDS]})
+            raise
         host.tasks[task_id] = pid
         host.send({"op": "forked", "id": task_id, "pid": pid})
 
@@ -174,6 +241,7 @@ class Warm:
         with contextlib.suppress(OSError):
             os.setpgid(0, 0)
         die_with_parent()
+        adopt_orphans()  # what this task's children leave is its own, not another task's
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
@@ -181,6 +249,8 @@ class Warm:
         for host in self._hosts:
             host.socket.close()
         self._spares.leave()
+        for claim in self._claims:
+            os.close(claim)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
@@ -196,8 +266,11 @@ class Warm:
         from ...schema.launch import TaskSpec
         from . import process
 
-        with open(spec_path, "rb") as file:
-            spec = msgspec.json.decode(file.read(), type=TaskSpec)
+        try:
+            with open(spec_path, "rb") as file:
+                spec = msgspec.json.decode(file.read(), type=TaskSpec)
+        except FileNotFoundError:  # its run was given up before it began; its host waits for nothing any more
+            return os.EX_TEMPFAIL
         return process.run(spec, events, control)
 
     def _reap(self, _: object) -> None:
@@ -214,21 +287,31 @@ class Warm:
             # What the task itself started ends with it: its group is killed while its pid cannot yet be another's.
             _kill_group(ended.si_pid, signal.SIGKILL)
             _, status = os.waitpid(ended.si_pid, 0)
-            self._spares.on_exit(ended.si_pid)
-            for host in self._hosts:
-                for task_id, pid in list(host.tasks.items()):
-                    if pid == ended.si_pid:
-                        del host.tasks[task_id]
-                        host.send({"op": "exited", "id": task_id, "status": status})
-            self._replenish()
+            try:
+                self._tell_end(ended.si_pid, status)
+            finally:
+                self._clear_up(ended.si_pid)
+
+    def _tell_end(self, ended: int, status: int) -> None:
+        for host in self._hosts:
+            for task_id, pid in list(host.tasks.items()):
+                if pid == ended:
+                    del host.tasks[task_id]
+                    host.send({"op": "exited", "id": task_id, "status": status})
+
+    def _clear_up(self, ended: int) -> None:
+        self._spares.on_exit(ended)
+        self._spares.rest()
+        end_orphans({*self._spares.pids, *(pid for host in self._hosts for pid in host.tasks.values())})
+        autograph_files.forget(self._directory, ended)
+        self._estates = [each for each in self._estates if not each.settle(ended, self._directory, self._shared)]
 
     def _tell_all(self, message: dict[str, object]) -> None:
         for host in self._hosts:
             host.send(message)
 
-    def _replenish(self) -> None:
-        if not any(host.tasks for host in self._hosts):
-            self._spares.replenish()
+    def _spare_due_in_s(self) -> float | None:
+        return None if any(host.tasks for host in self._hosts) else self._spares.due_in_s()
 
 
 def _kill_group(pid: int, signal_number: int) -> None:
@@ -237,16 +320,19 @@ def _kill_group(pid: int, signal_number: int) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Serve hosts at the listening socket ``argv[0]``; remove the directories ``argv[1:]`` at the end."""
-    # What a task's own children leave behind comes to this process, which collects it.
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    """Serve hosts at the listening socket ``argv[0]``; remove the directories ``argv[2:]`` at the end."""
+    # What a task prints and cannot be encoded is shown as escapes. Set while this is a file: of a pipe it cannot be.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    adopt_orphans()
     listener = socket.socket(fileno=int(argv[0]))
-    warm = Warm(listener)
+    claims = [int(claim) for claim in argv[1].split(",")]
+    directories = [Path(name) for name in argv[2:]]
+    warm = Warm(listener, claims, *directories)
     try:
         warm.import_tensorflow()
         warm.serve()
     finally:
-        for directory in argv[1:]:
+        for directory in directories:
             shutil.rmtree(directory, ignore_errors=True)
     return 0
 

@@ -15,7 +15,7 @@ from ...backend.task.collectives import communicator
 from ...backend.task.recorder import Recorder
 from ...errors import InvalidInput, Unavailable
 from ...schema.launch import TaskSpec
-from . import errors, keras2
+from . import keras2, translated_errors
 from . import process_sets as sets
 
 _initialized = False
@@ -36,7 +36,7 @@ def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None 
     except RuntimeError:
         context.set_current(_alone())
     keras2.restore()
-    errors.restore_classes()
+    translated_errors.restore_classes()
     communicator.communicator()
     _initialized = True
     if process_sets is not None and process_sets != "dynamic":
@@ -155,7 +155,7 @@ def join(device: int = -1) -> int:
     """Take part with zeros in the others' sums and averages until all tasks have called this; the rank of the last.
 
     For tasks whose data end before the others'. An average is still divided by the number of all tasks. Raises
-    Unavailable between machines.
+    Unavailable unless all tasks are on one machine, or each on one of its own.
     """
     _ctx()
     return communicator.communicator().reducer.join()

@@ -12,8 +12,8 @@ from ...backend.task.context import current
 from ...errors import InvalidInput
 from . import basics
 from .collectives import broadcast_variables
-from .gradients import held
 from .report import Progress, numbers, step_of
+from .synced_gradients import held
 
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):

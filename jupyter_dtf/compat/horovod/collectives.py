@@ -17,10 +17,10 @@ from ...backend.task.collectives.calls import call_name
 from ...backend.task.collectives.communicator import Communicator, communicator
 from ...backend.task.collectives.inputs import check_place, checked, checked_rows
 from . import basics, process_sets
-from .errors import InvalidArgument, NotOffered, as_horovods
 from .process_sets import ours
-from .reduction import Average, Compression, Sum, checked_compression, checked_op
-from .reductions import Reduction, gathered_slices, reduced, scattered
+from .reduce_ops import Average, Compression, Sum, checked_compression, checked_op
+from .reduction_calls import Reduction, gathered_slices, reduced, scattered
+from .translated_errors import InvalidArgument, NotOffered, as_horovods
 
 
 @as_horovods

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ...errors import InvalidInput
 from .collectives import broadcast_variables
-from .gradients import GradientReducer
+from .synced_gradients import GradientReducer
 
 _Optimizer: Any = tf.compat.v1.train.Optimizer
 _SessionRunHook: Any = tf.compat.v1.train.SessionRunHook

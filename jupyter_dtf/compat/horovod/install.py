@@ -23,7 +23,7 @@ _HOMES = {
     "horovod.keras.callbacks": ".callbacks",
     "horovod.keras.elastic": ".elastic",
     "horovod.tensorflow": ".tensorflow",
-    "horovod.tensorflow.compression": ".reduction",
+    "horovod.tensorflow.compression": ".reduce_ops",
     "horovod.tensorflow.elastic": ".elastic",
     "horovod.tensorflow.functions": ".collectives",
     "horovod.tensorflow.keras": ".tensorflow.keras",

@@ -10,10 +10,10 @@ import keras
 import tensorflow as tf
 
 from ...errors import InvalidInput
-from . import hooks
-from .gradients import GradientReducer, checked_groups, held, layers_variables
+from . import gradient_hooks
 from .graph1 import GraphOptimizer
-from .reduction import Average, Compression
+from .reduce_ops import Average, Compression
+from .synced_gradients import GradientReducer, checked_groups, held, layers_variables
 
 
 def DistributedOptimizer(
@@ -97,7 +97,7 @@ def DistributedOptimizer(
     optimizer._compute_gradients = compute_gradients
     optimizer._agg_helper = accumulator  # where Horovod's has it
     optimizer.register_local_var = reducer.register_local
-    hooks.register(optimizer, reducer)
+    gradient_hooks.register(optimizer, reducer)
     return optimizer
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ...errors import InvalidInput
 from .collectives import allreduce
-from .reduction import Average
+from .reduce_ops import Average
 
 
 class SyncBatchNormalization(keras.layers.BatchNormalization):

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from .gradients import GradientReducer, checked_groups, layers_variables
-from .reduction import Average, Compression
+from .reduce_ops import Average, Compression
+from .synced_gradients import GradientReducer, checked_groups, layers_variables
 
 
 class DistributedGradientTape:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import jupyter_dtf as dtf
-from jupyter_dtf.notebook.session import session
+from jupyter_dtf.client.session import session
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,14 +18,20 @@ import psutil
 import pytest
 
 import jupyter_dtf as dtf
+from jupyter_dtf.backend.machine import paths
+from jupyter_dtf.backend.records.output_tail import ENDED_BYTES
+from jupyter_dtf.backend.viewer import connections
+from jupyter_dtf.client.session import session
+from jupyter_dtf.client.task_output import LogLines
 from jupyter_dtf.errors import InvalidInput, RunFailed
 from jupyter_dtf.schema.events import Logged, Note, TaskChanged
 from jupyter_dtf.schema.run import RunState, TaskState
 
+from .. import patience
+from ..patience import left_s
+
 pytestmark = pytest.mark.module_directories
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-TIMEOUT_S = 30
 
 
 def events(run: dtf.Run) -> list[Any]:
@@ -33,20 +40,20 @@ def events(run: dtf.Run) -> list[Any]:
 
 def until_running(run: dtf.Run) -> dtf.Run:
     """Wait for the program of every task to have said that it is there."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while {e.task for e in events(run) if isinstance(e, Logged)} != {"worker:0", "worker:1"}:
-        assert time.monotonic() < deadline, events(run)
+
+    def said() -> bool:
         assert not run.info.state.is_final, run
-        time.sleep(0.01)
+        return {event.task for event in events(run) if isinstance(event, Logged)} == {"worker:0", "worker:1"}
+
+    patience.until(said, lambda: events(run))
     return run
 
 
 def until_ended(pid: int) -> None:
     """Wait for a process that is not this one's child, so that nothing tells of its end. A zombie has ended."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    patience.until(
+        lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE, f"the end of {pid}"
+    )
 
 
 def waits(_args: object, ctx: Any) -> int:
@@ -131,6 +138,30 @@ def test_output_is_carried_line_by_line(cluster: dtf.Cluster) -> None:
     assert stderr.count("to stderr") == 2
 
 
+def test_output_is_whole_in_files_and_bounded_in_memory(cluster: dtf.Cluster) -> None:
+    lines = 60_000
+
+    def talk(_args: object, ctx: Any) -> None:
+        for first in range(0, lines, 1000):
+            print("\n".join(f"{number:99}" for number in range(first, first + 1000)))
+        print("last words of", ctx.rank)
+
+    run = cluster.run(talk)
+    expected = [f"{number:99}" for number in range(lines)]
+    assert run.logs("worker", 1).split("\n") == [*expected, "last words of 1"]
+    logged = [e for e in events(run) if isinstance(e, Logged)]
+    assert sum(len(line) for e in logged for line in e.lines) <= ENDED_BYTES
+    for rank in (0, 1):
+        newest = next(e for e in reversed(logged) if e.task == f"worker:{rank}")
+        assert (newest.first + len(newest.lines), newest.lines[-1]) == (lines + 1, f"last words of {rank}")
+    shown = sum(1 for line in LogLines(run._session.hub, run.id).new() if line.startswith("worker:0 | "))
+    assert shown == lines + 1
+    run_dir = Path(run.info.run_dir)
+    assert (run_dir / "task-output" / "worker-1.stdout").exists()
+    session().hub.delete(run.id)
+    assert not run_dir.exists()
+
+
 def test_every_point_arrives_numbered_however_the_task_ends(cluster: dtf.Cluster) -> None:
     def report(args: Any, ctx: Any) -> None:
         for step in range(2000):
@@ -141,7 +172,7 @@ def test_every_point_arrives_numbered_however_the_task_ends(cluster: dtf.Cluster
             ctx.stop_requested.wait()
 
     for args in ("end", "die"):
-        run = cluster.run(report, args, wait=False).wait(TIMEOUT_S)
+        run = cluster.run(report, args, wait=False).wait(left_s())
         points = run.metrics.query("metric == 'loss' and task == 'worker:1'")
         assert list(points["step"]) == list(range(2000))
         assert points["seq"].is_monotonic_increasing
@@ -168,6 +199,8 @@ def test_a_failure_raises_here_with_the_tasks_own_traceback(cluster: dtf.Cluster
     ("how", "message"),
     [
         (lambda: os.kill(os.getpid(), signal.SIGSEGV), "worker:0 died (SIGSEGV)"),
+        (lambda: os.kill(os.getpid(), 40), "worker:0 died (signal 40, SIGRTMIN+6)"),
+        (lambda: os.kill(os.getpid(), 63), "worker:0 died (signal 63, SIGRTMIN+29)"),
         (lambda: os._exit(9), "worker:0 died with exit status 9"),
         (lambda: sys.exit(3), "worker:0 failed: SystemExit: 3"),
     ],
@@ -179,7 +212,7 @@ def test_a_death_is_told_in_words(cluster: dtf.Cluster, how: Any, message: str) 
             how()
         ctx.stop_requested.wait()
 
-    run = cluster.run(die, wait=False).wait(TIMEOUT_S)
+    run = cluster.run(die, wait=False).wait(left_s())
     assert run.info.message == message
     assert "last words" in run.logs("worker", 0)
 
@@ -200,7 +233,7 @@ def test_a_program_is_asked_to_stop_and_ends_in_its_own_way(cluster: dtf.Cluster
     run = until_running(cluster.run(waits, wait=False))
     assert run.status == "running"
     run.stop()
-    assert run.wait(TIMEOUT_S).status == "stopped"
+    assert run.wait(left_s()).status == "stopped"
     assert {task.state for task in run.info.tasks} == {TaskState.SUCCEEDED}
     with pytest.raises(dtf.RunStopped):
         run.result()
@@ -214,7 +247,7 @@ def test_a_program_that_does_not_stop_is_ended_after_its_grace(cluster: dtf.Clus
 
     run = until_running(cluster.run(deaf, wait=False, stop_grace_s=0.2))
     run.stop()
-    run.wait(TIMEOUT_S)
+    run.wait(left_s())
     assert run.status == "stopped"
     assert {task.signal for task in run.info.tasks} == {"SIGKILL"}
     assert any(isinstance(e, Note) and e.title == "The program did not stop by itself" for e in events(run))
@@ -228,15 +261,108 @@ def test_a_second_stop_does_not_wait_for_the_grace(cluster: dtf.Cluster) -> None
     run = until_running(cluster.run(slow, wait=False, stop_grace_s=1000))
     run.stop()
     run.stop()
-    assert run.wait(TIMEOUT_S).status == "stopped"
+    assert run.wait(left_s()).status == "stopped"
+
+
+def daemon() -> int:
+    """Start a process that leaves its parent, its group and its session behind, and return its id."""
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        os.setsid()
+        if (grandchild := os.fork()) == 0:
+            time.sleep(1000)
+        os.write(write, str(grandchild).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    return int(os.read(read, 16))
 
 
 def test_what_a_task_starts_ends_with_it(cluster: dtf.Cluster) -> None:
-    def start_child(_args: object, _ctx: Any) -> int:
-        return subprocess.Popen(["sleep", "1000"]).pid
+    def start_children(_args: object, ctx: Any) -> list[int]:
+        pids = [
+            subprocess.Popen(["sleep", "1000"]).pid,
+            subprocess.Popen(["sleep", "1000"], start_new_session=True).pid,
+            daemon(),
+        ]
+        for pid in pids:
+            os.kill(pid, 0)  # they live while the task does
+        return pids
 
-    for pid in cluster.run(start_child).result():
-        until_ended(pid)
+    for pids in cluster.run(start_children).result():
+        for pid in pids:
+            until_ended(pid)
+
+
+def test_what_a_task_leaves_ends_while_others_go_on(cluster: dtf.Cluster) -> None:
+    def leave(_args: object, ctx: Any) -> None:
+        ctx.log(str(daemon()))
+        if ctx.rank == 0:
+            ctx.stop_requested.wait()
+
+    run = until_running(cluster.run(leave, wait=False))
+    run.wait_for(lambda _: any(task.state is TaskState.SUCCEEDED for task in run.info.tasks), left_s())
+    until_ended(int(run.logs("worker", 1)))
+    others = int(run.logs("worker", 0))
+    assert psutil.Process(others).status() != psutil.STATUS_ZOMBIE
+    run.stop()
+    run.wait(left_s())
+    until_ended(others)
+
+
+@pytest.mark.parametrize("what", ["garbage", "a directory", "a pipe"])
+def test_an_end_is_told_whatever_the_task_has_left(cluster: dtf.Cluster, what: str) -> None:
+    def spoil(what: str, ctx: Any) -> None:
+        if ctx.rank == 0:
+            outcome = Path(ctx._spec.task_dir) / "outcome.msgpack"
+            if what == "garbage":
+                outcome.write_bytes(b"garbage")
+            elif what == "a directory":
+                outcome.mkdir()
+            else:
+                os.mkfifo(outcome)
+            os._exit(0)
+
+    run = cluster.run(spoil, what, wait=False).wait(left_s())
+    assert run.status == "failed"
+    assert run.info.message.startswith("worker:0 has ended, and what it left cannot be read: ")
+    assert cluster.run(lambda _args, ctx: ctx.rank).result() == [0, 1]
+
+
+def test_what_a_task_says_of_ends_is_not_believed(cluster: dtf.Cluster) -> None:
+    def lie(_args: object, ctx: Any) -> int:
+        from jupyter_dtf.schema.events import RunChanged
+
+        now = time.time()
+        ctx._recorder.emit(RunChanged(time=now, state=RunState.SUCCEEDED))
+        ctx._recorder.emit(TaskChanged(time=now, task="worker:1", state=TaskState.FAILED))
+        ctx.log("here")
+        ctx.stop_requested.wait()
+        return int(ctx.rank)
+
+    run = until_running(cluster.run(lie, wait=False))
+    assert run.status == "running"
+    run.stop()
+    assert run.wait(left_s()).status == "stopped"
+    assert {task.state for task in run.info.tasks} == {TaskState.SUCCEEDED}
+
+
+def test_what_autograph_writes_goes_with_the_task(cluster: dtf.Cluster) -> None:
+    def trace(_args: object, ctx: Any) -> None:
+        from tensorflow.python.autograph.pyct import loader
+
+        _module, path = loader.load_source("x = 1", delete_on_exit=True)
+        ctx.log(path)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    run = cluster.run(trace, wait=False).wait(left_s())
+    path = Path(run.logs().splitlines()[0].partition(" | ")[2])
+    assert path.name.startswith("__autograph_generated_file")
+    assert path.is_relative_to(connections.read("shared").directories[0])
+    until_removed(path)
+
+
+def until_removed(path: Path) -> None:
+    patience.until(lambda: not path.exists(), f"the removal of {path}")
 
 
 def test_runs_go_on_side_by_side_and_a_cluster_remembers_them(cluster: dtf.Cluster) -> None:
@@ -246,7 +372,7 @@ def test_runs_go_on_side_by_side_and_a_cluster_remembers_them(cluster: dtf.Clust
     assert [run.info.name for run in cluster.runs][:2] == ["second", "first"]
     for run in (first, second):
         run.stop()
-        run.wait(TIMEOUT_S)
+        run.wait(left_s())
     assert dtf.run(first.id).info.state is RunState.STOPPED
 
 
@@ -276,12 +402,16 @@ def test_a_run_may_take_some_of_the_jobs_and_threads(cluster: dtf.Cluster) -> No
 
 
 def test_the_warm_process_may_die(cluster: dtf.Cluster) -> None:
-    run = until_running(cluster.run(waits, wait=False))
+    def leave(_args: object, ctx: Any) -> None:
+        ctx.log(str(daemon()))
+        ctx.stop_requested.wait()
+
+    run = until_running(cluster.run(leave, wait=False))
     pids = [e.pid for e in events(run) if isinstance(e, TaskChanged) and e.state is TaskState.RUNNING]
     psutil.Process(pids[0]).parent().kill()  # type: ignore[union-attr]
-    run.wait(TIMEOUT_S)
-    assert run.info.message.endswith("died (SIGKILL)")
-    for pid in pids:
+    run.wait(left_s())
+    assert re.search(r"failed: the warm process on \S+ was killed \(SIGKILL\)$", run.info.message)
+    for pid in [*pids, *(int(run.logs("worker", index)) for index in (0, 1))]:
         until_ended(pid)
     assert cluster.run(lambda _args, ctx: ctx.rank).result() == [0, 1]
 
@@ -291,6 +421,9 @@ def test_a_dask_worker_may_die(cluster: dtf.Cluster) -> None:
         waits(None, ctx)
 
     run = until_running(cluster.run(host, wait=False))
+    machine, shared = map(Path, connections.read("shared").directories)
+    directories = [*machine.glob(f"{run.id}-*"), shared / run.id]
+    assert [directory.is_dir() for directory in directories] == [True, True]
     address = cluster.info.hosts[0].address
     port = int(address.rsplit(":", 1)[1])
     (worker,) = (
@@ -300,18 +433,12 @@ def test_a_dask_worker_may_die(cluster: dtf.Cluster) -> None:
     )
     assert worker is not None
     os.kill(worker, signal.SIGKILL)
-    run.wait(TIMEOUT_S)
+    run.wait(left_s())
     assert run.status == "failed"
-    assert "its host 0 went away" in run.info.message
+    assert f"its host {paths.machine_name()} went away" in run.info.message
+    for directory in directories:  # at once, not with the cluster
+        until_removed(directory)
     assert cluster.run(lambda _args, ctx: ctx.rank).result() == [0, 1]
-
-
-def test_dasks_dashboard_is_there_when_asked_for(cluster: dtf.Cluster) -> None:
-    import urllib.request
-
-    with urllib.request.urlopen(cluster.dashboard_url, timeout=TIMEOUT_S) as answer:
-        assert answer.status == 200
-    assert cluster.dashboard_url.startswith("http://127.0.0.1:")
 
 
 def test_the_run_directory_is_the_runs_own(cluster: dtf.Cluster) -> None:

@@ -67,9 +67,11 @@ def undisturbed() -> list[dict[str, Any]]:
     return run_gang(2, lambda ctx: _trained(ctx, None))
 
 
-@pytest.mark.parametrize("failing_rank", [0, 1])
-def test_a_failure_costs_the_steps_since_the_commit(failing_rank: int, undisturbed: list[dict[str, Any]]) -> None:
-    tasks = run_gang(2, lambda ctx: _trained(ctx, failing_rank))
+@pytest.mark.parametrize(("failing_rank", "machines"), [(0, "aa"), (1, "aa"), (1, "ab")])
+def test_a_failure_costs_the_steps_since_the_commit(
+    failing_rank: int, machines: str, undisturbed: list[dict[str, Any]]
+) -> None:
+    tasks = run_gang(2, lambda ctx: _trained(dataclasses.replace(ctx, machines=list(machines)), failing_rank))
     for rank, task in enumerate(tasks):
         assert task["returned"] == "done"
         notes = 2 * [("warning", "Back to the last commit", "once more")] if rank == failing_rank else []
@@ -131,8 +133,8 @@ def test_an_interrupt_keeps_what_was_done() -> None:
     assert run_gang(2, _interrupted) == [[0, 1, 2], [0, 1, 2]]
 
 
-def _between_machines(ctx: FakeContext) -> str:
-    hvd = begin(dataclasses.replace(ctx, machines=["a", "b"]))
+def _by_the_ring(ctx: FakeContext) -> str:
+    hvd = begin(dataclasses.replace(ctx, machines=["a", "b"], between_machines="ring"))
 
     @hvd.elastic.run
     def train(state: Any) -> None:
@@ -143,5 +145,5 @@ def _between_machines(ctx: FakeContext) -> str:
     return str(error.value)
 
 
-def test_between_machines_there_is_no_way_back() -> None:
-    assert all("needs all tasks on one machine" in said for said in run_gang(2, _between_machines))
+def test_by_the_ring_there_is_no_way_back() -> None:
+    assert all("cannot begin anew" in said for said in run_gang(2, _by_the_ring))

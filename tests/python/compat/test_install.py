@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ..patience import left_s
+
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=left_s(), check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -73,4 +75,16 @@ def test_outside_of_a_run_there_is_one_task() -> None:
         "assert [hvd.size(), hvd.local_size(), hvd.cross_size()] == [1, 1, 1]\n"
         "assert hvd.allreduce([1.0, 2.0], op=hvd.Sum).numpy().tolist() == [1.0, 2.0]\n"
         "assert hvd.broadcast_object('x') == 'x'\n"
+    )
+
+
+def test_every_name_of_horovods_leads_somewhere() -> None:
+    run(
+        "import importlib\n"
+        "from jupyter_dtf.compat.horovod import install, install_as_horovod\n"
+        "assert install_as_horovod()\n"
+        "for name in install._HOMES:\n"
+        "    importlib.import_module(name)\n"
+        "from horovod.tensorflow.compression import Compression\n"
+        "assert Compression.fp16\n"
     )

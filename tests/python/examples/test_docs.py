@@ -6,32 +6,29 @@ import argparse
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import jupyter_dtf as dtf
 from jupyter_dtf import cli
-from jupyter_dtf.backend.designs import check
-from jupyter_dtf.notebook.session import session
+from jupyter_dtf.backend.planning.check_design import check
 
 from ..notebook.kernel import Notebook
+from ..script import run
 
 DOCS = Path(__file__).parents[3] / "docs"
 
 
 def blocks(page: str, language: str = "") -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+    return [text for tag, text in found if tag == language]
 
 
 def run_script(text: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    script = directory / "script.py"
-    script.write_text(text)
-    command = [sys.executable, str(script)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, cwd=directory)
-    assert found.returncode == 0, found.stderr
-    return found
+    path = directory / "script.py"
+    path.write_text(text)
+    return run(path, directory)
 
 
 @pytest.mark.slow
@@ -87,9 +84,11 @@ def test_layers(tmp_path: Path) -> None:
     assert re.search(r"^dense_0 Dense \[\[1, 512\]\] 262656 525312$", found.stdout, re.MULTILINE)
     assert re.search(r"^/job:worker/task:[01]/device:CPU:0: dense_0, ", found.stdout, re.MULTILINE)
     assert re.search(
-        r"^A step of 512 examples in 8 microbatches: [0-9.e+]+ ms, bubble \d+%$", found.stdout, re.MULTILINE
+        r"^A step of 512 examples in 8 microbatches: [0-9.]+ (?:m?s|µs), bubble \d+%$", found.stdout, re.MULTILINE
     )
-    assert re.search(r"^/job:worker/task:[01]/device:CPU:0 0[0-9a-h.=]+$", found.stdout, re.MULTILINE)
+    # A microbatch that takes less than half a column is not drawn, be it the first one: that depends on the machine.
+    rows = re.findall(r"^/job:worker/task:[01]/device:CPU:0 ([0-7a-h.=]+)$", found.stdout, re.MULTILINE)
+    assert rows and all(re.search("[0-7].*[a-h]", row) for row in rows)
 
 
 @pytest.mark.slow
@@ -108,7 +107,7 @@ def test_pipeline(tmp_path: Path) -> None:
 
 def test_devices(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("devices.md", "python")), tmp_path)
-    assert "100 GPUs per task: host 0 has none for 2 tasks\n" in found.stdout or "GPU:0" in found.stdout
+    assert "has none for 2 tasks\n" in found.stdout or "GPU:0" in found.stdout
 
 
 @pytest.mark.slow
@@ -121,11 +120,9 @@ def test_collectives(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_getting_started(tmp_path: Path) -> None:
-    try:
-        with dtf.Cluster(jobs={"worker": 2}, name="local-1"):
-            run_script("\n".join(blocks("getting-started.md", "python")), tmp_path)
-    finally:
-        session().close()
+    shown = "print(cluster.name)"
+    found = run_script("\n".join([*blocks("getting-started.md", "python"), shown]), tmp_path)
+    assert found.stdout.splitlines()[-1] == "local-1"  # no panel has chosen another: one was started
 
 
 @pytest.mark.slow

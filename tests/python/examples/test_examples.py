@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+from ..patience import left_s
+from ..script import run
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -24,7 +27,7 @@ def outputs(cell: Any, kind: str) -> list[Any]:
 def test_notebook(tmp_path: Path) -> None:
     notebook = nbformat.read(EXAMPLES / "digits.ipynb", as_version=4)
     NotebookClient(
-        notebook, timeout=90, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=int(left_s()), kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
     cells = {cell.source.splitlines()[0]: cell for cell in notebook.cells if cell.cell_type == "code"}
 
@@ -53,22 +56,24 @@ def test_notebook_is_kept_without_outputs() -> None:
     assert all(not cell.outputs and cell.execution_count is None for cell in code)
 
 
-def run_example(name: str, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
-    script = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        cwd=directory,
-        env=os.environ,
-        check=False,
-    )
-    assert script.returncode == 0, script.stderr
-    return script
+Ran = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def run_example(tmp_path: Path) -> Callable[[str], Ran]:
+    return lambda name: run(EXAMPLES / name, tmp_path)
+
+
+def interpret(path: Path, directory: Path) -> Ran:
+    """What an interpreter of its own, as a person starts it, makes of a script."""
+    command = [sys.executable, str(path)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=left_s(), cwd=directory, check=False)
+    assert found.returncode == 0, found.stderr
+    return found
 
 
 @pytest.mark.slow
-def test_between_graph() -> None:
+def test_between_graph(run_example: Callable[[str], Ran]) -> None:
     script = run_example("between_graph.py")
     match = re.search(r"not seen: ([\d.]+)% right", script.stdout)
     assert match is not None
@@ -78,7 +83,7 @@ def test_between_graph() -> None:
 
 
 @pytest.mark.slow
-def test_towers() -> None:
+def test_towers(run_example: Callable[[str], Ran]) -> None:
     script = run_example("towers.py")
     match = re.search(r"not seen: ([\d.]+)% right\n.*at most (\S+) apart", script.stdout)
     assert match is not None
@@ -87,7 +92,7 @@ def test_towers() -> None:
 
 
 @pytest.mark.slow
-def test_pipeline() -> None:
+def test_pipeline(run_example: Callable[[str], Ran]) -> None:
     script = run_example("pipeline.py")
     assert len(re.findall(r"^\d .*True$", script.stdout, re.MULTILINE)) == 5
     match = re.search(r"([\d.]+)% of the digits", script.stdout)
@@ -96,7 +101,7 @@ def test_pipeline() -> None:
 
 
 @pytest.mark.slow
-def test_ensemble() -> None:
+def test_ensemble(run_example: Callable[[str], Ran]) -> None:
     script = run_example("ensemble.py")
     alone = re.findall(r"^alone, on /job:worker/replica:0/task:(\d)/\S+: ([\d.]+)% right$", script.stdout, re.MULTILINE)
     together = re.search(r"^together: ([\d.]+)% right$", script.stdout, re.MULTILINE)
@@ -106,8 +111,8 @@ def test_ensemble() -> None:
 
 
 @pytest.mark.slow
-def test_script() -> None:
-    script = run_example("digits.py")
+def test_script(tmp_path: Path) -> None:
+    script = interpret(EXAMPLES / "digits.py", tmp_path)
     assert "Epoch 10/10 - accuracy:" in script.stderr
     match = re.search(r"not seen: ([\d.]+)% right", script.stdout)
     assert match is not None
@@ -115,8 +120,8 @@ def test_script() -> None:
 
 
 @pytest.mark.slow
-def test_parameter_server(tmp_path: Path) -> None:
-    script = run_example("parameter_server.py", tmp_path)
+def test_parameter_server(run_example: Callable[[str], Ran], tmp_path: Path) -> None:
+    script = run_example("parameter_server.py")
     lines = re.findall(r"(\d) workers: (\d+) updates, ([\d.]+) stale on average, accuracy ([\d.]+)", script.stdout)
     assert [(int(workers), int(updates)) for workers, updates, *_ in lines] == [(n, n * 135) for n in (1, 2, 3)]
     one, two, three = (float(accuracy) for *_, accuracy in lines)

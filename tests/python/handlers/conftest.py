@@ -9,7 +9,7 @@ import pytest
 from tornado.httpclient import HTTPClientError, HTTPResponse
 from traitlets.config import Config
 
-from jupyter_dtf.backend.metrics.hub import Hub
+from jupyter_dtf.backend.records.hub import Hub
 from jupyter_dtf.handlers.base import SETTING
 from jupyter_dtf.handlers.services import Services
 
@@ -86,7 +86,7 @@ def post(http_server: Any, jp_http_port: int, jp_base_url: str, jp_auth_header: 
 @pytest.fixture
 def memory_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
     """No cluster is started: the server has a MemoryFleet. Ask for it before the server's fixtures."""
-    monkeypatch.setattr("jupyter_dtf.backend.fleet.Fleet", MemoryFleet)
+    monkeypatch.setattr("jupyter_dtf.backend.viewer.fleet.Fleet", MemoryFleet)
 
 
 @pytest.fixture

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from jupyter_dtf.backend.metrics.hub import Hub
+from jupyter_dtf.backend.records.hub import Hub
 from jupyter_dtf.errors import ClusterLost, Conflict, NotFound
-from jupyter_dtf.schema.api import ClusterInfo, ClusterRequest, ClusterState, FieldInfo, KindInfo, Preview, Problem
+from jupyter_dtf.schema.api import ClusterInfo, ClusterState, FieldInfo, KindInfo, Preview, Problem
+from jupyter_dtf.schema.cluster_request import ClusterRequest
+from jupyter_dtf.schema.machines import MachineSeries
 
 
 class MemoryFleet:
@@ -19,6 +21,7 @@ class MemoryFleet:
         self.asked: list[tuple[object, ...]] = []
         self.is_running = False
         self.lost = False  # clusters do not answer
+        self.dashboards: set[str] = set()
         self.on_leave: Callable[[], None] = lambda: None
         self._clusters: dict[str, ClusterInfo] = {}
         self._subscribers: list[Callable[[], None]] = []
@@ -51,7 +54,7 @@ class MemoryFleet:
         return len(self._subscribers)
 
     def kinds(self) -> list[KindInfo]:
-        hosts = FieldInfo(name="hosts", title="Dask workers", type="integer", default=1, minimum=1)
+        hosts = FieldInfo(name="hosts", title="Dask workers", type="integer", default=1, minimum=1, counts_hosts=True)
         return [
             KindInfo(kind="local", title="This machine", available=True, fields=[hosts]),
             KindInfo(kind="moon", title="The moon", available=False, lacks="a rocket"),
@@ -80,9 +83,18 @@ class MemoryFleet:
         del self._clusters[name]
         self._tell()
 
-    async def dashboard(self, name: str) -> str:
+    async def machines(self, name: str, after: float = 0.0) -> list[MachineSeries]:
         self._reach(name)
-        return "http://127.0.0.1:8787/status"
+        times = [time for time in (1000.0, 1002.0) if time > after]
+        drawn = MachineSeries(host="a", metric="cpu", plot="CPU", line="this cluster", unit="cores")
+        drawn.time, drawn.value = times, [0.5] * len(times)
+        return [drawn] if times else []
+
+    async def dashboard(self, name: str, *, start: bool = True) -> str:
+        self._reach(name)
+        if start:
+            self.dashboards.add(name)
+        return "/no/such.sock" if name in self.dashboards else ""
 
     async def stop_run(self, run_id: str) -> None:
         info = self.hub.info(run_id)

@@ -16,15 +16,13 @@ from jupyter_dtf.handlers.app import JupyterDTF
 from jupyter_dtf.handlers.services import Services
 
 LOAD = """
-import json, sys, time
+import json, sys
 import jupyter_server.serverapp, jupyter_server.extension.application
 before = set(sys.modules)
-began = time.process_time()  # not the clock: other work on the machine is no cost of ours
 import jupyter_dtf
 (point,) = jupyter_dtf._jupyter_server_extension_points()
-took = time.process_time() - began
 heavy = {"tensorflow", "keras", "dask", "distributed", "pandas", "numpy", "bokeh", "tsdownsample", "watchfiles"}
-print(json.dumps({"took": took, "heavy": sorted(heavy & (set(sys.modules) - before)), "name": point["app"].name}))
+print(json.dumps({"heavy": sorted(heavy & (set(sys.modules) - before)), "name": point["app"].name}))
 """
 
 
@@ -35,10 +33,7 @@ def load() -> dict[str, Any]:
 
 
 def test_loading_the_extension_imports_nothing_dear() -> None:
-    results = [load() for _ in range(3)]
-    assert results[0]["heavy"] == []
-    assert results[0]["name"] == "jupyter_dtf"
-    assert min(result["took"] for result in results) < 0.1
+    assert load() == {"heavy": [], "name": "jupyter_dtf"}
 
 
 def test_loading_into_a_server_imports_nothing_dear(tmp_path: Path) -> None:
@@ -80,14 +75,14 @@ class TestSettings:
         jp_configurable_serverapp: Any,
         jp_asyncio_loop: Any,
     ) -> None:
-        from jupyter_dtf.backend.metrics.store import Store
+        from jupyter_dtf.backend.records.store import Store
         from jupyter_dtf.handlers.base import SETTING
         from jupyter_dtf.schema.run import RunState
 
-        from ..backend.metrics.run_events import run_info
+        from ..backend.records.run_events import run_info
         from .fleet import MemoryFleet
 
-        monkeypatch.setattr("jupyter_dtf.backend.fleet.Fleet", MemoryFleet)
+        monkeypatch.setattr("jupyter_dtf.backend.viewer.fleet.Fleet", MemoryFleet)
         store = Store(tmp_path / "elsewhere" / "runs.sqlite")
         for i in range(5):
             store.put_run(run_info(f"r{i}", time.time() + i, state=RunState.FAILED))

@@ -21,7 +21,10 @@ REST = [(path, method) for path, method in EVERY if path != "/events"]
 
 
 def parts(path: str) -> list[str]:
-    return [*PREFIX.strip("/").split("/"), *path.replace("{name}", "x").replace("{run_id}", "x").strip("/").split("/")]
+    return [
+        *PREFIX.strip("/").split("/"),
+        *path.replace("{name}", "x").replace("{run_id}", "x").replace("{path}", "x").strip("/").split("/"),
+    ]
 
 
 class Asked(Authorizer):
@@ -72,7 +75,7 @@ class TestUnauthorized:
         with pytest.raises(HTTPClientError) as caught:
             await jp_ws_fetch(*parts("/events"))
         assert caught.value.code == 403
-        assert Asked.asked == [("execute", "jupyter_dtf")]
+        assert Asked.asked == [("read", "jupyter_dtf")]
 
 
 async def test_the_socket_wants_a_token(fleet: MemoryFleet, jp_ws_fetch: Callable[..., Any]) -> None:
@@ -100,7 +103,7 @@ async def test_the_socket_is_for_pages_of_this_server(
     assert caught.value.code == 403
     headers["Origin"] = f"http://127.0.0.1:{jp_http_port}"
     socket = await websocket_connect(HTTPRequest(url, headers=headers))
-    assert '"clusters"' in str(await socket.read_message())
+    assert '"hello"' in str(await socket.read_message())
     socket.close()
 
 

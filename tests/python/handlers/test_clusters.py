@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
-from jupyter_dtf.schema.api import ClusterInfo, ClusterRequest
+from jupyter_dtf.schema.api import ClusterInfo
 from jupyter_dtf.schema.base import convert
+from jupyter_dtf.schema.cluster_request import ClusterRequest
 
 from .conftest import Api
 from .fleet import MemoryFleet
 
 
-async def test_a_cluster_is_started_seen_scaled_and_stopped(fleet: MemoryFleet, api: Api) -> None:
+async def test_a_cluster_is_started_seen_scaled_and_stopped(fleet: MemoryFleet, api: Api, jp_base_url: str) -> None:
     assert await api("GET", "clusters") == []
     started = await api("POST", "clusters", body={"name": "digits", "jobs": {"worker": 3}})
     assert api.response.code == 201
@@ -22,10 +23,26 @@ async def test_a_cluster_is_started_seen_scaled_and_stopped(fleet: MemoryFleet, 
     assert await api("GET", "clusters") == [started]
     scaled = await api("PATCH", "clusters", "digits", body={"jobs": {"worker": 4}})
     assert scaled["jobs"] == {"worker": 4}
-    assert await api("POST", "clusters", "digits", "dashboard", body={}) == {"url": "http://127.0.0.1:8787/status"}
+    assert await api("POST", "clusters", "digits", "dashboard", body={}) == {
+        "url": f"{jp_base_url}jupyter-dtf/api/clusters/digits/dask/status"
+    }
     assert await api("DELETE", "clusters", "digits") == ""
     assert api.response.code == 204
     assert await api("GET", "clusters") == []
+
+
+async def test_how_the_machines_were_is_told_from_a_time_on(fleet: MemoryFleet, api: Api) -> None:
+    path = ("clusters", "digits", "machines")
+    assert "'digits'" in (await api.refused(404, "GET", *path))["message"]
+    await api("POST", "clusters", body={"name": "digits"})
+    drawn = {"plot": "CPU", "line": "this cluster", "unit": "cores"}
+    told = {"host": "a", "metric": "cpu", **drawn, "time": [1000.0, 1002.0], "value": [0.5, 0.5]}
+    assert await api("GET", *path) == [told]
+    assert [series["time"] for series in await api("GET", *path, after="1000")] == [[1002.0]]
+    error = await api.refused(400, "GET", *path, after="yesterday")
+    assert (error["message"], error["field"]) == ("after is a number. Received: 'yesterday'", "after")
+    fleet.lost = True
+    assert (await api.refused(503, "GET", *path))["error"] == "ClusterLost"
 
 
 async def test_a_preview_starts_nothing(fleet: MemoryFleet, api: Api) -> None:
@@ -35,6 +52,8 @@ async def test_a_preview_starts_nothing(fleet: MemoryFleet, api: Api) -> None:
         "tf_config": {},
         "problems": [],
         "hosts": [],
+        "script": "",
+        "fields": [],
     }
     assert fleet.asked == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import keras
 import psutil
 import pytest
 
-from jupyter_dtf.backend.task.describe import describe
-from jupyter_dtf.backend.task.describe_file import describe_file
+from jupyter_dtf import installed
+from jupyter_dtf.backend.task.describe.layer_graph import describe
+from jupyter_dtf.errands.describe_file import describe_file
 from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.schema import errand
 from jupyter_dtf.schema.base import convert, to_plain
 from jupyter_dtf.schema.design import Design, ModelDesign
 from jupyter_dtf.schema.graph import LayerGraph
@@ -165,7 +168,9 @@ async def test_nothing_goes_on_for_a_client_that_has_gone(
     fleet: MemoryFleet, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process that works for a request ends when the request is given up."""
-    monkeypatch.setattr("jupyter_dtf.handlers.services.PLACE", "tests.python.handlers.endless")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))  # where the process finds this errand
+    endless = EntryPoint(errand.PLACE, "tests.python.handlers.endless", errand.GROUP)
+    monkeypatch.setitem(installed.points(errand.GROUP), errand.PLACE, endless)
     before = set(psutil.Process().children())
     _, connection = await post("designs/place", FULL)
     (child,) = await until(lambda: set(psutil.Process().children()) - before)

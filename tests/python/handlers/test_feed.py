@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from jupyter_dtf.backend.metrics.hub import Hub
+from jupyter_dtf.backend.records.hub import Hub
 from jupyter_dtf.handlers.feed import EVENTS_PER_MESSAGE, MAX_SUBSCRIPTIONS, ROUND_S, Feed
 from jupyter_dtf.schema.api import ClusterInfo, ClusterState
 from jupyter_dtf.schema.events import Logged, encode_event
 from jupyter_dtf.schema.run import RunState
 
-from ..backend.metrics.run_events import T0, encoded, points, run_info, short_run
+from ..backend.records.run_events import T0, encoded, points, run_info, short_run
+from ..patience import left_s
 from .fleet import MemoryFleet
 
 Message = dict[str, Any]
@@ -42,7 +43,7 @@ class Client:
     async def until(self, found: Callable[[Message], bool]) -> Message:
         """The next message for which ``found`` is true; those before it are in ``seen``."""
         while True:
-            message = await asyncio.wait_for(self.got.get(), 5)
+            message = await asyncio.wait_for(self.got.get(), left_s())
             self.seen.append(message)
             if message["type"] == "series":
                 self._draw(message)
@@ -244,3 +245,28 @@ async def test_changes_from_other_threads_are_told(fleet: MemoryFleet) -> None:
         await client.next("runs")
         await asyncio.to_thread(feed, fleet.hub)
         await client.until(lambda m: m["type"] == "runs" and m["runs"][0]["state"] == "succeeded")
+
+
+async def test_only_the_series_that_are_wanted_are_told(fleet: MemoryFleet) -> None:
+    def report(seq: int, first: int) -> None:
+        rows = [{"loss": float(first), "norm": 2.0 * first}]
+        fleet.hub.apply("r1", seq, encode_event(points("worker:0", first, rows)))
+
+    fleet.hub.add_run(run_info())
+    report(0, 0)
+    async with client_of(fleet) as client:
+        client.send(type="show", run="r1", metrics=["loss"])  # of a run that is not subscribed: nothing to do
+        client.send(type="subscribe", run="r1", metrics=["norm", "unheard"])
+        await client.next("series")
+        assert client.lines == {("norm", "worker:0"): ([0], [0])}
+        client.send(type="show", run="r1", metrics=["loss"])
+        await client.next("series")
+        report(1, 1)
+        await client.next("series")
+        assert client.lines == {("norm", "worker:0"): ([0], [0]), ("loss", "worker:0"): ([0, 1], [0, 1])}
+        client.seen.clear()
+        client.send(type="show", run="r1", metrics=["norm", "loss"])
+        await client.next("series")
+        assert client.lines["norm", "worker:0"] == ([0, 1], [0, 2])
+        frames = [frame for m in client.seen if m["type"] == "series" for frame in m["frames"]]
+        assert [frame["metric"] for frame in frames] == ["norm"]  # what was sent of the loss stays as it is

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from tornado.httpclient import HTTPClientError
 
-from jupyter_dtf.backend import errands, place_design
+from jupyter_dtf.backend.machine import errand_process
+from jupyter_dtf.errands import place_design
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.handlers.openapi import OPERATIONS
+from jupyter_dtf.schema import errand
 from jupyter_dtf.schema.base import encode_json
 
 from .conftest import Api
@@ -29,9 +31,10 @@ BODIES = {
     "designs/describe": {"path": "a.keras"},
     "designs/script": {**DESIGN, "placement": {"devices": {"logits": "/job:worker/task:0/device:CPU:0"}}},
     "designs/profile": {"design": DESIGN, "cluster": "a"},
+    "examples/digits.ipynb": {"folder": "a"},
 }
 METHODS = {"clusters": "POST", "clusters/preview": "POST", "clusters/x": "PATCH", "templates/x": "PUT"}
-METHODS |= {path: "POST" for path in BODIES if path.startswith("designs/")}
+METHODS |= {path: "POST" for path in BODIES if path.startswith(("designs/", "examples/"))}
 
 VALUES: list[Any] = [
     None, True, 0, -1, 1 << 70, 1e308, 0.5, "", "a", "\x00", "ü" * 5000, "../../etc/passwd", "local", [], [[]], {},
@@ -66,7 +69,12 @@ RAW = [
 
 
 def test_every_route_with_a_body_is_here() -> None:
-    with_body = {(path.strip("/").replace("{name}", "x"), m.upper()) for (path, m), op in OPERATIONS.items() if op.body}
+    named = {"/examples/{name}": "/examples/digits.ipynb"}
+    with_body = {
+        (named.get(path, path).strip("/").replace("{name}", "x"), method.upper())
+        for (path, method), operation in OPERATIONS.items()
+        if operation.body
+    }
     assert with_body == set(METHODS.items())
 
 
@@ -78,9 +86,9 @@ async def answer_to(api: Api, method: str, path: str, body: bytes) -> tuple[int,
     return api.response.code, answer
 
 
-async def done_here(module: str, argument: Any, answer: type[Any]) -> Any:
+async def done_here(name: str, argument: Any, answer: type[Any]) -> Any:
     """An errand without a process: two hundred would take minutes."""
-    if module == "jupyter_dtf.backend.place_design":
+    if name == errand.PLACE:
         return place_design.work(encode_json(argument))
     raise InvalidInput("not a model")
 
@@ -89,13 +97,13 @@ async def done_here(module: str, argument: Any, answer: type[Any]) -> Any:
 async def test_no_body_is_a_mistake_of_the_server(
     fleet: MemoryFleet, api: Api, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errands, "send", done_here)
+    monkeypatch.setattr(errand_process, "send", done_here)
     dice = random.Random(path)
     bodies = [json.dumps(mutate(BODIES[path], dice)).encode() for _ in range(150)]
     bodies += [garble(json.dumps(BODIES[path]).encode(), dice) for _ in range(50)] + RAW
     answers = [await answer_to(api, METHODS[path], path, body) for body in bodies]
     for body, (status, answer) in zip(bodies, answers, strict=True):
-        assert status in (200, 201, 204, 400, 404, 409), (status, body[:200])
+        assert status in (200, 201, 204, 400, 404, 409, 413), (status, body[:200])
         assert status < 300 or answer["message"], body[:200]
     refused = [
         status in (400, 404) or (isinstance(answer, dict) and answer.get("problems")) for status, answer in answers

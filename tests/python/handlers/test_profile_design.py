@@ -10,12 +10,13 @@ from typing import Any
 import keras
 import pytest
 
-from jupyter_dtf.backend.task.describe import describe
+from jupyter_dtf.backend.task.describe.layer_graph import describe
 from jupyter_dtf.handlers.services import Services
 from jupyter_dtf.schema.base import decode_json, to_plain
 from jupyter_dtf.schema.design import Design, ModelDesign, ModelSource, RunSettings
 from jupyter_dtf.schema.placement import Calibration
 
+from ..patience import left_s
 from .conftest import Api, Post
 
 
@@ -56,9 +57,9 @@ async def test_a_model_in_a_file_is_measured(services: Services, api: Api, post:
 
     unsubscribe = fleet.hub.subscribe(on_change)
     _, connection = await post("designs/profile", json.dumps(body))
-    await asyncio.wait_for(begun.get(), 60)
+    await asyncio.wait_for(begun.get(), left_s())
     connection.close()
-    assert await asyncio.wait_for(ended.get(), 60) == "stopped"
+    assert await asyncio.wait_for(ended.get(), left_s()) == "stopped"
     unsubscribe()
     await fleet.close_cluster("measured")
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import cloudpickle
 
-from jupyter_dtf.backend.fleet import Fleet
+from jupyter_dtf.backend.machine import family
+from jupyter_dtf.backend.viewer.fleet import Fleet
 from jupyter_dtf.handlers.services import Services
 from jupyter_dtf.schema import payload
 from jupyter_dtf.schema.run import RunRequest
 
+from ..patience import LOOK_EVERY_S, left_s
 from .conftest import Api
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -42,7 +46,7 @@ class Watch:
 
     async def until(self, condition: Callable[[], Any]) -> None:
         while not condition():
-            data = await asyncio.wait_for(self.socket.read_message(), 60)
+            data = await asyncio.wait_for(self.socket.read_message(), left_s())
             assert data is not None, "closed"
             self._follow(json.loads(data))
 
@@ -96,6 +100,10 @@ async def test_a_run_from_the_panel_to_the_plot(
     table = await api("GET", "runs", run.id, "metrics.csv")
     assert sum(row.startswith("loss,") for row in table.splitlines()) == 2 * POINTS
 
+    while not (machines := await api("GET", "clusters", "real", "machines")):  # a host reads them every two seconds
+        await asyncio.sleep(LOOK_EVERY_S)
+    assert {"cpu", "machine_memory_bytes"} <= {series["metric"] for series in machines}
+
     await api("DELETE", "clusters", "real")
     await watch.until(lambda: "real" not in watch.clusters)
     assert await api("GET", "clusters") == []
@@ -106,3 +114,22 @@ async def test_a_run_from_the_panel_to_the_plot(
     assert (past["state"], past["latest"]["loss"]) == ("stopped", 0.5 + 1 / POINTS)
     message = await api("GET", "runs", run.id, "events")
     assert [event["seq"] for event in message["events"]] == seqs
+
+
+async def test_a_frozen_cluster_is_shown_as_such_and_shut_down(
+    api: Api, services: Services, connect: Callable[[], Awaitable[Any]]
+) -> None:
+    watch = Watch(await connect())
+    await api("POST", "clusters", body={"name": "ice", "jobs": {"worker": 1}, "keep": True})
+    await watch.until(lambda: watch.clusters.get("ice", {}).get("state") == "running")
+    connection = (await services.fleet()).connection("ice")
+    os.kill(connection.pid, signal.SIGSTOP)
+    await watch.until(lambda: watch.clusters["ice"]["silent_s"] > 0)
+    assert watch.clusters["ice"]["state"] == "running"
+    refused = await api.refused(503, "PATCH", "clusters", "ice", body={"jobs": {"worker": 2}})
+    assert refused["error"] == "ClusterLost"
+    assert "`jupyter dtf stop ice`" in refused["message"]
+    await api("DELETE", "clusters", "ice")
+    await watch.until(lambda: "ice" not in watch.clusters)
+    assert list(family.members(connection.token)) == []
+    assert not any(map(os.path.exists, connection.directories))

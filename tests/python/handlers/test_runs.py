@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from jupyter_dtf.backend.metrics.hub import Hub
+from jupyter_dtf.backend.records.hub import Hub
+from jupyter_dtf.backend.records.output_files import Clock, OutputWriter, lines_file
+from jupyter_dtf.backend.records.output_reader import PAGE_BYTES
 from jupyter_dtf.schema.base import convert
-from jupyter_dtf.schema.events import encode_event
+from jupyter_dtf.schema.events import Logged, encode_event
 from jupyter_dtf.schema.run import RunInfo, RunState
 from jupyter_dtf.schema.trace import TraceData, TracedOp, leave_trace
 
-from ..backend.metrics.run_events import T0, encoded, points, run_info, short_run
+from ..backend.records.run_events import T0, encoded, points, run_info, short_run
 from .conftest import Api
 from .fleet import MemoryFleet
 
@@ -107,6 +109,7 @@ async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Pat
         ("DELETE", ()),
         ("POST", ("stop",)),
         ("GET", ("events",)),
+        ("GET", ("output",)),
         ("GET", ("metrics.csv",)),
         ("GET", ("trace",)),
         ("GET", ("chrome-trace.json",)),
@@ -116,3 +119,77 @@ async def test_an_unknown_run_is_not_found(fleet: MemoryFleet, api: Api, method:
     error = await api.refused(404, method, "runs", "nobody", *path)
     assert error["error"] == "NotFound"
     assert "'nobody'" in error["message"]
+
+
+def prints(run_dir: Path, blocks: int, size: int = 1000) -> None:
+    """What two tasks have printed: in each block a line of this size."""
+    clock = Clock()
+    writers = [OutputWriter(lines_file(run_dir, f"worker:{i}", "stdout")) for i in (0, 1)]
+    for number in range(blocks):
+        line = f"{number:0{size - 1}}\n".encode()
+        writers[number % 2].write(clock.now(), number // 2, 1, line)
+    for writer in writers:
+        writer.close()
+
+
+async def test_output_is_given_by_pages_that_are_bounded(hub: Hub, api: Api, tmp_path: Path) -> None:
+    info = run_info("r1", T0)
+    info.run_dir = str(tmp_path)
+    hub.add_run(info)
+    assert await api("GET", "runs", "r1", "output") == {
+        "run": "r1",
+        "events": [],
+        "earlier": False,
+        "later": False,
+        "total": 0,
+    }
+    prints(tmp_path, 2000)
+    numbers: list[int] = []
+    page = await api("GET", "runs", "r1", "output")
+    assert page["later"] is False
+    while True:
+        assert len(api.response.body) < PAGE_BYTES * 1.5
+        numbers = [int(line) for event in page["events"] for line in event["lines"]] + numbers
+        if not page["earlier"]:
+            break
+        page = await api("GET", "runs", "r1", "output", before_time=repr(page["events"][0]["time"]))
+    assert numbers == list(range(2000))
+    page = await api("GET", "runs", "r1", "output", after_time=repr(page["events"][-1]["time"]), task="worker:1")
+    assert {event["task"] for event in page["events"]} == {"worker:1"}
+    assert page["later"]
+    page = await api("GET", "runs", "r1", "output", task="worker:1", stream="stdout", first=-2, count=1)
+    assert (page["total"], page["later"], page["events"][0]["first"]) == (1000, True, 998)
+    assert int(page["events"][0]["lines"][0]) == 1997
+    page = await api("GET", "runs", "r1", "output", task="worker:7", stream="stdout")
+    assert page["events"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"stream": "stdout"}, "stream"),
+        ({"stream": "x", "task": "worker:0"}, "stream"),
+        ({"stream": "stdout", "task": "worker:0", "count": 0}, "count"),
+        ({"before_time": "now"}, "before_time"),
+        ({"before_time": "nan"}, "before_time"),
+        ({"before_time": 1, "after_time": 1}, "after_time"),
+    ],
+)
+async def test_pages_of_output_are_asked_for_by_rules(hub: Hub, api: Api, query: dict[str, Any], field: str) -> None:
+    feed(hub)
+    assert (await api.refused(400, "GET", "runs", "r1", "output", **query))["field"] == field
+
+
+async def test_events_come_in_bodies_that_are_bounded(hub: Hub, api: Api) -> None:
+    hub.add_run(run_info())
+    for seq in range(1200):
+        line = Logged(time=T0, task="worker:0", stream="stdout", first=seq, lines=["x" * 1000])
+        hub.apply("r1", seq, encode_event(line))
+    seqs: list[int] = []
+    after = -1
+    while after < 1199:
+        message = await api("GET", "runs", "r1", "events", after=after)
+        assert len(api.response.body) < 400_000
+        seqs += [event["seq"] for event in message["events"]]
+        after = message["next_seq"] - 1
+    assert seqs == list(range(1200))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, pairwise, product
 
 from . import layers, models, training
 from .compare import distance
 from .expected import expected, verdict
-from .rows import Equal, Expected, Outcome, Trial
-from .running import STRATEGIES, alone, together
+from .rows import Expected, Outcome, Refused, Trial
+from .running import STRATEGIES, TASKS_COUNTED, alone, together
 
-TASKS = (2, 3)
 ONE_CLIENT = ("mirrored", "pipeline")
-"""Under these one process does nearly all the work: two of them at a time keep two cores busy."""
+"""Under these one process does nearly all the work."""
+
+AT_A_TIME = 3
+"""Gangs. The tasks of one wait for each other, and all of them for the first one, which is their client, too."""
+FOR_A_GANG = 48
+"""Trials, about. Gangs that end one after another keep the machine busy to the end; each takes a second to begin."""
 
 
 @dataclass(frozen=True)
@@ -38,30 +42,38 @@ def every_trial() -> list[Trial]:
 
 
 def cells(
-    trials: Sequence[Trial], strategies: Sequence[str] = STRATEGIES, tasks: Sequence[int] = TASKS
+    trials: Sequence[Trial], strategies: Sequence[str] = STRATEGIES, tasks: Sequence[int] = TASKS_COUNTED
 ) -> Iterator[Cell]:
     """All cells of some trials, as they are known."""
-    some = {strategy: _divided(trials, strategy) for strategy in strategies}
-    runs = sorted(product(strategies, tasks), key=lambda run: run[0] not in ONE_CLIENT)
-    with ThreadPoolExecutor(2) as two, ThreadPoolExecutor(1) as one:
-        reference = two.submit(alone, trials)
-        found = {run: two.submit(together, some[run[0]], *run) for run in runs if run[0] in ONE_CLIENT}
-        wanted = {
-            (trial.kind, row): outcome
-            for trial, outcomes in zip(trials, reference.result(), strict=True)
-            for row, outcome in outcomes.items()
-        }
-        failed = {row: outcome.error for row, outcome in wanted.items() if outcome.error}
-        if failed:
-            raise RuntimeError(f"One process of plain Keras must train every row, these failed: {failed}")
-        wait(found.values())
-        found |= {run: one.submit(together, some[run[0]], *run) for run in runs if run not in found}
+    runs = sorted(product(strategies, tasks), key=lambda run: run[0] in ONE_CLIENT)  # what takes longest begins
+    some = {run: _divided(trials, *run) for run in runs}
+    with ThreadPoolExecutor(AT_A_TIME) as some_gangs:
+        reference = some_gangs.submit(alone, trials)
+        found = {run: [some_gangs.submit(together, part, *run) for part in _parts(some[run])] for run in runs}
+        try:
+            wanted = _of_one_process(trials, reference.result())
+        except BaseException:
+            some_gangs.shutdown(wait=False, cancel_futures=True)
+            raise
         for strategy, count in runs:
-            for trial, outcomes in zip(some[strategy], found[strategy, count].result(), strict=True):
+            all_outcomes = chain.from_iterable(part.result() for part in found[strategy, count])
+            for trial, outcomes in zip(some[strategy, count], all_outcomes, strict=True):
                 for row, outcome in outcomes.items():
-                    what = expected(trial.kind, row, strategy, trial.tolerance)
+                    what = expected(trial.kind, row, strategy, count, trial.tolerance)
                     apart, wrong = _judged(what, outcome, wanted[trial.kind, row])
                     yield Cell(trial.kind, row, strategy, count, what, apart, wrong, outcome.warnings)
+
+
+def _of_one_process(trials: Sequence[Trial], found: Sequence[dict[str, Outcome]]) -> dict[tuple[str, str], Outcome]:
+    """What every cell is held against, by kind and row."""
+    wanted = {
+        (trial.kind, row): outcome
+        for trial, outcomes in zip(trials, found, strict=True)
+        for row, outcome in outcomes.items()
+    }
+    if failed := {row: outcome.error for row, outcome in wanted.items() if outcome.error}:
+        raise RuntimeError(f"One process of plain Keras must train every row, these failed: {failed}")
+    return wanted
 
 
 def _judged(what: Expected, found: Outcome, wanted: Outcome) -> tuple[float, str]:
@@ -70,11 +82,18 @@ def _judged(what: Expected, found: Outcome, wanted: Outcome) -> tuple[float, str
     return apart, verdict(what, found.error, found.refusal, apart, where)
 
 
-def _divided(trials: Sequence[Trial], strategy: str) -> list[Trial]:
-    """The same trials, where rows that are not to be equal are each alone: one that is refused takes no other along."""
+def _parts(trials: Sequence[Trial]) -> Iterator[Sequence[Trial]]:
+    count = max(1, round(len(trials) / FOR_A_GANG))
+    ends = [len(trials) * number // count for number in range(count + 1)]
+    return (trials[begin:end] for begin, end in pairwise(ends))
+
+
+def _divided(trials: Sequence[Trial], strategy: str, tasks: int) -> list[Trial]:
+    """The same trials, where rows that are to be refused are each alone: one that is takes no other along."""
     found = []
     for trial in trials:
-        plain = [row for row in trial.rows if isinstance(expected(trial.kind, row, strategy, 0.0), Equal)]
-        groups = [tuple(plain), *((row,) for row in trial.rows if row not in plain)]
+        what = {row: expected(trial.kind, row, strategy, tasks, 0.0) for row in trial.rows}
+        trained = tuple(row for row in trial.rows if not isinstance(what[row], Refused))
+        groups = [trained, *((row,) for row in trial.rows if row not in trained)]
         found += [replace(trial, rows=rows) for rows in groups if rows]
     return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .rows import Differs, Equal, Expected, Refused
-from .running import STRATEGIES
+from .running import STRATEGIES, TASKS_COUNTED
 
 ALL = STRATEGIES
 TASKS = ("allreduce", "ps")
@@ -24,6 +24,7 @@ class Rule(NamedTuple):
     rows: str
     strategies: Sequence[str]
     expected: Expected
+    tasks: Sequence[int] = TASKS_COUNTED
 
 
 TABLES = "Tables of words stay in the process that made them: apply such layers to the data before."
@@ -34,6 +35,7 @@ STATE = "State of every example goes on with the next batch: one task has to tra
 OUTPUTS = "Keras's history has the loss of one of several outputs as a mean over batches, here it is one over examples."
 ASSIGNED = "A tower that reads what it has assigned to a weight that is not trained has the new value in the next step."
 ONE_OPTIMIZER = "The servers apply one optimizer, to all that is trained."
+TOGETHER = "It computes with all variables together, which one ps task has to hold; three workers have two here."
 BY_ROUNDING = "Half precision rounds what is computed; the order of sums decides what is rounded."
 
 DROPPED = "AlphaDropout|Dropout|GaussianDropout|GaussianNoise|SpatialDropout[123]D"
@@ -69,6 +71,7 @@ RULES: list[Rule] = [
         ("pipeline",),
         Refused("run_eagerly", "The step of a pipeline is a graph, which is built once."),
     ),
+    Rule("optimizers: (Adafactor|SGD, global_clipnorm)", ("ps",), Refused("ps tasks", TOGETHER), tasks=(3,)),
     Rule(
         "optimizers: MultiOptimizer",
         ALL,
@@ -85,10 +88,10 @@ RULES: list[Rule] = [
 ]
 
 
-def expected(kind: str, row: str, strategy: str, tolerance: float) -> Expected:
+def expected(kind: str, row: str, strategy: str, tasks: int, tolerance: float) -> Expected:
     """What a cell has to be; the first rule counts that speaks of it."""
     for rule in RULES:
-        if strategy in rule.strategies and re.fullmatch(rule.rows, f"{kind}: {row}"):
+        if strategy in rule.strategies and tasks in rule.tasks and re.fullmatch(rule.rows, f"{kind}: {row}"):
             return rule.expected
     return Equal(tolerance)
 

@@ -315,9 +315,10 @@ def model(rows: Sequence[str]) -> Any:
 
 
 def fit(rows: Sequence[str]) -> dict[str, Any]:
-    """Arguments of ``keras.Model.fit``."""
-    x = {name: INPUTS[name][0]() for name in _needs(rows)}
-    return {"x": x, "y": {slug(row): data.target() for row in rows}, **data.FIT}
+    """Arguments of ``keras.Model.fit``. All batches are of one size: for another one all of it is traced again."""
+    whole = len(data.target()) // data.FIT["batch_size"] * data.FIT["batch_size"]
+    x = {name: INPUTS[name][0]()[:whole] for name in _needs(rows)}
+    return {"x": x, "y": {slug(row): data.target()[:whole] for row in rows}, **data.FIT}
 
 
 def every() -> list[str]:

@@ -39,6 +39,8 @@ class Outcome:
     weights: dict[str, Any] = field(default_factory=dict)
     history: dict[str, list[float]] = field(default_factory=dict)
     refusal: str = ""
+    by_all: bool = False
+    """Whether it was refused before anything started, so that no task is left waiting for another."""
     error: str = ""
     warnings: tuple[str, ...] = ()
     """What the run said besides, above a mere remark."""

@@ -1,7 +1,7 @@
 """Trials on a gang of tasks, one after the other in the same processes, and by one process of plain Keras.
 
-A gang that has had an error, a refusal by some of its tasks only, or no word for a minute is ended, and another one
-goes on with the next trial: whatever happens in one cell happens in no other.
+A gang that has had an error, a refusal after the start, or no word for a long time is ended, and another one goes on
+with the next trial: whatever happens in one cell happens in no other.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.task.gang import FakeContext, Gang
+from jupyter_dtf.errors import InvalidInput
+
+from ..backend.task.gang import FakeContext, Gang, optimize_graphs
+from ..patience import LIMIT_S
 from .rows import Outcome, Trial, slug
 
-QUIET_S = 90.0
+QUIET_S = LIMIT_S
 """How long a trial may take. Most take less than a second."""
 
 STRATEGIES = ("allreduce", "ps", "mirrored", "pipeline")
+TASKS_COUNTED = (2, 3)
 SERVERS = {"ps": {2: 1, 3: 2}}
 """How many ps tasks there are beside so many workers."""
 
@@ -37,14 +41,16 @@ def alone(trials: Sequence[Trial]) -> list[dict[str, Outcome]]:
 def together(trials: Sequence[Trial], strategy: str, tasks: int) -> list[dict[str, Outcome]]:
     """What so many tasks make of them."""
     servers = SERVERS.get(strategy, {}).get(tasks, 0)
+    fewest = tasks == min(TASKS_COUNTED)
     towers = tasks if strategy == "mirrored" else 0
     if towers:
         tasks = 1
 
     def train(trial: Trial, ctx: FakeContext) -> Any:
+        optimize_graphs(fewest and trial.kind == "models")
         if towers:
             _divide_cpu(towers)
-        return _distributed(trial, ctx, strategy, tasks)
+        return _distributed(trial, ctx, strategy, tasks, check=fewest)
 
     found = _run(trials, tasks, servers, train)
     for number, (trial, outcomes) in enumerate(zip(trials, found, strict=True)):
@@ -86,7 +92,7 @@ def _gang(
                     return [*found, _all(trials[len(found)], Outcome(error=f"nothing for {QUIET_S:.0f} s"))]
                 outcomes = pickle.loads((Path(directory) / str(number)).read_bytes())
                 found.append(outcomes)
-                if any(outcome.error or outcome.refusal for outcome in outcomes.values()):
+                if any(outcome.error or (outcome.refusal and not outcome.by_all) for outcome in outcomes.values()):
                     return found
     return found
 
@@ -98,11 +104,13 @@ def replace_directory(ctx: FakeContext, number: int) -> FakeContext:
     return replace(ctx, shared_dir=shared, run_dir=shared, points=[], notes=[], epochs=[], progressed=[])
 
 
+class _RefusedAtOnce(InvalidInput):
+    """By the client, which the first task plays, too: they all hear of it, and go on to the next trial."""
+
+
 def _outcome(trial: Trial, ctx: FakeContext, train: Callable[[Trial, Any], Any]) -> dict[str, Outcome] | None:
     """What became of the rows of a trial, if this task is the one to say it."""
     import keras
-
-    from jupyter_dtf.errors import InvalidInput
 
     try:
         model = train(trial, ctx)
@@ -111,7 +119,9 @@ def _outcome(trial: Trial, ctx: FakeContext, train: Callable[[Trial, Any], Any])
         warnings = tuple(f"{title}. {text}" for level, title, text in ctx.notes if level != "info")
         return {row: replace(_of_row(trial, model, row), warnings=warnings) for row in trial.rows}
     except InvalidInput as error:
-        return _all(trial, Outcome(refusal=str(error))) if ctx.is_chief else None
+        by_all = isinstance(error, _RefusedAtOnce)
+        # One that refuses by itself ends the run, whichever it is: the others may wait for it, or it for them.
+        return None if by_all and not ctx.is_chief else _all(trial, Outcome(refusal=str(error), by_all=by_all))
     except Exception as error:
         if "has gone" in str(error) and not ctx.is_chief:
             return None  # it is the other task's to say what went wrong
@@ -144,33 +154,44 @@ def _of_row(trial: Trial, model: Any, row: str) -> Outcome:
 
 
 def _plain(trial: Trial, ctx: FakeContext) -> Any:
+    optimize_graphs(False)
     model = trial.model(trial.rows)
     callbacks = [callback for row in trial.rows for callback in trial.callbacks(str(ctx.run_dir))]
     model.fit(**trial.fit(trial.rows), verbose=0, callbacks=callbacks)
     return model
 
 
-def _distributed(trial: Trial, ctx: FakeContext, strategy: str, tasks: int) -> Any:
+def _distributed(trial: Trial, ctx: FakeContext, strategy: str, tasks: int, *, check: bool) -> Any:
     import random
 
     import cloudpickle
 
-    import jupyter_dtf.notebook.fit as client
+    import jupyter_dtf.client.fit as client
 
-    model = trial.model(trial.rows)
-    random.seed(7)
-    job = client.prepare(
-        model,
-        **trial.fit(trial.rows),
-        strategy=_strategy(strategy, model, tasks),
-        callbacks=trial.callbacks(str(ctx.run_dir)),
-    )
-    program, arguments, _ = pickle.loads(cloudpickle.dumps(job.program))
+    job: Any = None
+
+    def prepared() -> bytes:
+        nonlocal job
+        model = trial.model(trial.rows)
+        random.seed(7)
+        try:
+            job = client.prepare(
+                model,
+                **trial.fit(trial.rows),
+                strategy=_strategy(strategy, model, tasks),
+                callbacks=trial.callbacks(str(ctx.run_dir)),
+                check=check,
+            )
+        except InvalidInput as error:
+            raise _RefusedAtOnce(str(error)) from error
+        return bytes(cloudpickle.dumps(job.program))
+
+    program, arguments, _ = pickle.loads(ctx.by_one_client(prepared))
     result = program(*arguments, ctx)
     if result is None:
         return None
     job.finish(pickle.loads(cloudpickle.dumps(result)))
-    return model
+    return job.model
 
 
 def _divide_cpu(count: int) -> None:

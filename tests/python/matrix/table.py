@@ -7,8 +7,8 @@ from pathlib import Path
 
 from .cells import every_trial
 from .expected import expected
-from .rows import Differs, Equal, Refused
-from .running import STRATEGIES
+from .rows import Differs, Equal, Expected, Refused
+from .running import STRATEGIES, TASKS_COUNTED
 
 PAGE = Path(__file__).parents[3] / "docs" / "exactness.md"
 BEGIN, END = "<!-- the matrix: written by `make matrix` -->", "<!-- the end of the matrix -->"
@@ -49,7 +49,14 @@ def _table(kind: str, rows: Sequence[str], notes: dict[str, int]) -> list[str]:
 
 
 def _cell(kind: str, row: str, strategy: str, notes: dict[str, int]) -> str:
-    match expected(kind, row, strategy, 0.0):
+    by_tasks = {tasks: _words(expected(kind, row, strategy, tasks, 0.0), notes) for tasks in TASKS_COUNTED}
+    if len(set(by_tasks.values())) == 1:
+        return next(iter(by_tasks.values()))
+    return ", ".join(f"{words} on {tasks} tasks" for tasks, words in by_tasks.items())
+
+
+def _words(found: Expected, notes: dict[str, int]) -> str:
+    match found:
         case Equal():
             return "equal"
         case Refused(_, why):

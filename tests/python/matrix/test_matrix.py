@@ -15,8 +15,6 @@ from .rows import Trial
 from .running import STRATEGIES
 from .table import PAGE
 
-pytestmark = pytest.mark.timeout(300)
-
 KERAS_OF_THE_TABLE = "3.15"
 
 QUICK = {

@@ -7,13 +7,15 @@ from typing import Any
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
+from ..patience import left_s
+
 
 class Notebook:
     """Runs cells one after another. A context manager: the kernel ends with it."""
 
     def __init__(self) -> None:
         self._notebook = new_notebook()
-        self._client = NotebookClient(self._notebook, timeout=60, kernel_name="python3", allow_errors=True)
+        self._client = NotebookClient(self._notebook, timeout=int(left_s()), kernel_name="python3", allow_errors=True)
 
     def __enter__(self) -> Notebook:
         self._context = self._client.setup_kernel()

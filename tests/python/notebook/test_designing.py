@@ -36,9 +36,18 @@ def test_models_come_first_and_then_functions_that_need_no_arguments(namespace: 
 
 
 def test_a_model_and_what_a_function_returns_are_described_alike(namespace: dict[str, Any]) -> None:
-    model, made = designing.describe("model", namespace).data, designing.describe("build", namespace).data
+    model, made = designing.describe("model", namespace).data, designing.describe("build", namespace, call=True).data
     assert [layer["id"] for layer in model["layers"]] == ["a", "b"] == [layer["id"] for layer in made["layers"]]
     assert model["edges"] == [{"source": "a", "target": "b", "bytes": 12}]
+
+
+def test_a_function_is_not_called_because_a_design_names_it(namespace: dict[str, Any]) -> None:
+    called = []
+    namespace["remove"] = lambda: called.append(1)
+    for ask in (designing.describe, lambda name, there: designing.calibrate(name, "any", 64, 8, there)):
+        with pytest.raises(InvalidInput, match="must be chosen in the list of models to be called, got 'remove'"):
+            ask("remove", namespace)
+    assert not called
 
 
 def test_what_is_not_there_or_no_model_is_said(namespace: dict[str, Any]) -> None:

@@ -5,13 +5,17 @@ from typing import Any
 
 import pytest
 
+from jupyter_dtf.client import surroundings
 from jupyter_dtf.errors import NotFound
 from jupyter_dtf.notebook import display
 from jupyter_dtf.notebook.display import CLUSTER_MIME, RUN_CARD_MIME, RUN_MIME, Shown, cluster_bundle, sparkline
-from jupyter_dtf.schema.api import ClusterInfo, ClusterState, HostInfo
+from jupyter_dtf.notebook.shown_here import Notebook
+from jupyter_dtf.schema.api import ClusterInfo, ClusterState
+from jupyter_dtf.schema.machines import HostInfo
 from jupyter_dtf.schema.run import RunState
 
-from .fake_run import FakeRun
+from ..client.fake_run import FakeRun
+from ..patience import left_s
 
 
 class Output:
@@ -36,6 +40,7 @@ class Output:
 def output(monkeypatch: pytest.MonkeyPatch) -> Output:
     shown = Output()
     monkeypatch.setattr("IPython.display.display", shown.display)
+    monkeypatch.setattr(surroundings, "find", Notebook)
     return shown
 
 
@@ -47,7 +52,7 @@ class TestShow:
         (bundle,) = output.bundles
         assert bundle[RUN_MIME] == {"run": "run-1"}
         assert bundle["image/svg+xml"].startswith("<svg")
-        assert bundle["text/plain"] == "<Run mlp · running>"
+        assert bundle["text/plain"] == "<Run mlp, running>"
 
     def test_the_picture_becomes_the_final_one_by_itself(self, output: Output) -> None:
         fake = FakeRun()
@@ -56,7 +61,7 @@ class TestShow:
         fake.points("worker:0", "loss", [3, 2, 1])
         assert len(output.bundles) == 1
         fake.end()
-        assert output.updated.wait(10)
+        assert output.updated.wait(left_s())
         assert "loss" in output.bundles[-1]["image/svg+xml"]
         assert "succeeded" in output.bundles[-1]["text/plain"]
 
@@ -80,7 +85,7 @@ class TestRunCard:
         fake.points("worker:0", "loss", [3, 2, 1])
         bundle = fake.run._repr_mimebundle_()
         assert bundle[RUN_CARD_MIME] == {"run": "run-1"}
-        for text in ("mlp", "running", "2 worker", "epoch 1/5", "loss 1", "<polyline"):
+        for text in ("mlp", "running", "2 workers", "epoch 1/5", "loss 1", "<polyline"):
             assert text in bundle["text/html"]
 
     def test_a_failed_run_says_why(self) -> None:
@@ -125,7 +130,7 @@ class TestClusterCard:
         )
         bundle = cluster_bundle(StubCluster(info))  # type: ignore[arg-type]
         assert bundle[CLUSTER_MIME] == {"name": "here"}
-        for text in ("running", "local", "2 worker", "4 cores", "4.0 GiB", "1 run under way", "share &lt;1&gt; core"):
+        for text in ("running", "local", "2 workers", "4 cores", "4.0 GiB", "1 run under way", "share &lt;1&gt; core"):
             assert text in bundle["text/html"]
 
     def test_one_that_is_gone(self) -> None:

@@ -29,8 +29,7 @@ class TestLine:
         assert notebook.value("cluster.name") == "'digits'"
 
     def test_use(self, notebook: Notebook) -> None:
-        notebook.run("del cluster")
-        assert notebook.printed("%dtf scale worker=2", "stderr").startswith("UsageError: There is no cluster in use: ")
+        notebook.run("del cluster\n%dtf scale worker=2")
         (card,) = notebook.run("%dtf use digits").outputs
         assert card.data[CLUSTER_MIME] == {"name": "digits"}
         assert notebook.value("cluster.name") == "'digits'"
@@ -57,7 +56,7 @@ class TestLine:
 
     def test_runs_logs_and_show(self, notebook: Notebook) -> None:
         notebook.run("%%dtf run --name talk\nprint('I am', ctx.task)\nctx.report(loss=1.0)")
-        assert "talk  succeeded  digits   2 worker" in notebook.printed("%dtf runs -n 1")
+        assert "talk  succeeded  digits   2 workers" in notebook.printed("%dtf runs -n 1")
         assert notebook.printed("%dtf logs talk worker:1") == "I am worker:1\n"
         assert sorted(notebook.printed("%dtf logs talk").splitlines()) == [
             "worker:0 | I am worker:0",
@@ -135,14 +134,14 @@ class TestCell:
         """The second task waits for a file that only the sight of the first one's output makes."""
         cell = notebook.run(
             "import pathlib, tempfile, threading\n"
-            "from jupyter_dtf.notebook import outputs\n"
+            "from jupyter_dtf.notebook import output_blocks\n"
             "sign = pathlib.Path(tempfile.mkdtemp()) / 'seen'\n"
-            "class Watched(outputs.Blocks):\n"
+            "class Watched(output_blocks.Blocks):\n"
             "    def show(self, events):\n"
             "        super().show(events)\n"
             "        if 'first' in self.text():\n"
             "            sign.touch()\n"
-            "outputs.Blocks = Watched"
+            "output_blocks.Blocks = Watched"
         )
         assert cell.outputs == []
         cell = notebook.run(

@@ -4,10 +4,11 @@ import math
 import re
 import xml.etree.ElementTree as ET
 
+import msgspec
 import numpy as np
 import pytest
 
-from jupyter_dtf.backend.metrics.series import Columns, Series
+from jupyter_dtf.backend.records.series import Columns, Series
 from jupyter_dtf.notebook.still import still, ticks
 from jupyter_dtf.schema.run import Progress, RunInfo, RunState, TaskInfo
 
@@ -48,7 +49,7 @@ def test_plots_in_the_dashboards_order() -> None:
 
 def test_a_line_for_each_task_and_none_for_their_mean() -> None:
     picture = still(INFO, {("loss", task): series(1, 2, 3) for task in ("", "worker:0", "worker:1")})
-    assert [line.get("stroke") for line in lines_of(picture)] == ["#0072b2", "#e69f00"]
+    assert [line.get("stroke") for line in lines_of(picture)] == ["#0072b2", "#c47d00"]
     assert {"worker:0", "worker:1"} <= set(texts(picture))
 
 
@@ -69,6 +70,25 @@ def test_lines_are_where_their_values_are() -> None:
 def test_a_gap_where_a_value_is_not_finite() -> None:
     (line,) = lines_of(still(INFO, {("loss", "worker:0"): series(1, 2, math.nan, math.inf, 2, 1)}))
     assert (line.get("d") or "").count("M") == 2
+
+
+def test_epochs_are_dots_of_their_metric_s_plot() -> None:
+    lines = {("loss", "worker:0"): series(3, 2, 1), ("epoch_loss", "worker:0"): series(2, 1)}
+    picture = still(INFO, lines)
+    assert len(lines_of(picture)) == 1
+    assert len(list(ET.fromstring(picture).iter(f"{SVG}circle"))) == 2
+    headings = [e.text for e in ET.fromstring(picture).iter(f"{SVG}text") if e.get("font-weight") == "600"]
+    assert headings == ["loss"]
+
+
+def test_a_mark_where_values_begin_not_to_be_finite() -> None:
+    sentence = "loss became NaN at step 2 on worker:0"
+    info = msgspec.structs.replace(INFO, not_finite={"loss": sentence})
+    picture = still(info, {("loss", "worker:0"): series(1, 2, math.nan), ("acc", "worker:0"): series(1, 2, 3)})
+    assert texts(picture).count(sentence) == 1
+    (mark,) = [path for path in ET.fromstring(picture).iter(f"{SVG}path") if path.get("stroke-dasharray") == "4 4"]
+    assert [title.text for title in mark] == [sentence]
+    assert (mark.get("d") or "").startswith("M288.0 ")  # the last step, at the right end of the axis
 
 
 @pytest.mark.parametrize("values", [[1.0], [2.0, 2.0], [0.0], [math.nan], [1e308, -1e308], [1e-300, 2e-300]])

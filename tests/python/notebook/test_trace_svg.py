@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
-from jupyter_dtf.notebook.trace import Trace
+from jupyter_dtf.client.run_trace import Trace
 from jupyter_dtf.notebook.trace_svg import MAX_OPS, draw
 from jupyter_dtf.schema.trace import TraceData, TracedOp, Transfer
 

@@ -6,7 +6,8 @@ import pytest
 
 from jupyter_dtf.schema.run import RunState
 
-from .fake_run import FakeRun
+from ..client.fake_run import FakeRun
+from ..patience import left_s
 
 
 def test_it_follows_the_run_to_its_end() -> None:
@@ -18,7 +19,7 @@ def test_it_follows_the_run_to_its_end() -> None:
     fake.points("worker:0", "loss", [3, 2, 1])
     fake.progress(100, 100)
     fake.end()
-    assert widget.wait(10)
+    assert widget.wait(left_s())
     assert (bar.value, bar.max, bar.bar_style) == (100, 100, "success")
     assert stop.disabled
     assert line.value == "mlp · succeeded · loss 1"
@@ -35,5 +36,5 @@ def test_the_button_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     widget.children[0].children[1].click()
     assert stopped == [True]
     fake.end(RunState.FAILED, "<b>worker:1</b> died")
-    assert widget.wait(10)
+    assert widget.wait(left_s())
     assert "&lt;b&gt;worker:1" in widget.children[0].children[2].value

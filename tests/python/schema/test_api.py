@@ -5,15 +5,9 @@ from typing import Any
 import pytest
 
 from jupyter_dtf.errors import InvalidInput
-from jupyter_dtf.schema.api import (
-    ClusterPatch,
-    ClusterRequest,
-    Subscribe,
-    Template,
-    Unsubscribe,
-    check_name,
-    decode_client_message,
-)
+from jupyter_dtf.schema.api import ClusterPatch, Template
+from jupyter_dtf.schema.cluster_request import COMMON, ClusterRequest, check_name, split_common
+from jupyter_dtf.schema.socket_messages import Subscribe, Unsubscribe, decode_client_message
 
 
 @pytest.mark.parametrize("name", ["a", "7", "a-b_c", "x" * 64, "0--0"])
@@ -64,3 +58,8 @@ def test_messages_of_a_browser() -> None:
 def test_messages_that_are_none(data: str | bytes) -> None:
     with pytest.raises(InvalidInput, match="Received: "):
         decode_client_message(data)
+
+
+def test_what_is_given_by_name_is_the_requests_or_its_kinds() -> None:
+    assert COMMON == {"keep": "boolean", "grace_s": "number"}
+    assert split_common({"keep": True, "hosts": 2, "zone": "a"}) == ({"keep": True}, {"hosts": 2, "zone": "a"})

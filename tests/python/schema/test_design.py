@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_dtf.errors import InvalidInput, NotFound, Unavailable
-from jupyter_dtf.schema.api import ClusterRequest
 from jupyter_dtf.schema.base import to_plain
+from jupyter_dtf.schema.cluster_request import ClusterRequest
 from jupyter_dtf.schema.design import VERSION, ClusterDesign, Design
 from jupyter_dtf.schema.text import InvalidText
 
@@ -32,6 +32,14 @@ def test_what_a_text_leaves_out_is_as_in_a_new_design() -> None:
     assert Design.parse('{"version": 1, "cluster": {"jobs": {"ps": 1}}}') == Design(
         cluster=ClusterDesign(jobs={"ps": 1})
     )
+
+
+def test_a_design_from_before_inputs_were_drawn_is_read() -> None:
+    plain = json.loads(FULL)
+    del plain["model"]["graph"]["inputs"]
+    design = Design.parse(json.dumps(plain))
+    assert design.model is not None and design.model.graph.inputs == []
+    assert design.model.graph.layers[0].id == "encoder/dense"
 
 
 @given(designs)

@@ -15,6 +15,7 @@ from jupyter_dtf.schema.events import (
     Progressed,
     RunChanged,
     TaskChanged,
+    UnknownEvent,
     decode_event,
     decode_points,
     encode_event,
@@ -45,16 +46,33 @@ def test_tags_are_what_browsers_and_the_store_know() -> None:
     assert tags == ["run", "task", "points", "log", "note", "progress", "epoch"]
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"type": "other", "time": 1.0})])
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"type": 1, "time": 1.0})])
 def test_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         decode_event(data)
 
 
-def test_an_unknown_key_is_refused() -> None:
-    plain = msgspec.msgpack.decode(encode_event(EVENTS[0]))
-    with pytest.raises(msgspec.ValidationError, match="extra"):
-        decode_event(msgspec.msgpack.encode({**plain, "extra": 1}))
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_a_newer_versions_key_is_ignored(event: AnyEvent) -> None:
+    plain = msgspec.msgpack.decode(encode_event(event))
+    assert decode_event(msgspec.msgpack.encode({**plain, "extra": {"a": [1]}})) == event
+
+
+@pytest.mark.parametrize(
+    ("change", "type_"),
+    [
+        ({"type": "host", "cpu": 0.5}, "host"),
+        ({"state": "paused"}, "run"),
+        ({"state": ["running", "paused"]}, "run"),
+        ({"time": "2026-01-01"}, "run"),
+    ],
+)
+def test_what_only_a_newer_version_can_read_is_an_event_of_its_type(change: dict[str, object], type_: str) -> None:
+    plain = {**msgspec.msgpack.decode(encode_event(EVENTS[0])), **change}
+    event = decode_event(msgspec.msgpack.encode(plain))
+    assert isinstance(event, UnknownEvent)
+    assert event.type == type_
+    assert event.why
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 70_000])

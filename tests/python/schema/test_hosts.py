@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from jupyter_dtf.errors import InvalidInput
-from jupyter_dtf.schema.api import ClusterRequest
 from jupyter_dtf.schema.base import convert
+from jupyter_dtf.schema.cluster_request import ClusterRequest
 from jupyter_dtf.schema.hosts import HostDesign, TaskPlace, wrong_places
 
 GIB = 1 << 30

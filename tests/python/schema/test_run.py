@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from jupyter_dtf.errors import Conflict, IllegalTransition, InvalidInput
-from jupyter_dtf.schema.run import Progress, RunInfo, RunRequest, RunState, TaskState
+from jupyter_dtf.schema.run import Progress, RunDescriptor, RunInfo, RunRequest, RunState, TaskState
 
 LEGAL = {
     "pending": "launching stopped failed lost",
     "launching": "running stopping failed lost",
-    "running": "succeeded stopping failed lost",
+    "running": "restarting succeeded stopping failed lost",
+    "restarting": "running stopping failed lost",
     "stopping": "stopped succeeded failed lost",
 }
 
@@ -41,7 +42,28 @@ def test_a_state_with_no_step_says_so() -> None:
 
 
 def test_final_states_of_a_task() -> None:
-    assert {state.value for state in TaskState if state.is_final} == {"succeeded", "failed", "stopped"}
+    assert {state.value for state in TaskState if state.is_final} == {"succeeded", "failed", "stopped", "lost"}
+
+
+def test_a_task_that_has_ended_takes_no_step_unless_it_is_started_again() -> None:
+    for state, to in itertools.product(TaskState, TaskState):
+        legal = not state.is_final and to is not TaskState.PENDING
+        if legal:
+            assert state.step(to) is to
+            continue
+        with pytest.raises(IllegalTransition, match=f"A task that is {state.value} can become .*Received: {to.value}"):
+            state.step(to)
+    assert all(state.step(TaskState.STARTING, again=True) is TaskState.STARTING for state in TaskState)
+    with pytest.raises(IllegalTransition, match="can become failed, pending, running, starting"):
+        TaskState.FAILED.step(TaskState.SUCCEEDED, again=True)
+
+
+def test_a_summary_is_a_descriptor_and_what_events_have_told() -> None:
+    run = RunDescriptor(id="r", name="n", cluster="c", kind="fit", jobs={"worker": 2}, created=5.0, run_dir="/r")
+    info = RunInfo.of(run)
+    assert info == RunInfo(id="r", name="n", cluster="c", kind="fit", jobs={"worker": 2}, created=5.0, run_dir="/r")
+    info.state, info.next_seq = RunState.RUNNING, 3
+    assert info.descriptor == run
 
 
 def test_descriptions_share_nothing() -> None:

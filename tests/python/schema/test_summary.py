@@ -51,4 +51,4 @@ def test_a_prediction_with_its_timeline(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_prediction_of_nothing() -> None:
     empty = Prediction(step_seconds=0.0, bubble=0.0, batch_size=1, microbatches=1, calibrated=True)
     empty.show()
-    assert repr(empty).startswith("A step of 1 examples in 1 microbatches: 0 ms, bubble 0%\ndevice")
+    assert repr(empty).startswith("A step of 1 examples in 1 microbatches: 0 s, bubble 0%\ndevice")

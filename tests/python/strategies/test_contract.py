@@ -14,11 +14,13 @@ import pytest
 from sklearn.datasets import load_digits
 
 import jupyter_dtf as dtf
+from jupyter_dtf.client.session import session
 from jupyter_dtf.errors import RunFailed
-from jupyter_dtf.notebook.session import session
 from jupyter_dtf.schema.run import RunState, TaskState
 
-pytestmark = [pytest.mark.module_directories, pytest.mark.timeout(180)]
+from ..patience import left_s
+
+pytestmark = pytest.mark.module_directories
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 EXAMPLES, BATCH, EPOCHS = 203, 20, 2
@@ -27,6 +29,7 @@ STEPS = EPOCHS * 11
 
 SYNCHRONOUS = {
     "allreduce": dtf.AllReduce(),
+    "allreduce, tcp": dtf.AllReduce(transport="tcp"),
     "allreduce, ring": dtf.AllReduce(transport="ring"),
     "ps, sync": dtf.ParameterServer(sync=True),
     "mirrored": dtf.InGraph(),
@@ -80,12 +83,24 @@ def no_task_is_left(run: dtf.Run) -> None:
         assert not psutil.pid_exists(task.pid)
 
 
+COMPARED: dict[str, Any] = {"batch_size": BATCH, "epochs": EPOCHS, "shuffle": False, "validation_split": 0.1}
+
+
+@pytest.fixture(scope="module")
+def alone(data: tuple[Any, Any]) -> Any:
+    """The model that one process has trained."""
+    made = model()
+    made.fit(*data, verbose=0, **COMPARED)
+    return made
+
+
 @pytest.mark.parametrize("strategy", SYNCHRONOUS.values(), ids=SYNCHRONOUS.keys())
-def test_weights_are_those_of_one_process(cluster: dtf.Cluster, data: tuple[Any, Any], strategy: Any) -> None:
-    alone, trained = model(), model()
-    arguments: dict[str, Any] = {"batch_size": BATCH, "epochs": EPOCHS, "shuffle": False, "validation_split": 0.1}
-    expected = alone.fit(*data, verbose=0, **arguments).history
-    run = cluster.fit(trained, *data, strategy=strategy, **arguments)
+def test_weights_are_those_of_one_process(
+    cluster: dtf.Cluster, data: tuple[Any, Any], alone: Any, strategy: Any
+) -> None:
+    trained = model()
+    expected = alone.history.history
+    run = cluster.fit(trained, *data, strategy=strategy, **COMPARED)
     for ours, theirs in zip(trained.get_weights(), alone.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-6)
     for ours, theirs in zip(trained.optimizer.variables, alone.optimizer.variables, strict=True):
@@ -111,12 +126,29 @@ def test_it_learns_from_data_that_do_not_divide_and_tells_every_step(
         assert points["step"].is_monotonic_increasing
     chiefs = losses[losses["task"] == "worker:0"]
     if getattr(strategy, "backup_workers", 0):  # the chief, too, may miss a step
-        assert chiefs["step"].iloc[-1] == STEPS
+        assert chiefs["step"].iloc[-1] <= STEPS
     else:
         assert chiefs["step"].tolist() == list(range(1, STEPS + 1))
+    epochs = run.metrics.query("metric == 'epoch_loss'")
+    assert epochs["value"].tolist() == run.history["loss"]
+    assert run.info.headline["loss"] == run.history["loss"][-1]
     assert len(run.history.history["loss"]) == EPOCHS
-    assert run.info.progress.epoch == EPOCHS
+    assert (run.info.progress.epoch, run.info.progress.done) == (EPOCHS, STEPS)
     no_task_is_left(run)
+
+
+@pytest.mark.parametrize("strategy", SYNCHRONOUS.values(), ids=SYNCHRONOUS.keys())
+def test_a_loss_that_becomes_nan_is_told_once_with_its_step_and_task(
+    cluster: dtf.Cluster, data: tuple[Any, Any], strategy: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = data[0].copy()
+    x[3 * BATCH] = np.nan  # in the fourth batch, and in the first task's part of it
+    run = cluster.fit(model(), x, data[1], strategy=strategy, batch_size=BATCH, epochs=1, shuffle=False)
+    assert run.status == "succeeded"
+    sentence = "loss became NaN at step 4 on worker:0"
+    assert run.info.not_finite["loss"] == sentence
+    assert capsys.readouterr().err.count(sentence) == 1
+    assert np.isnan(run.info.headline["loss"]) and repr(run).count(sentence) == 1
 
 
 @every
@@ -128,7 +160,7 @@ def test_a_run_that_is_stopped_keeps_what_it_has_learnt(
     run = cluster.fit(trained, *data, strategy=strategy, batch_size=BATCH, epochs=100_000, wait=False)
     until_first_point(run)
     run.stop()
-    run.wait(60)
+    run.wait(left_s())
     assert run.info.state is RunState.STOPPED
     assert not any(task.signal for task in run.info.tasks), run.info.tasks  # each ended by itself
     run.finish()
@@ -142,7 +174,7 @@ def until_first_point(run: dtf.Run) -> None:
     unsubscribe = run._session.hub.subscribe(lambda _: changed.set())
     while not (run.info.latest and all(task.pid for task in run.info.tasks)):
         assert not run.info.state.is_final, run.info
-        assert changed.wait(60), run.info
+        assert changed.wait(left_s()), run.info
         changed.clear()
     unsubscribe()
 
@@ -184,7 +216,7 @@ def test_a_task_that_dies_takes_no_other_along_in_silence(
     until_first_point(run)
     victim = next(task for task in run.info.tasks if task.task == "worker:1")
     psutil.Process(victim.pid).kill()
-    run.wait(60)
+    run.wait(left_s())
     assert run.info.state is RunState.FAILED
     assert "worker:1 died (SIGKILL)" in run.info.message
     no_task_is_left(run)

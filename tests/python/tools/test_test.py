@@ -1,42 +1,55 @@
-"""``tools/test.py`` runs every suite, whatever fails, and says so at the end."""
+"""``tools/test.py`` runs every suite, whatever fails, and says so at the end; nothing of them is left."""
 
 from __future__ import annotations
 
-import importlib.util
+import os
 import sys
+import tempfile
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-PROGRAM = Path(__file__).parents[3] / "tools" / "test.py"
+from tools import test as suites
+
+LEAVE = "import os, pathlib, tempfile; print('noise'); pathlib.Path(tempfile.mkdtemp(), 'left').touch()"
 
 
-@pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The program, with two suites: one that passes and one that fails with status 3."""
-    spec = importlib.util.spec_from_file_location("tools_test", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    suites = {"bad": [sys.executable, "-c", "raise SystemExit(3)"], "good": [sys.executable, "-c", ""]}
-    monkeypatch.setattr(module, "SUITES", suites)
-    return module
+@pytest.fixture(autouse=True)
+def two_suites(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that passes and one that fails with status 3."""
+    made = {
+        "bad": [sys.executable, "-c", "print('why'); raise SystemExit(3)"],
+        "good": [sys.executable, "-c", LEAVE],
+    }
+    monkeypatch.setattr(suites, "SUITES", made)
 
 
-def test_a_failure_is_the_exit_status_and_the_next_suite_is_run_all_the_same(
-    tool: ModuleType, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert tool.main([]) == 1
+def test_a_failure_is_the_exit_status_and_the_next_suite_is_run_all_the_same(capfd: pytest.CaptureFixture[str]) -> None:
+    assert suites.main([]) == 1
     summary = capfd.readouterr().out.split("== summary\n")[1].splitlines()
     assert [line.split()[:2] for line in summary] == [["bad", "FAILED"], ["good", "passed"]]
 
 
-def test_the_exit_status_is_0_when_all_pass(tool: ModuleType) -> None:
-    assert tool.main(["good"]) == 0
+def test_the_exit_status_is_0_when_all_pass() -> None:
+    assert suites.main(["good"]) == 0
 
 
-def test_a_suite_that_does_not_exist_is_refused(tool: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
-    assert tool.main(["good", "none"]) == 2
+def test_a_suite_that_does_not_exist_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    assert suites.main(["good", "none"]) == 2
     assert "A suite is one of bad, good. Received: none" in capfd.readouterr().err
+
+
+def test_a_suite_beside_the_first_is_heard_of_in_a_line_if_it_passes_and_in_full_if_not(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    suites.main(["good", "bad", "good"])
+    beside = capfd.readouterr().out.split("== summary\n")[0]
+    assert beside.count("noise") == 1  # of the first, which has the terminal
+    assert "== bad          FAILED (3)" in beside and "\nwhy\n" in beside
+    assert "== good         passed" in beside
+
+
+def test_what_suites_leave_in_the_temporary_directory_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert suites.main(["good", "good"]) == 0
+    assert os.listdir(tmp_path) == []

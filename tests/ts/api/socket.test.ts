@@ -29,17 +29,19 @@ describe('EventSocket', () => {
   it('opens with the token, as JupyterLab does', () => {
     socket.connect();
     expect(socket.state).toBe('connecting');
-    expect(FakeSocket.last.url).toBe('ws://server/base/jupyter-dtf/api/events?token=secret');
+    expect(FakeSocket.last.url).toBe('ws://server/base/jupyter-dtf/api/events?protocol=1&oldest=1&token=secret');
     FakeSocket.last.open();
     expect(socket.state).toBe('open');
   });
 
   it('subscribes once it is open, and again from where it stopped after a loss', () => {
-    socket.subscribe('r', { next: 0, width: 600, x: 'step' });
+    socket.subscribe('r', { next: 0, width: 600, x: 'step', metrics: [] });
     socket.connect();
     expect(FakeSocket.last.sent).toEqual([]);
     FakeSocket.last.open();
-    expect(FakeSocket.last.sent).toEqual([{ type: 'subscribe', run: 'r', after: -1, width: 600, x: 'step' }]);
+    expect(FakeSocket.last.sent).toEqual([
+      { type: 'subscribe', run: 'r', after: -1, width: 600, x: 'step', metrics: [] }
+    ]);
 
     FakeSocket.last.receive(events('r', 17));
     FakeSocket.last.lose();
@@ -47,7 +49,9 @@ describe('EventSocket', () => {
     vi.advanceTimersByTime(500);
     expect(FakeSocket.all).toHaveLength(2);
     FakeSocket.last.open();
-    expect(FakeSocket.last.sent).toEqual([{ type: 'subscribe', run: 'r', after: 16, width: 600, x: 'step' }]);
+    expect(FakeSocket.last.sent).toEqual([
+      { type: 'subscribe', run: 'r', after: 16, width: 600, x: 'step', metrics: [] }
+    ]);
   });
 
   it('waits longer after each failure, and briefly again after a message', () => {
@@ -73,13 +77,29 @@ describe('EventSocket', () => {
     socket.message.connect((_, message) => heard.push(message.type));
     socket.connect();
     FakeSocket.last.open();
-    socket.subscribe('r', { next: 0, width: 600, x: 'step' });
+    socket.subscribe('r', { next: 0, width: 600, x: 'step', metrics: [] });
     socket.unsubscribe('r');
     FakeSocket.last.receive(events('r', 3));
     FakeSocket.last.receive({ type: 'series', run: 'r', frames: [] });
     FakeSocket.last.receive({ type: 'runs', runs: [], all: true, removed: [] });
     expect(heard).toEqual(['runs']);
     expect(FakeSocket.last.sent[1]).toEqual({ type: 'unsubscribe', run: 'r' });
+  });
+
+  it('heeds nothing that a server of another protocol says, until one comes that it understands', () => {
+    const heard: string[] = [];
+    socket.message.connect((_, message) => heard.push(message.type));
+    socket.connect();
+    FakeSocket.last.open();
+    FakeSocket.last.receive({ type: 'hello', protocol: 99, oldest: 98, version: '9.0.0' });
+    FakeSocket.last.receive({ type: 'clusters', clusters: [] });
+    expect(heard).toEqual([]);
+    FakeSocket.last.lose();
+    vi.advanceTimersByTime(60_000);
+    FakeSocket.last.open();
+    FakeSocket.last.receive({ type: 'hello', protocol: 99, oldest: 1, version: '9.0.0' });
+    FakeSocket.last.receive({ type: 'clusters', clusters: [] });
+    expect(heard).toEqual(['hello', 'clusters']);
   });
 
   it('stays closed once disposed', () => {

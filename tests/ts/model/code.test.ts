@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { DEFAULTS, Design, ModelSource } from '../../../src/api/schema';
-import { connectCode, fitCode, hasImport } from '../../../src/model/code';
+import { NOTEBOOK_CODE, connectCode, fitCode, hasNotebookCode } from '../../../src/model/code';
 import { chain, layer } from '../graphs';
 
 function design(source: Partial<ModelSource>): Design {
@@ -17,14 +17,30 @@ const fit = (model: string, path = 'digits.dtf') => `run = cluster.fit(
 )`;
 
 describe('code', () => {
-  it('imports the package unless the notebook has', () => {
-    expect(connectCode('digits', true)).toBe('import jupyter_dtf as dtf\n\ncluster = dtf.connect("digits")');
-    expect(connectCode('digits', false)).toBe('cluster = dtf.connect("digits")');
-    expect(hasImport('import numpy\nimport jupyter_dtf as dtf\n')).toBe(true);
-    expect(hasImport('import jupyter_dtf as dtf, keras')).toBe(true);
-    expect(hasImport('import os, jupyter_dtf as dtf  # the clusters')).toBe(true);
-    expect(hasImport('# import jupyter_dtf as dtf')).toBe(false);
-    expect(hasImport('import os  # import jupyter_dtf as dtf')).toBe(false);
+  it('connects by itself, wherever it is put', () => {
+    expect(connectCode('digits')).toBe('import jupyter_dtf as dtf\n\ncluster = dtf.cluster("digits")');
+    expect(NOTEBOOK_CODE).toBe('import jupyter_dtf as dtf\n\ncluster = dtf.cluster()');
+  });
+
+  it.each([
+    ['cluster = dtf.cluster()', true],
+    ['x = 1\nrun = dtf.cluster(jobs=2).fit(model, x)', true],
+    ['# cluster = dtf.cluster()', false],
+    ['cluster = dtf.Cluster(jobs={"worker": 2})', false],
+    ['cluster = dtf.connect("digits")', false]
+  ])('sees in %j whether the notebook asks for its cluster', (cell, asks) => {
+    expect(hasNotebookCode(['1 + 1', cell])).toBe(asks);
+  });
+
+  it.each([
+    ['import numpy\nimport jupyter_dtf as dtf\n', true],
+    ['import jupyter_dtf as dtf, keras', true],
+    ['import os, jupyter_dtf as dtf  # the clusters', true],
+    ['# import jupyter_dtf as dtf', false],
+    ['import os  # import jupyter_dtf as dtf', false]
+  ])('sees in %j whether the package is imported above', (cell, imported) => {
+    const code = fitCode(design({}), 'digits.dtf', null, { folder: '', cells: [cell] });
+    expect(code.startsWith('import jupyter_dtf as dtf')).toBe(!imported);
   });
 });
 

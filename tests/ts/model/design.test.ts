@@ -49,6 +49,25 @@ describe('DesignModel', () => {
     expect(model.undoLabel).toBe('Have 3 workers');
   });
 
+  it('keeps what belongs to the picture without a step that undo would take back', () => {
+    const { text, model } = open();
+    model.edit('Name', draft => {
+      draft.cluster.name = 'digits';
+    });
+    model.keep(draft => {
+      draft.drawing['folded'] = ['block'];
+    });
+    expect(model.design.drawing).toEqual({ folded: ['block'] });
+    expect(text.dirty).toBe(true);
+    expect(model.undoLabel).toBe('Name');
+    model.undo();
+    expect(model.design).toEqual({ ...emptyDesign(), drawing: { folded: ['block'] } });
+    expect(model.canUndo).toBe(false);
+    model.redo();
+    expect(model.design.cluster.name).toBe('digits');
+    expect(model.design.drawing).toEqual({ folded: ['block'] });
+  });
+
   it('says so when what was done cannot be undone any more', () => {
     const { text, model } = open();
     model.edit('Name', draft => {

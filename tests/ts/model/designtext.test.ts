@@ -60,6 +60,12 @@ describe('readDesign', () => {
   });
 });
 
+it('reads a graph from before inputs were drawn', () => {
+  const plain = JSON.parse(readFileSync('tests/designs/design.dtf', 'utf-8')) as { model: { graph: object } };
+  Reflect.deleteProperty(plain.model.graph, 'inputs');
+  expect(readDesign(JSON.stringify(plain)).model?.graph.inputs).toEqual([]);
+});
+
 describe('a design that was read before', () => {
   const text = readFileSync('tests/designs/design.dtf', 'utf-8');
   const before = readDesign(text);
@@ -97,7 +103,7 @@ describe('a design that was read before', () => {
   it('is written with its graph replaced', () => {
     const draft = draftOf(before);
     draft.model!.source.variable = 'other';
-    draft.model!.graph = { model: 'new', layers: [], edges: [], notes: [] };
+    draft.model!.graph = { model: 'new', layers: [], edges: [], inputs: [], notes: [], refusals: [] };
     expect(before.model?.source.variable).toBe('model');
     expect(readDesign(writeDesign(draft), before)).toEqual(draft);
   });

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+
 import { describe, expect, it } from 'vitest';
 
 import {
@@ -8,6 +10,7 @@ import {
   formatNumber,
   formatPercent,
   formatTicks,
+  formatTimeTicks,
   formatValue,
   metricTitle,
   unitOf
@@ -15,46 +18,29 @@ import {
 
 const GIB = 2 ** 30;
 
-describe('format', () => {
-  it.each([
-    [0, '0 B'],
-    [1023, '1023 B'],
-    [1.25 * GIB, '1.3 GiB'],
-    [200 * 2 ** 20, '200 MiB'],
-    [NaN, '–']
-  ])('%d bytes', (bytes, text) => expect(formatBytes(bytes)).toBe(text));
+type Case = [number | string, string];
+const readings = JSON.parse(readFileSync('tests/readings.json', 'utf-8')) as {
+  number: Case[];
+  duration: Case[];
+  bytes: Case[];
+  metric: [string, number | string, string][];
+  title: [string, string][];
+  jobs: [Record<string, number>, string][];
+};
 
+describe('format', () => {
   it('gives used and whole in one unit', () => expect(formatBytesOf(0.5 * GIB, 4 * GIB)).toBe('0.5 / 4.0 GiB'));
 
-  it.each([
-    [0.4, '0 s'],
-    [41, '41 s'],
-    [72, '1m 12s'],
-    [7500, '2h 05m'],
-    [273_600, '3d 04h'],
-    [Infinity, '–']
-  ])('%d seconds', (seconds, text) => expect(formatDuration(seconds)).toBe(text));
-
-  it.each([
-    [0, '0'],
-    [0.03125, '0.03125'],
-    [0.000012345, '1.23e-5'],
-    [0.00003, '3e-5'],
-    [12, '12'],
-    [100, '100'],
-    [12_500, '12.5k'],
-    [-2_000_000, '-2M'],
-    [NaN, '–'],
-    [Infinity, '∞']
-  ])('the number %d', (value, text) => expect(formatNumber(value)).toBe(text));
-
-  it.each([
-    ['step_seconds', 0.0032, '3.2 ms'],
-    ['examples_per_second', 12_500, '12.5k/s'],
-    ['memory_bytes', GIB, '1.0 GiB'],
-    ['cpu', 1.234, '1.23'],
-    ['loss', 0.5, '0.5']
-  ])('%s has its unit', (metric, value, text) => expect(formatValue(value, unitOf(metric))).toBe(text));
+  // Python's tests read the same: both write the same.
+  const number = (value: number | string) => Number(value);
+  it.each(readings.number)('the number %s is %s', (value, text) => expect(formatNumber(number(value))).toBe(text));
+  it.each(readings.duration)('%s seconds are %s', (value, text) => expect(formatDuration(number(value))).toBe(text));
+  it.each(readings.bytes)('%s bytes are %s', (value, text) => expect(formatBytes(number(value))).toBe(text));
+  it.each(readings.metric)('%s of %s is %s', (metric, value, text) =>
+    expect(formatValue(number(value), unitOf(metric))).toBe(text)
+  );
+  it.each(readings.title)('%s is headed %s', (metric, text) => expect(metricTitle(metric)).toBe(text));
+  it.each(readings.jobs)('%o are %s', (jobs, text) => expect(formatJobs(jobs)).toBe(text));
 
   it('labels an axis in one unit, with digits that tell the ticks apart', () => {
     expect(formatTicks([0, 0.5, 1, 1.5], 'number')).toEqual(['0.0', '0.5', '1.0', '1.5']);
@@ -64,11 +50,20 @@ describe('format', () => {
     expect(formatTicks([0.005, 0.0055], 'seconds')).toEqual(['5.0 ms', '5.5 ms']);
   });
 
-  it('names metrics and jobs for people', () => {
-    expect(['loss', 'val_loss', 'examples_per_second', 'step_seconds', 'memory_bytes', 'cpu'].map(metricTitle)).toEqual(
-      ['loss', 'val loss', 'examples/s', 'step time', 'memory', 'CPU']
-    );
-    expect(formatJobs({ worker: 2, ps: 1 })).toBe('2 worker, 1 ps');
-    expect(formatPercent(0.823)).toBe('82 %');
+  it('labels an axis of time by what it goes on to', () => {
+    expect(formatTimeTicks([0, 20, 40])).toEqual(['0 s', '20 s', '40 s']);
+    expect(formatTimeTicks([0, 40, 80])).toEqual(['0:00', '0:40', '1:20']);
+    expect(formatTimeTicks([0, 1800, 3600, 5400])).toEqual(['0m', '30m', '1h', '1h 30m']);
   });
+
+  it('gives what the server says of machines its unit, also one that nobody has heard of', () => {
+    const read = (value: number, unit: string) => [formatValue(value, unit), ...formatTicks([0, value], unit)];
+    expect(read(0.5, 'fraction')).toEqual(['50 %', '0 %', '50 %']);
+    expect(read(1.5 * 2 ** 20, 'bytes_per_second')).toEqual(['1.5 MiB/s', '0.0 MiB/s', '1.5 MiB/s']);
+    expect(read(250, 'W')).toEqual(['250 W', '0 W', '250 W']);
+    expect(read(25_000, 'W')).toEqual(['25k W', '0k W', '25k W']);
+    expect([unitOf('cpu'), unitOf('memory_bytes'), unitOf('constructor')]).toEqual(['cores', 'bytes', 'number']);
+  });
+
+  it('writes a fraction as percent', () => expect(formatPercent(0.823)).toBe('82 %'));
 });

@@ -45,7 +45,30 @@ describe('KernelModels', () => {
     await new KernelModels(manager).describe({ path: 'a.ipynb', name: 'model' }, signal());
     const request = requestExecute.mock.calls[0]![0] as { code: string; user_expressions: { dtf: string } };
     expect(request.code).toBe('');
-    expect(request.user_expressions.dtf).toMatch(/\.describe\("model"\)$/);
+    expect(request.user_expressions.dtf).toMatch(/\.describe\("model", call=False\)$/);
+  });
+
+  it('has a function called only where a person has chosen it', async () => {
+    const { manager, requestExecute } = sessionsOf({ 'a.ipynb': ok({}), 'b.ipynb': ok({}) });
+    const kernels = new KernelModels(manager);
+    const [one, other] = ['a.ipynb', 'b.ipynb'].map(path => ({ path, name: 'make' }));
+    await kernels.describe(one!, signal());
+    await kernels.describe(one!, signal(), true);
+    await kernels.describe(one!, signal());
+    await kernels.describe(other!, signal());
+    await kernels.calibrate(one!, 'c', { batchSize: 64, microbatches: 8 }, signal());
+    await kernels.calibrate(other!, 'c', { batchSize: 64, microbatches: 8 }, signal());
+    const asked = requestExecute.mock.calls.map(
+      ([request]) => (request as { user_expressions: { dtf: string } }).user_expressions.dtf
+    );
+    expect(asked.map(text => text.match(/call=\w+/)?.[0])).toEqual([
+      'call=False',
+      'call=True',
+      'call=True',
+      'call=False',
+      'call=True',
+      'call=False'
+    ]);
   });
 
   it('rejects with what the kernel says, and where there is none', async () => {

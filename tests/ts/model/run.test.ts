@@ -1,9 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { NumberedEvent } from '../../../src/api/schema';
 import { EventSocket } from '../../../src/api/socket';
 import { RunModel } from '../../../src/model/run';
-import { FakeSocket, fakeSettings, runInfo, taskInfo } from '../fixtures';
+import { FakeSocket, fakeSettings, noteEvent, runInfo, taskInfo } from '../fixtures';
 
 const taskEvent = (seq: number, change: object): NumberedEvent => ({
   ...taskInfo('worker:1'),
@@ -32,7 +32,9 @@ describe('RunModel', () => {
     expect(FakeSocket.last.sent).toEqual([]);
     model.acquire();
     model.acquire();
-    expect(FakeSocket.last.sent).toEqual([{ type: 'subscribe', run: 'r', after: -1, width: 1000, x: 'step' }]);
+    expect(FakeSocket.last.sent).toEqual([
+      { type: 'subscribe', run: 'r', after: -1, width: 1000, x: 'step', metrics: [] }
+    ]);
     model.applyEvents({ type: 'events', run: 'r', events: [], next_seq: 8 });
     model.release();
     model.release();
@@ -49,8 +51,42 @@ describe('RunModel', () => {
     expect(FakeSocket.last.sent[1]).toMatchObject({ width: 800 });
   });
 
+  it('wants what its viewers show, and says so when that changes', () => {
+    const [one, other] = [{}, {}];
+    model.want(one, ['loss']);
+    model.acquire();
+    expect(FakeSocket.last.sent[0]).toMatchObject({ type: 'subscribe', metrics: ['loss'] });
+    model.want(other, ['norm', 'loss']);
+    model.want(other, ['loss', 'norm']);
+    model.want(one, []);
+    expect(FakeSocket.last.sent.slice(1)).toEqual([{ type: 'show', run: 'r', metrics: ['loss', 'norm'] }]);
+    model.want(other, []);
+    expect(FakeSocket.last.sent[2]).toEqual({ type: 'show', run: 'r', metrics: [] });
+  });
+
+  it('wants no more than a message has room for', () => {
+    model.want(
+      {},
+      Array.from({ length: 100 }, (_, i) => `${i}`.padEnd(1000, '"'))
+    );
+    model.acquire();
+    expect(JSON.stringify(FakeSocket.last.sent[0]).length).toBeLessThan(1 << 16);
+    expect((FakeSocket.last.sent[0] as { metrics: string[] }).metrics.length).toBeGreaterThan(20);
+  });
+
+  it('knows the names of metrics before their lines have come', () => {
+    model.applySeries({
+      type: 'series',
+      run: 'r',
+      frames: [{ metric: 'norm', task: 'w', start: 0, x: [3, 9], y: [1, 2] }]
+    });
+    expect(model.metrics).toEqual(['loss', 'accuracy', 'norm']);
+    expect(model.xExtent(['loss'])).toBeNull();
+    expect(model.xExtent(['loss', 'norm'])).toEqual([3, 9]);
+  });
+
   it('takes an event once, however often it is sent', () => {
-    const note: NumberedEvent = { type: 'note', time: 1, level: 'info', title: 'checked', text: '', task: '', seq: 3 };
+    const note = noteEvent(3, { level: 'info', title: 'checked' });
     model.applyEvents({ type: 'events', run: 'r', events: [note], next_seq: 4 });
     model.applyEvents({ type: 'events', run: 'r', events: [note], next_seq: 4 });
     expect(model.story).toEqual([note]);
@@ -60,15 +96,25 @@ describe('RunModel', () => {
     model.acquire();
     const frame = { metric: 'loss', task: 'w', start: 5, x: [1], y: [1] };
     model.applySeries({ type: 'series', run: 'r', frames: [frame] });
-    expect(model.lines()).toEqual([]);
+    expect(model.lines('loss')).toEqual([]);
     expect(FakeSocket.last.sent).toHaveLength(2);
+  });
+
+  it('has the preferred axis, whenever that is known, until the person chooses one', () => {
+    const told = vi.fn();
+    model.metricsChanged.connect(told);
+    model.preferX('time');
+    expect([model.x, told.mock.calls.length]).toEqual(['time', 1]);
+    model.setX('step');
+    model.preferX('time');
+    expect(model.x).toBe('step');
   });
 
   it('forgets the lines of another axis', () => {
     model.acquire();
     model.applySeries({ type: 'series', run: 'r', frames: [{ metric: 'loss', task: 'w', start: 0, x: [1], y: [1] }] });
     model.setX('time');
-    expect(model.lines()).toEqual([]);
+    expect(model.lines('loss')).toEqual([]);
     expect(FakeSocket.last.sent[1]).toMatchObject({ type: 'subscribe', x: 'time' });
   });
 
@@ -77,6 +123,7 @@ describe('RunModel', () => {
       type: 'progress',
       time,
       seq,
+      attempt: 0,
       progress: { done, total: 100, unit: 'step', epoch: 0, epochs: 0 }
     });
     model.applyEvents({
@@ -86,17 +133,44 @@ describe('RunModel', () => {
         progress(0, 1000, 0),
         taskEvent(1, { state: 'running' }),
         taskEvent(2, { state: 'failed', signal: 'SIGKILL', time: 1005 }),
-        taskEvent(3, { state: 'running', time: 1008 }),
-        progress(4, 1010, 50)
+        progress(3, 1010, 50),
+        taskEvent(4, { state: 'running', attempt: 1, time: 1011 }),
+        progress(5, 1020, 20) // from a checkpoint
       ],
-      next_seq: 5
+      next_seq: 6
     });
     expect(model.marks.map(({ task, label }) => `${task} ${label}`)).toEqual([
       'worker:1 SIGKILL',
       'worker:1 restarted'
     ]);
-    expect(model.markX(model.marks[0]!)).toBe(25);
+    expect(model.marks.map(mark => model.markX(mark))).toEqual([25, 50]);
     model.setX('time');
     expect(model.markX(model.marks[0]!)).toBe(4);
+  });
+
+  it('marks where a metric is not finite any more, at the step itself, and where it was first', () => {
+    const nan = (seq: number, task: string, step: number) =>
+      noteEvent(seq, { title: `loss became NaN at step ${step} on ${task}`, task, metric: 'loss', step, time: 1009 });
+    model.applyEvents({
+      type: 'events',
+      run: 'r',
+      events: [nan(0, 'worker:0', 9), nan(1, 'worker:1', 8)],
+      next_seq: 2
+    });
+    expect(model.marks.map(({ label, metric }) => [label, metric])).toEqual([
+      ['loss became NaN at step 8 on worker:1', 'loss']
+    ]);
+    expect(model.markX(model.marks[0]!)).toBe(8);
+    model.setX('time');
+    expect(model.markX(model.marks[0]!)).toBe(8); // 1009 s - 1001 s
+  });
+
+  it('tells of metrics that come with their lines before the description knows of them', () => {
+    const told = vi.fn();
+    model.metricsChanged.connect(told);
+    const frames = [{ metric: 'norm', task: 'w', start: 0, x: [1], y: [1] }];
+    model.applySeries({ type: 'series', run: 'r', frames });
+    model.applySeries({ type: 'series', run: 'r', frames });
+    expect(told).toHaveBeenCalledOnce();
   });
 });

@@ -23,6 +23,17 @@ describe('RunsModel', () => {
   const tell = (infos: RunInfo[], all = false, removed: string[] = []) =>
     FakeSocket.last.receive({ type: 'runs', runs: infos, all, removed });
 
+  it('tells runs of one name apart by their time', () => {
+    tell(
+      [runInfo('a', { name: 'sequential' }), runInfo('b', { name: 'sequential', created: 2000 }), runInfo('c')],
+      true
+    );
+    expect(runs.title('a')).toMatch(/^sequential · \d\d:\d\d:\d\d$/);
+    expect(runs.title('a')).not.toBe(runs.title('b'));
+    expect(runs.title('c')).toBe('name-c');
+    expect(runs.title('gone')).toBe('gone');
+  });
+
   it('lists runs newest first and keeps one model of each', () => {
     expect(runs.isReady).toBe(false);
     tell([runInfo('a', { created: 1 }), runInfo('b', { created: 2 })], true);
@@ -52,7 +63,7 @@ describe('RunsModel', () => {
     b.acquire();
     const frame = { metric: 'loss', task: 'w', start: 0, x: [1], y: [1] };
     FakeSocket.last.receive({ type: 'series', run: 'a', frames: [frame] });
-    expect(a.lines()).toHaveLength(1);
-    expect(b.lines()).toHaveLength(0);
+    expect(a.lines('loss')).toHaveLength(1);
+    expect(b.lines('loss')).toHaveLength(0);
   });
 });

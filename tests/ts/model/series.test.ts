@@ -9,7 +9,7 @@ describe('SeriesStore', () => {
     const store = new SeriesStore();
     expect(store.apply(frame(0, [1, 2, 3]))).toBe(true);
     expect(store.apply(frame(2, [4, 5, 6]))).toBe(true);
-    expect([...store.lines()[0]!.x]).toEqual([1, 2, 4, 5, 6]);
+    expect([...store.lines('loss')[0]!.x]).toEqual([1, 2, 4, 5, 6]);
   });
 
   it('refuses a frame that does not follow', () => {
@@ -22,13 +22,13 @@ describe('SeriesStore', () => {
   it('takes null as a gap', () => {
     const store = new SeriesStore();
     store.apply(frame(0, [1, 2], [null, 2]));
-    expect([...store.lines()[0]!.y]).toEqual([NaN, 2]);
+    expect([...store.lines('loss')[0]!.y]).toEqual([NaN, 2]);
   });
 
   it('never changes what it handed out', () => {
     const store = new SeriesStore();
     store.apply(frame(0, [1, 2, 3]));
-    const [before] = store.lines();
+    const [before] = store.lines('loss');
     store.apply(frame(1, [9]));
     store.apply(
       frame(
@@ -37,7 +37,7 @@ describe('SeriesStore', () => {
       )
     );
     expect([...before!.x]).toEqual([1, 2, 3]);
-    const [after] = store.lines();
+    const [after] = store.lines('loss');
     expect(after!.x).toHaveLength(502);
     expect(after!.version).toBeGreaterThan(before!.version);
   });

@@ -16,7 +16,14 @@ describe('ServerModel', () => {
     return new ServerModel(new RestApi(settings), socket, '0.1.0');
   }
 
-  const status = (version: string) => () => ({ version, dask: '', tensorflow: '', notes: [] });
+  const status = (version: string) => () => ({
+    version,
+    protocol: 1,
+    oldest: 1,
+    dask: '',
+    tensorflow: '',
+    notes: []
+  });
 
   it('is well when the socket is open and the versions agree', async () => {
     const server = make(status('0.1.0'));
@@ -30,6 +37,8 @@ describe('ServerModel', () => {
     ['refused', () => new Response('', { status: 403 })],
     ['offline', () => new Response('', { status: 502 })],
     ['stale', status('0.2.0')],
+    ['foreign', () => ({ ...status('9.0.0')(), protocol: 99, oldest: 99 })],
+    ['foreign', () => ({ version: '0.0.1' })],
     [
       'offline',
       () => {

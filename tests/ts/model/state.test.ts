@@ -1,6 +1,15 @@
 import { describe, expect, it } from 'vitest';
 
-import { exitText, fractionDone, objective, reason, secondsLeft, secondsTaken } from '../../../src/model/state';
+import {
+  exitText,
+  fractionDone,
+  objective,
+  objectiveText,
+  reason,
+  secondsLeft,
+  secondsTaken,
+  valueWarnings
+} from '../../../src/model/state';
 import { runInfo, taskInfo } from '../fixtures';
 
 const progress = (done: number, total: number) => ({ done, total, unit: 'step', epoch: 0, epochs: 0 });
@@ -29,9 +38,17 @@ describe('state', () => {
     expect(exitText({ signal: '', exit_code: 0 })).toBe('');
   });
 
-  it('stands for a run with its loss, or else its first metric', () => {
-    expect(objective(runInfo('r', { latest: { accuracy: 1, loss: 2 } }))).toEqual(['loss', 2]);
-    expect(objective(runInfo('r', { latest: { reward: 7 } }))).toEqual(['reward', 7]);
-    expect(objective(runInfo('r', { latest: {} }))).toBeNull();
+  it('stands for a run with the first of its headline, and with nothing of its machine', () => {
+    expect(objective(runInfo('r', { headline: { loss: 2, accuracy: 1 } }))).toEqual(['loss', 2]);
+    expect(objectiveText(runInfo('r', { headline: { step_seconds: 0.002 } }))).toEqual(['step time', '2 ms']);
+    expect(objective(runInfo('r', { latest: { cpu: 0.97 }, headline: {} }))).toBeNull();
+  });
+
+  it('says what is not finite', () => {
+    const nan = runInfo('r', { headline: { loss: null }, not_finite: { loss: 'loss became NaN at step 8' } });
+    expect(objectiveText(nan)).toEqual(['loss', 'NaN']);
+    expect(valueWarnings(nan)).toEqual(['loss became NaN at step 8']);
+    const infinite = runInfo('r', { headline: { loss: null }, not_finite: { loss: 'loss became infinite at step 8' } });
+    expect(objectiveText(infinite)).toEqual(['loss', '∞']);
   });
 });

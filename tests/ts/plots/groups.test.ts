@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import type { Line } from '../../../src/model/series';
-import { compareTasks, groupLines, matches } from '../../../src/plots/groups';
+import { compareTasks, isImportant, phaseOf, plotLines, plotsOf, splitPlot } from '../../../src/plots/groups';
 
 const line = (metric: string, task = 'worker:0'): Line => ({
   metric,
@@ -11,35 +11,70 @@ const line = (metric: string, task = 'worker:0'): Line => ({
   version: 1
 });
 
-describe('groupLines', () => {
+describe('plotsOf', () => {
   it('puts training and validation together, loss first and speed last', () => {
-    const names = ['examples_per_second', 'val_accuracy', 'accuracy', 'step_seconds', 'val_loss', 'loss'];
-    const groups = groupLines(
-      names.map(name => line(name)),
-      'each'
-    );
-    expect(groups.map(group => group.metric)).toEqual(['loss', 'accuracy', 'examples_per_second', 'step_seconds']);
-    expect(groups[0]!.lines.map(one => one.validation)).toEqual([false, true]);
-    expect(groups[2]!.title).toBe('examples/s');
+    const plots = plotsOf(['examples_per_second', 'val_accuracy', 'accuracy', 'step_seconds', 'val_loss', 'loss']);
+    expect(plots.map(plot => plot.metric)).toEqual(['loss', 'accuracy', 'examples_per_second', 'step_seconds']);
+    expect(plots[1]!.names).toEqual(['accuracy', 'val_accuracy']);
+    expect(plots[2]!.title).toBe('examples/s');
   });
 
-  it('shows each task, or the mean where the server made one', () => {
-    const lines = [line('loss', ''), line('loss', 'worker:0'), line('loss', 'worker:1'), line('lr', 'worker:0')];
-    const tasks = (mode: 'each' | 'mean') => groupLines(lines, mode).map(group => group.lines.map(one => one.task));
-    expect(tasks('each')).toEqual([['worker:0', 'worker:1'], ['worker:0']]);
-    expect(tasks('mean')).toEqual([[''], ['worker:0']]);
+  it('keeps batches, epochs and validation of a metric together, and names that only look so apart', () => {
+    const plots = plotsOf(['val_loss', 'epoch_loss', 'loss', 'epoch_time', 'running_auc', 'epoch_auc', 'val_f1']);
+    expect(plots.map(({ names }) => names)).toEqual([
+      ['loss', 'epoch_loss', 'val_loss'],
+      ['epoch_time'],
+      ['running_auc', 'epoch_auc'],
+      ['val_f1']
+    ]);
+    expect(plots[0]!.names.map(name => phaseOf(name, plots[0]!))).toEqual(['batch', 'epoch', 'validation']);
+    expect(plots[2]!.names.map(name => phaseOf(name, plots[2]!))).toEqual(['running', 'epoch']);
+    expect(phaseOf('loss', plotsOf(['loss', 'val_loss'])[0]!)).toBe('training');
+  });
+
+  it('knows what a run is judged by', () => {
+    const names = ['loss', 'head_loss', 'top_5_accuracy', 'learning_rate', 'f1', 'val_f1', 'norm', 'layer_1/norm'];
+    expect(
+      plotsOf(names)
+        .filter(isImportant)
+        .map(plot => plot.metric)
+    ).toEqual(['loss', 'head_loss', 'top_5_accuracy', 'f1', 'learning_rate']);
   });
 });
 
-describe('matches', () => {
-  it.each([
-    ['', true],
-    ['LOSS', true],
-    ['val_loss', true],
-    ['accuracy', false]
-  ])('%j', (filter, expected) => expect(matches('loss', filter)).toBe(expected));
+describe('plotLines', () => {
+  const known = [line('loss', ''), line('loss', 'worker:0'), line('val_loss', 'worker:1'), line('loss', 'worker:1')];
+  const lines = (metric: string) => known.filter(one => one.metric === metric);
+  const [loss] = plotsOf(['val_loss', 'loss']);
 
-  it('takes the title as well as the name', () => expect(matches('examples_per_second', 'examples/s')).toBe(true));
+  it('shows each task, or the mean where the server made one, training first', () => {
+    const keys = (mode: 'each' | 'mean') => plotLines(loss!, lines, mode).map(one => one.key);
+    expect(keys('each')).toEqual(['worker:0', 'worker:1', 'worker:1|val']);
+    expect(keys('mean')).toEqual(['', 'worker:1|val']);
+  });
+
+  it('shows the mean of many tasks, with what it is of, unless lines are asked for', () => {
+    const tasks = [0, 1, 2, 3].map(index => line('loss', `worker:${index}`));
+    const shown = (count: number, mode: 'auto' | 'each' | 'mean') =>
+      plotLines(plotsOf(['loss'])[0]!, () => [line('loss', ''), ...tasks.slice(0, count)], mode);
+    expect(shown(3, 'auto').map(one => one.task)).toEqual(['worker:0', 'worker:1', 'worker:2']);
+    expect(shown(4, 'auto').map(one => [one.task, one.parts?.length])).toEqual([['', 4]]);
+    expect(shown(4, 'each')).toHaveLength(4);
+    expect(shown(2, 'mean').map(one => one.parts?.length)).toEqual([2]);
+    tasks[2]!.version = 7;
+    expect(shown(4, 'auto')[0]!.version).toBe(7);
+  });
+
+  it('has a plot of each task where that is asked for', () => {
+    const plots = splitPlot(loss!, ['worker:0', 'worker:1']);
+    expect(plots.map(plot => plot.title)).toEqual(['loss · worker:0', 'loss · worker:1']);
+    expect(new Set(plots.map(plot => plot.id)).size).toBe(2);
+    expect(plotLines(plots[1]!, lines, 'split').map(one => one.key)).toEqual(['worker:1', 'worker:1|val']);
+  });
+
+  it('has nothing to show of what has not come', () => {
+    expect(plotLines(plotsOf(['norm'])[0]!, lines, 'each')).toEqual([]);
+  });
 });
 
 describe('compareTasks', () => {

@@ -6,7 +6,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { DEFAULTS } from '../../../src/api/schema';
 import { placementServices } from '../../../src/plugins/placement';
 import type { IDtf } from '../../../src/tokens';
-import type { DesignerDocument } from '../../../src/widgets/designer';
+import type { OpenDesign } from '../../../src/widgets/designeroptions';
 import { clusterInfo } from '../fixtures';
 
 const trans = nullTranslator.load('jupyter_dtf');
@@ -19,7 +19,7 @@ async function insert(change: { readOnly?: boolean; dirty?: boolean; save?: () =
     clusterName: 'digits',
     context: { path: 'digits.dtf', localPath: 'digits.dtf', model: { dirty: change.dirty ?? true }, save },
     design: { design: DEFAULTS.Design, readOnly: change.readOnly ?? false }
-  } as unknown as DesignerDocument;
+  } as unknown as OpenDesign;
   const clusters = { get: () => (change.running ? clusterInfo('digits') : undefined) };
   const app = { serviceManager: {} } as unknown as JupyterFrontEnd;
   const services = placementServices(app, { clusters, runs: {} } as unknown as IDtf, null, document, trans);

@@ -3,14 +3,17 @@ import { fireEvent, render, screen } from '@testing-library/react';
 import React from 'react';
 import { describe, expect, it, vi } from 'vitest';
 
+import { MachinesModel } from '../../../src/model/machinefigures';
 import type { StoryEvent } from '../../../src/model/run';
 import { countTroubles, Events } from '../../../src/views/events';
 import { Header } from '../../../src/views/header';
+import { Links } from '../../../src/views/linktable';
+import { MachineHistory } from '../../../src/views/machinehistory';
 import { Machines } from '../../../src/views/machines';
-import { Output, visibleRange } from '../../../src/views/output';
+import { Output, visibleRange } from '../../../src/views/outputlines';
 import { sparklinePoints } from '../../../src/views/sparkline';
 import { Tabs } from '../../../src/views/tabs';
-import { clusterInfo, runInfo, taskInfo } from '../fixtures';
+import { clusterInfo, noteEvent, runInfo, taskInfo } from '../fixtures';
 
 const trans = nullTranslator.load('jupyter_dtf');
 
@@ -22,11 +25,22 @@ describe('Header', () => {
     expect(screen.getByRole('heading', { name: 'name-a' })).toBeTruthy();
     expect(screen.getByText('epoch 3/5')).toBeTruthy();
     expect(screen.getByRole('progressbar', { name: '58 % done' })).toBeTruthy();
-    expect(screen.getByText('digits · 2 worker · allreduce · batch_size 64 · optimizer Adam')).toBeTruthy();
+    expect(screen.getByText('digits · 2 workers · allreduce · batch_size 64 · optimizer Adam')).toBeTruthy();
     fireEvent.click(screen.getByRole('button', { name: 'Stop name-a' }));
     fireEvent.click(screen.getByRole('button', { name: 'More about name-a' }));
     expect(stop).toHaveBeenCalledOnce();
     expect(menu).toHaveBeenCalledOnce();
+  });
+
+  it('says how much of the data has been sent, which can be stopped', () => {
+    const progress = { done: 312 * 2 ** 20, total: 2 ** 30, unit: 'byte', epoch: 0, epochs: 0 };
+    const message = 'sending 312 MiB of 1.0 GiB, 890 MiB/s';
+    const run = runInfo('a', { state: 'pending', message, progress, started: null });
+    render(<Header run={run} trans={trans} onStop={vi.fn()} onMenu={vi.fn()} />);
+    expect(screen.getByText(message)).toBeTruthy();
+    expect(screen.getByRole('progressbar', { name: '30 % done' })).toBeTruthy();
+    expect(screen.queryByText(/byte/)).toBeNull();
+    expect(screen.getByRole('button', { name: 'Stop name-a' })).toBeTruthy();
   });
 
   it('says why a run failed, and offers no stop', () => {
@@ -35,6 +49,48 @@ describe('Header', () => {
     expect(screen.getByText('worker:1 died (SIGKILL)')).toBeTruthy();
     expect(screen.getByText('took 1m 12s')).toBeTruthy();
     expect(screen.queryByRole('button', { name: /^Stop/ })).toBeNull();
+  });
+
+  it('shows the line of the person that failed, and the traceback', () => {
+    const traceback =
+      'Traceback:\n  File "/home/ada/train.py", line 3, in step\n    return 1 / 0\nZeroDivisionError: x';
+    const tasks = [taskInfo('worker:0', { state: 'failed', message: 'ZeroDivisionError: x', traceback })];
+    render(<Header run={runInfo('a', { state: 'failed', tasks })} trans={trans} onStop={vi.fn()} onMenu={vi.fn()} />);
+    const alert = screen.getByRole('alert');
+    expect(alert.textContent).toContain('worker:0: ZeroDivisionError: x');
+    expect(screen.getByText('train.py, line 3')).toBeTruthy();
+    expect(screen.getByText('return 1 / 0')).toBeTruthy();
+    expect(alert.querySelector('pre')!.textContent).toBe(traceback);
+  });
+});
+
+describe('MachineHistory', () => {
+  const shown = (machines: MachinesModel | null, ended = false) =>
+    render(
+      <MachineHistory machines={machines} cluster="digits" ended={ended} trans={trans}>
+        <p>plots</p>
+      </MachineHistory>
+    );
+
+  it('is a sentence and nothing else where the cluster is gone', () => {
+    shown(null);
+    expect(screen.getByText('The cluster digits is gone, and with it what was known of its machines.')).toBeTruthy();
+    expect(screen.queryByText('plots')).toBeNull();
+  });
+
+  it('says why there is nothing to see', async () => {
+    let answer: () => Promise<never[]> = () => Promise.reject(new Error('It does not answer'));
+    const machines = new MachinesModel(0, () => answer());
+    shown(machines, true);
+    expect(screen.getByRole('status').textContent).toBe('Waiting for what the machines tell…');
+    machines.follow();
+    expect(await screen.findByText('The machines cannot be asked: It does not answer')).toBeTruthy();
+    machines.rest();
+    answer = () => Promise.resolve([]);
+    machines.follow();
+    expect(await screen.findByText('Nothing is known of the machines from the time of this run.')).toBeTruthy();
+    machines.rest();
+    expect(screen.getByText('plots')).toBeTruthy();
   });
 });
 
@@ -58,7 +114,7 @@ describe('Tabs', () => {
 describe('Events', () => {
   const story: StoryEvent[] = [
     { type: 'run', time: 1, state: 'running', message: '', seq: 0 },
-    { type: 'note', time: 2, level: 'warning', title: '2 tasks share 1 core', text: 'Slower.', task: '', seq: 1 },
+    noteEvent(1, { time: 2, title: '2 tasks share 1 core', text: 'Slower.' }),
     {
       ...taskInfo('worker:1', { state: 'failed', signal: 'SIGKILL', traceback: 'Traceback: boom', message: 'died' }),
       type: 'task',
@@ -87,7 +143,9 @@ describe('Output', () => {
   }));
 
   it('puts only the lines in sight into the page, and filters by task', () => {
-    render(<Output lines={lines} dropped={0} tasks={['worker:0', 'worker:1']} follow={false} trans={trans} />);
+    render(
+      <Output lines={lines} dropped={0} tasks={['worker:0', 'worker:1']} follow={false} ended={false} trans={trans} />
+    );
     expect(screen.getByText('line 0')).toBeTruthy();
     expect(document.querySelectorAll('.jp-dtf-line').length).toBeLessThan(100);
     expect(screen.getByText('5000 lines')).toBeTruthy();
@@ -97,6 +155,38 @@ describe('Output', () => {
     expect(screen.getByRole('log', { name: 'Output of the tasks' }).tabIndex).toBe(0);
   });
 
+  it('says that nothing was written, or nothing yet', () => {
+    const empty = (ended: boolean) => (
+      <Output lines={[]} dropped={0} tasks={[]} follow={false} ended={ended} trans={trans} />
+    );
+    const { rerender } = render(empty(false));
+    expect(screen.getByText('Nothing has been written yet.')).toBeTruthy();
+    rerender(empty(true));
+    expect(screen.getByText('Nothing was written.')).toBeTruthy();
+  });
+
+  it('asks for earlier lines, and for the newest when it is told to follow', () => {
+    const pages = { hasEarlier: true, problem: '', earlier: vi.fn(), later: vi.fn(), follow: vi.fn() };
+    render(
+      <Output lines={lines} dropped={7} pages={pages} tasks={['worker:0']} follow={false} ended={false} trans={trans} />
+    );
+    expect(screen.getByText(/7 more are not shown/)).toBeTruthy();
+    fireEvent.click(screen.getByRole('button', { name: 'Earlier lines' }));
+    expect(pages.earlier).toHaveBeenCalledTimes(1);
+    fireEvent.click(screen.getByLabelText('follow'));
+    expect(pages.follow).toHaveBeenCalledWith('');
+    fireEvent.change(screen.getByLabelText('task'), { target: { value: 'worker:0' } });
+    expect(pages.follow).toHaveBeenLastCalledWith('worker:0');
+  });
+
+  it('says where lines are missing and why a page did not come', () => {
+    const pages = { hasEarlier: false, problem: 'not now', earlier: vi.fn(), later: vi.fn(), follow: vi.fn() };
+    const gap = { ...lines[0]!, text: '', missing: 12 };
+    render(<Output lines={[gap]} dropped={12} pages={pages} tasks={[]} follow={false} ended={false} trans={trans} />);
+    expect(screen.getByText('… 12 lines are not shown: scroll up')).toBeTruthy();
+    expect(screen.getByRole('alert').textContent).toBe('not now');
+  });
+
   it('knows which lines can be seen', () => {
     expect(visibleRange(0, 180, 1000)).toEqual([0, 30]);
     expect(visibleRange(1800, 180, 1000)).toEqual([80, 130]);
@@ -104,14 +194,38 @@ describe('Output', () => {
   });
 });
 
+describe('Links', () => {
+  it('has a row for each pair of tasks, and stresses a link that is slow', () => {
+    const links = [
+      { from: 'worker:0', to: 'worker:1', bytes: 2 ** 20, seconds: 0.5, slow: true },
+      { from: 'worker:1', to: 'worker:0', bytes: 2 ** 20, seconds: 0.001, slow: false }
+    ];
+    const tasks = [taskInfo('worker:0', { host: 'ada' }), taskInfo('worker:1', { host: 'bert' })];
+    render(<Links links={links} tasks={tasks} trans={trans} />);
+    const rows = screen.getAllByRole('row').map(row => row.textContent);
+    expect(rows[1]).toBe(
+      'worker:0 adaThe link to worker:1 is far slower than the others. All tasks wait for it.worker:1 bert1.0 MiB500 ms2.0 MiB/s'
+    );
+    expect(rows[2]).toBe('worker:1 bertworker:0 ada1.0 MiB1 ms1000 MiB/s');
+  });
+
+  it('is nothing where the tasks are on one machine', () => {
+    expect(render(<Links links={[]} tasks={[]} trans={trans} />).container.textContent).toBe('');
+  });
+});
+
 describe('Machines', () => {
   it('lists tasks with how they ended and what they used', () => {
     const line = { metric: 'cpu', task: 'worker:0', x: new Float64Array([1]), y: new Float64Array([1.5]), version: 1 };
+    const other = { ...line, metric: 'gpu_memory_bytes', y: new Float64Array([2 ** 30]) };
     const run = runInfo('a', {
       tasks: [taskInfo('worker:0'), taskInfo('worker:1', { state: 'failed', exit_code: 3 })]
     });
-    render(<Machines run={run} hosts={clusterInfo('digits').hosts} lines={[line]} trans={trans} />);
-    expect(screen.getByRole('row', { name: /worker:0.*running.*100.*1\.5/ })).toBeTruthy();
+    const hosts = clusterInfo('digits').hosts.map(host => ({ ...host, problem: 'Keras 2 instead of 3' }));
+    render(<Machines run={run} hosts={hosts} lines={[line, other]} trans={trans} />);
+    expect(screen.getByText('Keras 2 instead of 3')).toBeTruthy();
+    expect(screen.getByRole('row', { name: /worker:0.*running.*100.*1\.5 1\.0 GiB$/ })).toBeTruthy();
+    expect(screen.getByRole('columnheader', { name: 'GPU memory' })).toBeTruthy();
     expect(screen.getByRole('row', { name: /worker:1.*failed \(exit status 3\)/ })).toBeTruthy();
     expect(screen.getByRole('row', { name: /node-a.*2\.0 \/ 4.*1\.2 \/ 4\.0 GiB/ })).toBeTruthy();
   });

@@ -16,7 +16,9 @@ function preview(problems: Problem[] = []): Preview {
     cluster_spec: { worker: ['localhost:0', 'localhost:0'] },
     tf_config: { 'worker:0': '{"task":{"type":"worker","index":0}}' },
     problems,
-    hosts: []
+    hosts: [],
+    script: '',
+    fields: []
   };
 }
 
@@ -38,6 +40,27 @@ describe('NewCluster', () => {
     return actions;
   }
 
+  it('shows the job script before it is sent, where there is one', async () => {
+    show(() => ({ ...preview(), script: '#SBATCH -p gpu' }));
+    await settle();
+    expect(screen.getByLabelText('What is sent').textContent).toContain('#SBATCH -p gpu');
+  });
+
+  it('shows what a kind offers once it knows more, and asks again with what is chosen of that', async () => {
+    const cores = { name: 'cores', title: 'Cores of a worker', type: 'integer', default: 1, help: '' };
+    const offered = { ...cores, minimum: 1, maximum: 4, choices: [], counts_hosts: false };
+    const actions = show(request => ({ ...preview(), fields: request.kind === 'local' ? [offered] : [] }));
+    await settle();
+    await settle();
+    expect(actions.preview.mock.calls.length).toBeLessThanOrEqual(2);
+    fireEvent.change(screen.getByLabelText('Cores of a worker'), { target: { value: '3' } });
+    await settle();
+    expect(actions.preview).toHaveBeenLastCalledWith(expect.objectContaining({ options: { cores: 3 } }));
+    const asked = actions.preview.mock.calls.length;
+    await settle();
+    expect(actions.preview).toHaveBeenCalledTimes(asked); // what is offered has not changed
+  });
+
   it('shows what it will make and starts it', async () => {
     const actions = show();
     await settle();
@@ -46,6 +69,9 @@ describe('NewCluster', () => {
     fireEvent.change(screen.getByLabelText('Tasks of worker'), { target: { value: '4' } });
     fireEvent.click(screen.getByRole('button', { name: 'Add a job' }));
     fireEvent.change(screen.getByLabelText('Memory'), { target: { value: '1.5' } });
+    const grace = screen.getByLabelText<HTMLInputElement>('Ends when nobody has been connected for');
+    expect(grace.value).toBe('60'); // the default of Python and of the command line
+    fireEvent.change(grace, { target: { value: '5' } });
     await settle();
     fireEvent.click(screen.getByRole('button', { name: 'Start' }));
     const request = {
@@ -53,7 +79,8 @@ describe('NewCluster', () => {
       kind: 'local',
       jobs: { worker: 4, ps: 1 },
       options: { memory_bytes: 1.5 * 2 ** 30 },
-      keep: false
+      keep: false,
+      grace_s: 5
     };
     expect(actions.preview).toHaveBeenLastCalledWith(request);
     expect(actions.start).toHaveBeenCalledWith(request);
@@ -101,6 +128,26 @@ describe('NewCluster', () => {
     show();
     const option = screen.getByRole<HTMLOptionElement>('option', { name: 'Slurm (needs dask-jobqueue)' });
     expect(option.disabled).toBe(true);
+  });
+
+  it('takes a list as a text with commas', async () => {
+    const kind = {
+      ...KINDS[0]!,
+      kind: 'ssh',
+      fields: [
+        { ...KINDS[0]!.fields[0]!, name: 'hosts', title: 'Hosts', type: 'list', default: [], counts_hosts: false }
+      ]
+    };
+    const initial = { kind: 'ssh', options: { hosts: ['ada', 'bert:2222'] } };
+    const asked = vi.fn((_request: ClusterRequest) => Promise.resolve(preview()));
+    const nothing = () => Promise.resolve();
+    const actions = { preview: asked, start: nothing, keep: nothing, design: vi.fn(), cancel: vi.fn() };
+    render(<NewCluster kinds={[kind]} initial={initial} actions={actions} trans={trans} />);
+    const field = screen.getByLabelText<HTMLInputElement>('Hosts');
+    expect([field.type, field.value]).toEqual(['text', 'ada, bert:2222']);
+    fireEvent.change(field, { target: { value: 'ada, cleo' } });
+    await settle();
+    expect(asked.mock.lastCall![0].options).toEqual({ hosts: 'ada, cleo' });
   });
 
   it('keeps a template only under a name', async () => {

@@ -4,8 +4,8 @@ import React from 'react';
 import { describe, expect, it, vi } from 'vitest';
 
 import { Advice } from '../../../src/views/advice';
-import { Clusters } from '../../../src/views/clusters';
-import { Runs } from '../../../src/views/runs';
+import { Clusters } from '../../../src/views/clusterlist';
+import { Runs } from '../../../src/views/runlist';
 import { clusterInfo, runInfo } from '../fixtures';
 
 const trans = nullTranslator.load('jupyter_dtf');
@@ -15,11 +15,12 @@ function clustersProps(): React.ComponentProps<typeof Clusters> {
     clusters: [],
     templates: [],
     ready: true,
-    hasExample: true,
-    actions: { connect: vi.fn(), scale: vi.fn(), stop: vi.fn(), menu: vi.fn(), drag: vi.fn() },
+    connected: '',
+    actions: { connect: vi.fn(), disconnect: vi.fn(), scale: vi.fn(), stop: vi.fn(), menu: vi.fn(), drag: vi.fn() },
     trans,
     onNew: vi.fn(),
     onRefresh: vi.fn(),
+    onMore: vi.fn(),
     onStartTwo: vi.fn(),
     onExample: vi.fn(),
     onStartTemplate: vi.fn(),
@@ -30,13 +31,13 @@ function clustersProps(): React.ComponentProps<typeof Clusters> {
 describe('Clusters', () => {
   it('says what to do when there are none', () => {
     const props = clustersProps();
-    const { rerender } = render(<Clusters {...props} />);
+    render(<Clusters {...props} />);
     fireEvent.click(screen.getByRole('button', { name: 'Start two local workers' }));
     expect(props.onStartTwo).toHaveBeenCalledOnce();
     fireEvent.click(screen.getByRole('button', { name: 'Open the example' }));
     expect(props.onExample).toHaveBeenCalledOnce();
-    rerender(<Clusters {...props} hasExample={false} />);
-    expect(screen.queryByRole('button', { name: 'Open the example' })).toBeNull();
+    fireEvent.click(screen.getByRole('button', { name: 'More to start and to open' }));
+    expect(props.onMore).toHaveBeenCalledOnce();
   });
 
   it('shows state, jobs, load and actions of each, all of them named', () => {
@@ -44,7 +45,7 @@ describe('Clusters', () => {
     render(<Clusters {...props} clusters={[clusterInfo('digits', { notes: ['2 tasks share 1 core'] })]} />);
     const row = within(screen.getByRole('listitem', { name: 'Cluster digits' }));
     expect(row.getByRole('img', { name: 'running' })).toBeTruthy();
-    expect(row.getByText('local · 2 worker')).toBeTruthy();
+    expect(row.getByText('local · 2 workers')).toBeTruthy();
     expect(row.getByRole('progressbar', { name: '50 % of 4 cores in use' }).getAttribute('aria-valuenow')).toBe('50');
     expect(row.getByText('1.2 / 4.0 GiB')).toBeTruthy();
     expect(row.getByText('2 tasks share 1 core')).toBeTruthy();
@@ -56,6 +57,71 @@ describe('Clusters', () => {
     expect(props.actions.scale).toHaveBeenCalledWith('digits');
     expect(props.actions.stop).toHaveBeenCalledWith('digits');
     expect(props.actions.menu).toHaveBeenCalledOnce();
+  });
+
+  it('disconnects the notebook from its cluster, and connects it to others', () => {
+    const props = { ...clustersProps(), clusters: [clusterInfo('digits'), clusterInfo('other')], connected: 'digits' };
+    render(<Clusters {...props} />);
+    fireEvent.click(screen.getByRole('button', { name: 'Disconnect the notebook from digits' }));
+    expect(props.actions.disconnect).toHaveBeenCalledOnce();
+    fireEvent.click(screen.getByRole('button', { name: 'Connect the notebook to other' }));
+    expect(props.actions.connect).toHaveBeenCalledExactlyOnceWith('other');
+    expect(screen.queryByRole('button', { name: 'Connect the notebook to digits' })).toBeNull();
+  });
+
+  it('says that a cluster does not answer, and what is wrong with it', () => {
+    const warning = 'The Dask worker 0 on node-a does not answer. Stopping its runs, or the cluster, ends it';
+    const silent = clusterInfo('digits', { silent_s: 12.3, warnings: [warning] });
+    const { rerender } = render(<Clusters {...clustersProps()} clusters={[silent]} />);
+    expect(screen.getByText('digits has not answered for 12 s. It is busy or frozen; Stop ends it.')).toBeTruthy();
+    expect(screen.getByText(warning)).toBeTruthy();
+    rerender(<Clusters {...clustersProps()} clusters={[clusterInfo('digits')]} />);
+    expect(screen.queryByText(/has not answered/)).toBeNull();
+  });
+
+  it('offers for a cluster of another version what can be done with it, and no more', () => {
+    const incompatible = 'It speaks protocol 9: stop it with `jupyter dtf stop digits`';
+    render(<Clusters {...clustersProps()} clusters={[clusterInfo('digits', { incompatible, hosts: [] })]} />);
+    const row = within(screen.getByRole('listitem', { name: 'Cluster digits' }));
+    expect(row.getByText('local · another version')).toBeTruthy();
+    expect(row.getByText('jupyter dtf stop digits').tagName).toBe('CODE');
+    expect(row.getAllByRole('button').map(button => button.getAttribute('aria-label'))).toEqual([
+      'Stop digits',
+      'More about digits'
+    ]);
+  });
+
+  it('lets a cluster that is stopping be stopped again only if it does not answer', () => {
+    const { rerender } = render(
+      <Clusters {...clustersProps()} clusters={[clusterInfo('digits', { state: 'stopping' })]} />
+    );
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Stop digits' }).disabled).toBe(true);
+    const silent = clusterInfo('digits', { state: 'stopping', silent_s: 7 });
+    rerender(<Clusters {...clustersProps()} clusters={[silent]} />);
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Stop digits' }).disabled).toBe(false);
+  });
+
+  it('keeps a lost cluster in sight until it is dismissed', () => {
+    const props = clustersProps();
+    const message = 'The cluster digits was killed (SIGKILL). Its runs are lost';
+    render(<Clusters {...props} clusters={[clusterInfo('digits', { state: 'lost', message, hosts: [] })]} />);
+    expect(screen.getByText(message)).toBeTruthy();
+    fireEvent.click(screen.getByRole('button', { name: 'Dismiss digits' }));
+    expect(props.actions.stop).toHaveBeenCalledWith('digits');
+  });
+
+  it('says what each host is at while some are on their way', () => {
+    const coming = [
+      { name: 'bert', step: 'starting Python', problem: '' },
+      { name: 'cleo', step: 'waiting', problem: 'cleo did not answer' }
+    ];
+    const cluster = clusterInfo('digits', { coming, warnings: ['Host cleo cannot be used: cleo did not answer'] });
+    const { rerender } = render(<Clusters {...clustersProps()} clusters={[cluster]} />);
+    const steps = within(screen.getByRole('list', { name: 'Hosts on their way' })).getAllByRole('listitem');
+    expect(steps.map(step => step.textContent)).toEqual(['0: ready', 'bert: starting Python']);
+    expect(screen.getByText('Host cleo cannot be used: cleo did not answer')).toBeTruthy();
+    rerender(<Clusters {...clustersProps()} clusters={[{ ...cluster, coming: coming.slice(1) }]} />);
+    expect(screen.queryByRole('list', { name: 'Hosts on their way' })).toBeNull();
   });
 
   it('has bars for GPUs where there are any', () => {
@@ -98,16 +164,50 @@ describe('Runs', () => {
 
   it('opens, stops and explains runs', () => {
     const callbacks = props();
-    const failed = runInfo('b', { state: 'failed', message: 'ps:0 died (SIGKILL)', ended: 1005, latest: {} });
+    const failed = runInfo('b', { state: 'failed', message: 'ps:0 died (SIGKILL)', ended: 1005, headline: {} });
     render(<Runs runs={[runInfo('a'), failed]} {...callbacks} />);
-    expect(screen.getByText('58 %')).toBeTruthy();
-    expect(screen.getByText('0.031')).toBeTruthy();
+    expect(screen.getByText(/^58 % · 2 workers · /)).toBeTruthy();
+    expect(screen.getByText(/0\.031/)).toBeTruthy();
     expect(screen.getByText('ps:0 died (SIGKILL)')).toBeTruthy();
     fireEvent.click(screen.getByRole('button', { name: 'Open the dashboard of name-a, running' }));
     expect(callbacks.onOpen).toHaveBeenCalledWith('a');
     fireEvent.click(screen.getByRole('button', { name: 'Stop name-a' }));
     expect(callbacks.onStop).toHaveBeenCalledWith('a');
     expect(screen.queryByRole('button', { name: 'Stop name-b' })).toBeNull();
+  });
+
+  it('warns in the list of values that are not finite, and shows no number of the machine for a run', () => {
+    const sentence = 'loss became NaN at step 8 on worker:1';
+    const nan = runInfo('a', { state: 'succeeded', headline: { loss: null }, not_finite: { loss: sentence } });
+    const idle = runInfo('b', { state: 'failed', message: 'no', latest: { cpu: 0.97 }, headline: {} });
+    render(<Runs runs={[nan, idle]} {...props()} />);
+    expect(screen.getByText('NaN')).toBeTruthy();
+    expect(screen.getByText(sentence)).toBeTruthy();
+    expect(screen.queryByText(/0\.97/)).toBeNull();
+  });
+
+  it('says of each when it was, with the moment in full, and what its value is of', () => {
+    const now = Date.now() / 1000;
+    const runs = [
+      runInfo('a', { created: now - 130 }),
+      runInfo('b', { created: now - 40_000_000, state: 'succeeded' })
+    ];
+    render(<Runs runs={runs} {...props()} />);
+    const recent = screen.getByText('2 min ago');
+    expect(recent.title).toContain(String(new Date(1000 * (now - 130)).getFullYear()));
+    expect(
+      screen.getByText(new Date(1000 * (now - 40_000_000)).getFullYear().toString(), { exact: false })
+    ).toBeTruthy();
+    expect(screen.getAllByText('loss')).toHaveLength(2);
+  });
+
+  it('is opened by what can be done in it', () => {
+    render(<Runs runs={[]} {...props()} />);
+    const title = screen.getByRole('button', { name: 'Runs' });
+    fireEvent.click(title);
+    fireEvent.click(screen.getByRole('button', { name: 'Find a run' }));
+    expect(title.getAttribute('aria-expanded')).toBe('true');
+    expect(screen.getByRole('searchbox')).toBeTruthy();
   });
 
   it('shows a failure as a terminal would, all of it in its tooltip', () => {
@@ -132,12 +232,25 @@ describe('Advice', () => {
   it.each([
     ['missing', 'jupyter server extension enable jupyter_dtf'],
     ['stale', /0\.2\.0.*0\.1\.0/],
+    ['foreign', /0\.2\.0\) speaks protocol 2–3, this page .*0\.1\.0\) 1: .*\. Reload the page/],
     ['offline', /does not answer/]
   ] as const)('%s', (health, text) => {
-    const retry = vi.fn();
-    render(<Advice health={health} serverVersion="0.2.0" pageVersion="0.1.0" trans={trans} onRetry={retry} />);
+    const [retry, reload] = [vi.fn(), vi.fn()];
+    render(
+      <Advice
+        health={health}
+        serverVersion="0.2.0"
+        serverProtocol={3}
+        serverOldest={2}
+        pageVersion="0.1.0"
+        trans={trans}
+        onRetry={retry}
+        onReload={reload}
+      />
+    );
     expect(screen.getByText(text)).toBeTruthy();
-    fireEvent.click(screen.getByRole('button', { name: 'Try again' }));
-    expect(retry).toHaveBeenCalledOnce();
+    const [button, done] = health === 'foreign' ? ['Reload the page', reload] : ['Try again', retry];
+    fireEvent.click(screen.getByRole('button', { name: button }));
+    expect(done).toHaveBeenCalledOnce();
   });
 });

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 MARK_BYTES = 4096
-_DIGEST_BYTES = 16
+DIGEST_BYTES = 16
 
 RULE = "All tasks make the same collective calls in the same order."
 
@@ -55,19 +55,19 @@ def described_tensors(name: str, tensors: Sequence[tf.Tensor], free_rows: bool =
 def mark(text: str) -> bytes:
     """``MARK_BYTES`` that begin with a digest of the text, to compare, and go on with the text itself, to read."""
     data = text.encode()
-    room = MARK_BYTES - _DIGEST_BYTES
+    room = MARK_BYTES - DIGEST_BYTES
     shown = data if len(data) <= room else data[: room - 3] + b"..."
-    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest() + shown.ljust(room)
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest() + shown.ljust(room)
 
 
 def same(one: Any, other: Any) -> bool:
     """Whether two marks, or views of memory that holds one, are of equal texts."""
-    return bool(one[:_DIGEST_BYTES] == other[:_DIGEST_BYTES])
+    return bool(one[:DIGEST_BYTES] == other[:DIGEST_BYTES])
 
 
 def text_of(mark: bytes) -> str:
     """What the mark says."""
-    return mark[_DIGEST_BYTES:].rstrip().decode(errors="replace")
+    return mark[DIGEST_BYTES:].rstrip().decode(errors="replace")
 
 
 def differ(texts: Mapping[str, str]) -> DifferentCalls:

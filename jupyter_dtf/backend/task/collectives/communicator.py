@@ -12,9 +12,9 @@ import tensorflow as tf
 from ....errors import InvalidInput
 from ..context import current
 from . import make_reducer
-from .base import Reducer
 from .calls import differ
-from .order import ProgramOrder, in_graph
+from .contract import Reducer
+from .program_order import ProgramOrder, in_graph
 
 
 class ProcessSet:
@@ -117,7 +117,7 @@ def communicator(process_set: ProcessSet | None = None) -> Communicator:
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Make the communicator of a process set; a collective of all tasks of the run, also of those not in the set.
 
-    Between tasks of one machine this is not needed: a process set is made when it is first used.
+    But for TensorFlow's own collectives this is not needed: a process set is made when it is first used.
     """
     process_set = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
     _all_do("add_process_set", process_set)
@@ -150,7 +150,7 @@ def interrupted() -> bool:
 def renew() -> None:
     """Begin anew in all process sets; the others, whose collectives fail by it, do the same.
 
-    Functions that have been traced go on working. Raises Unavailable between machines.
+    Functions that have been traced go on working. Raises Unavailable for TensorFlow's own collectives.
     """
     with _lock:
         for ranks in sorted(_communicators):

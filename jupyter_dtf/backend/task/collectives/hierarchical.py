@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from .base import Reducer
+from .contract import Reducer
 from .shared_memory import SharedMemoryReducer
 
 

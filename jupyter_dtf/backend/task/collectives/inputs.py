@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from ....errors import InvalidInput
-from .base import TYPES
+from .contract import TYPES
 
 
 def checked(value: Any) -> Any:

@@ -15,10 +15,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
+from ....schema import private
 from .calls import differ
 
 LOOK_S = 0.25
@@ -27,6 +28,8 @@ LOOK_S = 0.25
 _READ_MS = 50  # a key that is not there takes that long
 HEARD_S = 2.0
 """How long to wait until others have read what they are told."""
+VERDICT, GONE = "verdict", "gone"
+"""What the keys begin with by which a task is told why it waits in vain, and by which it says why it does no longer."""
 
 
 class Wait(NamedTuple):
@@ -61,17 +64,21 @@ class Board(ABC):
     def read(self, key: str) -> str:
         """The text, empty if there is none."""
 
+    def linger(self) -> None:  # noqa: B027  # most boards need nobody
+        """This task ends now, as far as it knows: return when nobody needs it for reading what they are told."""
+
 
 class Files(Board):
     """A board in a directory that all tasks see."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
+        private.make_dir(directory)
 
     def write(self, key: str, text: str) -> None:
         aside = self._directory / f".{key}-{os.getpid()}-{threading.get_ident()}"
-        aside.write_text(text)
+        with private.open_file(aside) as file:
+            file.write(text.encode())
         aside.replace(self._directory / key)
 
     def read(self, key: str) -> str:
@@ -105,6 +112,22 @@ class Keys(Board):
         except tf.errors.OpError:
             self.lost = True
             return ""
+
+
+class Watch(Protocol):
+    """What somebody who waits asks: ``Lookout``, or what speaks to one for a part of a larger whole."""
+
+    def look(self, wait: Wait) -> str:
+        """To be called every now and then while the wait lasts. Why it will never end, or nothing."""
+
+    def over(self, group: str) -> None:
+        """The wait in that group has ended."""
+
+    def go(self, group: str, why: str) -> None:
+        """This task waits in vain, and does so no longer."""
+
+    def why_gone(self, wait: Wait, rank: int) -> str:
+        """What this task has been told, or what the task of that rank said when it went."""
 
 
 class Lookout:
@@ -153,12 +176,16 @@ class Lookout:
 
     def go(self, group: str, why: str) -> None:
         """This task waits in vain, and does so no longer."""
-        self._board.write(f"gone-{self._rank}", why)
+        self._board.write(_gone(self._rank, group), why)
         self.over(group)
+        self._board.linger()
 
     def why_gone(self, wait: Wait, rank: int) -> str:
         """What this task has been told, or what the task of that rank said when it went."""
-        return self._verdict_on(wait) or self._board.read(f"gone-{rank}")
+        why = self._verdict_on(wait) or self._board.read(_gone(rank, wait.group))
+        if why:
+            self._board.linger()
+        return why
 
     def tell(self, wait: Wait, verdict: str) -> None:
         """Tell those of ``missing`` why they would wait in vain in that collective."""
@@ -238,7 +265,11 @@ def _key(rank: int, wait: Wait) -> tuple[int, str, int]:
 
 
 def _verdict(rank: int, wait: Wait) -> str:
-    return f"verdict-{rank}-{wait.group}-{wait.number}"
+    return f"{VERDICT}-{rank}-{wait.group}-{wait.number}"
+
+
+def _gone(rank: int, group: str) -> str:
+    return f"{GONE}-{rank}-{group}"
 
 
 def _stuck(waits: Waits) -> Waits:
@@ -255,6 +286,9 @@ def _stuck(waits: Waits) -> Waits:
 
 
 def _is_blocked(left: Waits, waits: Waits, rank: int, wait: Wait) -> bool:
-    """Whether the task of that rank will not come to the collective of ``wait``, as all that it does is stuck."""
-    here = any((w.group, w.number) == (wait.group, wait.number) for w in waits.get(rank, []))
-    return not here and bool(left.get(rank)) and left[rank] == list(waits[rank])
+    """Whether the task of that rank will not come to the collective of ``wait``, as all that it does is stuck.
+
+    One that waits in a later collective of the group has been here, and is missed by nobody.
+    """
+    has_come = any(w.group == wait.group and w.number >= wait.number for w in waits.get(rank, []))
+    return not has_come and bool(left.get(rank)) and left[rank] == list(waits[rank])

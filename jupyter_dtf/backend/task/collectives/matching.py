@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from .base import Array
 from .calls import differ
+from .contract import Array
 
 _AGAIN_S = 0.002
 """How long to wait for more to be ready when no collective has been reached by all."""

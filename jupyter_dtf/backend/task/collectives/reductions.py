@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from ....errors import InvalidInput
 from . import primitives
-from .base import OPS
 from .calls import call_name
 from .communicator import Communicator, ProcessSet, communicator
+from .contract import OPS
 from .inputs import check_place, checked, checked_rows
 
 _COMPRESSIONS = {"none": None, "fp16": tf.float16, "bf16": tf.bfloat16}

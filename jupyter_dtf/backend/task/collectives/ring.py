@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from ....errors import Unavailable
-from .base import Reducer, check_op
+from .contract import Reducer, check_op
 
 _KEYS = 0x7FFFFFF0  # of instances: 31 bits, with room for one of each type
 

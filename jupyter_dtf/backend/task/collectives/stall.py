@@ -12,11 +12,11 @@ from typing import Any
 import tensorflow as tf
 
 from ....errors import InvalidInput
-from .base import Reducer
 from .calls import described_tensors
+from .contract import Reducer
 from .hierarchical import HierarchicalReducer
 from .lookout import LOOK_S, Lookout, Wait
-from .order import add, in_graph, put
+from .program_order import add, in_graph, put
 
 Stalled = Callable[[list[str], str], None]
 """Told the names of the tasks that are missing, none where they cannot be known, and what the others wait for."""
@@ -118,14 +118,17 @@ class WatchedReducer(Reducer):
         last, since, noted = 0, time.monotonic(), 0
         waits = False
         while not self._closed.wait(min(LOOK_S, self._stall_s / 4)):
-            begun, ended = int(self._begun.numpy()), int(self._ended.numpy())
+            begun, ended = counts = self._counts()
+            text = self._text()
+            if self._counts() != counts:  # the text may be the next collective's
+                continue
             if begun != last or begun == ended:
                 if waits:
                     self._lookout.over(self._group)
                 last, since, waits = begun, time.monotonic(), False
                 continue
             waits = True
-            if self._gives_up(begun):
+            if self._gives_up(begun, text):
                 return
             if noted != begun and time.monotonic() - since >= self._stall_s:
                 noted = begun
@@ -135,10 +138,17 @@ class WatchedReducer(Reducer):
         others = tuple(rank for rank in self._ranks if rank != self._ranks[self.rank])
         self._lookout.tell(Wait(self._group, int(self._begun.numpy()), "", self._ranks, others), why)
 
-    def _gives_up(self, begun: int) -> bool:
-        text = list(self._texts)[int(self._call.numpy())]
+    def _counts(self) -> tuple[int, int]:
+        """How many collectives were begun and ended."""
+        return int(self._begun.numpy()), int(self._ended.numpy())
+
+    def _text(self) -> str:
+        """What the last one is, with its lengths; empty before the first."""
+        number = int(self._call.numpy())
         lengths = iter(self._lengths.numpy().tolist())
-        text = re.sub(r"\?", lambda _: str(next(lengths, "?")), text)
+        return re.sub(r"\?", lambda _: str(next(lengths, "?")), [*self._texts, ""][number])
+
+    def _gives_up(self, begun: int, text: str) -> bool:
         others = tuple(rank for rank in self._ranks if rank != self._ranks[self.rank])
         wait = Wait(self._group, begun, text, self._ranks, others)
         why = self._lookout.look(wait)

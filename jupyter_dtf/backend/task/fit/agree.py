@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from ..collectives.base import Reducer
+from ..collectives.contract import Reducer
 
 # Machines of different kinds may round differently in the last bit; beyond this many times that, something is wrong.
 _ROUNDING = 1e-4

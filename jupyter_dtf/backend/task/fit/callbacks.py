@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import cloudpickle
 import keras
 import numpy as np
 
-from ..collectives.base import Reducer
+from ....schema.metrics import EPOCH, SPEED, VALIDATION
+from ..collectives.contract import Reducer
 from .agree import Weights
-from .gradients import GradientSync
+from .batch_values import BatchValues
+from .gradient_sync import GradientSync
 from .job import FitJob, PackedCallback
 from .steps import Metrics
 
@@ -74,10 +76,21 @@ class First(keras.callbacks.Callback):
 
 
 class Last(keras.callbacks.Callback):
-    """Runs after the caller's callbacks: what they did on the chief takes effect on all tasks, and viewers are told."""
+    """Runs after the caller's callbacks: what they did on the chief takes effect on all tasks, and viewers are told.
 
-    def __init__(self, state: State, job: FitJob, ctx: Any, steps: int | None) -> None:
+    ``counts``: as of ``BatchValues``.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        job: FitJob,
+        ctx: Any,
+        steps: int | None,
+        counts: Callable[[], Mapping[str, float]] | None = None,
+    ) -> None:
         super().__init__()
+        self._counts = counts
         self._state = state
         self._job = job
         self._ctx = ctx
@@ -97,6 +110,7 @@ class Last(keras.callbacks.Callback):
             if self._job.callbacks:  # BackupAndRestore sets the epoch to begin with
                 (epoch,) = self._state.reducer.broadcast([np.asarray(self.model._initial_epoch or 0)])
                 self.model._initial_epoch = int(epoch)
+        self._values = BatchValues(self.model, self._counts)
         self._progress()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -107,6 +121,7 @@ class Last(keras.callbacks.Callback):
         self._epoch_start = self._step
         self._last_s = self._examples_s = time.perf_counter()
         self._state.sync.begin_epoch(epoch)
+        self._values.begin_epoch()
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self._state.metrics.alone = False
@@ -121,12 +136,11 @@ class Last(keras.callbacks.Callback):
         self._step += steps
         now = time.perf_counter()
         seconds, self._last_s = (now - self._last_s) / max(steps, 1), now
-        values = {name: value for name, value in (logs or {}).items() if isinstance(value, float)}
+        values = self._values(logs or {})
         values["learning_rate"] = agreement.learning_rate
         if not first:  # the first step is compiled
             values["step_seconds"] = seconds
         if examples:  # their gradients have been applied, perhaps with those of the steps before
-            state.metrics.last_examples = examples
             if not first:
                 values["examples_per_second"] = examples / (now - self._examples_s)
             self._examples_s = now
@@ -167,9 +181,13 @@ class Last(keras.callbacks.Callback):
         self._agree()
         if self._ctx.is_chief:
             values = {name: value for name, value in (logs or {}).items() if isinstance(value, float)}
-            validation = {name: value for name, value in values.items() if name.startswith("val_")}
-            if validation:
-                self._ctx.report(step=self._step, **validation)
+            named = {
+                name if name.startswith(VALIDATION) else EPOCH + name: value
+                for name, value in values.items()
+                if name not in SPEED
+            }
+            if named:
+                self._ctx.report(step=self._step, **named)
             self._ctx.epoch_ended(epoch, self._step, values)
             self._progress()
 

@@ -19,8 +19,12 @@ from keras.src.trainers.data_adapters import array_slicing
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from ....errors import InvalidInput
-from ..collectives.base import Alone, Reducer
+from ..collectives.contract import Alone, Reducer
 from .job import Arrays, DataFunction, FitJob
+from .losses import is_plain_mean
+
+_ALIGNED = 64
+"""Bytes; what TensorFlow's kernels take for granted. The arrays of a payload are."""
 
 
 @dataclass
@@ -86,10 +90,11 @@ def training_data(
     return data
 
 
-def validation_data(job: FitJob, ctx: Any, reducer: Reducer, whole_on_chief: bool) -> TaskData | None:
+def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> TaskData | None:
     """This task's part of the validation data; tasks need not have equally many steps of it, and may have none.
 
-    ``whole_on_chief``: rank 0 gets all of the arrays, the others nothing.
+    Of a built model whose losses are no plain means, which parts cannot be put together from, rank 0 gets all of the
+    arrays and the others nothing.
     """
     if job.validation_data is None:
         return None
@@ -97,7 +102,7 @@ def validation_data(job: FitJob, ctx: Any, reducer: Reducer, whole_on_chief: boo
         dataset = _call(job.validation_data, ctx, "validation_data")
         return TaskData(dataset, job.validation_steps, None)
     adapter = _adapter(job.validation_data, job.validation_batch_size or job.batch_size, job.validation_steps, None)
-    if whole_on_chief:
+    if not is_plain_mean(model):
         parts = _shares_in_order(adapter, Alone()) if reducer.rank == 0 else []
     else:
         parts = _shares_in_order(adapter, reducer)
@@ -198,7 +203,18 @@ def _shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.dat
 def _tensors(adapter: ArrayDataAdapter) -> Any:
     """``(x, y, sample_weight)`` as Keras packs them, as tensors."""
     inputs = array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
-    return _cut(tf.convert_to_tensor, tree.lists_to_tuples(inputs))
+    return _cut(_tensor, tree.lists_to_tuples(inputs))
+
+
+def _tensor(array: Any) -> tf.Tensor:
+    """A tensor of an array, on the array's own memory where that can be: the tasks of a machine map one file of it.
+
+    ``tf.convert_to_tensor`` copies, and takes three times the memory while it does.
+    """
+    shared = isinstance(array, np.ndarray) and array.size and array.dtype.kind in "biufc"
+    if shared and array.flags.c_contiguous and array.flags.writeable and array.ctypes.data % _ALIGNED == 0:
+        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    return tf.convert_to_tensor(array)
 
 
 def _cut(function: Callable[[Any], Any], inputs: Any) -> Any:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ....schema.strategy import AllReduce, Strategy
-from ..keras_io import PackedModel
-from ..model_state import MoreState
-from ..questions import Question
+from ..model.keras_io import PackedModel
+from ..model.model_state import MoreState
+from ..model.questions import Question
 
 
 @dataclass

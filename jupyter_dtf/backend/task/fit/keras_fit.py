@@ -8,12 +8,12 @@ from typing import Any
 
 import keras
 
-from ..model_state import take_more
-from ..questions import ask
+from ..model.model_state import take_more
+from ..model.questions import ask
 from ..trace.callback import trace_callbacks
 from .callbacks import attributes_of
 from .data import TaskData
-from .guard import Guard
+from .first_step_check import Guard
 from .job import Arrays, FitJob, FitResult
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from ....errors import InvalidInput
-from .hooks import hooked
+from .hooked import hooked
 from .job import FitJob
 
 

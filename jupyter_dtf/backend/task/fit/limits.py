@@ -1,12 +1,12 @@
-"""What ``fit`` cannot do over several tasks, and why. Checked by the client, and for models made there in the tasks."""
+"""What ``fit`` cannot do over several tasks, and why. ``checks.py`` says what is checked when."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ....errors import InvalidInput
-from ....schema.strategy import ParameterServer, Pipeline, Strategy
-from ..model_state import built_for_others, holds_table
+from ....schema.strategy import ParameterServer, Pipeline
+from ..model.model_state import built_for_others, holds_table
 
 
 def refuse_unsupported(model: Any) -> None:
@@ -56,19 +56,24 @@ def refuse_unshared(model: Any) -> None:
             )
 
 
-def refuse_under(strategy: Strategy, model: Any) -> None:
-    """Raise InvalidInput, saying what to change, if a compiled model cannot be trained under a strategy."""
-    pipelined = isinstance(strategy, Pipeline)
-    if (pipelined or isinstance(strategy, ParameterServer)) and built_for_others(model):
+def refuse_built_for_others(strategy: str, model: Any) -> None:
+    """Raise InvalidInput for an optimizer that was built for other weights than those that are trained."""
+    if built_for_others(model):
         raise InvalidInput(
-            f"Under {strategy.name} an optimizer must have slots for the weights that are trained and no others: "
+            f"Under {strategy} an optimizer must have slots for the weights that are trained and no others: "
             "compile the model again after changing what is trainable. Received: an optimizer that was built before",
             field="model",
         )
-    if not pipelined:
-        for loss in _leaves(getattr(model, "loss", None)):
-            _refuse_of_whole_batch(loss)
-        return
+
+
+def refuse_losses_of_whole_batch(model: Any) -> None:
+    """Raise InvalidInput for a loss that a task cannot compute on its own share of a batch."""
+    for loss in _leaves(getattr(model, "loss", None)):
+        _refuse_of_whole_batch(loss)
+
+
+def refuse_tables(model: Any) -> None:
+    """Raise InvalidInput for a layer that computes with more than variables."""
     for layer in model._flatten_layers():
         if holds_table(layer):
             raise InvalidInput(
@@ -77,6 +82,26 @@ def refuse_under(strategy: Strategy, model: Any) -> None:
                 f"Received: {layer.name}, {type(layer).__name__}",
                 field="model",
             )
+
+
+def refuse_backups(strategy: ParameterServer, workers: int) -> None:
+    """Raise InvalidInput for more gradients that may be late than there are workers to wait for."""
+    if strategy.backup_workers >= workers:
+        raise InvalidInput(
+            f"A step takes the gradients of workers - backup_workers tasks, at least one. Received: {workers} workers, "
+            f"backup_workers={strategy.backup_workers}",
+            field="strategy.backup_workers",
+        )
+
+
+def refuse_scaling(strategy: Pipeline, scale_lr: bool) -> None:
+    """Raise InvalidInput for a learning rate that is to grow with the copies of a pipeline, of which there is one."""
+    if scale_lr and strategy.replicas == 1:
+        raise InvalidInput(
+            "`scale_lr` multiplies the learning rate by the number of those that share a batch: the tasks of a "
+            "pipeline share it only in copies, dtf.Pipeline(..., replicas=2), got scale_lr=True with replicas=1",
+            field="scale_lr",
+        )
 
 
 _OF_WHOLE_BATCH = ("dice", "tversky", "circle")

@@ -32,8 +32,12 @@ class Shares(Protocol):
 
 
 def is_plain_mean(model: Any) -> bool:
-    """Whether every loss of a built model surely is a mean over examples, without masks."""
-    if any(loss.reduction not in ("sum_over_batch_size", "mean") or _ignores(loss) for loss in _losses(model)):
+    """Whether every loss of a built model surely is a mean over examples, without masks.
+
+    Of one that has not seen an example yet, as far as it shows.
+    """
+    losses = _losses(model) or [loss for loss in keras.tree.flatten(model.loss) if isinstance(loss, keras.losses.Loss)]
+    if any(loss.reduction not in ("sum_over_batch_size", "mean") or _ignores(loss) for loss in losses):
         return False
     return not any(
         getattr(layer, "mask_zero", False) or isinstance(layer, keras.layers.Masking)

@@ -7,10 +7,10 @@ from typing import Any
 import keras
 
 from ....errors import InvalidInput
-from .. import keras_io
-from ..model_state import seed_states
+from ..model import keras_io
+from ..model.model_state import seed_states
+from .checks import Asked, Checks
 from .job import FitJob
-from .limits import refuse_under, refuse_unsupported
 
 
 def configure_keras(config: dict[str, Any]) -> None:
@@ -25,15 +25,15 @@ def configure_keras(config: dict[str, Any]) -> None:
         keras.config.set_dtype_policy(config["dtype_policy"])
 
 
-def job_model(job: FitJob) -> Any:
-    """The compiled model, built or not. Raises InvalidInput for one that cannot be trained over several tasks."""
+def job_model(job: FitJob, checks: Checks, asked: Asked) -> Any:
+    """The compiled model, built or not. Raises InvalidInput for one that cannot be trained so."""
     if isinstance(job.model, keras_io.PackedModel):
-        return keras_io.unpack(job.model)
-    model = job.model()
-    if not isinstance(model, keras.Model) or not model.compiled:
-        raise InvalidInput(f"The function passed as model returns a compiled keras.Model. Received: {model!r:.200}")
-    refuse_unsupported(model)
-    refuse_under(job.strategy, model)
+        model = keras_io.unpack(job.model)
+    else:
+        model = job.model()
+        if not isinstance(model, keras.Model) or not model.compiled:
+            raise InvalidInput(f"The function passed as model returns a compiled keras.Model. Received: {model!r:.200}")
+    checks.validate(asked, model)
     return model
 
 

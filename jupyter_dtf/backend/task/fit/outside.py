@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.python.framework.auto_control_deps_utils import get_read_write_resource_inputs
 
 from ....errors import InvalidInput
-from .hooks import hooked
+from .hooked import hooked
 from .provenance import Provenance, captured
 
 _WRITES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")

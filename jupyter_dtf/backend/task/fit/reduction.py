@@ -8,7 +8,7 @@ from dataclasses import replace
 import tensorflow as tf
 
 from ....schema.strategy import AllReduce
-from ..collectives.base import Reducer
+from ..collectives.contract import Reducer
 from .arithmetic import Gradient, Rows
 
 _WIRE_TYPES = {"fp16": tf.float16, "bf16": tf.bfloat16}
@@ -21,7 +21,8 @@ class Reduction:
     def __init__(self, reducer: Reducer, strategy: AllReduce, name: str) -> None:
         self._reducer = reducer
         self._wire_type = _WIRE_TYPES.get(strategy.compression)
-        self._bucket_bytes = strategy.fusion_bytes
+        chosen = strategy.fusion_bytes
+        self._bucket_bytes = reducer.bucket_bytes if chosen is None else chosen
         self._name = name
 
     def __call__(self, gradients: Sequence[Gradient], lanes: tf.Tensor) -> tuple[list[Gradient], tf.Tensor]:

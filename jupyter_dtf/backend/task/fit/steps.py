@@ -13,8 +13,8 @@ import tensorflow as tf
 from keras.src.utils.python_utils import pythonify_logs
 
 from ....errors import InvalidInput
-from ..collectives.base import Reducer
-from .gradients import GradientSync
+from ..collectives.contract import Reducer
+from .gradient_sync import GradientSync
 from .lookups import Lookups
 from .losses import counted_by_examples, of_global_batch
 from .outside import Outside
@@ -30,11 +30,14 @@ class TrainStep:
         self._step: Callable[[Any], Any] = model.train_step
         self._lookups = Lookups(self._step)
         self._outside = Outside(model, lambda weights: sync.settle(weights, may_be_empty))
+        self.last_examples = tf.Variable(0, trainable=False)
+        """Of this task's share of the last batch."""
         self._outputs: Any = None
         self._collectives: list[Callable[[], Any]] = []
 
     def __call__(self, data: Any) -> Any:
         examples = batch_size(data)
+        self.last_examples.assign(examples)
         self._sync.begin(examples)
         if not self._may_be_empty:
             return self._full(data)
@@ -98,9 +101,13 @@ class TestStep:
     def __init__(self, model: Any) -> None:
         self._model = model
         self._step: Callable[[Any], Any] = model.test_step
+        self.last_examples = tf.Variable(0, trainable=False)
+        """Of this task's share of the last batch."""
 
     def __call__(self, data: Any) -> Any:
-        with counted_by_examples(self._model, batch_size(data)):
+        examples = batch_size(data)
+        self.last_examples.assign(examples)
+        with counted_by_examples(self._model, examples):
             return self._step(data)
 
 
@@ -125,7 +132,6 @@ class Metrics:
         self.validating = False
         self.alone = False
         """Set while a callback runs that the other tasks know nothing of."""
-        self.last_examples = 0.0
 
     def __call__(self, logs: Any) -> Any:
         """Replaces ``model._get_metrics_result_or_logs``, which Keras calls once at each of those ends."""
@@ -140,8 +146,8 @@ class Metrics:
         if all(self._reducer.all_gather(same)):
             return result
         # Logs of a train_step or test_step of the user's that are no metrics: those of the last step, as in Keras.
-        weight = self.last_examples if not self.validating else float(bool(logs))
-        return _weighted_mean(self._reducer.all_gather((weight, logs)))
+        step = self._model.test_step if self.validating else self._model.train_step
+        return _weighted_mean(self._reducer.all_gather((float(step.last_examples), logs)))
 
     def _sum(self) -> None:
         variables = {id(v): v for metric in self._model.metrics for v in metric.variables}.values()

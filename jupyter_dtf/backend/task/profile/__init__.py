@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....schema.profile import TaskProfile
-from ..keras_io import PackedModel
+from ..model.keras_io import PackedModel
 
 
 @dataclass

@@ -12,12 +12,12 @@ import numpy as np
 import tensorflow as tf
 
 from ....schema.placement import Placement
-from .. import keras_io
-from ..describe import describe, example
+from ..describe.layer_graph import describe, example
 from ..fit.pipeline.engine import Engine
 from ..fit.pipeline.forward import scope_name
-from ..fit.pipeline.places import Places
-from ..trace.session import full_trace
+from ..fit.pipeline.layer_devices import Places
+from ..model import keras_io
+from ..trace.session_trace import full_trace
 from ..trace.step_stats import rows
 from . import ProfileJob
 from .attribution import Key, attribute, shared_out

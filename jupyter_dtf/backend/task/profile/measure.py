@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from ....schema.placement import Device
 from ....schema.profile import TaskProfile
-from .. import keras_io
-from ..trace.devices import plain
+from ..model import keras_io
+from ..trace.device_names import plain
 from . import ProfileJob, links
 from .layers import layer_seconds
 from .rates import flops_per_s

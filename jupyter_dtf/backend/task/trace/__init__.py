@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from ....schema.launch import TaskSpec
 
 if TYPE_CHECKING:
-    from .recorder import StepRecorder
+    from .trace_recorder import StepRecorder
 
 
 def start(spec: TaskSpec, on_done: Callable[[], None]) -> StepRecorder:
     """Record the steps that a task is to trace. ``on_done`` is called when all is written, at its end at the latest."""
-    from .recorder import StepRecorder
-    from .sessions import wrap
+    from .trace_recorder import StepRecorder
+    from .traced_sessions import wrap
 
     recorder = StepRecorder(spec, on_done)
     wrap(recorder)

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from .recorder import StepRecorder
+from .trace_recorder import StepRecorder
 
 
 def trace_callbacks(recorder: StepRecorder | None) -> list[Any]:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from .devices import plain, satisfies
+from .device_names import plain, satisfies
 
 # They compute nothing, or a shape, so it does not matter where they did not run.
 _TRIVIAL = frozenset(

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ....schema.trace import TraceData, TracedOp, relative
-from .devices import plain
+from .device_names import plain
 from .transfers import Transfers
 
 _NO_OPERATIONS = ("_SOURCE", "_SINK", "RecvTensor")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ....schema.trace import TracedOp, Transfer, task_of
-from .devices import plain
+from .device_names import plain
 
 # "[1.0MB] [2.6Gb/s] edge_4_b from /job:... to /job:...": TensorFlow's WorkerCacheLogger.
 _RECEIVED = re.compile(r"(?:\[[^\]]*\] )*(?P<edge>\S+) from (?P<source>/\S+) to (?P<target>/\S+)$")

@@ -53,7 +53,7 @@ from ..collectives import (
 from ..graph1 import BroadcastGlobalVariablesHook, broadcast_global_variables
 from ..optimizer import DistributedOptimizer
 from ..process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from ..reduction import Adasum, Average, Compression, Max, Min, Product, Sum
+from ..reduce_ops import Adasum, Average, Compression, Max, Min, Product, Sum
 from ..sync_batch_norm import SyncBatchNormalization
 from ..tape import DistributedGradientTape, PartialDistributedGradientTape
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import multiprocessing
 import os
@@ -10,8 +12,9 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,13 +24,30 @@ import cloudpickle
 
 from jupyter_dtf.schema.cluster import ClusterSpec
 
+from ...patience import left_s
+
 sys.path.insert(0, str(Path(__file__).parents[5]))  # where the processes find this module, by its full name
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["numpy", "tensorflow", "keras"])
+PRELOADED = (
+    *("numpy", "sklearn.datasets", "tensorflow", "keras", "jupyter_dtf.client.fit"),
+    *("jupyter_dtf.backend.task.process", "jupyter_dtf.backend.task.collectives.shared_memory"),
+    *(
+        f"jupyter_dtf.backend.task.fit.{name}"
+        for name in (
+            *("allreduce.rehearsal", "allreduce.training", "in_graph.training", "pipeline.training"),
+            *("parameter_server.server", "parameter_server.worker"),
+        )
+    ),
+)
+"""What a gang finds imported. The server that forks it passes over names that it does not find: a test holds them."""
 
-TIMEOUT_S = 90
+_processes.set_forkserver_preload(list(PRELOADED))
+
 _servers: list[Any] = []
+_lines: list[Any] = []
+"""In a task: what the first one writes to, one for each of the others; and what each of those reads from."""
+_pickling = threading.Lock()
 
 
 @dataclass
@@ -49,6 +69,32 @@ class FakeContext:
     servers: int = 0
     """How many of the tasks, the last ones by rank, are of the job ps."""
     secret: str = "5e" * 32
+    links: list[str] = field(default_factory=list)
+    between_machines: str = "tcp"
+    figures: list[dict[str, float]] = field(default_factory=list)
+
+    def by_one_client(self, make: Callable[[], bytes]) -> bytes:
+        """What ``make`` returns on the first task, which plays the client, for every task. Raises what it raises there.
+
+        All tasks call it, equally often.
+        """
+        if self.rank:
+            try:
+                made, error = cloudpickle.loads(_lines[0].recv_bytes())
+            except EOFError:
+                raise RuntimeError("worker:0, which plays the client, has gone") from None
+        else:
+            try:
+                made, error = make(), None
+            except Exception as raised:
+                made, error = b"", raised
+            message = cloudpickle.dumps((made, error))
+            for line in _lines:
+                with contextlib.suppress(BrokenPipeError):  # a task that has died says so by itself
+                    line.send_bytes(message)
+        if error is not None:
+            raise error  # the others, too
+        return bytes(made)
 
     @property
     def tasks(self) -> list[str]:
@@ -93,6 +139,13 @@ class FakeContext:
     def note(self, level: str, title: str, text: str = "") -> None:
         self.notes.append((level, title, text))
 
+    @property
+    def last_step(self) -> float:
+        return self.points[-1][0] if self.points else -1.0
+
+    def measured(self, figures: Mapping[str, float]) -> None:
+        self.figures.append(dict(figures))
+
     def progress(self, done: int, total: int = 0, unit: str = "step", epoch: int = 0, epochs: int = 0) -> None:
         self.progressed.append((done, total))
 
@@ -135,14 +188,21 @@ class Gang:
 
     def __enter__(self) -> Gang:
         self._directory = directory = Path(tempfile.mkdtemp(prefix="jupyter_dtf-test-", dir="/dev/shm"))
-        self._reserved = [_reserve() for _ in range(self._size)]
-        endpoints = [f"127.0.0.1:{reserved.getsockname()[1]}" for reserved in self._reserved]
+        self._reserved = [_reserve() for _ in range(2 * self._size)]
+        addresses = [f"127.0.0.1:{reserved.getsockname()[1]}" for reserved in self._reserved]
+        endpoints, links = addresses[: self._size], addresses[self._size :]
+        ends = [_processes.Pipe(duplex=False) for _ in range(1, self._size)]
         for rank in range(self._size):
             here, there = _processes.Pipe(duplex=False)
-            ctx = FakeContext(rank, self._size, directory, directory, self._machines, servers=self._servers)
-            process = _processes.Process(target=_task, args=(there, self._payload, ctx, endpoints), daemon=True)
+            lines = [ends[rank - 1][0]] if rank else [writes for _, writes in ends]
+            ctx = FakeContext(
+                rank, self._size, directory, directory, self._machines, servers=self._servers, links=links
+            )
+            process = _processes.Process(target=_task, args=(there, self._payload, ctx, endpoints, lines), daemon=True)
             process.start()
             there.close()
+            for line in lines:  # the first task's end is where the others notice it
+                line.close()
             self.started.append((process, here))
         return self
 
@@ -156,23 +216,31 @@ class Gang:
         shutil.rmtree(self._directory)
 
 
+def forked(function: Callable[..., None], *args: Any) -> Any:
+    """A process that runs a function of a module, and has imported what the tasks of a gang have."""
+    process = _processes.Process(target=function, args=args)
+    process.start()
+    return process
+
+
 def _by_value(function: Callable[[Any], Any]) -> bytes:
     """The function with what it uses of its test module, which the processes need not be able to import."""
     module = sys.modules[function.__module__]
-    cloudpickle.register_pickle_by_value(module)
-    try:
-        return bytes(cloudpickle.dumps(function))
-    finally:
-        cloudpickle.unregister_pickle_by_value(module)
+    with _pickling:  # two threads may have a gang each
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            return bytes(cloudpickle.dumps(function))
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _collect(started: list[Any], may_die: bool) -> list[Any]:
     results: dict[int, Any] = {}
     while len(results) < len(started):
         waiting = [conn for rank, (_, conn) in enumerate(started) if rank not in results]
-        ready = multiprocessing.connection.wait(waiting, timeout=TIMEOUT_S)
+        ready = multiprocessing.connection.wait(waiting, timeout=left_s())
         if not ready:
-            raise TimeoutError(f"No task has ended in {TIMEOUT_S} s; ended so far: {sorted(results)}")
+            raise TimeoutError(f"Of {len(started)} tasks these have ended: {sorted(results)}")
         for rank, (process, conn) in enumerate(started):
             if conn in ready:
                 try:
@@ -190,25 +258,41 @@ def _collect(started: list[Any], may_die: bool) -> list[Any]:
     return [results[rank] for rank in range(len(started))]
 
 
-def _task(conn: Any, payload: bytes, ctx: FakeContext, endpoints: list[str]) -> None:
+def _task(conn: Any, payload: bytes, ctx: FakeContext, endpoints: list[str], lines: list[Any]) -> None:
+    _lines[:] = lines
+    gc.freeze()  # as in the warm process: collecting garbage need not look through all of TensorFlow each time
+    gc.set_threshold(50_000, 20, 20)
     jobs: dict[str, list[str]] = {}
     for task, endpoint in zip(ctx.tasks, endpoints, strict=True):
         jobs.setdefault(task.partition(":")[0], []).append(endpoint)
     os.environ["TF_CONFIG"] = json.dumps({"cluster": jobs, "task": {"type": ctx.job_name, "index": ctx.task_index}})
     os.environ["TF_GRPC_REUSE_PORT"] = "1"
+    from jupyter_dtf.backend.task.tf_servers import serves_collectives
+
     try:
         import tensorflow as tf
 
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
+        optimize_graphs(False)
         answer = (True, cloudpickle.loads(payload)(ctx))
     except BaseException as error:
         answer = (False, (error, traceback.format_exc()))
     conn.send_bytes(cloudpickle.dumps(answer))
     conn.close()
-    if _servers:
+    if _servers or (answer[0] and serves_collectives()):
         signal.pause()  # until run_gang ends it
     os._exit(0)
+
+
+def optimize_graphs(on: bool) -> None:
+    """Whether TensorFlow optimizes what is traced here from now on, for which it takes most of a small training's time.
+
+    Users have it: so have tests on real clusters, and whole models of the matrix.
+    """
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not on})
 
 
 def _reserve() -> socket.socket:

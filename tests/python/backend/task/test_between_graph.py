@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import jupyter_dtf as dtf
-from jupyter_dtf.notebook.session import session
+from jupyter_dtf.client.session import session
 from jupyter_dtf.schema.events import TaskChanged
+
+from ...patience import left_s
 
 pytestmark = pytest.mark.module_directories
 
@@ -108,6 +110,24 @@ def test_a_worker_that_has_finished_keeps_its_server_up(cluster: dtf.Cluster) ->
     assert len(ended) == 3
 
 
+def sums_by_tensorflow(args: Any, ctx: Any) -> float:
+    import tensorflow as tf
+
+    from jupyter_dtf.backend.task.collectives.ring import CollectiveReducer
+
+    total = CollectiveReducer(ctx.rank, 2, "sums").reduce_tensors([tf.ones(1000)], "sum", "sums")
+    return float(total[0][0])
+
+
+def test_a_task_that_has_its_sum_serves_the_others_theirs() -> None:
+    """TensorFlow's collectives fetch what they need from a task, which may have ended with all that it needed."""
+    with dtf.Cluster(jobs={"worker": 2}) as cluster:
+        run = cluster.run(sums_by_tensorflow)
+        assert run.result() == [2.0, 2.0]
+    for task in ("worker:0", "worker:1"):
+        assert task_states(run, task)[-3:] == ["running", "finished", "succeeded"]
+
+
 def supervised(args: Any, ctx: Any) -> Any:
     import tensorflow.compat.v1 as tf
 
@@ -203,7 +223,7 @@ def until_stopped(args: Any, ctx: Any) -> Any:
 
 def test_a_stop_lets_the_workers_end_before_their_servers(cluster: dtf.Cluster) -> None:
     run = cluster.run(until_stopped, wait=False)
-    run.wait_for(lambda info: info.latest.get("x", 0) > 0, timeout_s=30)
+    run.wait_for(lambda info: info.latest.get("x", 0) > 0, timeout_s=left_s())
     run.stop()
     run.wait()
     assert run.status == "stopped"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
+import selectors
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,12 +15,14 @@ from typing import Any
 import cloudpickle
 import msgspec
 import psutil
+import pytest
 
-from jupyter_dtf.backend.warm_client import WarmClient, start_warm
+from jupyter_dtf.backend.host.warm_client import WarmClient, start_warm
+from jupyter_dtf.backend.task import spares
 from jupyter_dtf.schema import payload
 from jupyter_dtf.schema.launch import TaskSpec, read_outcome
 
-TIMEOUT_S = 60
+from ...patience import left_s
 
 
 class Warm:
@@ -30,7 +35,7 @@ class Warm:
 
     async def until(self, op: str) -> dict[str, Any]:
         while True:
-            message = await asyncio.wait_for(self._messages.get(), TIMEOUT_S)
+            message = await asyncio.wait_for(self._messages.get(), left_s())
             if message["op"] == op:
                 return message
 
@@ -101,7 +106,7 @@ def started_runtime(ctx: Any) -> bool:
 
 def test_a_spare_becomes_one_task_of_its_number_of_threads(tmp_path: Path) -> None:
     async def story() -> None:
-        async with Warm(tmp_path / "warm").running() as warm:
+        async with Warm(tmp_path / secrets.token_hex(6)).running() as warm:
             spares = {process.pid for process in await warm.prepare(threads=1, count=2)}
             assert len(spares) == 2
             assert (await warm.run(started_runtime, threads=2, spare=2))[0] not in spares
@@ -121,14 +126,45 @@ def test_a_spare_becomes_one_task_of_its_number_of_threads(tmp_path: Path) -> No
 
 def test_spares_that_are_not_wanted_any_more_end(tmp_path: Path) -> None:
     async def story() -> None:
-        async with Warm(tmp_path / "warm").running() as warm:
+        async with Warm(tmp_path / secrets.token_hex(6)).running() as warm:
             old = await warm.prepare(threads=1, count=1)
             (new,) = [process for process in await warm.prepare(threads=2, count=1) if process not in old]
-            psutil.wait_procs(old, timeout=TIMEOUT_S)
+            psutil.wait_procs(old, timeout=left_s())
             assert psutil.Process(warm.pid).children() == [new]
             new.kill()
-            psutil.wait_procs([new], timeout=TIMEOUT_S)
+            psutil.wait_procs([new], timeout=left_s())
             _, started = await warm.run(started_runtime, threads=2, spare=2)  # it can do without
             assert not started
 
     asyncio.run(story())
+
+
+def test_a_spare_is_begun_only_when_nothing_was_asked_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    begun: list[int] = []
+
+    def fork(child: Callable[[], int]) -> int:
+        begun.append(1)
+        return 1
+
+    with selectors.DefaultSelector() as selector:
+        made = spares.Spares(
+            selector,
+            fork,
+            become=lambda path, fds: 0,
+            kill=begun.remove,
+            on_ready=begun.append,
+        )
+        assert made.due_in_s() is None  # none is wanted
+        made.want(threads=1, count=1)
+        made.rest()
+        assert made.due_in_s() == spares.REST_S
+        now += spares.REST_S
+        assert made.due_in_s() == 0
+        made.rest()  # a task has come, and gone
+        assert made.due_in_s() == spares.REST_S
+        made.begin()
+        assert made.due_in_s() is None  # it is at its rehearsal
+        assert made.pids == begun == [1]
+        made.on_exit(1)

@@ -11,8 +11,6 @@ from jupyter_dtf.errors import InvalidInput
 
 from .gang import FakeContext, run_gang
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def program(ctx: FakeContext) -> float:
     import tensorflow as tf

@@ -1,10 +1,15 @@
-"""Training with parameter servers: variables and optimizer on the ``ps`` tasks, gradients from the others."""
+"""``dtf.ParameterServer``: variables and optimizer on the ``ps`` tasks, gradients from the others."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from .....schema.strategy import ParameterServer
 from ..job import FitJob, FitResult
+from .checks import ServedChecks
+
+STRATEGY = ParameterServer
+CHECKS = ServedChecks()
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:

@@ -10,7 +10,7 @@ from ..agree import Weights
 from ..callbacks import First, Last, State
 from ..job import FitJob
 from ..steps import Metrics
-from .client import Client
+from .server_client import Client
 from .skipping import FollowTheRun
 
 
@@ -92,6 +92,9 @@ class OwnLast(Last):
         super().on_train_batch_end(batch, {**(logs or {}), **more})
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self._following is not None:
+            # The last steps may have been taken without this task.
+            self._step = min(self._following.step, self._following.epoch_end)
         super().on_epoch_end(epoch, logs)
         self.has_last_word = self._tell()
 

@@ -11,12 +11,12 @@ import tensorflow as tf
 
 from .....errors import InvalidInput
 from ..arithmetic import Rows
-from ..gradients import Agreement, has_own_apply_gradients
+from ..gradient_sync import Agreement, has_own_apply_gradients
 from ..learning_rate import LinearScaling
 from ..lookups import Lookups
 from ..outside import Outside, flattened, take_mean
-from .client import Client
 from .layout import Piece
+from .server_client import Client
 
 
 class Exchange:

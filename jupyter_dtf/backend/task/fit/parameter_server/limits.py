@@ -1,4 +1,4 @@
-"""What parameter servers cannot train, and why. Checked in every training task, before it trains."""
+"""What parameter servers cannot train, and why."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ from typing import Any
 
 from .....errors import InvalidInput
 from .....schema.strategy import ParameterServer
-from ..gradients import optimizers_of
-from ..job import Arrays, FitJob
+from ..gradient_sync import optimizers_of
 
 
-def refuse_unsupported(job: FitJob, model: Any, workers: int, servers: int) -> None:
-    """Raise InvalidInput, saying what to change, for what cannot be right."""
-    strategy = job.strategy
-    assert isinstance(strategy, ParameterServer)
-    if strategy.backup_workers >= workers:
-        raise InvalidInput(
-            f"A step takes the gradients of workers - backup_workers tasks, at least one. Received: {workers} workers, "
-            f"backup_workers={strategy.backup_workers}",
-            field="strategy.backup_workers",
-        )
+def refuse_unsupported(strategy: ParameterServer, model: Any, servers: int | None, *, scale_lr: bool) -> None:
+    """Raise InvalidInput, saying what to change, for what cannot be right. ``servers``: None where not yet known."""
     optimizers = optimizers_of(model)
     if len(optimizers) != 1:
         raise InvalidInput(
@@ -32,30 +23,29 @@ def refuse_unsupported(job: FitJob, model: Any, workers: int, servers: int) -> N
             f"Received: {type(optimizer).__name__}",
             field="model",
         )
-    if optimizer.global_clipnorm is not None and servers > 1:
+    if optimizer.global_clipnorm is not None and (servers or 1) > 1:
         raise InvalidInput(
             "global_clipnorm takes the norm of all gradients together, which one ps task has to hold. Received: "
             f"{servers} ps tasks",
             field="strategy",
         )
-    if job.scale_lr and strategy.sync and not hasattr(optimizer._learning_rate, "assign"):
+    if scale_lr and strategy.sync and not hasattr(optimizer._learning_rate, "assign"):
         raise InvalidInput(
             "Under parameter servers scale_lr scales a rate that is a number. Received: "
             f"{type(optimizer._learning_rate).__name__}",
             field="scale_lr",
         )
-    if strategy.backup_workers:
-        _refuse_what_cannot_skip(job, model)
 
 
-def _refuse_what_cannot_skip(job: FitJob, model: Any) -> None:
+def refuse_what_cannot_skip(model: Any, *, has_length: bool) -> None:
+    """Raise InvalidInput for a model whose late task could not go on with the step that the others are at."""
     if model.steps_per_execution != 1:
         raise InvalidInput(
             "With backup_workers a late task goes on with the step that the others are at: steps_per_execution=1. "
             f"Received: {model.steps_per_execution}",
             field="model",
         )
-    if not isinstance(job.data, Arrays) and job.steps_per_epoch is None:
+    if not has_length:
         raise InvalidInput(
             "With backup_workers all tasks have equally many steps: give steps_per_epoch with data_fn. Received: None",
             field="steps_per_epoch",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from ...collectives.base import Reducer
-from .client import Client
+from ...collectives.contract import Reducer
+from .server_client import Client
 
 
 class ServedReducer(Reducer):

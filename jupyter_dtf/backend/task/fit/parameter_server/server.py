@@ -16,18 +16,15 @@ import numpy.typing as npt
 
 from .....errors import DtfError
 from .....schema.strategy import ParameterServer
-from ... import keras_io
 from ...context import peer_lost
+from ...model import keras_io
 from ...trace import marked
+from ..checks import Asked
 from ..job import FitJob
 from ..models import configure_keras, job_model
-from .meeting import Meeting
-from .places import Places
-from .rules import Asynchronous, Following, Rule, Synchronous, Updates
-from .shard import Gradient, Shard, SparsePiece, mean
-from .spec import from_plain, pieces_of, wire_dtype
-from .wire import STRANGERS, Bytes, Channel, Reader, accept
-from .words import (
+from .barrier import Meeting
+from .checks import ServedChecks
+from .messages import (
     AnyWord,
     Build,
     Counts,
@@ -46,6 +43,11 @@ from .words import (
     Sum,
     Values,
 )
+from .rules import Asynchronous, Following, Rule, Synchronous, Updates
+from .server_addresses import Places
+from .shard import Gradient, Shard, SparsePiece, mean
+from .spec import from_plain, pieces_of, wire_dtype
+from .wire import STRANGERS, Bytes, Channel, Reader, accept
 
 Answer = tuple[AnyWord, list[npt.NDArray[Any]]]
 
@@ -94,7 +96,7 @@ class Server:
     def run(self) -> None:
         """Raises what went wrong here, RuntimeError naming a worker that has gone before its training ended."""
         configure_keras(self._job.keras_config)
-        self._model = job_model(self._job)
+        self._model = job_model(self._job, ServedChecks(), Asked.of(self._job))
         if isinstance(self._rule, Synchronous):
             for server in range(1, len(self._places.servers)):
                 self._followers.append(self._places.reach(server))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ..gradients import has_own_apply_gradients, update_directly
+from ..gradient_sync import has_own_apply_gradients, update_directly
 from . import slots
 from .layout import Piece
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from .client import Client
+from .server_client import Client
 
 
 class FollowTheRun:
@@ -17,15 +17,23 @@ class FollowTheRun:
     """
 
     def __init__(self, model: Any, client: Client, dataset: tf.data.Dataset, steps_per_epoch: int) -> None:
+        self._model = model
         self._run = model.train_function
         self._client = client
         self._batches = iter(dataset)
         self._steps_per_epoch = steps_per_epoch
         self._position = 0
         self._epoch_end = 0
+        self._has_seen_any = False
 
     def begin_epoch(self) -> None:
         self._epoch_end += self._steps_per_epoch
+        self._has_seen_any = False
+
+    @property
+    def epoch_end(self) -> int:
+        """The run's step with which the epoch ends."""
+        return self._epoch_end
 
     @property
     def step(self) -> int:
@@ -39,9 +47,22 @@ class FollowTheRun:
         """
         step = self.step
         if step >= self._epoch_end:
+            if not self._has_seen_any:
+                self._look_at_the_last()
             raise StopIteration
+        self._has_seen_any = True
+        self._pass_over_until(step)
+        self._position += 1
+        return self._run(self._batches)
+
+    def _pass_over_until(self, step: int) -> None:
         while self._position < step:
             next(self._batches)
             self._position += 1
+
+    def _look_at_the_last(self) -> None:
+        """The others have taken all steps of the epoch without this task: its metrics are those of the last batch."""
+        self._pass_over_until(self._epoch_end - 1)
         self._position += 1
-        return self._run(self._batches)
+        self._model.make_test_function()
+        self._model.test_function(self._batches)

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .....errors import InvalidInput
-from ...attributes import plain_attributes
-from ..hooks import hooked
+from ...model.attributes import plain_attributes
+from ..hooked import hooked
 from .layout import Piece
 
 

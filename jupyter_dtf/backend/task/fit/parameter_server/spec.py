@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ... import keras_io
+from ...model import keras_io
 from . import slots
 from .layout import Piece, spread
 

@@ -4,8 +4,8 @@ A message is a word (a msgpack struct) and a payload (the bytes of arrays). Betw
 through a Unix socket and the payload through a file in shared memory, one for each direction: the two sides speak in
 turn, so that what lies there has been read before it is written again. Across machines both go through TCP.
 
-Both sides prove by HMAC over fresh nonces that they know the run's secret before anything else is read. Nothing is
-unpickled.
+Both sides prove by HMAC over fresh nonces that they know the run's secret before anything else is read; across
+machines that and all else is encrypted, by the run's certificate, unless encryption is left out. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import mmap
 import os
 import secrets
 import socket
+import ssl
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,7 +27,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .words import AnyWord, decode, encode
+from .....schema.room import allocate
+from ...collectives.tcp.run_certificate import Tls, encrypts
+from .messages import AnyWord, decode, encode
 
 HANDSHAKE_S = 10.0
 """How long a peer may take to prove itself."""
@@ -40,7 +44,7 @@ _LENGTH = struct.Struct("<q")
 class Channel:
     """One side of a conversation that has been authenticated. One thread at a time."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection | Encrypted) -> None:
         self._connection = connection
         self._out: _Memory | None = None
         self._in: _Memory | None = None
@@ -94,7 +98,7 @@ class _Memory:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 capacity = max(-(-length // mmap.PAGESIZE) * mmap.PAGESIZE, os.fstat(descriptor).st_size)
-                os.ftruncate(descriptor, capacity)
+                allocate(descriptor, self._path, capacity, "What the tasks exchange")
                 self._view = np.frombuffer(mmap.mmap(descriptor, capacity), np.uint8)
             finally:
                 os.close(descriptor)
@@ -135,6 +139,7 @@ def listen(path: Path) -> socket.socket:
     """A socket for the tasks of this machine."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
+    path.chmod(0o600)
     listener.listen(64)
     return listener
 
@@ -149,9 +154,50 @@ def listen_on_port(host: str, port: int) -> socket.socket:
     return listener
 
 
+class Encrypted:
+    """As much of a ``Connection`` as is used here, by TLS."""
+
+    def __init__(self, connected: ssl.SSLSocket) -> None:
+        self._socket = connected
+
+    def send_bytes(self, data: bytes | memoryview) -> None:
+        """Send a message."""
+        self._socket.sendall(_LENGTH.pack(len(data)))
+        self._socket.sendall(data)
+
+    def recv_bytes(self, most: int | None = None) -> bytes:
+        """The next message. Raises EOFError at the end, OSError for one that is longer than ``most``."""
+        (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        if length < 0 or (most is not None and length > most):
+            raise OSError("bad message length")
+        return bytes(self._exactly(length))
+
+    def _exactly(self, nbytes: int) -> bytearray:
+        data = bytearray(nbytes)
+        rest = memoryview(data)
+        while rest:
+            count = self._socket.recv_into(rest)
+            if not count:
+                raise EOFError
+            rest = rest[count:]
+        return data
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def settimeout(self, seconds: float | None) -> None:
+        """How long a read or a write may take."""
+        self._socket.settimeout(seconds)
+
+
+@lru_cache(maxsize=1)
+def _tls(secret: bytes) -> Tls:
+    return Tls(secret)
+
+
 def accept(connected: socket.socket, secret: bytes) -> Channel:
     """The server's part of the handshake. Raises one of STRANGERS for who does not know the secret."""
-    connection = _prepared(connected)
+    connection = _prepared(connected, secret, is_server=True)
     try:
         mine, theirs = _exchange_nonces(connection)
         _expect_proof(connection, secret, b"worker", mine + theirs)
@@ -173,7 +219,7 @@ def connect(address: Path | tuple[str, int], secret: bytes) -> Channel:
             raise
     else:
         connected = socket.create_connection(address, timeout=HANDSHAKE_S)
-    connection = _prepared(connected)
+    connection = _prepared(connected, secret, is_server=False)
     try:
         mine, theirs = _exchange_nonces(connection)
         connection.send_bytes(_proof(secret, b"worker", theirs + mine))
@@ -184,7 +230,7 @@ def connect(address: Path | tuple[str, int], secret: bytes) -> Channel:
     return _authenticated(connection)
 
 
-def _exchange_nonces(connection: Connection) -> tuple[bytes, bytes]:
+def _exchange_nonces(connection: Connection | Encrypted) -> tuple[bytes, bytes]:
     mine = secrets.token_bytes(_NONCE_BYTES)
     connection.send_bytes(mine)
     return mine, connection.recv_bytes(_NONCE_BYTES)
@@ -194,22 +240,33 @@ def _proof(secret: bytes, role: bytes, nonces: bytes) -> bytes:
     return hmac.digest(secret, role + nonces, "sha256")
 
 
-def _expect_proof(connection: Connection, secret: bytes, role: bytes, nonces: bytes) -> None:
+def _expect_proof(connection: Connection | Encrypted, secret: bytes, role: bytes, nonces: bytes) -> None:
     if not hmac.compare_digest(connection.recv_bytes(_PROOF_BYTES), _proof(secret, role, nonces)):
         raise AuthenticationError(f"A task of the run knows its secret. Received another proof from a {role.decode()}")
 
 
-def _prepared(connected: socket.socket) -> Connection:
+def _prepared(connected: socket.socket, secret: bytes, is_server: bool) -> Connection | Encrypted:
     connected.setblocking(True)
     if connected.family != socket.AF_UNIX:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if encrypts():
+            connected.settimeout(HANDSHAKE_S)
+            try:
+                tls = _tls(secret)
+                return Encrypted((tls.accepted if is_server else tls.dialled)(connected))
+            except BaseException:
+                connected.close()
+                raise
     connection = Connection(connected.detach())
     _set_timeout(connection, HANDSHAKE_S)
     return connection
 
 
-def _authenticated(connection: Connection) -> Channel:
-    _set_timeout(connection, 0)
+def _authenticated(connection: Connection | Encrypted) -> Channel:
+    if isinstance(connection, Encrypted):
+        connection.settimeout(None)
+    else:
+        _set_timeout(connection, 0)
     return Channel(connection)
 
 

@@ -14,32 +14,31 @@ import keras
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
 from .....schema.strategy import ParameterServer
-from ... import keras_io
-from ...collectives.base import Alone, Reducer
+from ...collectives.contract import Alone, Reducer
+from ...model import keras_io
 from ..agree import Weights
 from ..callbacks import First, Last, State, callbacks_here
+from ..checks import Asked
 from ..data import TaskData, training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
-from ..guard import Parts, guard_of
-from ..hooks import hooked
+from ..first_step_check import Parts, guard_of
+from ..hooked import hooked
 from ..job import Arrays, FitJob, FitResult
 from ..keras_fit import KerasFit
 from ..learning_rate import linear_scaling
-from ..limits import refuse_stateful, refuse_unshared
-from ..losses import is_plain_mean
 from ..models import configure_keras, job_model, vary_random_numbers
 from ..steps import Metrics, TestStep, TrainStep
 from . import moving
 from .callbacks import OwnFirst, OwnLast, OwnMetrics, ServedWeights
-from .client import Client
+from .checks import ServedChecks
 from .exchange import Exchange
-from .limits import refuse_sums, refuse_unsupported
-from .places import Places
+from .messages import Counts
 from .reducer import Apart, ServedReducer
+from .server_addresses import Places
+from .server_client import Client
 from .skipping import FollowTheRun
-from .slots import Plan, refuse_undivided
+from .slots import Plan
 from .spec import pieces_of, to_plain, wire_dtype
-from .words import Counts
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
@@ -66,9 +65,9 @@ class Worker:
 
         configure_keras(job.keras_config)
         keras.utils.set_random_seed((job.seed + ctx.rank) % 2**32)
-        self._model = model = job_model(job)
-        refuse_stateful(model, len(places.workers))
-        refuse_unsupported(job, model, len(places.workers), len(places.servers))
+        checks = ServedChecks()
+        asked = Asked.of(job, {"worker": len(places.workers), "ps": len(places.servers)})
+        self._model = model = job_model(job, checks, asked)
         self._client = Client(ctx, places)
         self._reducer: Reducer = Apart(ctx.rank, ctx.size)
         if self._goes_in_step:
@@ -77,14 +76,10 @@ class Worker:
         self._data = training_data(job, ctx, Alone() if has_own_data else self._reducer, model.steps_per_execution)
         self._spec = keras_io.batch_spec(self._data.dataset.element_spec)
         keras_io.build(model, self._spec)
-        if len(places.servers) > 1 and ctx.is_chief:  # who lays out what the servers hold
-            refuse_undivided(model.optimizer, model.trainable_variables)
         if isinstance(job.model, keras_io.PackedModel):
             keras_io.restore(model, job.model)
-        refuse_unshared(model)
+        checks.validate_built(asked, model)
         vary_random_numbers(model, ctx.rank)
-        if strategy.backup_workers:
-            refuse_sums(is_plain_mean(model))
         self._exchange = self._shared_with_servers()
         self._sync: Any = self._exchange  # for what takes a GradientSync
 
@@ -109,7 +104,7 @@ class Worker:
             if self._goes_in_step and ctx.is_chief:
                 stack.enter_context(hooked(model.optimizer, save_own_variables=self._save_optimizer))
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
-            guard = guard_of(job, model, ctx, Parts(self._reducer.size), data)
+            guard = guard_of(job, model, ctx, Parts(self._reducer.size), data, exact=ServedChecks().is_exact(job))
             self._fit = KerasFit(job, ctx, data, own, first=first, last=last, guard=guard)
             self._fit(model, validation)
 
@@ -252,8 +247,8 @@ class Worker:
 
     def _validation(self) -> TaskData | None:
         if self._goes_in_step:
-            return validation_data(self._job, self._ctx, self._reducer, not is_plain_mean(self._model))
-        return validation_data(self._job, self._ctx, Alone(), True) if self._ctx.is_chief else None
+            return validation_data(self._job, self._ctx, self._reducer, self._model)
+        return validation_data(self._job, self._ctx, Alone(), self._model) if self._ctx.is_chief else None
 
 
 class _AmongWorkers:

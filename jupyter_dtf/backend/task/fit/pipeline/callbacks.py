@@ -40,7 +40,7 @@ class Up(Last):
     def __init__(
         self, state: State, job: FitJob, ctx: Any, steps: int | None, *, engine: Engine, own: list[Any]
     ) -> None:
-        super().__init__(state, job, ctx, steps)
+        super().__init__(state, job, ctx, steps, counts=lambda: engine.counts)
         self._engine = engine
         self._loads = bool(own)
         self._each_step = _look_at_steps(own)

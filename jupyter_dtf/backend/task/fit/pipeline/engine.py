@@ -11,16 +11,16 @@ from keras.src.utils.python_utils import pythonify_logs
 
 from .....errors import InvalidInput
 from .....schema.design import RunPlacement
-from ... import describe
-from ...trace.devices import plain
+from ...describe import layer_graph
+from ...trace.device_names import plain
 from ..learning_rate import LinearScaling
-from . import places as placing
+from . import layer_devices as placing
 from .forward import scope_name
-from .graph import PipelineGraph
-from .limits import own_step
-from .places import Places
-from .record import run_placement
+from .layer_devices import Places
+from .limits import own_step, refuse_splits
+from .pipeline_graph import PipelineGraph
 from .step import Step, Steps
+from .step_record import run_placement
 from .units import Units
 
 _METHODS = {True: "train_step", False: "test_step"}
@@ -47,10 +47,11 @@ class Engine:
         scaling: LinearScaling | None = None,
         steps_per_epoch: int | None = None,
     ) -> None:
-        layers = describe.layers_by_id(model)
+        layers = layer_graph.layers_by_id(model)
         if known_layers:
             places = places.renamed(layers, known_layers)
         placing.check_layers(places, layers)
+        refuse_splits(model, layers, places)
         self._scaling = scaling
         self._steps_per_epoch = steps_per_epoch or 0
         self._number = 0
@@ -77,6 +78,8 @@ class Engine:
         self._planned = {places.name(path): [d for copy in copies for d in copy.of(path)] for path in layers}
         self.logs: dict[str, Any] = {}
         """Results of the metrics after the last step."""
+        self.counts: dict[str, float] = {}
+        """Of how much those that are means were the mean after the last training step."""
         self.learning_rate = float(tf.convert_to_tensor(model.optimizer.learning_rate))
         """That the last step applied."""
         self.examples = 0
@@ -91,8 +94,9 @@ class Engine:
         if self._scaling is not None:
             feeds[self._steps.number.name] = self._number
         self._number += 1
-        fetches = [step.run, step.logs, step.learning_rate]
-        _, self.logs, rate = self._session.run(fetches, feeds, options, run_metadata)
+        fetches = [step.run, step.logs.results, step.logs.counts, step.learning_rate]
+        _, self.logs, counts, rate = self._session.run(fetches, feeds, options, run_metadata)
+        self.counts = dict(zip(step.logs.means, counts.tolist(), strict=True))
         self._is_ahead = True
         self.learning_rate = float(rate)
         self.examples += len(feeds[step.fed[0]])
@@ -109,7 +113,7 @@ class Engine:
     def test(self, batch: Any, spec: Any) -> dict[str, Any]:
         """One step of a validation."""
         step, feeds = self._step(False, batch, spec)
-        _, self.logs = self._session.run([step.run, step.logs], feeds)
+        _, self.logs = self._session.run([step.run, step.logs.results], feeds)
         self._is_ahead = True  # what layers assign, they assign in a validation too
         return self._told()
 

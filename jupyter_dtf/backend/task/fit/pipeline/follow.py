@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from .graph import pipeline_graph
+from .pipeline_graph import pipeline_graph
 
 DATA_SCOPE = "data"
 """The name scope of what a batch is fed to, which draws nothing to its side."""

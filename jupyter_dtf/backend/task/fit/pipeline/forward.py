@@ -11,10 +11,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ... import layer_calls
+from ...describe import layer_calls
 from .follow import within
-from .graph import as_function
-from .places import Places
+from .layer_devices import Places
+from .pipeline_graph import as_function
 from .split import split_call
 from .state import Assignments, Values
 from .variables import SCOPE as VARIABLES

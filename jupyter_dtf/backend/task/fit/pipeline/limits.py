@@ -1,18 +1,20 @@
-"""What a pipeline cannot train, and why."""
+"""What a pipeline cannot train, and why. ``checks.py`` says what is checked when."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from .....errors import InvalidInput
+from ..parameter_server.slots import is_elementwise
 from .effects import written
+from .layer_devices import Places
 
 
-def refuse_unsupported(model: Any, replicas: int, is_split: bool) -> None:
+def refuse_unsupported(model: Any) -> None:
     """Raise InvalidInput, saying what to change, for a model that a pipeline cannot train as one process does."""
     optimizer = model.optimizer
     if not isinstance(optimizer, keras.optimizers.Optimizer):
@@ -32,11 +34,51 @@ def refuse_unsupported(model: Any, replicas: int, is_split: bool) -> None:
                 f"{type(model).__name__}, which does. Override train_step",
                 field="model",
             )
+
+
+def refuse_own_step(model: Any, replicas: int, is_split: bool) -> None:
+    """Raise InvalidInput for a ``train_step`` of one's own that would run in copies, or with parts of layers."""
     if own_step(model, "train_step") and (replicas > 1 or is_split):
         raise InvalidInput(
             "A train_step of one's own is run on whole batches by whole layers: it must have replicas=1 and no "
             f"splits, got {type(model).__name__} with replicas={replicas}{' and splits' if is_split else ''}",
-            field="strategy",
+            field="placement.splits" if is_split else "strategy",
+        )
+
+
+def refuse_splits(model: Any, layers: Mapping[str, Any], where: Places) -> None:
+    """Raise InvalidInput for a split that would not be trained as the whole is. ``layers``: by id."""
+    for path, layer in layers.items():
+        if (parts := len(where.of(path))) > 1:
+            refuse_split_model(model, path)
+            refuse_split(path, layer, parts)
+
+
+def refuse_split_model(model: Any, path: str = "") -> None:
+    """Raise InvalidInput for an optimizer under which no layer can be split."""
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    if not is_elementwise(optimizer):
+        raise InvalidInput(
+            "A layer is split under an optimizer that updates each number by itself, without clipping by norm: SGD, "
+            f"RMSprop, Adam and their like. Received: {type(optimizer).__name__}, "
+            f"clipnorm={optimizer.clipnorm}, global_clipnorm={optimizer.global_clipnorm}",
+            field=f"placement.splits.{path}" if path else "placement.splits",
+        )
+
+
+def refuse_split(path: str, layer: Any, parts: int) -> None:
+    """Raise InvalidInput for a layer that cannot be split into so many parts."""
+    field = f"placement.splits.{path}"
+    if any(variable.constraint is not None for variable in layer.variables):
+        raise InvalidInput(f"A layer that is split has no constraints. Received: {path} with one", field=field)
+    if layer.quantization_mode is not None or getattr(layer, "lora_enabled", False):
+        raise InvalidInput(f"A layer that is split is neither quantized nor has LoRA. Received: {path}", field=field)
+    columns = min(variable.shape[-1] for variable in layer.variables)
+    if columns < parts:
+        raise InvalidInput(
+            f"A layer is split into as many parts as it has columns at most. Received: {path} with {columns} in "
+            f"{parts} parts",
+            field=field,
         )
 
 

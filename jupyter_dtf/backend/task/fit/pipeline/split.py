@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ..hooks import hooked
+from ..hooked import hooked
 
 
 def split_call(layer: Any, devices: Sequence[str], parts: Any) -> AbstractContextManager[None]:

@@ -21,9 +21,9 @@ import keras
 import tensorflow as tf
 
 from .....errors import InvalidInput
-from ...model_state import is_seed
+from ...model.model_state import is_seed
 from .follow import DATA_SCOPE
-from .graph import PipelineGraph
+from .pipeline_graph import PipelineGraph
 
 
 class Values:

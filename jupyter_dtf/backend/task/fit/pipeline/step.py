@@ -16,18 +16,19 @@ import keras
 import tensorflow as tf
 from keras.src import backend
 
-from ... import stateful
+from ...describe import stateful
+from ..batch_values import is_mean, metrics_by_log
 from ..learning_rate import LinearScaling, scaled
 from ..losses import counted_by_examples
 from .effects import Effects
 from .follow import DATA_SCOPE, settle, within
 from .forward import Part, Pass, forward, logits_of, operations_made, placed
-from .gradients import Sum, gradients_of
-from .graph import as_function
+from .layer_devices import Places
 from .limits import refuse_writes
-from .order import Phase, in_order, not_taken, then
-from .places import Places
+from .pipeline_graph import as_function
+from .stage_gradients import Sum, gradients_of
 from .state import Assignments, Microbatches, Values, depends_on_batch
+from .step_order import Phase, in_order, not_taken, then
 from .units import Units
 from .variables import GraphVariables
 
@@ -36,13 +37,24 @@ LOSS, METRICS, BACKWARD, UPDATE = "loss", "metrics", "backward", "update"
 
 
 @dataclass
+class Logs:
+    """What a step tells."""
+
+    results: Any
+    """Of the metrics, by name."""
+    means: list[str]
+    """Which of them are means."""
+    counts: tf.Tensor
+    """Of how much each of these is the mean. Shape ``[len(means)]``."""
+
+
+@dataclass
 class Step:
     """What a session runs."""
 
     fed: list[str]
     """The names of what the arrays of a batch are fed to, flat. As in a function, a tensor is no key of a dict."""
-    logs: Any
-    """Results by name."""
+    logs: Logs
     run: tf.Operation
     learning_rate: tf.Tensor | None = None
 
@@ -167,8 +179,7 @@ class Steps:
                 counted_by_examples(model, _length(data)),
             ):
                 rate = tf.identity(tf.convert_to_tensor(model.optimizer.learning_rate))
-                logs = (model.train_step if training else model.test_step)(data)
-                logs = keras.tree.map_structure(tf.identity, logs)
+                logs = self._logs((model.train_step if training else model.test_step)(data))
         effects = Effects()
         effects.add(made)
         settle(tf.compat.v1.get_default_graph().get_operations())
@@ -244,7 +255,7 @@ class Steps:
 
     def _loss(
         self, batch: Any, values: Values, passes: Sequence[Pass], training: bool
-    ) -> tuple[Any, tf.Tensor, Values]:
+    ) -> tuple[Logs, tf.Tensor, Values]:
         """Results of the metrics, the batch's loss without what layers have added, and the variables after that."""
         model, (x, y, sample_weight) = self._model, batch
         with tf.name_scope(f"{LOSS}/"), within(None):
@@ -264,9 +275,17 @@ class Steps:
                 added = [tf.cast(one.part.share, extra.dtype) * extra for one in passes for extra in one.losses]
                 whole = tf.add_n([loss, *(tf.cast(extra, loss.dtype) for extra in added)])
                 model._loss_tracker.update_state(whole, sample_weight=examples)
-                logs = model.compute_metrics(x, y, outputs, sample_weight=sample_weight)
-                logs = keras.tree.map_structure(tf.identity, logs)
+                logs = self._logs(model.compute_metrics(x, y, outputs, sample_weight=sample_weight))
         return logs, loss, values.changed({key: made[-1] for key, made in scope.made.items()})
+
+    def _logs(self, results: Any) -> Logs:
+        """To be called where the metrics have just been updated."""
+        known = results if isinstance(results, dict) else {}
+        metrics = {name: metric for name, metric in metrics_by_log(self._model).items() if name in known}
+        means = {name: metric for name, metric in metrics.items() if is_mean(metric)}
+        counts = [tf.cast(tf.convert_to_tensor(metric.count), tf.float32) for metric in means.values()]
+        results = keras.tree.map_structure(tf.identity, results)
+        return Logs(results, list(means), tf.stack(counts) if counts else tf.zeros([0]))
 
     def _hold_metrics(self, device: str) -> None:
         for variable in self._model.metrics_variables:

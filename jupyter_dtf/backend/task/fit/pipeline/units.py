@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from .....errors import InvalidInput
-from ... import stateful
-from ..gradients import optimizers_of
-from ..parameter_server.slots import Slot, build, fresh, is_elementwise
+from ...describe import stateful
+from ..gradient_sync import optimizers_of
+from ..parameter_server.slots import Slot, build, fresh
 from .forward import scope_name
-from .places import Places
+from .layer_devices import Places
 
 
 class Home(NamedTuple):
@@ -28,10 +27,7 @@ class Home(NamedTuple):
 
 
 class Units:
-    """The variables of a model laid over devices. ``client``: the device of what belongs to no layer.
-
-    Raises InvalidInput for a split that would not be trained as the whole is.
-    """
+    """The variables of a model laid over devices. ``client``: the device of what belongs to no layer."""
 
     def __init__(self, model: Any, layers: Mapping[str, Any], places: Places, client: str) -> None:
         self._parts: dict[int, list[Any]] = {}
@@ -46,7 +42,6 @@ class Units:
             devices = places.of(path) or [before]
             before = devices[0]
             homes = [Home(device, scope_name(places.name(path))) for device in devices]
-            _check_split(path, layer, model.optimizer, len(homes))
             for variable in (*layer.variables, *stateful.states(layer)):
                 found.setdefault(id(variable), homes)  # of a layer with several ids the first one counts
         for variable in (*model.variables, *stateful.states(model)):
@@ -129,28 +124,3 @@ class Units:
             siblings.append(variable)
         if self.optimizer is not model.optimizer:
             self._whole += [(of_whole[slot], variables) for slot, variables in kept.items()]
-
-
-def _check_split(path: str, layer: Any, optimizer: Any, parts: int) -> None:
-    if parts < 2:
-        return
-    field = f"placement.splits.{path}"
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    if not is_elementwise(optimizer):
-        raise InvalidInput(
-            "A layer is split under an optimizer that updates each number by itself, without clipping by norm: SGD, "
-            f"RMSprop, Adam and their like. Received: {type(optimizer).__name__}, "
-            f"clipnorm={optimizer.clipnorm}, global_clipnorm={optimizer.global_clipnorm}",
-            field=field,
-        )
-    if any(variable.constraint is not None for variable in layer.variables):
-        raise InvalidInput(f"A layer that is split has no constraints. Received: {path} with one", field=field)
-    if layer.quantization_mode is not None or getattr(layer, "lora_enabled", False):
-        raise InvalidInput(f"A layer that is split is neither quantized nor has LoRA. Received: {path}", field=field)
-    columns = min(variable.shape[-1] for variable in layer.variables)
-    if columns < parts:
-        raise InvalidInput(
-            f"A layer is split into as many parts as it has columns at most. Received: {path} with {columns} in "
-            f"{parts} parts",
-            field=field,
-        )

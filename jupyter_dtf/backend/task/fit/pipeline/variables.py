@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow.python.ops.handle_data_util import create_handle_data, get_handle_data, set_handle_data
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
-from .graph import not_held
+from .pipeline_graph import not_held
 
 SCOPE = "variables"
 

@@ -41,7 +41,7 @@ from ...graph1 import broadcast_global_variables
 from ...optimizer import DistributedOptimizer as _DistributedOptimizer
 from ...optimizer import PartialDistributedOptimizer
 from ...process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from ...reduction import Adasum, Average, Compression, Sum
+from ...reduce_ops import Adasum, Average, Compression, Sum
 
 __all__ = [
     "Adasum",

@@ -14,8 +14,6 @@ from jupyter_dtf.errors import InvalidInput
 from ..gang import FakeContext, run_gang
 from .test_ops import enter
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def surfaces(ctx: FakeContext) -> list[Any]:
     """The public functions, and Horovod's."""

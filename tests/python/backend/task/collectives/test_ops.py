@@ -12,8 +12,6 @@ from jupyter_dtf.errors import InvalidInput, Unavailable
 
 from ..gang import FakeContext, run_gang
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def enter(ctx: FakeContext, machines: list[str]) -> Any:
     """Make the process a task of tasks on those machines; returns the collectives."""
@@ -182,8 +180,9 @@ def refusals(ctx: FakeContext, ops: Any) -> None:
             call()
 
 
-def program(machines: list[str]) -> Any:
+def program(machines: list[str], by: str = "tcp") -> Any:
     def check(ctx: FakeContext) -> None:
+        ctx.between_machines = by
         ops = enter(ctx, machines)
         reductions(ctx, ops)
         sparse(ctx, ops)
@@ -197,6 +196,10 @@ def program(machines: list[str]) -> Any:
 @pytest.mark.parametrize("machines", [["a"], ["a", "a", "a"], ["a", "b"], ["a", "b", "a"]], ids="-".join)
 def test_values_and_gradients(machines: list[str]) -> None:
     run_gang(len(machines), program(machines))
+
+
+def test_values_and_gradients_by_the_ring() -> None:
+    run_gang(3, program(["a", "b", "a"], "ring"))
 
 
 def test_a_function_runs_collectives_in_the_order_of_the_program() -> None:
@@ -303,11 +306,12 @@ def test_different_calls_are_told() -> None:
     assert there.endswith(f"Received: {three}, {two}")
 
 
-def test_between_machines_collectives_come_first() -> None:
+def test_the_collectives_of_tensorflow_come_first() -> None:
     def check(ctx: FakeContext) -> None:
         import tensorflow as tf
 
         tf.Variable(1.0)
+        ctx.between_machines = "ring"
         with pytest.raises(Unavailable, match=r"call dtf.barrier\(\) at the beginning"):
             enter(ctx, ["a", "b"])
 

@@ -13,8 +13,6 @@ from jupyter_dtf.errors import InvalidInput, Unavailable
 
 from ..gang import FakeContext, run_gang
 
-pytestmark = pytest.mark.timeout(120)
-
 LENGTHS = (1, 3, 1_000, 16_384, 16_385, 300_001)
 
 
@@ -134,7 +132,19 @@ def contract(transport: str, machines: str) -> Callable[[FakeContext], Any]:
 
 
 @pytest.mark.parametrize(
-    ("transport", "machines"), [("shm", "aa"), ("shm", "aaa"), ("ring", "aa"), ("auto", "abba"), ("auto", "a")]
+    ("transport", "machines"),
+    [
+        *[
+            ("shm", "aa"),
+            ("shm", "aaa"),
+            ("ring", "aa"),
+            ("ring", "aba"),
+            ("tcp", "aa"),
+            ("tcp", "aaa"),
+            ("tcp", "abcd"),
+        ],
+        *[("auto", "abba"), ("auto", "a")],
+    ],
 )
 def test_sums_are_right_and_the_same_bits_everywhere(transport: str, machines: str) -> None:
     results = run_gang(len(machines), contract(transport, machines))

@@ -33,6 +33,8 @@ class Case:
     plain_callbacks: Callable[[int], list[Any]] | None = None
     by_function: bool = False
     """Whether the model is passed as a function, since its configuration does not lead back to it."""
+    built_here_and_there: bool = False
+    """Whether each task is its own client, every second one with the model as it is before it is built."""
     updates: list[int] | None = None
     """After which of the tasks' steps weights are to be those after the steps of one process; None: after each."""
 
@@ -313,7 +315,7 @@ CASES: dict[str, Case] = {
     ),
     "masked sequences, sum": Case(lambda: _sequences("sum"), _sequence_data(), tolerance=2e-5),
     "several inputs and outputs": Case(_several_inputs, _several_data(), tolerance=2e-5, sizes=(2, 3)),
-    "subclassed, not built": Case(_subclassed, _data(validation_data=_VALIDATION)),
+    "subclassed, not built": Case(_subclassed, _data(validation_data=_VALIDATION), built_here_and_there=True),
     "own train_step": Case(_own_train_step, _data(), tolerance=2e-5, same_history=False),
     "two optimizers": Case(_two_optimizers, _data(), tolerance=2e-5, sizes=(2, 3), by_function=True),
     "steps per execution": Case(

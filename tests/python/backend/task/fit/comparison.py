@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ....once import each
 from ..gang import FakeContext, run_gang
 from .cases import Case
 
@@ -45,9 +46,10 @@ class Trained:
         first = names.index(name) // self._GROUP * self._GROUP
         group = {other: self._cases[other] for other in names[first : first + self._GROUP]}
         missing = {other: case for other, case in group.items() if self._key(other, size) not in self._expected}
-        if missing:
-            for other, recorded in run_gang(1, plain(missing, size))[0].items():
-                self._expected[self._key(other, size)] = recorded
+        for count in {self._key(other, size)[1] for other in missing}:
+            chosen = {other: case for other, case in missing.items() if self._key(other, size)[1] == count}
+            for other, recorded in alone(chosen, count).items():
+                self._expected[other, count] = recorded
         tasks = run_gang(size, distributed(group))
         for other in group:
             self._received[other, size] = [task[other] for task in tasks]
@@ -69,6 +71,16 @@ def _recorder() -> Any:
             self.steps.append(self.model.get_weights())
 
     return Recorder()
+
+
+def alone(cases: Mapping[str, Case], size: int = 1) -> dict[str, Recorded]:
+    """What one plain Keras process makes of the cases, as ``size`` tasks are to do it; once in a run of all tests."""
+
+    def train(names: list[str]) -> dict[str, Recorded]:
+        trained: dict[str, Recorded] = run_gang(1, plain({name: cases[name] for name in names}, size))[0]
+        return trained
+
+    return each(f"trained as by {size}", cases, train)
 
 
 def plain(cases: Mapping[str, Case], size: int = 1) -> Callable[[FakeContext], dict[str, Recorded]]:
@@ -96,34 +108,39 @@ def plain(cases: Mapping[str, Case], size: int = 1) -> Callable[[FakeContext], d
 def distributed(
     cases: Mapping[str, Case], transport: str = "auto", strategy: Any = None
 ) -> Callable[[FakeContext], dict[str, Any]]:
-    """Every case by ``fit``; each task is its own client, as it would prepare the job for all.
-
-    ``strategy`` None: all-reduce as the case says.
-    """
+    """Every case by ``fit``; the first task is the client, too. ``strategy`` None: all-reduce as the case says."""
 
     def program(ctx: FakeContext) -> dict[str, Any]:
-        import jupyter_dtf.notebook.fit as client
+        import jupyter_dtf.client.fit as client
         from jupyter_dtf.schema.strategy import AllReduce
 
         results: dict[str, Any] = {}
         for index, (name, case) in enumerate(cases.items()):
-            source: Any = partial(_seeded, case)
-            if transport != "ring" and not case.by_function:
-                # TensorFlow must not have run anything before collectives.
-                source = source()
-                if ctx.rank % 2 == 0 and not source.built:
-                    source(case.fit["x"][:1])
             recorder = _recorder()
-            random.seed(index)
-            job = client.prepare(
-                source,
-                **{**case.fit, **case.fit_over_tasks, "shuffle": False, "callbacks": [*case.callbacks(), recorder]},
-                strategy=strategy or AllReduce(transport=transport, **case.strategy),
-            )
-            program, arguments, _ = pickle.loads(_pickled(job.program))
+            job: Any = None
+
+            def prepared(index: int = index, case: Case = case, recorder: Any = recorder) -> bytes:
+                nonlocal job
+                source: Any = partial(_seeded, case)
+                if transport != "ring" and not case.by_function:
+                    # TensorFlow must not have run anything before collectives.
+                    source = source()
+                    if not source.built and ctx.rank % 2 == 0:
+                        source(case.fit["x"][:1])
+                random.seed(index)
+                job = client.prepare(
+                    source,
+                    **{**case.fit, **case.fit_over_tasks, "shuffle": False, "callbacks": [*case.callbacks(), recorder]},
+                    strategy=strategy or AllReduce(transport=transport, **case.strategy),
+                )
+                return _pickled(job.program)
+
             here = dataclasses.replace(ctx, shared_dir=ctx.shared_dir / str(index), points=[], notes=[], epochs=[])
             here.shared_dir.mkdir(exist_ok=True)
             try:
+                program, arguments, _ = pickle.loads(
+                    prepared() if case.built_here_and_there else ctx.by_one_client(prepared)
+                )
                 result = program(*arguments, here)
             except Exception as error:
                 raise RuntimeError(f"in the case {name!r}: {error}") from error
@@ -141,7 +158,7 @@ def distributed(
 
 def fit(ctx: FakeContext, name: str, model: Any, x: Any, y: Any = None, **arguments: Any) -> tuple[FakeContext, Any]:
     """What the client and then this task do, in a directory of its own. The result is None but on the chief."""
-    from jupyter_dtf.notebook.fit import prepare
+    from jupyter_dtf.client.fit import prepare
 
     random.seed(5)  # one client draws the job's seed for all tasks
     here = dataclasses.replace(ctx, shared_dir=ctx.shared_dir / name, points=[], notes=[], epochs=[], progressed=[])

@@ -10,12 +10,11 @@ import pytest
 from jupyter_dtf.errors import InvalidInput
 
 from ..gang import FakeContext, run_gang
-from .cases import Case, dense, digits
+from .cases import CASES, Case, dense, digits
 from .comparison import Trained, compare, fit
 from .optimizer_cases import OF_KERAS, OPTIMIZER_CASES, OWN
 from .outside_cases import CALLBACK_CASES, OUTSIDE_CASES, decaying
-
-pytestmark = pytest.mark.timeout(180)
+from .strategy_cases import STRATEGY_CASES
 
 UNLIKE_OTHERS = ("Nadam", "Muon", "Adafactor", "ScheduleFreeAdamW", *(f"own: {kind}" for kind in OWN))
 ON_TWO = {**{name: OPTIMIZER_CASES[name] for name in UNLIKE_OTHERS}, **CALLBACK_CASES}
@@ -33,6 +32,12 @@ def test_every_optimizer_of_keras_is_tried() -> None:
 
     wrappers = {"LossScaleOptimizer", "MultiOptimizer"}
     assert run_gang(1, program)[0] <= set(OF_KERAS) | wrappers
+
+
+def test_no_case_has_the_name_of_another() -> None:
+    """What one process makes of a case is kept by its name, for all files of tests."""
+    kinds = (CASES, STRATEGY_CASES, OPTIMIZER_CASES, OUTSIDE_CASES, CALLBACK_CASES)
+    assert len({name for cases in kinds for name in cases}) == sum(map(len, kinds))
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +113,7 @@ def test_every_loss_of_keras_is_a_mean_over_examples_or_refused() -> None:
 
         import keras
 
-        from jupyter_dtf.backend.task.fit.limits import refuse_under
-        from jupyter_dtf.schema.strategy import AllReduce
+        from jupyter_dtf.backend.task.fit.limits import refuse_losses_of_whole_batch
 
         rng = np.random.default_rng(0)
         real = rng.uniform(0.1, 0.9, size=(12, 4)).astype("float32"), rng.uniform(0.1, 0.9, (12, 4)).astype("float32")
@@ -129,7 +133,7 @@ def test_every_loss_of_keras_is_a_mean_over_examples_or_refused() -> None:
             loss: Any = kind()
             model = dense("sgd", loss)
             try:
-                refuse_under(AllReduce(), model)
+                refuse_losses_of_whole_batch(model)
             except InvalidInput:
                 right[name] = True
                 continue

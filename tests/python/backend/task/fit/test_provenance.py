@@ -6,11 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import pytest
-
 from ..gang import FakeContext, run_gang
-
-pytestmark = pytest.mark.timeout(60)
 
 
 def _shared() -> dict[str, Callable[[Any, Any], Any]]:

@@ -15,8 +15,6 @@ from jupyter_dtf.errors import InvalidInput
 
 from ..gang import FakeContext, run_gang
 
-pytestmark = pytest.mark.timeout(180)
-
 EVERYWHERE = [
     "inverted normalization in a nested model",
     "own files and variables",
@@ -47,31 +45,38 @@ def trained(strategy: str, names: list[str]) -> Callable[[FakeContext], dict[str
         import keras
         import tensorflow as tf
 
-        import jupyter_dtf.notebook.fit as client
+        import jupyter_dtf.client.fit as client
         from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline
         from tests.python.backend.task import travellers
 
         from .comparison import _pickled
+        from .in_graph.test_towers import devices
         from .pipeline.placed import halves
-        from .towers.test_towers import devices
 
         if strategy == "mirrored":
             devices(2)
         results = {}
         for number, name in enumerate(names):
-            keras.utils.set_random_seed(3)
-            model, x, y = travellers.MODELS[name]()
-            chosen = {"allreduce": AllReduce(), "ps": ParameterServer(sync=True), "mirrored": InGraph()}
-            random.seed(number)
             here = dataclasses.replace(ctx, shared_dir=ctx.shared_dir / str(number), points=[], notes=[], epochs=[])
             here.shared_dir.mkdir(exist_ok=True)
-            placed = chosen.get(strategy) or Pipeline(halves(model), microbatches=2)
             arguments: dict[str, Any] = {"batch_size": 6, "epochs": 2, "shuffle": False}
-            job = client.prepare(model, x, y, strategy=placed, **arguments)
-            function, positional, _ = pickle.loads(_pickled(job.program))
+            model = job = None
+
+            def prepared(number: int = number, name: str = name, arguments: dict[str, Any] = arguments) -> bytes:
+                nonlocal model, job
+                keras.utils.set_random_seed(3)
+                model, x, y = travellers.MODELS[name]()
+                chosen = {"allreduce": AllReduce(), "ps": ParameterServer(sync=True), "mirrored": InGraph()}
+                random.seed(number)
+                placed = chosen.get(strategy) or Pipeline(halves(model), microbatches=2)
+                job = client.prepare(model, x, y, strategy=placed, **arguments)
+                return _pickled(job.program)
+
+            function, positional, _ = pickle.loads(ctx.by_one_client(prepared))
             result = function(*positional, here)
             if result is None:
                 continue
+            assert job is not None and model is not None
             job.finish(pickle.loads(_pickled(result)))
             assert result.question is not None, name
             keras.utils.set_random_seed(3)
@@ -109,7 +114,7 @@ def test_dropout_of_one_task_draws_what_one_process_draws() -> None:
 @pytest.mark.parametrize("strategy", ["pipeline", "ps"])
 def test_what_a_strategy_cannot_train_is_refused_before_the_start(strategy: str) -> None:
     def program(ctx: FakeContext) -> None:
-        from jupyter_dtf.notebook.fit import prepare
+        from jupyter_dtf.client.fit import prepare
         from jupyter_dtf.schema.strategy import ParameterServer, Pipeline
         from tests.python.backend.task import travellers
 

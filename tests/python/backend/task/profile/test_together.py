@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-import pytest
-
 from ..gang import FakeContext, run_gang
-
-pytestmark = pytest.mark.timeout(120)
 
 
 def meeting(ctx: FakeContext) -> int:

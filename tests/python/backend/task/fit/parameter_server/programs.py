@@ -13,7 +13,7 @@ def fit(ctx: FakeContext, name: str, model: Any, x: Any, y: Any = None, **argume
     """What the client and then this task do, in a directory of its own. The result is None but on the chief."""
     import random
 
-    from jupyter_dtf.notebook.fit import prepare
+    from jupyter_dtf.client.fit import prepare
 
     random.seed(5)  # one client draws the job's seed for all tasks
     here = dataclasses.replace(ctx, shared_dir=ctx.shared_dir / name, points=[], notes=[], epochs=[], progressed=[])

@@ -12,10 +12,8 @@ from jupyter_dtf.schema.strategy import ParameterServer
 
 from ...gang import FakeContext, run_gang
 from ..cases import CASES, digits
-from ..comparison import compare, distributed, plain
+from ..comparison import alone, compare, distributed
 from .programs import fit, metric, sgd
-
-pytestmark = pytest.mark.timeout(120)
 
 # With one worker nothing is stale: it does what one process does, whatever lies on which server.
 ON_ONE = ("momentum and clipping", "steps per execution", "learning rate schedule", "early stopping")
@@ -23,7 +21,7 @@ OVER_TWO = ("adam, class weights", "masked sequences, embedding", "several input
 
 
 def test_one_worker_does_what_one_process_does() -> None:
-    expected = run_gang(1, plain({name: CASES[name] for name in ON_ONE + OVER_TWO}))[0]
+    expected = alone({name: CASES[name] for name in ON_ONE + OVER_TWO})
     strategy = ParameterServer(split_bytes=100)
     for names, servers in ((ON_ONE, 1), (OVER_TWO, 2)):
         cases = {name: CASES[name] for name in names}

@@ -12,9 +12,7 @@ from jupyter_dtf.schema.strategy import ParameterServer
 
 from ...gang import run_gang
 from ..cases import CASES
-from ..comparison import Recorded, compare, distributed, plain
-
-pytestmark = pytest.mark.timeout(180)
+from ..comparison import Recorded, alone, compare, distributed
 
 ON_ONE = {
     name: CASES[name]
@@ -61,7 +59,7 @@ def on_one() -> Trained:
     def group(number: int) -> tuple[dict[str, Recorded], dict[str, Any]]:
         cases = {name: ON_ONE[name] for name in names[number * GROUP : (number + 1) * GROUP]}
         received = run_gang(3, distributed(cases, strategy=ParameterServer(sync=True)), servers=1)[0]
-        return run_gang(1, plain(cases))[0], received
+        return alone(cases), received
 
     def trained(name: str) -> tuple[Recorded, Any]:
         expected, received = group(names.index(name) // GROUP)

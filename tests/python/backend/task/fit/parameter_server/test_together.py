@@ -16,14 +16,12 @@ from ...gang import FakeContext, run_gang
 from ..cases import dense, digits
 from .programs import fit, metric, sgd
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def in_two_runs(ctx: FakeContext) -> Any:
     """Adam's slots go to the servers with the model and come back with it."""
     import keras
 
-    from jupyter_dtf.notebook.fit import prepare
+    from jupyter_dtf.client.fit import prepare
 
     x, y = digits(48)
     keras.utils.set_random_seed(3)
@@ -159,6 +157,8 @@ def not_divided(ctx: FakeContext) -> Any:
     """Adafactor keeps what is no slot of one variable: two servers cannot share that."""
     import keras
 
+    if not ctx.is_chief:
+        return ""  # a run ends with its chief; here the others would wait for it
     try:
         fit(ctx, "adafactor", lambda: dense(keras.optimizers.Adafactor()), *digits(20), strategy="ps")
     except Exception as error:

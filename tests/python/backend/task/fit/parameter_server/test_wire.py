@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jupyter_dtf.backend.task.fit.parameter_server.messages import Done, Push
 from jupyter_dtf.backend.task.fit.parameter_server.wire import (
     STRANGERS,
     Channel,
@@ -22,7 +23,6 @@ from jupyter_dtf.backend.task.fit.parameter_server.wire import (
     listen,
     listen_on_port,
 )
-from jupyter_dtf.backend.task.fit.parameter_server.words import Done, Push
 
 SECRET = b"the run's secret"
 
@@ -41,9 +41,12 @@ def ends(listener: socket.socket, address: Any) -> Iterator[tuple[Channel, Chann
     listener.close()
 
 
-@pytest.fixture(params=["socket", "memory", "port"])
-def channels(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Channel, Channel]]:
-    if request.param == "port":
+@pytest.fixture(params=["socket", "memory", "port", "port, not encrypted"])
+def channels(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Channel, Channel]]:
+    if request.param.startswith("port"):
+        monkeypatch.setenv("DTF_ENCRYPT", "0" if "not" in request.param else "1")
         listener = listen_on_port("127.0.0.1", 0)
         address: Any = listener.getsockname()
     else:
@@ -127,6 +130,15 @@ def test_a_server_that_does_not_know_the_secret_is_not_trusted(tmp_path: Path) -
 def test_who_speaks_otherwise_is_not_let_in(said: bytes, tmp_path: Path) -> None:
     with listen(tmp_path / "ps") as listener, socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect(str(tmp_path / "ps"))
+        stranger.sendall(said)
+        stranger.shutdown(socket.SHUT_WR)
+        with pytest.raises(STRANGERS):
+            accept(listener.accept()[0], SECRET)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n\r\n", struct.pack("!i", 32) + bytes(32)])
+def test_across_machines_who_does_not_speak_tls_is_not_let_in(said: bytes) -> None:
+    with listen_on_port("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()) as stranger:
         stranger.sendall(said)
         stranger.shutdown(socket.SHUT_WR)
         with pytest.raises(STRANGERS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import random
+from collections.abc import Callable
 from typing import Any
 
 from ...gang import FakeContext
@@ -17,7 +18,7 @@ def device(task: int) -> str:
 
 def halves(model: Any, tasks: int = 2) -> dict[str, str]:
     """A placement of a model's layers on so many tasks, in the order in which they are called."""
-    from jupyter_dtf.backend.task.describe import layers_by_id
+    from jupyter_dtf.backend.task.describe.layer_graph import layers_by_id
 
     layers = list(layers_by_id(model))
     return {layer: device(number * tasks // len(layers)) for number, layer in enumerate(layers)}
@@ -35,14 +36,39 @@ def fit(
     **arguments: Any,
 ) -> Any:
     """What the client and then this task do. Returns the prepared fit, and the context or None where it only serves."""
-    import jupyter_dtf.notebook.fit as client
+    import jupyter_dtf.client.fit as client
     from jupyter_dtf.schema.strategy import Pipeline
 
     random.seed(5)
-    here = dataclasses.replace(ctx, points=[], notes=[], epochs=[], progressed=[])
     strategy = Pipeline(placement or halves(model), microbatches=microbatches, replicas=replicas)
     job = client.prepare(model, x, y, strategy=strategy, **arguments)
-    program, positional, _ = pickle.loads(_pickled(job.program))
+    return _carried_out(ctx, job, _pickled(job.program))
+
+
+def fit_by_one_client(
+    ctx: FakeContext, make: Callable[[], Any], x: Any, y: Any = None, *, microbatches: int = 4, **arguments: Any
+) -> Any:
+    """The same with the model that ``make`` returns on the first task, which prepares the job for all of them."""
+    import jupyter_dtf.client.fit as client
+    from jupyter_dtf.schema.strategy import Pipeline
+
+    job: Any = None
+
+    def prepared() -> bytes:
+        nonlocal job
+        random.seed(5)
+        model = make()
+        strategy = Pipeline(halves(model), microbatches=microbatches)
+        job = client.prepare(model, x, y, strategy=strategy, **arguments)
+        return _pickled(job.program)
+
+    sent = ctx.by_one_client(prepared)
+    return _carried_out(ctx, job, sent)
+
+
+def _carried_out(ctx: FakeContext, job: Any, sent: bytes) -> Any:
+    here = dataclasses.replace(ctx, points=[], notes=[], epochs=[], progressed=[])
+    program, positional, _ = pickle.loads(sent)
     result = program(*positional, here)
     if result is None:
         return job, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,10 +11,8 @@ from jupyter_dtf.errors import InvalidInput
 
 from ...gang import FakeContext, run_gang
 from ..cases import CASES, Case
-from ..comparison import Recorded, _recorder, _seeded, compare, plain
-from .placed import fit
-
-pytestmark = pytest.mark.timeout(180)
+from ..comparison import Recorded, _recorder, _seeded, alone, compare
+from .placed import fit, fit_by_one_client
 
 REFUSED = {
     "run eagerly": "run_eagerly=True",
@@ -38,12 +37,16 @@ CHOSEN = [
 ]
 
 
-def case(ctx: FakeContext, name: str) -> Recorded | None:
+def case(ctx: FakeContext, name: str, fit: Callable[..., Any] = fit_by_one_client) -> Recorded | None:
     recorder = _recorder()
     chosen: Case = CASES[name]
-    model = _seeded(chosen)
-    if not model.built:
-        model(chosen.fit["x"][:1])
+
+    def model() -> Any:
+        made = _seeded(chosen)
+        if not made.built:
+            made(chosen.fit["x"][:1])
+        return made
+
     arguments = {**chosen.fit, "shuffle": False, "callbacks": [*chosen.callbacks(), recorder]}
     job, here = fit(ctx, model, microbatches=3, **arguments)
     return here and Recorded(recorder.steps, job.model.get_weights(), job.model.history.history, ctx=here)
@@ -63,15 +66,14 @@ def every_case(ctx: FakeContext) -> tuple[dict[str, Any], dict[str, str]]:
     refusals = {}
     for name in REFUSED if ctx.is_chief else ():
         with pytest.raises(InvalidInput) as raised:
-            ragged(ctx) if name == "ragged" else case(ctx, name)
+            ragged(ctx) if name == "ragged" else case(ctx, name, lambda ctx, make, **more: fit(ctx, make(), **more))
         refusals[name] = str(raised.value)
     return {name: case(ctx, name) for name in CHOSEN}, refusals
 
 
 @pytest.fixture(scope="module")
 def reference() -> dict[str, Recorded]:
-    results: dict[str, Recorded] = run_gang(1, plain({name: CASES[name] for name in CHOSEN}))[0]
-    return results
+    return alone({name: CASES[name] for name in CHOSEN})
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pytest
 
 from jupyter_dtf.schema.placement import Placement
 
 from ...gang import FakeContext, run_gang
 from ..cases import digits
 from .placed import device, fit
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def branches() -> Any:
@@ -54,7 +51,7 @@ def data() -> dict[str, Any]:
 
 def trained(ctx: FakeContext, placement: Any, **arguments: Any) -> Any:
     """What a placed model and one in this process come to, and where its layers ran."""
-    from jupyter_dtf.backend.traces.files import read_placement
+    from jupyter_dtf.backend.records.trace_files import read_placement
 
     ours, theirs = branches(), branches()
     _, here = fit(ctx, ours, **data(), placement=placement, **arguments)
@@ -91,7 +88,7 @@ def replicated(ctx: FakeContext) -> Any:
     if here is None:
         return None
     theirs.fit(x, y, verbose=0, **arguments)
-    from jupyter_dtf.backend.traces.files import read_placement
+    from jupyter_dtf.backend.records.trace_files import read_placement
 
     layers = {layer.layer: layer.actual for layer in read_placement(here.run_dir).layers}
     theirs.optimizer.learning_rate = 0.02

@@ -1,0 +1,166 @@
+"""One of two tasks on two machines: what ``bench.network`` starts in each namespace. Prints what it measured, as JSON.
+
+``python -m bench.network_task CASES RANK DIRECTORY``; see ``CASES`` for what there is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from .link import ADDRESSES
+
+ROUNDS = 5
+TENSORS = {
+    "40 MB, one tensor": [10_000_000],
+    "40 MB, 100 tensors": [100_000] * 100,
+    "four tensors of 1,000 floats": [1_000] * 4,
+}
+EXAMPLES, STEPS, SKIPPED = 512, 14, 4
+HIDDEN = (1050,) * 10
+"""10 million parameters in layers that can travel one by one; of two layers there is little to overlap."""
+
+
+def context(rank: int, directory: Path, threads: int) -> Any:
+    """The place of this process among the two tasks."""
+    import tensorflow as tf
+
+    from jupyter_dtf.backend.task import context
+    from jupyter_dtf.schema.cluster import ClusterSpec
+
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    jobs = {"worker": [f"{address}:7001" for address in ADDRESSES]}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": jobs, "task": {"type": "worker", "index": rank}})
+    points: list[float] = []
+    ctx: Any = SimpleNamespace(
+        rank=rank,
+        size=2,
+        task=f"worker:{rank}",
+        tasks=["worker:0", "worker:1"],
+        machines=["a", "b"],
+        links=[f"{address}:7002" for address in ADDRESSES],
+        between_machines="tcp",
+        secret="5e" * 32,
+        shared_dir=directory,
+        run_dir=directory,
+        is_chief=rank == 0,
+        should_stop=False,
+        tracer=None,
+        cluster_spec=ClusterSpec.parse(os.environ["TF_CONFIG"]),
+        points=points,
+        measured=lambda figures: None,
+        last_step=-1.0,
+        note=lambda *said: None,
+        progress=lambda *args, **more: None,
+        epoch_ended=lambda *args: None,
+        report=lambda step=None, **values: points.append(time.perf_counter()),
+        shard=lambda dataset: dataset.shard(2, rank),
+    )
+    context.set_current(ctx)
+    return ctx
+
+
+def sums(ctx: Any) -> dict[str, list[tuple[float, ...]]]:
+    """Seconds of a sum of each of TENSORS: ours and TensorFlow's ring, in turns."""
+    from jupyter_dtf.backend.task.collectives import make_reducer
+
+    ring = make_reducer("ring", ctx)
+    ours = make_reducer("tcp", ctx)
+    reductions = [reducer.reduce_tensors for reducer in (ours, ring)]
+    return {case: _in_turns(ours, reductions, lengths) for case, lengths in TENSORS.items()}
+
+
+def large(ctx: Any) -> list[tuple[float, ...]]:
+    """Seconds of a sum of 40 MB, and the same sent as fp16."""
+    from jupyter_dtf.backend.task.collectives import make_reducer, ops
+
+    ours = make_reducer("tcp", ctx)
+
+    def as_float16(tensors: Any, op: str, name: str) -> Any:
+        return ops.grouped_allreduce(tensors, op, compression="fp16")
+
+    return _in_turns(ours, [ours.reduce_tensors, as_float16], [10_000_000])
+
+
+def training(ctx: Any) -> list[tuple[float, ...]]:
+    """Steps per second of the network of 10 million parameters: in buckets, and all at once."""
+    import numpy as np
+
+    from jupyter_dtf.backend.task.fit.allreduce.training import train
+    from jupyter_dtf.backend.task.fit.job import Arrays, FitJob
+    from jupyter_dtf.backend.task.model import keras_io
+    from jupyter_dtf.schema.strategy import AllReduce
+
+    from . import digits
+
+    model = digits.network(HIDDEN)
+    x, y = digits.repeated(EXAMPLES * 2 * STEPS)
+    found = []
+    for _ in range(3):
+        times = []
+        for fusion_bytes in (None, 0):
+            ctx.points.clear()
+            strategy = AllReduce(fusion_bytes=fusion_bytes)
+            train(
+                FitJob(keras_io.pack(model), Arrays(x, np.asarray(y)), batch_size=2 * EXAMPLES, strategy=strategy), ctx
+            )
+            taken = ctx.points[SKIPPED:]
+            times.append((len(taken) - 1) / (taken[-1] - taken[0]))
+        found.append(tuple(times))
+    return found
+
+
+def _repeated(reduce: Callable[..., Any], times: int) -> Any:
+    """So many sums of sums, one after the other as in the steps of a training, in one function."""
+    import tensorflow as tf
+
+    @tf.function(autograph=False)
+    def sums(tensors: Any) -> Any:
+        for _ in range(times):
+            tensors = reduce(list(tensors), "sum", "sum")
+        return tensors
+
+    return sums
+
+
+def _in_turns(reducer: Any, reductions: list[Callable[..., Any]], lengths: list[int]) -> list[tuple[float, ...]]:
+    import numpy as np
+    import tensorflow as tf
+
+    tensors = [tf.ones(length) for length in lengths]
+    times = 4 if sum(lengths) > 1_000_000 else 50
+    functions = [_repeated(reduce, times) for reduce in reductions]
+    found = []
+    for number in range(ROUNDS + 1):
+        seconds = []
+        for function in functions:
+            reducer.sum(np.zeros(1))  # the tasks begin together
+            begin = time.perf_counter()
+            last = float(function(tensors)[-1][-1])
+            seconds.append((time.perf_counter() - begin) / times)
+            assert last == 2.0**times, last
+        if number:
+            found.append(tuple(seconds))
+    return found
+
+
+CASES: dict[str, tuple[Callable[[Any], Any], int]] = {"sums": (sums, 1), "large": (large, 1), "training": (training, 2)}
+"""What is measured, and with how many threads a task."""
+
+
+def main(case: str, rank: int, directory: Path) -> None:
+    measure, threads = CASES[case]
+    print(json.dumps(measure(context(rank, directory, threads))), flush=True)
+    sys.stdin.read()  # TensorFlow's ring serves the other task as long as that asks
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

@@ -1,0 +1,1 @@
+"""What runs inside the cluster process, Dask's scheduler included."""

@@ -1,0 +1,286 @@
+"""One run as the controller keeps it: its summary, its log of events, its tasks' results. No I/O."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from ...errors import Conflict
+from ...schema.events import (
+    LOG,
+    POINTS,
+    AnyEvent,
+    Note,
+    RunChanged,
+    TaskChanged,
+    UnknownEvent,
+    decode_event,
+    encode_event,
+)
+from ...schema.launch import Outcome, TaskResult
+from ...schema.metrics import without_form
+from ...schema.run import RunDescriptor, RunInfo, RunRequest, RunState, TaskInfo, TaskState
+from ..machine.processes import signal_words
+from ..planning.launch_plan import PlannedTask
+from ..records.apply_event import apply_event
+from ..records.output_tail import ENDED_BYTES, EmptiedEvents, OutputTail, log_source
+
+logger = logging.getLogger(__name__)
+
+_STATES = ("run", "task")
+"""The types of the events that change states."""
+_TO_COME = {TaskState.PENDING, TaskState.STARTING}
+_IDLE = {TaskState.SERVING, TaskState.FINISHED}
+_SAID_BY_TASKS = {TaskState.RUNNING, TaskState.SERVING, TaskState.FINISHED}
+
+
+class Run:
+    """A run's life. Every change is an event: ``record`` numbers it, applies it to ``info`` and hands it to
+    ``publish``. ``on_step`` is called where the run took a step.
+    """
+
+    def __init__(
+        self,
+        run: RunDescriptor,
+        request: RunRequest,
+        publish: Callable[[Run, int, bytes], None],
+        on_step: Callable[[Run], None],
+    ) -> None:
+        self.info = RunInfo.of(run)
+        """The summary of its events, but for what only points tell."""
+        self.request = request
+        self.log: list[bytes] = []
+        """Every event. Of output the last is kept (``OutputTail``); the rest is in files, and is here without lines."""
+        self.planned: list[PlannedTask] = []
+        self.by_host: dict[str, list[PlannedTask]] = {}
+        """The same by the addresses of their hosts."""
+        self.results: dict[str, bytes] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        self.ended = asyncio.Event()
+        """The run is in a final state."""
+        self.work_done = asyncio.Event()
+        """No task works any more: those that are left only keep their servers up and may end."""
+        self.decided = asyncio.Event()
+        """Nothing more is to be waited for: a task failed, or all have ended."""
+        self.tasks_ended = asyncio.Event()
+        """No task's process is left."""
+        self.first_failure: TaskInfo | None = None
+        self._told_of: dict[str, float] = {}  # metrics that are not finite, and from which step on
+        self._tasks: dict[str, TaskInfo] = {}
+        self._in_state: Counter[TaskState] = Counter()
+        self._publish = publish
+        self._on_step = on_step
+        self._tail = OutputTail()
+        self._emptied = EmptiedEvents()
+
+    @property
+    def id(self) -> str:
+        return self.info.id
+
+    @property
+    def is_active(self) -> bool:
+        return not self.info.state.is_final
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.info.state is RunState.STOPPING
+
+    @property
+    def only_serves(self) -> bool:
+        """Whether every task waits in ``server.join()``: there is no work of the run's own, only that of clients."""
+        return self.info.state is RunState.RUNNING and self._states() == {TaskState.SERVING}
+
+    # -- the log ------------------------------------------------------------------------------------------------
+
+    def record(self, event: AnyEvent) -> None:
+        """Append an event that was made here."""
+        self._apply(event)
+        self._append(encode_event(event))
+
+    def _apply(self, event: AnyEvent | UnknownEvent) -> None:
+        if not isinstance(event, TaskChanged):
+            apply_event(self.info, event)
+            return
+        known = self._tasks.get(event.task)
+        before = known.state if known is not None else None
+        apply_event(self.info, event, known)
+        task = self._tasks.setdefault(event.task, known or self.info.tasks[-1])
+        if before is not task.state:
+            self._in_state[task.state] += 1
+            if before is not None:
+                self._in_state[before] -= 1
+
+    def record_encoded(self, data: bytes) -> None:
+        """Append an event as it came from a task; points and output are passed on without being decoded.
+
+        Raises msgspec.MsgspecError for what is no event, Conflict for what is not a task's to say: how it and its run
+        ended is known from its process.
+        """
+        if (source := _source(data)) is not None:
+            self._append(data)
+            self._empty(self._tail.add(len(self.log) - 1, source, len(data)))
+            return
+        if not data.startswith(POINTS, 1):
+            event = decode_event(data)
+            if isinstance(event, RunChanged):
+                raise Conflict(f"A run's state is not its tasks' to change. Received: {event.state.value}")
+            if isinstance(event, TaskChanged):
+                if event.state not in _SAID_BY_TASKS:
+                    raise Conflict(f"A task's end is told by its host. Received: {event.task} {event.state.value}")
+                self._task_changed(event)
+                return
+            if isinstance(event, UnknownEvent) and event.type in _STATES:
+                raise Conflict(f"A task says of its state what its cluster knows. Received: {event.why}")
+            if isinstance(event, Note) and event.metric and not self._is_first(event):
+                return
+            self._apply(event)
+        self._append(data)
+
+    def _is_first(self, note: Note) -> bool:
+        """Whether this tells something new of a metric: each task tells what it has seen, and tasks go on together.
+
+        A task may be heard of later than another and have been first all the same.
+        """
+        metric, step = without_form(note.metric), note.step or 0.0
+        known = self._told_of.get(metric)
+        if known is not None and known <= step:
+            return False
+        self._told_of[metric] = step
+        return True
+
+    def _append(self, data: bytes) -> None:
+        seq = len(self.log)
+        self.log.append(data)
+        self.info.next_seq = seq + 1
+        self._tell(lambda: self._publish(self, seq, data))
+
+    def _tell(self, work: Callable[[], None]) -> None:
+        """Tell others. What goes wrong in that is theirs: the run's own life goes on."""
+        try:
+            work()
+        except Exception:
+            logger.exception("A change of run %s could not be told", self.id)
+
+    def _empty(self, gone: Iterable[tuple[int, tuple[str, str]]]) -> None:
+        for seq, source in gone:
+            self.log[seq] = self._emptied.of(source)
+
+    def note(self, level: str, title: str, text: str = "", task: str = "") -> None:
+        self.record(Note(time=time.time(), level=level, title=title, text=text, task=task))
+
+    # -- the run's state ----------------------------------------------------------------------------------------
+
+    def to(self, state: RunState, message: str = "") -> None:
+        """Take a step. Raises IllegalTransition if there is none from the present state."""
+        self.info.state.step(state)
+        self.record(RunChanged(time=time.time(), state=state, message=message))
+        self._step()
+        if state is RunState.STOPPING:
+            self._look()
+        if state.is_final:
+            self._empty(self._tail.shrink(ENDED_BYTES))
+            self.ended.set()
+
+    def _step(self) -> None:
+        self._tell(lambda: self._on_step(self))
+
+    # -- the tasks' states --------------------------------------------------------------------------------------
+
+    def place(self, planned: list[PlannedTask]) -> None:
+        """Make known which tasks there are and where they will run."""
+        self.planned = planned
+        self.by_host = {}
+        for task in planned:
+            self.by_host.setdefault(task.host.address, []).append(task)
+            self.record(TaskChanged(time=time.time(), task=task.task, state=TaskState.PENDING, host=task.host.name))
+
+    def task_info(self, task: str) -> TaskInfo:
+        return self._tasks[task]
+
+    def task_ended(self, result: TaskResult, *, lost: str = "") -> None:
+        """A task's process is gone. ``lost`` says why where it was not its own doing (its host went away)."""
+        info = self.task_info(result.task)
+        if info.state.is_final or result.attempt not in (None, info.attempt):
+            return
+        outcome = result.outcome
+        if outcome is not None and outcome.ok:
+            state, message, traceback = TaskState.SUCCEEDED, "", ""
+            self.results[result.task] = outcome.result
+        elif outcome is not None and not result.signal and not result.message:
+            state, message, traceback = TaskState.FAILED, outcome.message, outcome.traceback
+            self.outcomes[result.task] = outcome
+        else:
+            ended_by_us = self.first_failure is not None or self.is_stopping
+            state = TaskState.STOPPED if ended_by_us and not lost else TaskState.FAILED
+            message, traceback = lost or result.message or _how_it_ended(result, ended_by_us), ""
+        self._task_changed(
+            TaskChanged(
+                time=time.time(),
+                task=result.task,
+                attempt=info.attempt,
+                state=state,
+                exit_code=result.exit_code,
+                signal=result.signal,
+                message=message,
+                traceback=traceback,
+            )
+        )
+
+    def _task_changed(self, event: TaskChanged) -> None:
+        if self.info.state.is_final:
+            return
+        info = self._tasks.get(event.task)
+        if info is not None and event.attempt < info.attempt:
+            return  # of a process that another has taken the place of
+        if info is not None:
+            info.state.step(event.state, again=event.attempt > info.attempt)
+        self.record(event)
+        if event.state is TaskState.FAILED and self.first_failure is None:
+            self.first_failure = self.task_info(event.task)
+        if event.state is TaskState.RUNNING and self.info.state is RunState.LAUNCHING and not self._states() & _TO_COME:
+            self.to(RunState.RUNNING)
+        if self.only_serves:
+            self._step()
+        self._look()
+
+    def _states(self) -> set[TaskState]:
+        return {state for state, count in self._in_state.items() if count}
+
+    def _look(self) -> None:
+        """Set the events that the tasks' states have brought about."""
+        left = {state for state in self._states() if not state.is_final}
+        if not left:
+            self.tasks_ended.set()
+        if not left or self.first_failure is not None:
+            self.decided.set()
+        if self.decided.is_set() or self._work_is_done(left):
+            self.work_done.set()
+
+    def _work_is_done(self, left: set[TaskState]) -> bool:
+        """Whether the tasks that are ``left`` only keep servers up, and nobody is to come for these.
+
+        A run whose tasks have all only served from the beginning waits for clients, until it is stopped.
+        """
+        return left <= _IDLE and (self._states() != {TaskState.SERVING} or self.is_stopping)
+
+
+def _source(data: bytes) -> tuple[str, str] | None:
+    """Where output is from, of an event that is output as this version knows it."""
+    if not data.startswith(LOG, 1):
+        return None
+    try:
+        return log_source(data)
+    except msgspec.ValidationError:
+        return None
+
+
+def _how_it_ended(result: TaskResult, ended_by_us: bool) -> str:
+    if result.signal:
+        words = signal_words(result.signal)
+        return f"ended with {words}" if ended_by_us else f"died ({words})"
+    return f"died with exit status {result.exit_code}"

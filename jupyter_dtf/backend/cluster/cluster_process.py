@@ -1,0 +1,298 @@
+"""The cluster process: holds Dask's ``Cluster`` object and the archive, until the cluster is closed.
+
+``python -m jupyter_dtf.backend.cluster.cluster_process NAME READY_FD`` with a ClusterRequest as JSON on standard
+input. One byte is written to READY_FD when the connection file says ``running`` or ``failed``. Nothing keeps this
+process alive but the cluster's own life: it survives whoever started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import sys
+import time
+from functools import partial
+from typing import Any
+
+from ...errors import ClusterLost, DtfError
+from ...schema import protocol
+from ...schema.api import ClusterState
+from ...schema.base import convert, decode_json
+from ...schema.cluster_request import ClusterRequest
+from ...schema.run import RunDescriptor
+from ..host.warm_client import start_warm
+from ..kinds import registry
+from ..kinds.resting import rest_of
+from ..machine import family, paths
+from ..machine.mark import Mark
+from ..viewer import connections
+
+logger = logging.getLogger(__name__)
+
+
+QUIET_DASK = {
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "2s",
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+}
+"""Dask watches itself up to a hundred times a second: with its defaults an idle scheduler and worker take an eighth of
+a core from the tasks. What a person has set in Dask's configuration for these is overridden; the rest holds.
+"""
+
+
+END_RUNS_S = 12.0
+"""More than the controller takes for it."""
+CLOSE_S = 8.0
+"""What Dask has not closed by then is ended."""
+
+
+class ClusterProcess:
+    """Starts, scales and ends one cluster."""
+
+    def __init__(self, request: ClusterRequest, ready_fd: int) -> None:
+        self.request = request
+        self._ready_fd = ready_fd
+        self._connection = connections.read(request.name)
+        self._connection.speech = protocol.ours()  # who has reserved the file may be of another version
+        self._token = self._connection.token
+        self._directory = paths.machine_dir(self._token)
+        self._stop = asyncio.Event()
+        self._runs_ended = asyncio.Event()
+        self._kind = registry.find_kind(request.kind)
+        self._options = registry.options_of(self._kind, request)
+        self._scope = self._token if self._kind.is_guest else ""
+        self.lost_word = ""
+        """Why the cluster is lost, where it is not this process that has ended it."""
+        self.last_word = ""
+        """What a person should know when the cluster has ended."""
+
+    async def run(self) -> None:
+        """The whole life of the cluster."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, self._stop.set)
+        # First of all, because it takes longest and shares nothing with Dask's start. For other machines than this one
+        # the hosts start theirs.
+        shared = paths.shared_memory_dir(self._token)
+        claims = [family.claim(directory) for directory in (self._directory, shared)]
+        sweeping = asyncio.create_task(asyncio.to_thread(family.sweep))
+        warm = start_warm(self._directory, shared) if self._kind.is_here else None
+        try:
+            await asyncio.to_thread(paths.close_to_others)
+            await self._serve()
+        finally:
+            await asyncio.gather(sweeping, return_exceptions=True)
+            if warm is not None:
+                warm.kill()  # every host is gone; it would end by itself, but only when TensorFlow is imported
+                await asyncio.to_thread(warm.wait)
+            await asyncio.to_thread(family.end, self._token, but=_helpers())  # what did not end when it was asked to
+            family.remove([self._directory, shared])
+            for claim in claims:
+                os.close(claim)
+
+    async def _serve(self) -> None:
+        import dask.config
+
+        from ..records.archive import Archive
+        from ..records.store import Store
+        from .certificates import temporary_security
+        from .coming import ComingTold
+        from .held_link import HeldLink
+        from .output_elsewhere import OutputElsewhere
+        from .saving import Saving
+        from .sizing import Sizing
+
+        # The scheduler has no other way to be told where its files go: else they are beside everybody's.
+        dask.config.set({**QUIET_DASK, "temporary-directory": str(self._directory)})
+        security = temporary_security()
+        cluster = await self._create(security)
+        if cluster is None:  # it was to stop before there was any
+            return
+        try:
+            await self._install_controller(cluster)
+            self._publish(cluster.scheduler_address, getattr(cluster, "security", None) or security)
+            archive = Archive(lambda: Store(paths.store_path()))
+            elsewhere = OutputElsewhere(paths.runs_dir())
+            lost = asyncio.Event()
+            sizing = None
+            if not self._kind.is_guest:
+                sizing = Sizing(cluster, partial(self._kind.hosts, self._options), rest_of(self._options))
+            on_message = partial(self._on_message, sizing=sizing, archive=archive, elsewhere=elsewhere)
+            why_gone = cluster.words_of_end if self._kind.scheduler_is_elsewhere else None
+            link = await HeldLink.open(self._connection, on_message, lost.set, why_gone)
+            saving = Saving(archive, link, self._connection)
+            archive.on_change = saving.look
+            await archive.open()
+            coming = ComingTold(cluster, link)
+            if sizing is not None:
+                sizing.begin(link, coming, self.request.jobs)
+            await _first_of(self._stop, lost)
+            words = ""
+            if lost.is_set() and not self._stop.is_set() and self._kind.scheduler_is_elsewhere:
+                words = await cluster.last_words()
+            self._connection.state = ClusterState.STOPPING
+            self._write_connection()
+            if not lost.is_set():
+                with contextlib.suppress(ClusterLost, asyncio.TimeoutError):  # then the end is not in order
+                    await asyncio.wait_for(link.request("end_runs"), END_RUNS_S)
+                    await asyncio.wait_for(_first_of(self._runs_ended, lost), END_RUNS_S)
+            self.last_word = " ".join(filter(None, [words, await saving.finish(self._write_connection)]))
+            if self._kind.is_guest and lost.is_set():
+                self.lost_word = f"The scheduler at {cluster.scheduler_address} is gone, or cannot be reached any more"
+            elif self._kind.is_guest:  # while the controller still knows that somebody waits for that
+                await cluster.leave()
+            await link.close()
+            elsewhere.close_all()
+        finally:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(cluster.close(), CLOSE_S)
+
+    async def _create(self, security: Any) -> Any:
+        """The Dask cluster; None where this one is to stop before it has started."""
+        self._kind.tell_start = self._tell_start
+        creating = asyncio.ensure_future(self._kind.create(self._options, security, self._directory))
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({creating, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not creating.done():
+            creating.cancel()
+            await asyncio.gather(creating, return_exceptions=True)
+            if creating.cancelled() or creating.exception() is not None:
+                return None
+        return creating.result()
+
+    def _tell_start(self, words: str) -> None:
+        """What the start waits for."""
+        if self._connection.message != words:
+            self._connection.message = words
+            self._write_connection()
+
+    async def _install_controller(self, cluster: Any) -> None:
+        from ..kinds.elsewhere import register
+        from .controller import Controller
+        from .settings import ControllerSettings
+
+        settings = ControllerSettings(
+            request=self.request,
+            token=self._token,
+            runs=Mark.of(paths.runs_dir()),
+            created=self._connection.created,
+            defaults=self._kind.task_defaults(self._options),
+            scope=self._scope,
+            abandon=cluster.abandon if self._kind.scheduler_is_elsewhere else None,
+        )
+        await register(cluster, Controller(settings))
+
+    def _publish(self, address: str, security: Any) -> None:
+        """From now on the cluster can be reached."""
+        self._connection.address = address
+        self._connection.scope = self._scope
+        self._connection.ca = security.tls_ca_file or ""
+        self._connection.cert = security.tls_client_cert or ""
+        self._connection.key = security.tls_client_key or ""
+        self._connection.state = ClusterState.RUNNING
+        self._connection.message = ""
+        connections.write(self._connection)
+        self._tell_ready()
+
+    def leave_word(self, message: str, state: ClusterState = ClusterState.FAILED) -> None:
+        """Leave word of why there is no cluster any more, or of what became of its runs."""
+        leave_word(self._connection, message, state)
+        self._tell_ready()
+
+    def _write_connection(self) -> None:
+        with contextlib.suppress(OSError):  # a full disk: whoever looks has the old state, and asks again
+            connections.write(self._connection)
+
+    def _tell_ready(self) -> None:
+        if self._ready_fd >= 0:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._ready_fd, b"r")
+            os.close(self._ready_fd)
+            self._ready_fd = -1
+
+    def _on_message(self, message: dict[str, Any], sizing: Any, archive: Any, elsewhere: Any) -> None:
+        match message["op"]:
+            case "run":
+                archive.put_run(convert(message["info"], RunDescriptor))
+            case "event":
+                archive.append(message["run"], message["seq"], message["data"])
+                if not self._kind.is_here:
+                    elsewhere.take(message["run"], message["data"])
+            case "cluster" if sizing is not None:
+                sizing.look(message["info"]["jobs"], is_busy=message["info"]["active_runs"] > 0)
+            case "close":
+                self._stop.set()
+            case "ended":
+                self._runs_ended.set()
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+
+
+def _helpers() -> set[int]:
+    """Python's own processes of this one, which end with it."""
+    from multiprocessing import resource_tracker
+
+    pid = getattr(resource_tracker._resource_tracker, "_pid", None)
+    return {pid} if pid else set()
+
+
+def _allow_files() -> None:
+    """As many open files as the system lets this process have: each host takes several, and 1,024 are soon too few."""
+    with contextlib.suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def leave_word(connection: connections.Connection, message: str, state: ClusterState = ClusterState.FAILED) -> None:
+    """The connection file says no more than this. Without the secrets it is short enough for a disk that is full."""
+    connection.state = state
+    connection.message = message
+    connection.address = connection.ca = connection.cert = connection.key = ""
+    try:
+        connections.write(connection)
+    except OSError:
+        logger.exception("The cluster's last word could not be written: %s", message)
+
+
+def main(argv: list[str]) -> int:
+    """Run the cluster named by ``argv[0]`` until it is closed."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    _allow_files()
+    name, ready_fd = argv[0], int(argv[1])
+    request = decode_json(sys.stdin.buffer.read(), ClusterRequest)
+    request.name = name
+    started = time.time()
+    process: ClusterProcess | None = None
+    try:
+        process = ClusterProcess(request, ready_fd)
+        asyncio.run(process.run())
+    except Exception as error:
+        logger.exception("The cluster %s failed after %.1f s", name, time.time() - started)
+        message = str(error) if isinstance(error, DtfError) else f"{type(error).__name__}: {error}"
+        if process is not None:
+            process.leave_word(message)
+        else:
+            leave_word(connections.read(name), message)
+        return 1
+    if process.last_word or process.lost_word:
+        state = ClusterState.LOST if process.lost_word else ClusterState.FAILED
+        process.leave_word(". ".join(filter(None, [process.lost_word, process.last_word])), state)
+        return 1
+    connections.forget(name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

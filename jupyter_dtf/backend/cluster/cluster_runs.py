@@ -1,0 +1,73 @@
+"""All runs of a cluster, those that have ended among them for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...errors import NotFound
+from ...schema.run import RunDescriptor, RunRequest
+from .active_run import Run
+from .streams import Viewers
+
+KEPT_RUNS = 50
+"""Of those that have ended. The others are in the store."""
+
+
+class Runs:
+    """The runs of ``cluster`` by their ids, whose events ``viewers`` are told.
+
+    ``on_step()`` is called when there is a new one, or one has taken a step.
+    """
+
+    def __init__(self, cluster: str, viewers: Viewers, on_step: Callable[[], None]) -> None:
+        self.by_id: dict[str, Run] = {}
+        self._cluster = cluster
+        self._viewers = viewers
+        self._on_step = on_step
+
+    def add(self, descriptor: RunDescriptor, request: RunRequest) -> Run:
+        """A new run, which viewers are told of."""
+        run = self.by_id[descriptor.id] = Run(
+            descriptor,
+            request,
+            publish=lambda run, seq, data: self._viewers.tell_run(run),
+            on_step=lambda run: self._on_step(),
+        )
+        self._viewers.tell_run(run)
+        self._on_step()
+        return run
+
+    def find(self, run_id: str) -> Run:
+        """Raises NotFound."""
+        if run_id not in self.by_id:
+            raise NotFound(f"The cluster {self._cluster} has no run of that id. Received: {run_id!r}")
+        return self.by_id[run_id]
+
+    def find_active(self, run_id: str) -> Run | None:
+        """A run that is under way, if it is."""
+        run = self.by_id.get(run_id)
+        return run if run is not None and run.is_active else None
+
+    @property
+    def active(self) -> list[Run]:
+        """Those that are under way."""
+        return [run for run in self.by_id.values() if run.is_active]
+
+    @property
+    def are_busy(self) -> bool:
+        """Whether one has work of its own, rather than servers that wait for clients."""
+        return any(not run.only_serves for run in self.active)
+
+    def result(self, run_id: str, task: str) -> bytes:
+        """The pickled return value of a task that has succeeded. Raises NotFound."""
+        run = self.find(run_id)
+        if task not in run.results:
+            raise NotFound(f"Only a task that succeeded has a result. Received: {run_id} {task}")
+        return run.results[task]
+
+    def forget_old(self) -> None:
+        """Keep no more than ``KEPT_RUNS`` that have ended."""
+        finished = [run_id for run_id, run in self.by_id.items() if not run.is_active]
+        for run_id in finished[:-KEPT_RUNS]:
+            del self.by_id[run_id]
+            self._viewers.forget(run_id)

@@ -1,0 +1,463 @@
+"""The SchedulerPlugin: what a cluster is asked, and what its hosts tell. Modelled on Dask's own shuffle.
+
+Viewers attach with the operation ``dtf_attach``, which turns their connection into a stream of messages; all else is
+an ordinary request. Nothing depends on a viewer staying.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from distributed import Scheduler
+from distributed.comm.core import Comm
+from distributed.core import Status
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from ...errors import DtfError, Unavailable
+from ...schema import protocol
+from ...schema.api import ClusterInfo, ClusterState
+from ...schema.base import to_plain
+from ...schema.machines import HostInfo
+from ...schema.operations import LEAVE, scoped, scoped_rpc
+from ...schema.run import RunState
+from ..host.host import Host
+from ..kinds.dask_http import Dashboard, silence
+from ..machine import paths
+from ..machine.versions import read_versions
+from ..records.ring import Machines
+from ..viewer.background import Background
+from .awake import stay_awake
+from .checkups import Checkups
+from .cluster_runs import Runs
+from .coming import ComingHosts
+from .driver import Driver
+from .guest import Guest
+from .host_versions import HostVersions
+from .host_watch import HostWatch
+from .idle import Countdown
+from .installation import NAME, Installation
+from .left_alone import LeftAlone
+from .open_ports import open_ports
+from .seating import RESTING, Seating
+from .settings import ControllerSettings
+from .standing_warnings import StandingWarnings
+from .streams import Viewers
+from .submission import Submission
+from .task_ends import TaskEnds
+
+logger = logging.getLogger(__name__)
+
+LEAVE_S = 4.0
+"""How long a cluster that ends waits for workers that are not its own."""
+
+
+class Controller(SchedulerPlugin):
+    """Puts together what a cluster's runs need, answers requests, and describes the cluster to its viewers."""
+
+    def __init__(self, settings: ControllerSettings) -> None:
+        self.settings = settings
+        self.name = scoped(NAME, settings.scope)
+
+    # -- installing ---------------------------------------------------------------------------------------------
+
+    async def start(self, scheduler: Scheduler) -> None:
+        settings, self.scheduler = self.settings, scheduler
+        self.closing = False
+        rpc = scoped_rpc(scheduler.rpc, settings.scope)
+        self._background = Background()
+        self.viewers = Viewers(self.describe, self._viewers_changed)
+        self.watch = HostWatch(
+            rpc,
+            self._forget_host if settings.scope else self._remove_host,
+            lambda address: worker.nanny if (worker := scheduler.workers.get(address)) is not None else None,
+            self._hosts_spoke,
+            are_ours=not settings.scope,
+        )
+        self.versions = HostVersions(read_versions())
+        self.checkups = Checkups(self.watch.ask, self.watch.infos, self.versions, paths.machine_name())
+        self.machines = Machines()
+        self.coming = ComingHosts(lambda: {host.name for host in self.watch.infos.values()} | self.versions.refused)
+        self.seating = Seating(
+            settings.request.jobs,
+            settings.drawing,
+            self.watch.infos,
+            rpc,
+            are_expected=lambda: self.coming.are_expected,
+            defaults=settings.defaults,
+        )
+        self.runs = Runs(settings.name, self.viewers, self._watch_idle)
+        self.warnings = StandingWarnings(self.runs)
+        self._ends = TaskEnds(self.runs)
+        self._driver = Driver(
+            settings.name,
+            rpc,
+            seating=self.seating,
+            watch=self.watch,
+            versions=self.versions,
+            checkups=self.checkups,
+            background=self._background,
+            on_change=self._runs_changed,
+        )
+        self._submission = Submission(settings, self.seating, self.runs, self.warnings, self._driver.begin)
+        self._countdown = Countdown(settings.request.grace_s, self.close_cluster)
+        self._alone = (
+            LeftAlone(settings.token, settings.alone_s, self._abandon) if settings.abandon is not None else None
+        )
+        self._told_silent: set[tuple[str, str]] = set()
+        self._removed: set[str] = set()
+        self._dashboard = Dashboard(scheduler, settings.token)
+        self._installation = Installation(scheduler, settings.scope)
+        host = Host(settings.token, settings.name, settings.runs, settings.scope)
+        self._guest = self._as_guest() if settings.scope else None
+        self._listen()
+        self._watching = [
+            asyncio.create_task(self.watch.watch()),
+            asyncio.create_task(stay_awake(scheduler, lambda: self.runs.are_busy)),
+        ]
+        if self._guest is not None:
+            self._guest.settle(host.made_of)
+        else:
+            silence(scheduler)
+            await self._installation.send(pickle.dumps(host))
+        self._watch_idle()
+
+    def _as_guest(self) -> Guest:
+        return Guest(
+            self.scheduler,
+            self._installation,
+            token=self.settings.token,
+            is_host=lambda address: address in self.watch.infos or self.versions.is_refused(address),
+            is_busy=lambda: bool(self.runs.active),
+            coming=self.tell_coming,
+            end=self._end,
+            close_streams=self.viewers.close,
+        )
+
+    def _listen(self) -> None:
+        requests: dict[str, Callable[..., Any]] = {
+            "dtf_submit": self._submission.submit,
+            "dtf_stop_run": self.stop_run,
+            "dtf_result": self.runs.result,
+            "dtf_scale": self.scale,
+            "dtf_coming": self.tell_coming,
+            "dtf_rest": self.rest,
+            "dtf_spec": self.seating.spec,
+            "dtf_machines": self.tell_machines,
+            "dtf_dashboard": self.dashboard,
+            "dtf_close": self.close_cluster,
+            "dtf_end_runs": self.end_runs,
+            LEAVE: self.leave,
+            "dtf_warn": self.warn,
+            "dtf_checkup": self.checkup,
+        }
+        self._installation.answer({name: _answering(handler) for name, handler in requests.items()})
+        self._installation.answer({"dtf_attach": self.attach, "dtf_send": self._submission.send})
+        self._installation.hear({"dtf_event": self.on_event, "dtf_ended": self.on_ended, "dtf_host": self.on_host})
+
+    async def close(self) -> None:
+        """Called by Dask when the scheduler closes."""
+        for task in self._watching:
+            task.cancel()
+        await self._dashboard.stop()
+        if self._alone is not None:
+            self._alone.close()
+
+    async def leave(self) -> list[str]:
+        """Take everything out of a scheduler that is somebody else's. Returns the workers that do not answer."""
+        if self._guest is None:
+            raise Unavailable("The scheduler ends with its cluster")
+        return await self._guest.leave(LEAVE_S)
+
+    async def _end(self) -> None:
+        """Before all is taken out of a scheduler that goes on: what would end with it otherwise."""
+        await self.end_runs()
+        self._countdown.look(in_use=True, was_seen=True)
+        await self._background.end()
+        await self.close()
+
+    # -- viewers ------------------------------------------------------------------------------------------------
+
+    async def attach(
+        self, comm: Comm, role: str, after: dict[str, int], speech: object = None, **unknown: object
+    ) -> Status:
+        """Stream everything to a viewer: the cluster, every run, and the events that it has not seen.
+
+        ``after``: the last sequence number seen of each run; -1, or no entry, asks for all. ``speech``: the protocols
+        that the viewer speaks. The first message says which are spoken here; a viewer that speaks none of them hears no
+        more. What else a newer viewer says (``unknown``) is not for this version.
+        """
+        refusal = protocol.viewer_refusal(protocol.theirs(speech))
+        try:
+            await comm.write([{"op": "speech", "speech": to_plain(protocol.ours())}])
+            if refusal:
+                logger.warning("%s", refusal)
+                await comm.close()
+                return Status.dont_reply
+        except OSError:  # it has gone already
+            comm.abort()
+            return Status.dont_reply
+        return await self.viewers.serve(comm, role, self.runs.by_id, after, closing=self.closing)
+
+    def describe(self) -> ClusterInfo:
+        """The cluster as viewers see it."""
+        planned, notes = self.seating.as_planned()
+        drawn = self.seating.drawn_names()
+        hosts = self.watch.infos.values()
+        for host in hosts:
+            host.drawn = drawn.get(host.address, "")
+            host.problem = self.versions.problem(host.address)
+        return ClusterInfo(
+            name=self.settings.name,
+            kind=self.settings.request.kind,
+            state=ClusterState.STOPPING if self.closing else ClusterState.RUNNING,
+            jobs=dict(self.seating.jobs),
+            hosts=sorted(hosts, key=lambda host: host.name),
+            created=self.settings.created,
+            active_runs=len(self.runs.active),
+            coming=self.coming.hosts,
+            tasks=[task.seat for task in planned],
+            notes=[*notes, *([f"{RESTING}. The next run has them again, and waits for them"] * self.seating.rests)],
+            warnings=[
+                *self.warnings.texts,
+                *self.coming.warnings,
+                *self.watch.warnings,
+                *self.versions.warnings,
+                *self.checkups.warnings,
+                *open_ports(hosts),
+                *(self._guest.warnings if self._guest is not None else []),
+            ],
+        )
+
+    def _runs_changed(self) -> None:
+        self.runs.forget_old()
+        self.viewers.tell_cluster()
+
+    def _watch_idle(self) -> None:
+        """(Re)start or cancel the countdown to the end of a cluster that nobody uses."""
+        in_use = self.settings.request.keep or self.viewers.are_watching or self.runs.are_busy or self.closing
+        self._countdown.look(in_use=in_use, was_seen=self.viewers.were_watching)
+        if self._alone is not None:
+            self._alone.look(is_held=self.viewers.archive_is_there)
+
+    async def _abandon(self) -> None:
+        """The cluster process is no more, and this scheduler is on another machine: it ends by itself."""
+        logger.warning("The cluster process has gone: the cluster %s ends", self.settings.name)
+        await self.end_runs()
+        if self.settings.abandon is not None:
+            await self.settings.abandon(self.scheduler)
+
+    def _viewers_changed(self) -> None:
+        self._watch_idle()
+        if self._guest is not None:
+            if self.viewers.archive_is_there:
+                self._guest.attached()
+            elif self.viewers.archive_was_there:  # the cluster process has gone without a word
+                self._guest.leave_soon()
+
+    # -- what hosts tell ----------------------------------------------------------------------------------------
+
+    def on_host(self, worker: str, info: dict[str, Any], **more: Any) -> None:
+        """A host tells of itself: on arriving, when TensorFlow is imported, and its load now and then.
+
+        Must not raise: it would end the worker's stream.
+        """
+        if worker in self._removed:
+            return  # said before it was removed, heard after: it would be a host for ever
+        known = self.watch.infos.get(worker)
+        try:
+            if self._refuses(worker, info, more.get("speech")):
+                return
+            host = msgspec.convert(info, HostInfo)
+            self.versions.tells(worker, host.name, more.get("versions", {}))
+            self.watch.tells(worker, host, more.get("process", ()), more.get("warnings", []))
+            # A connection to each is kept: to make one takes longer than what is asked over it.
+            self.scheduler.rpc.limit = max(self.scheduler.rpc.limit, 2 * len(self.watch.infos))
+            self.checkups.tells(worker, more.get("findings", []), float(more.get("time", 0)))
+            if figures := more.get("figures"):
+                self.machines.add(host.name, float(more["time"]), figures)
+            if "alive" in more:
+                self._ends.host_has(worker, set(more["alive"]))
+            if self._guest is not None:
+                self._guest.worker_spoke(worker)
+                self._release_what_is_over(worker, more.get("alive", ()))
+            self.viewers.tell_cluster()
+        except Exception:
+            logger.exception("What the host %s tells of itself could not be followed", worker)
+            return
+        if host.warm and not (known and known.warm):
+            self._background.begin(self.seating.prepare(worker))
+        self._background.begin(self.seating.wake())
+
+    def _refuses(self, worker: str, info: dict[str, Any], speech: object) -> bool:
+        """Whether a host is of a version that cannot be understood here. It is named, and nothing runs on it."""
+        known = self.versions.refusals
+        if not self.versions.refuses(worker, str(info.get("name", worker)), protocol.theirs(speech)):
+            return False
+        for refusal in self.versions.refusals:
+            if refusal not in known:
+                logger.warning("%s", refusal)
+                for run in self.runs.active:
+                    if run.info.state is RunState.PENDING:  # it may wait for this very host
+                        run.note("warning", "A host cannot be used", refusal)
+                self.viewers.tell_cluster()
+        self._background.begin(self.seating.wake())  # nobody waits for it any more
+        return True
+
+    def tell_coming(self, hosts: list[dict[str, Any]]) -> None:
+        """The cluster process tells of hosts that are on their way."""
+        self.coming.take(hosts)
+        self.viewers.tell_cluster()
+        self._background.begin(self.seating.wake())
+
+    def on_event(self, worker: str, run_id: str, data: bytes) -> None:
+        """An event from a task. Must not raise: it would end the worker's stream."""
+        self.watch.hears(worker)
+        if (run := self.runs.find_active(run_id)) is None:
+            return
+        try:
+            run.record_encoded(data)
+        except Exception:
+            logger.exception("An event of run %s could not be followed", run_id)
+
+    def on_ended(self, worker: str, run_id: str, task: str, result: bytes) -> None:
+        """A task's process is gone. Must not raise, and loses no end."""
+        self._ends.told(run_id, task, result)
+
+    def _release_what_is_over(self, address: str, alive: Iterable[str]) -> None:
+        """A host that had been given up still has tasks of a run that went on without it."""
+        for run_id in {task.split("/", 1)[0] for task in alive}:
+            if self.runs.find_active(run_id) is None:
+                self._background.begin(self.watch.tell([address], "dtf_release", run_id=run_id))
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        """Dask's word that a worker has joined; it tells of itself when it is a host."""
+        self._removed.discard(worker)
+        if self._guest is not None:
+            self._guest.worker_came(worker)
+
+    def remove_worker(self, scheduler: Scheduler, worker: str, **kwargs: Any) -> None:
+        """Dask's word that a worker has gone: its tasks are gone too."""
+        self._removed.add(worker)
+        self._host_is_gone(worker)
+        if self._guest is not None:
+            self._guest.worker_gone(worker)
+
+    def _host_is_gone(self, address: str) -> None:
+        how = self.watch.how_it_goes(address)
+        host = self.watch.gone(address)
+        self.versions.gone(address)
+        self.checkups.gone(address)
+        self._ends.host_is_gone(address, f"its host {host.name if host else address} {how}")
+        if not self.closing:
+            self.viewers.tell_cluster()
+
+    async def _remove_host(self, address: str) -> None:
+        """A host of ours that did not answer has been ended: Dask forgets it."""
+        await self.scheduler.remove_worker(address, stimulus_id=f"dtf-silent-{time.time()}")
+
+    async def _forget_host(self, address: str) -> None:
+        """One that is somebody else's is given up. When it speaks again, it is a host anew."""
+        self._host_is_gone(address)
+        if self._guest is not None:
+            self._guest.gave_up(address)
+
+    def _hosts_spoke(self) -> None:
+        """A host has fallen silent, or speaks again."""
+        self._told_silent = {(run_id, host) for run_id, host in self._told_silent if self.runs.find_active(run_id)}
+        for run in self.runs.active:
+            for address in run.by_host:
+                if self.watch.is_silent(address) and (run.id, address) not in self._told_silent:
+                    self._told_silent.add((run.id, address))
+                    name = self.watch.infos[address].name
+                    then = "ends the host with its tasks" if self._guest is None else "gives the host up"
+                    run.note("warning", f"Host {name} does not answer", f"Stopping the run {then}")
+        self.viewers.tell_cluster()
+
+    # -- what it is asked ---------------------------------------------------------------------------------------
+
+    async def stop_run(self, run_id: str, now: bool = False) -> None:
+        """Ask a run's program to stop; after its grace, or at once with ``now``, end it."""
+        await self._driver.stop(self.runs.find(run_id), now=now)
+
+    def scale(self, jobs: dict[str, int]) -> dict[str, Any]:
+        """New counts of tasks, for the runs to come."""
+        self.seating.scale(jobs)
+        self.viewers.tell_cluster()
+        self._background.begin(self.seating.prepare())
+        return dict(to_plain(self.describe()))
+
+    def rest(self, rests: bool) -> bool:
+        """The cluster process gives hosts back, or has asked for them again. Returns whether that is agreed."""
+        if rests and self.runs.active:
+            return False
+        self.seating.rests = rests
+        self.viewers.tell_cluster()
+        self._background.begin(self.seating.wake())
+        return True
+
+    def tell_machines(self, after: float) -> list[dict[str, Any]]:
+        """How the hosts' machines were since ``after`` (seconds since the epoch), as ``MachineSeries``."""
+        return [dict(to_plain(series)) for series in self.machines.after(after)]
+
+    async def checkup(self, network: bool, clean: bool, alive: list[str]) -> dict[str, Any]:
+        """What is found on the hosts, as a ``Checkup``; with ``network``, how fast they send to each other.
+
+        With ``clean``, what clusters that are gone have left there is removed; not of those with the tokens ``alive``.
+        """
+        name, kind = self.settings.name, self.settings.request.kind
+        return dict(to_plain(await self.checkups.all(name, kind, network=network, clean=clean, alive=alive)))
+
+    async def dashboard(self, start: bool) -> str:
+        """The Unix socket of Dask's dashboard. It is off, and this empty, until somebody wants it to ``start``."""
+        if self._guest is not None:
+            raise Unavailable(self._guest.dashboard())
+        if self.settings.abandon is not None:
+            raise Unavailable(
+                f"Dask's dashboard cannot be shown for a cluster of kind {self.settings.request.kind}: its scheduler "
+                "is on another machine"
+            )
+        return await self._dashboard.start() if start else self._dashboard.socket
+
+    def warn(self, key: str, text: str, runs: list[str]) -> None:
+        """Something about the cluster that should be acted on; without ``text``, it is over. Its runs say it too."""
+        self.warnings.set(key, text, runs)
+        self.viewers.tell_cluster()
+
+    def close_cluster(self) -> None:
+        """Ask the cluster process to end the cluster."""
+        self._is_closing()
+        self.viewers.tell_cluster()
+        self.viewers.tell_archive("close")
+
+    async def end_runs(self) -> None:
+        """Stop every run and wait for their ends to be in the log; for the cluster process, before it closes."""
+        self._is_closing()
+        work = [self._driver.end(run) for run in self.runs.active]
+        for error in await asyncio.gather(*work, self.watch.end_silent(), return_exceptions=True):
+            if isinstance(error, Exception):
+                logger.error("A run could not be ended in order", exc_info=error)
+        self.viewers.tell_archive("ended", last=True)  # behind every event: the archive knows that it has them all
+
+    def _is_closing(self) -> None:
+        self.closing = True
+        self._submission.close()
+
+
+def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer our own errors as values: Dask would log each with a traceback, and a viewer wants class and text."""
+
+    async def answer(**message: Any) -> Any:
+        try:
+            result = handler(**message)
+            return {"ok": await result if asyncio.iscoroutine(result) else result}
+        except DtfError as error:
+            return {"error": type(error).__name__, "message": str(error)}
+
+    answer.__name__ = handler.__name__
+    return answer

@@ -1,0 +1,209 @@
+"""Drives runs from their submission to their end: launched as gangs, concluded, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ...errors import DtfError
+from ...schema.events import TaskChanged
+from ...schema.launch import TaskResult
+from ...schema.run import RunState, TaskState
+from ...schema.sizes import duration
+from ..planning.launch_plan import crowding, without_gpu
+from ..viewer.background import Background
+from .active_run import Run
+from .checkups import Checkups
+from .gang import ask_hosts, places, task_specs
+from .host_versions import HostVersions
+from .host_watch import HostWatch
+from .parcel import Parcel, hosts_of
+from .seating import RESTING, Seating
+
+logger = logging.getLogger(__name__)
+
+KILL_GRACE_S = 3.0
+"""After SIGTERM, until SIGKILL."""
+END_RUN_S = 8.0
+"""How long a cluster that closes waits for the end of a run."""
+
+
+class Driver:
+    """Drives the runs of ``cluster`` on its hosts.
+
+    ``rpc(address)`` reaches a host; ``on_change()`` is called when tasks have got places, and when a run is over.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        rpc: Callable[[str], Any],
+        *,
+        seating: Seating,
+        watch: HostWatch,
+        versions: HostVersions,
+        checkups: Checkups,
+        background: Background,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._cluster = cluster
+        self._rpc = rpc
+        self._seating = seating
+        self._watch = watch
+        self._versions = versions
+        self._checkups = checkups
+        self._background = background
+        self._on_change = on_change
+
+    def begin(self, run: Run, parcel: Parcel) -> None:
+        """Drive a run whose program is in ``parcel``, or will be."""
+        self._background.begin(self._drive(run, parcel))
+
+    # -- a run's life -------------------------------------------------------------------------------------------
+
+    async def _drive(self, run: Run, parcel: Parcel) -> None:
+        """The whole life of a run, in order."""
+        try:
+            await self._launch(run, parcel)
+            if run.is_active:
+                await run.work_done.wait()
+                if not run.decided.is_set():
+                    await self._tell_hosts(run, "dtf_work_done")
+                await run.decided.wait()
+                await self._conclude(run)
+        except DtfError as error:
+            await self._abandon(run, str(error))
+        except Exception as error:
+            logger.exception("Run %s could not be driven", run.id)
+            await self._abandon(run, f"{type(error).__name__}: {error}")
+        finally:
+            self._background.begin(asyncio.to_thread(parcel.remove))
+            self._background.begin(self._tell_hosts(run, "dtf_release"))
+            self._on_change()
+
+    async def _launch(self, run: Run, parcel: Parcel) -> None:
+        rested = self._seating.rests
+        if rested:
+            run.note("info", "Waiting for hosts", f"{RESTING}, and asks for them again")
+        elif not self._seating.has_all_hosts:
+            run.note("info", "Waiting for hosts", f"The cluster {self._cluster} has {self._seating.present} yet")
+        if not self._seating.has_all_hosts:
+            for refusal in self._versions.refusals:
+                run.note("warning", "A host cannot be used", refusal)
+        await self._seating.all_hosts(or_until=lambda: not run.is_active)
+        if rested and run.is_active:
+            run.note("info", "The hosts are there", f"After {duration(time.time() - run.info.created)}")
+        await parcel.arrived()
+        if not run.is_active:
+            return
+        planned = self._seating.plan(run.info.jobs, run.request)
+        if crowded := crowding(planned):
+            run.note("info", "More threads than cores", crowded)
+        if run.request.gpus_per_task is None and (left := without_gpu(planned)):
+            run.note("warning", "More tasks than GPUs", left)
+        run.place(planned)
+        run.to(RunState.LAUNCHING)
+        self._on_change()
+        endpoints = await ask_hosts(
+            self._rpc,
+            run.id,
+            planned,
+            "dtf_reserve",
+            lambda mine: {"places": places(mine), "ready": True},
+        )
+        await self._checkups.before(run, planned)
+        specs = task_specs(run, self._cluster, endpoints)
+        given = await parcel.hand_over(self._rpc, run, hosts_of(planned))
+        if run.info.state is not RunState.LAUNCHING or run.decided.is_set():  # stopped, or a host went away meanwhile
+            for task in run.planned:
+                run.task_ended(TaskResult(task=task.task), lost="it was not started")
+            return
+        pids = await ask_hosts(
+            self._rpc,
+            run.id,
+            planned,
+            "dtf_launch",
+            lambda mine: {
+                "specs": [msgspec.json.encode(specs[task.task]) for task in mine],
+                **given[mine[0].host.address],
+            },
+        )
+        for name, pid in pids.items():
+            if run.task_info(name).state is TaskState.PENDING:
+                run.record(TaskChanged(time=time.time(), task=name, state=TaskState.STARTING, pid=int(pid)))
+        if run.is_stopping:  # asked for while the tasks were being forked
+            await self._tell_hosts(run, "dtf_stop")
+
+    async def _conclude(self, run: Run) -> None:
+        failure = run.first_failure
+        if failure is not None:
+            await self._kill(run)
+            await run.tasks_ended.wait()
+            if run.is_stopping:
+                run.to(RunState.STOPPED)
+            else:
+                run.to(RunState.FAILED, f"{failure.task} {_predicate(failure.message)}")
+        elif run.info.state is RunState.STOPPING:
+            run.to(RunState.STOPPED)
+        else:
+            run.to(RunState.SUCCEEDED)
+
+    async def _abandon(self, run: Run, why: str) -> None:
+        try:
+            await self._kill(run)
+        finally:
+            if run.is_active:
+                run.to(RunState.STOPPED if run.is_stopping else RunState.FAILED, why)
+
+    # -- before its time ----------------------------------------------------------------------------------------
+
+    async def stop(self, run: Run, *, now: bool = False) -> None:
+        """Ask a run's program to stop; after its grace, or at once with ``now`` or when asked again, end it."""
+        again = run.info.state is RunState.STOPPING
+        if run.info.state is RunState.PENDING:
+            run.to(RunState.STOPPED, "stopped before it started")
+            await self._seating.wake()
+        elif run.info.state in (RunState.LAUNCHING, RunState.RUNNING, RunState.RESTARTING):
+            run.to(RunState.STOPPING)
+            await self._tell_hosts(run, "dtf_stop", or_end=True)
+        if run.is_active and (now or again):
+            await self._kill(run)
+        elif run.is_active:
+            self._background.begin(self._kill_after(run, run.request.stop_grace_s))
+
+    async def end(self, run: Run) -> None:
+        """Stop a run at once and wait for its end; one whose end does not come is closed all the same."""
+        try:
+            await asyncio.wait_for(self._stop_and_wait(run), END_RUN_S)
+        finally:
+            if run.is_active:
+                state = RunState.STOPPED if run.is_stopping else RunState.FAILED
+                run.to(state, "its cluster was closed before all of its tasks had answered")
+
+    async def _stop_and_wait(self, run: Run) -> None:
+        await self.stop(run, now=True)
+        await run.ended.wait()
+
+    async def _kill(self, run: Run) -> None:
+        """End a run's tasks, and what does not answer: hosts too, where a person wants the run to stop."""
+        await self._tell_hosts(run, "dtf_kill", or_end=run.is_stopping, grace_s=KILL_GRACE_S)
+
+    async def _kill_after(self, run: Run, wait_s: float) -> None:
+        try:
+            await asyncio.wait_for(run.ended.wait(), wait_s)
+        except asyncio.TimeoutError:
+            run.note("warning", "The program did not stop by itself", f"It is ended after {wait_s:g} s")
+            await self._kill(run)
+
+    async def _tell_hosts(self, run: Run, op: str, *, or_end: bool = False, **message: Any) -> None:
+        """Tell every host of the run that is still there."""
+        await self._watch.tell(run.by_host, op, or_end=or_end, run_id=run.id, **message)
+
+
+def _predicate(message: str) -> str:
+    return message if message.startswith(("died", "was killed", "has ended")) else f"failed: {message}"

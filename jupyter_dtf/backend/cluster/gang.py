@@ -1,0 +1,102 @@
+"""Asking all hosts of a run's tasks for one thing: all of them can do it, or what is missing is named."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...errors import GangIncomplete
+from ...schema.launch import TaskSpec
+from ..planning.launch_plan import HostSlot, PlannedTask
+from .active_run import Run
+
+
+async def ask_hosts(
+    rpc: Callable[[str], Any],
+    run_id: str,
+    planned: Sequence[PlannedTask],
+    op: str,
+    message: Callable[[list[PlannedTask]], dict[str, Any]],
+) -> dict[str, str]:
+    """Ask every host of a gang for ``op``, with ``message(its tasks)``; ``rpc(address)`` reaches a host.
+
+    Returns the answers merged, by task. Raises GangIncomplete naming the tasks of every host that failed.
+    """
+    by_host: dict[HostSlot, list[PlannedTask]] = {}
+    for task in planned:
+        by_host.setdefault(task.host, []).append(task)
+    calls = [getattr(rpc(host.address), op)(run_id=run_id, **message(mine)) for host, mine in by_host.items()]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    merged: dict[str, str] = {}
+    missing = []
+    for (host, mine), answer in zip(by_host.items(), answers, strict=True):
+        if isinstance(answer, BaseException):
+            names = ", ".join(task.task for task in mine)
+            missing.append(f"{names} on host {host.name}: {answer}")
+        else:
+            merged.update(answer)
+    if missing:
+        raise GangIncomplete("All tasks of a run start or none does. Could not start " + "; ".join(missing))
+    return merged
+
+
+def places(tasks: Sequence[PlannedTask]) -> list[str]:
+    """What ports are kept for: each task's server, and connections of the other tasks of its run to it."""
+    return [task.task for task in tasks] + [link_of(task) for task in tasks]
+
+
+def link_of(task: PlannedTask) -> str:
+    """What the port for connections of the other tasks is called."""
+    return f"link of {task.task}"
+
+
+def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, TaskSpec]:
+    """What each task of the run is told; ``endpoints`` maps ``places`` to ``host:port``."""
+    jobs = by_job(run.planned, endpoints)
+    on_one_machine = len({task.host.machine for task in run.planned}) == 1
+    # NCCL, for which TensorFlow's collectives are there, wants a GPU for each task alone.
+    by_nccl = all(task.gpus.gpus and not task.gpus.memory_bytes for task in run.planned)
+    between_machines = "ring" if by_nccl else "tcp"
+    secret = secrets.token_hex(32)
+    # The first thing that is done with TensorFlow's runtime has to be to set up its collectives, where they are used.
+    may_start_early = on_one_machine or between_machines == "tcp"
+    may_be_spare = run.request.may_be_spare and may_start_early and not run.request.environment
+    return {
+        task.task: TaskSpec(
+            run_id=run.id,
+            cluster=cluster,
+            job_name=task.job,
+            task_index=task.index,
+            cluster_spec=jobs,
+            rank=task.rank,
+            size=len(run.planned),
+            local_rank=task.local_rank,
+            local_size=task.local_size,
+            machines=[each.host.machine for each in run.planned],
+            threads=task.threads,
+            run_dir=run.info.run_dir,
+            stop_grace_s=run.request.stop_grace_s,
+            sys_path=run.request.sys_path,
+            cwd=run.request.cwd,
+            environment=run.request.environment,
+            visible_gpus=list(task.gpus.gpus),
+            gpu_memory_bytes=task.gpus.memory_bytes,
+            gpu_growth=task.gpus.grows,
+            may_be_spare=may_be_spare,
+            trace_steps=run.request.trace_steps,
+            secret=secret,
+            links=[endpoints[link_of(each)] for each in run.planned] if len(run.planned) > 1 else [],
+            between_machines=between_machines,
+        )
+        for task in run.planned
+    }
+
+
+def by_job(planned: Sequence[PlannedTask], endpoints: dict[str, str]) -> dict[str, dict[int, str]]:
+    """``{job: {task index: endpoint}}``."""
+    jobs: dict[str, dict[int, str]] = {}
+    for task in planned:
+        jobs.setdefault(task.job, {})[task.index] = endpoints[task.task]
+    return jobs

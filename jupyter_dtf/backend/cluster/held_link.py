@@ -1,0 +1,95 @@
+"""The cluster process's link to its controller: where that is on another machine, one that breaks is made again.
+
+A connection that leads through a proxy or a Kubernetes API ends for reasons of theirs, and the runs go on. What has
+happened meanwhile comes when it is there again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ...errors import ClusterLost
+from ..viewer.connections import Connection
+from ..viewer.link import Link
+from .streams import ARCHIVE
+
+TRY_S = 30.0
+"""How long it is tried: less than after which a scheduler that nobody holds ends by itself."""
+AGAIN_S = 1.0
+
+
+class HeldLink:
+    """As a ``Link``. ``why_gone()``, for a controller elsewhere: why it is no more, empty as far as nobody knows."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        on_message: Callable[[dict[str, Any]], None],
+        on_lost: Callable[[], None],
+        why_gone: Callable[[], Awaitable[str]] | None,
+    ) -> None:
+        self._connection = connection
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._why_gone = why_gone
+        self._link: Link | None = None
+        self._places: dict[str, int] = {}
+        self._is_there = asyncio.Event()
+        self._mending: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        connection: Connection,
+        on_message: Callable[[dict[str, Any]], None],
+        on_lost: Callable[[], None],
+        why_gone: Callable[[], Awaitable[str]] | None = None,
+    ) -> HeldLink:
+        """Raises ClusterLost."""
+        self = cls(connection, on_message, on_lost, why_gone)
+        await self._open()
+        return self
+
+    async def request(self, operation: str, **message: Any) -> Any:
+        """As ``Link.request``; while it is being made again, that is waited for."""
+        await self._is_there.wait()
+        assert self._link is not None
+        return await self._link.request(operation, **message)
+
+    async def close(self) -> None:
+        """Leave; ``on_lost`` is not called."""
+        if self._mending is not None:
+            self._mending.cancel()
+            await asyncio.gather(self._mending, return_exceptions=True)
+        if self._link is not None:
+            await self._link.close()
+
+    async def _open(self) -> None:
+        self._link = await Link.open(self._connection, self._take, self._broke, after=self._places, role=ARCHIVE)
+        self._is_there.set()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message["op"] == "event":
+            self._places[message["run"]] = message["seq"]
+        self._on_message(message)
+
+    def _broke(self) -> None:
+        if self._why_gone is None:
+            self._on_lost()
+            return
+        self._is_there.clear()
+        self._mending = asyncio.create_task(self._mend(self._why_gone))
+
+    async def _mend(self, why_gone: Callable[[], Awaitable[str]]) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + TRY_S
+        while loop.time() < until and not await why_gone():
+            try:
+                await self._open()
+                return
+            except ClusterLost:
+                await asyncio.sleep(AGAIN_S)
+        self._on_lost()
+        self._is_there.set()  # who waits hears that it is lost

@@ -1,0 +1,211 @@
+"""The controller's hosts: what they last said, which of them do not answer, and how those are ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+
+from ...errors import Unavailable
+from ...schema.machines import HostInfo
+from ..machine import paths
+from ..machine.oom import OomWatch
+from ..machine.processes import Handle, stat_of
+
+logger = logging.getLogger(__name__)
+
+SILENT_S = 4.0
+"""A host tells of itself every 2 s: one that has not for so long is held not to answer."""
+LOOK_S = 1.0
+_END_S = 3.0
+
+
+class HostWatch:
+    """The hosts by their addresses. ``rpc(address)`` reaches a host, ``remove(address)`` has Dask forget a worker,
+    ``nanny_of(address)`` is the address of the nanny that would start it anew, or None. ``on_change()`` is called when
+    one falls silent or speaks again. Those that are not ``are_ours`` are removed, and not ended.
+    """
+
+    def __init__(
+        self,
+        rpc: Callable[[str], Any],
+        remove: Callable[[str], Awaitable[Any]],
+        nanny_of: Callable[[str], str | None],
+        on_change: Callable[[], None],
+        *,
+        are_ours: bool = True,
+    ) -> None:
+        self.infos: dict[str, HostInfo] = {}
+        self._are_ours = are_ours
+        self._ended = "ended" if are_ours else "given up"
+        self._rpc = rpc
+        self._remove = remove
+        self._nanny_of = nanny_of
+        self._on_change = on_change
+        self._heard: dict[str, float] = {}
+        self._processes: dict[str, tuple[int, int]] = {}
+        self._warnings: dict[str, list[str]] = {}
+        self._silent: set[str] = set()
+        self._oom = OomWatch()
+        self._ending: dict[str, asyncio.Task[None]] = {}
+
+    # -- what they say ------------------------------------------------------------------------------------------
+
+    def tells(self, address: str, info: HostInfo, process: Collection[int], warnings: list[str]) -> None:
+        """A host has told of itself."""
+        self.infos[address] = info
+        pid, started = process or (0, 0)
+        self._processes[address] = pid, started
+        self._warnings[address] = list(warnings)
+        self.hears(address)
+
+    def hears(self, address: str) -> None:
+        """Anything at all has come from a host."""
+        self._heard[address] = _now()
+
+    def gone(self, address: str) -> HostInfo | None:
+        """A host has gone. Returns what it had said."""
+        for known in (self._heard, self._processes, self._warnings):
+            known.pop(address, None)
+        self._silent.discard(address)
+        return self.infos.pop(address, None)
+
+    def how_it_goes(self, address: str) -> str:
+        """Why a host that Dask has lost is gone, as far as can be seen from here."""
+        if self.is_silent(address):
+            return f"did not answer and was {self._ended}"
+        info = self.infos.get(address)
+        is_here = info is not None and info.machine == paths.machine_name()
+        pid, _ = self._processes.get(address, (0, 0))
+        if is_here and (memory := self._oom.explain(pid)):
+            return f"was killed {memory}"
+        return "went away"
+
+    def is_silent(self, address: str) -> bool:
+        """Whether a host does not answer."""
+        return address in self._silent
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a person should know of them."""
+        then = "Stopping its runs, or the cluster, ends it" if self._are_ours else "Stopping its runs gives it up"
+        told = [
+            f"The Dask worker {_place(info)} does not answer. {then}"
+            for address, info in self.infos.items()
+            if address in self._silent
+        ]
+        for warnings in self._warnings.values():
+            told += [each for each in warnings if each not in told]  # hosts of one machine share a warm process
+        return told
+
+    async def watch(self) -> None:
+        """Look after them until this is cancelled."""
+        try:
+            while True:
+                before = _now()
+                await asyncio.sleep(LOOK_S)
+                late = _now() - before - LOOK_S
+                if late > LOOK_S:  # it was this process that was held up, and has not listened
+                    self._heard = {address: heard + late for address, heard in self._heard.items()}
+                self._look()
+        finally:
+            self._oom.close()
+
+    def _look(self) -> None:
+        silent = {address for address, heard in self._heard.items() if _now() - heard > SILENT_S}
+        if silent != self._silent:
+            for address in silent - self._silent:
+                logger.warning("The host %s does not answer", address)
+            self._silent = silent
+            try:
+                self._on_change()
+            except Exception:
+                logger.exception("It could not be told which hosts do not answer")
+
+    # -- asking them --------------------------------------------------------------------------------------------
+
+    async def ask(self, address: str, op: str, **message: Any) -> Any:
+        """Ask a host, for as long as it answers at all. Raises Unavailable if it does not."""
+        call = asyncio.ensure_future(getattr(self._rpc(address), op)(**message))
+        try:
+            while not (await asyncio.wait({call}, timeout=LOOK_S))[0]:
+                if self.is_silent(address):
+                    raise Unavailable(f"The Dask worker {self._name(address)} does not answer")
+            return call.result()
+        finally:
+            if not call.done():
+                call.cancel()
+
+    async def tell(self, addresses: Collection[str], op: str, *, or_end: bool = False, **message: Any) -> None:
+        """Tell hosts something. One that does not answer is on its way out, or, with ``or_end``, is ended."""
+
+        async def tell(address: str) -> None:
+            try:
+                await self.ask(address, op, **message)
+            except Unavailable:
+                if not or_end:
+                    raise
+                await self.end(address)
+
+        here = [address for address in addresses if address in self.infos]
+        answers = await asyncio.gather(*map(tell, here), return_exceptions=True)
+        for address, answer in zip(here, answers, strict=True):
+            if isinstance(answer, Exception):
+                logger.warning("%s of %s: %r", op, address, answer)
+
+    # -- ending them --------------------------------------------------------------------------------------------
+
+    async def end(self, address: str) -> None:
+        """End a host that does not answer, and with it its tasks; Dask's nanny starts another."""
+        if address not in self._ending:
+            task = self._ending[address] = asyncio.ensure_future(self._end(address))
+            task.add_done_callback(lambda _: self._ending.pop(address, None))
+        await asyncio.shield(self._ending[address])
+
+    async def end_silent(self) -> None:
+        """End all that do not answer."""
+        await asyncio.gather(*(self.end(address) for address in self._silent), return_exceptions=True)
+
+    async def _end(self, address: str) -> None:
+        logger.warning("The host %s does not answer and is %s", address, self._ended)
+        if self._are_ours:
+            await self._end_process(address)
+        await self._remove(address)
+
+    async def _end_process(self, address: str) -> None:
+        if not await asyncio.to_thread(self._kill, address) and (nanny := self._nanny_of(address)) is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self._rpc(nanny).kill(timeout=_END_S / 2), _END_S)
+
+    def _kill(self, address: str) -> bool:
+        """Kill it where it is a process of this machine, however it is held up. Returns whether it was."""
+        info, (pid, started) = self.infos.get(address), self._processes.get(address, (0, 0))
+        if info is None or info.machine != paths.machine_name() or not pid:
+            return False
+        try:
+            handle = Handle(pid)
+        except OSError:
+            return False
+        try:
+            stat = stat_of(pid)
+            if stat is None or stat.started != started:  # another machine of that name, or another process
+                return False
+            handle.kill()
+            return handle.wait(_END_S)
+        finally:
+            handle.close()
+
+    def _name(self, address: str) -> str:
+        info = self.infos.get(address)
+        return f"{info.name} on {info.machine}" if info is not None else address
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _place(info: HostInfo) -> str:
+    """A host's name, with its machine where the name does not say it already."""
+    return info.name if info.name.startswith(info.machine) else f"{info.name} on {info.machine}"

@@ -1,0 +1,21 @@
+"""Pure: what a person should know of the ports of TensorFlow's servers on a cluster's machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...schema.machines import HostInfo
+
+
+def open_ports(hosts: Iterable[HostInfo]) -> list[str]:
+    """A warning for each reason for which ports stay open to others, naming the machines."""
+    machines: dict[str, set[str]] = {}
+    for host in hosts:
+        if host.unguarded:
+            machines.setdefault(host.unguarded, set()).add(host.machine or host.name)
+    return [
+        f"On {', '.join(sorted(names))} others can use TensorFlow's servers: {why}. In-graph training and pipelines "
+        "over several tasks, servers and programs that start one have ports there that everybody reaches. All-reduce "
+        "and parameter servers on one machine have none. Keep the machine to yourself, and its ports behind a firewall"
+        for why, names in sorted(machines.items())
+    ]

@@ -1,0 +1,255 @@
+"""The program of a run as the controller has it: in memory where it is small, else in a file.
+
+A large one comes on a connection of its own (``dtf_send``), on which its sender says
+
+* ``{"done": bytes}`` while it writes the file itself, in one of the ``places`` that it was told and that it sees, and
+  ``{"at": index, "word": word}`` at the end: a client on this machine, whose arrays are copied once;
+* ``{"data": bytes}``, again and again, each answered by ``{"ok": bytes so far}``: any other client;
+* ``{"failed": why}`` where it cannot go on.
+
+Hosts are asked whether they see the file. Those that do not are sent it, one of each machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+from distributed.comm.core import Comm
+
+from ...errors import Unavailable
+from ...schema.events import Progressed
+from ...schema.room import refusal
+from ...schema.run import Progress, RunState
+from ..machine import meeting_place
+from ..machine.meeting_place import MeetingPlace, answer
+from ..records.apply_event import BYTES
+from .active_run import Run
+
+CHUNK_BYTES = 4 << 20
+"""Of what is sent to a host that does not see the file."""
+TELL_S = 0.3
+"""Between two words of how far it is; and a hundredth of the whole, if that is longer."""
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+class Parcel:
+    """A run's program, there or on its way. ``remove`` it when the run has ended."""
+
+    def __init__(self, payload: bytes = b"") -> None:
+        self.size = len(payload)
+        self._payload = payload
+        self._places: list[MeetingPlace] = []
+        self._place: MeetingPlace | None = None
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._failure = ""
+
+    @classmethod
+    def to_come(cls, size: int, memory: Callable[[], Path], disk: Callable[[], Path]) -> Parcel:
+        """One of ``size`` bytes that will be in a file, in ``memory()`` if there is plenty. Raises Unavailable."""
+        self = cls()
+        self.size = size
+        self._settled.clear()
+        try:
+            if _has_plenty(memory(), size):
+                self._places.append(MeetingPlace(memory()))
+            self._places.append(MeetingPlace(disk()))
+        except OSError as error:
+            self.remove()
+            raise Unavailable(refusal(disk(), "The program", error, advice="set TMPDIR")) from None
+        return self
+
+    @property
+    def places(self) -> list[str]:
+        """Where a sender who sees one of these directories may write the file itself, the best first."""
+        return [str(place.directory) for place in self._places]
+
+    def remove(self) -> None:
+        """Take its room back."""
+        for place in self._places:
+            place.remove()
+        self._payload = b""
+
+    # -- coming -------------------------------------------------------------------------------------------------
+
+    async def arrived(self) -> None:
+        """Wait until it is there, or the run has ended meanwhile. Raises Unavailable if it will not come."""
+        await self._settled.wait()
+        if self._failure:
+            raise Unavailable(self._failure)
+
+    async def receive(self, comm: Comm, run: Run) -> None:
+        """Take it from its sender, unless the run ends before."""
+        coming = asyncio.create_task(self._receive(comm, run))
+        ended = asyncio.create_task(run.ended.wait())
+        try:
+            await asyncio.wait({coming, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if coming.done():
+                coming.result()
+        except (Unavailable, OSError) as error:
+            self._failure = str(error)
+        except Exception as error:
+            self._failure = f"The program could not be taken: {type(error).__name__}: {error}"
+        finally:
+            for task in (coming, ended):
+                task.cancel()
+            await asyncio.gather(coming, ended, return_exceptions=True)
+            self._settled.set()
+            with contextlib.suppress(OSError):
+                await comm.write({"ok": self.size} if self._place is not None else {"over": self._failure})
+
+    async def _receive(self, comm: Comm, run: Run) -> None:
+        told = _Told(run, self.size)
+        told.tell(0)
+        done, descriptor = 0, -1
+        try:
+            while self._place is None:
+                message = await self._next(comm)
+                if "failed" in message:
+                    raise Unavailable(str(message["failed"]))
+                if "at" in message:
+                    self._check(int(message["at"]), str(message["word"]))
+                elif "data" in message:
+                    if descriptor < 0:
+                        descriptor = self._create()
+                    data = memoryview(message["data"])
+                    done += len(data)
+                    await asyncio.to_thread(self._write, descriptor, data)
+                    await comm.write({"ok": done})
+                    if done >= self.size:
+                        self._place = self._places[0]
+                else:
+                    done = int(message["done"])
+                told.tell(done)
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+        told.is_over()
+
+    async def _next(self, comm: Comm) -> dict[str, Any]:
+        try:
+            message: dict[str, Any] = await comm.read()
+        except OSError:
+            raise Unavailable("its client went away while it was sending the program and its data") from None
+        return message
+
+    def _create(self) -> int:
+        if len(self._places) > 1 and not _has_plenty(self._places[0].directory, self.size):
+            self._places.pop(0).remove()  # since it was promised
+        meeting_place.discard(self._places[0].directory)
+        return meeting_place.create(self._places[0].directory)
+
+    def _write(self, descriptor: int, data: memoryview) -> None:
+        try:
+            meeting_place.write(descriptor, data)
+        except OSError as error:
+            where = self._places[0].directory
+            raise Unavailable(refusal(where, "The program", error, needed=self.size, advice="set TMPDIR")) from None
+
+    def _check(self, index: int, word: str) -> None:
+        """Take the file that a sender has written in a place, if it shows that it sees that place."""
+        place = self._places[index] if 0 <= index < len(self._places) else None
+        if place is None or not place.is_seen_by(word):
+            raise Unavailable("The program's sender does not see the directory in which it says to have put it")
+        found = place.program.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size != self.size or found.st_uid != os.getuid():
+            raise Unavailable(f"The program must be a file of {self.size} bytes, got one of {found.st_size}")
+        self._place = place
+
+    # -- going on to hosts --------------------------------------------------------------------------------------
+
+    async def hand_over(self, rpc: Callable[[str], Any], run: Run, hosts: Iterable[tuple[str, str]]) -> dict[str, Any]:
+        """Have every host's ``(address, machine)`` have it. Returns what each is told of it with ``dtf_launch``."""
+        place = self._place
+        if place is None:
+            return {address: {"payload": self._payload} for address, _ in hosts}
+        by_machine: dict[str, list[str]] = {}
+        for address, machine in hosts:
+            by_machine.setdefault(machine, []).append(address)
+        told = _Told(run, self.size)
+        given: dict[str, Any] = {}
+        for addresses in by_machine.values():
+            seen = [(str(place.directory), place.word)]
+            for address in addresses:
+                given[address] = {"program": await self._hand_to(rpc(address), run.id, seen, told)}
+        told.is_over()
+        return given
+
+    async def _hand_to(self, host: Any, run_id: str, seen: list[tuple[str, str]], told: _Told) -> str:
+        """The path of the program for one host, which is sent it if it sees it nowhere; then the next may see that."""
+        for directory, word in seen:
+            challenge = secrets.token_hex(16)
+            if await host.dtf_sees(directory=directory, challenge=challenge) == answer(word, challenge):
+                return str(Path(directory) / meeting_place.PROGRAM)
+        assert self._place is not None
+        at = 0
+        file = await asyncio.to_thread(self._place.program.open, "rb")
+        try:
+            while data := await asyncio.to_thread(file.read, CHUNK_BYTES):
+                directory, word = await host.dtf_put(run_id=run_id, at=at, data=data)
+                at += len(data)
+                told.tell(at)
+        finally:
+            file.close()
+        seen.append((directory, word))
+        return str(Path(directory) / meeting_place.PROGRAM)
+
+
+class _Told:
+    """Lets a run say how much of its program has been sent."""
+
+    def __init__(self, run: Run, size: int) -> None:
+        self._run = run
+        self._size = size
+        self._last = time.monotonic()
+        self._done = 0
+        self._has_told = False
+
+    def tell(self, done: int) -> None:
+        """Say it, no more often than is worth reading."""
+        now = time.monotonic()
+        enough = now - self._last >= TELL_S and (done - self._done) * 100 >= self._size
+        if enough or not self._has_told:
+            self._say(Progress(done=done, total=self._size, unit=BYTES))
+            self._last, self._done, self._has_told = now, done, True
+
+    def is_over(self) -> None:
+        """What is said of progress from now on is the program's own."""
+        if self._has_told:
+            self._say(Progress())
+
+    def _say(self, progress: Progress) -> None:
+        if self._run.info.state in (RunState.PENDING, RunState.LAUNCHING):
+            self._run.record(Progressed(time=time.time(), progress=progress))
+
+
+def _has_plenty(directory: Path, size: int) -> bool:
+    """Whether ``size`` bytes may be taken of what memory there is: as much again is left, for tasks and their sums."""
+    try:
+        room = os.statvfs(directory)
+        return min(room.f_bavail * room.f_frsize, psutil.virtual_memory().available, _left_of_limit()) >= 2 * size
+    except (OSError, ValueError):
+        return False
+
+
+def _left_of_limit() -> int:
+    """What is left of the memory that the control group of this process may take."""
+    try:
+        limit, used = ((_CGROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
+    except OSError:  # there is none, or it is of version 1
+        return psutil.virtual_memory().total
+    return psutil.virtual_memory().total if limit == "max" else int(limit) - int(used)
+
+
+def hosts_of(planned: Sequence[Any]) -> list[tuple[str, str]]:
+    """``(address, machine)`` of every host of a gang, once."""
+    return list(dict.fromkeys((task.host.address, task.host.machine) for task in planned))

@@ -1,0 +1,123 @@
+"""Whether hosts reach each other, tried by connections between them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ...schema.checkup import PairSpeed
+from ...schema.machines import HostInfo
+from ..planning.host_findings import pairs_to_try, rounds
+
+logger = logging.getLogger(__name__)
+
+FRESH_S = 60.0
+"""So long a pair of hosts that was found well is not tried before each run."""
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+class Reach:
+    """``ask(address, op, **message)`` asks a host. What a host says of itself is in ``infos``, by its address."""
+
+    def __init__(self, ask: Ask, infos: Mapping[str, HostInfo]) -> None:
+        self._ask = ask
+        self._infos = infos
+        self._reached: dict[tuple[str, str], float] = {}  # when that was found
+        self._gone: dict[str, float] = {}  # when a host of that address has gone
+        self._probing = asyncio.Lock()  # a host has one probe
+
+    def gone(self, address: str) -> None:
+        """A host has gone: the next of that address is another one."""
+        self._gone[address] = asyncio.get_running_loop().time()
+
+    async def look(self, addresses: Sequence[str], *, again: bool = False) -> list[tuple[str, str, str]]:
+        """Which host does not reach which, and why. Pairs that were found well just now are tried ``again`` if told.
+
+        Those of one machine are not tried. A host that does not answer is not told of here.
+        """
+        now = asyncio.get_running_loop().time()
+        self._forget(now)
+        there = sorted({address for address in addresses if address in self._infos})
+        pairs = [(there[source], there[target]) for source, target in pairs_to_try(len(there))]
+        wanted = [
+            (source, target)
+            for source, target in pairs
+            if self._infos[source].machine != self._infos[target].machine
+            and (again or (source, target) not in self._reached)
+        ]
+        if not wanted:
+            return []
+        async with self._probes({target for _, target in wanted}) as (secret, places):
+            by_source: dict[str, dict[str, str]] = {}
+            for source, target in wanted:
+                if target in places:
+                    by_source.setdefault(source, {})[target] = places[target]
+            answers = await asyncio.gather(
+                *(self._ask(source, "dtf_dial", places=mine, secret=secret) for source, mine in by_source.items()),
+                return_exceptions=True,
+            )
+        found = []
+        for (source, tried), answer in zip(by_source.items(), answers, strict=True):
+            if isinstance(answer, BaseException):
+                logger.warning("The host %s could not try the others: %r", source, answer)
+                continue
+            self._reached |= {(source, target): now for target in tried if target not in answer}
+            for target in answer:
+                self._reached.pop((source, target), None)
+            found += [(source, target, why) for target, why in answer.items()]
+        return found
+
+    def _forget(self, now: float) -> None:
+        """What was found too long ago, or of a host that has gone since."""
+        gone, self._gone = self._gone, {}
+        self._reached = {
+            (source, target): when
+            for (source, target), when in self._reached.items()
+            if now - when < FRESH_S and when >= max(gone.get(source, when), gone.get(target, when))
+        }
+
+    async def measure(self, addresses: Sequence[str]) -> list[PairSpeed]:
+        """How fast every host sends to every other, one pair of each host at a time."""
+        there = sorted({address for address in addresses if address in self._infos})
+        found: list[PairSpeed] = []
+        async with self._probes(there) as (secret, places):
+            for pairs in rounds(len(there)):
+                met = [(there[source], there[target]) for source, target in pairs if there[target] in places]
+                answers = await asyncio.gather(
+                    *(self._ask(source, "dtf_measure", place=places[target], secret=secret) for source, target in met),
+                    return_exceptions=True,
+                )
+                for (source, target), answer in zip(met, answers, strict=True):
+                    if isinstance(answer, BaseException):
+                        logger.warning("%s to %s could not be measured: %r", source, target, answer)
+                        continue
+                    speed, latency = answer
+                    names = {"source": self._infos[source].name, "target": self._infos[target].name}
+                    found.append(PairSpeed(**names, bytes_per_second=speed, latency_seconds=latency))
+        return sorted(found, key=lambda pair: (pair.source, pair.target))
+
+    @asynccontextmanager
+    async def _probes(self, addresses: Iterable[str]) -> AsyncIterator[tuple[str, dict[str, str]]]:
+        """Probes on hosts: their secret, and where each listens, by the host's address."""
+        secret, hosts = secrets.token_hex(32), sorted(addresses)
+        async with self._probing:
+            answers = await self._ask_all(hosts, secret)
+            places = {}
+            for address, answer in zip(hosts, answers, strict=True):
+                if isinstance(answer, BaseException):
+                    logger.warning("The host %s could not listen for the others: %r", address, answer)
+                else:
+                    places[address] = str(answer)
+            try:
+                yield secret, places
+            finally:
+                await self._ask_all(places, "")
+
+    async def _ask_all(self, addresses: Iterable[str], secret: str) -> list[Any]:
+        asked = (self._ask(address, "dtf_probe", secret=secret) for address in addresses)
+        return await asyncio.gather(*asked, return_exceptions=True)

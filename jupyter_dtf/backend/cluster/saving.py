@@ -1,0 +1,135 @@
+"""What is done when runs cannot be saved: it is said while the cluster runs, and they go elsewhere when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ...errors import ClusterLost, DtfError, Unavailable
+from ...schema import private
+from ...schema.base import convert
+from ...schema.run import RunDescriptor
+from ..machine import paths
+from ..records.archive import Archive
+from ..viewer.connections import Connection
+from ..viewer.link import Link
+from .held_link import HeldLink
+from .streams import ARCHIVE
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 2.0
+WARNING = "archive"
+
+
+class Saving:
+    """Watches over the archive of one cluster, in the cluster process."""
+
+    def __init__(self, archive: Archive, link: HeldLink, connection: Connection) -> None:
+        self._archive = archive
+        self._link = link
+        self._connection = connection
+        self._telling: asyncio.Task[None] | None = None
+        self._changed = False
+
+    def look(self) -> None:
+        """The archive can no longer write, or can again: tell the controller, which tells everybody."""
+        self._changed = True
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        while self._changed:
+            self._changed = False
+            text = ""
+            if self._archive.error:
+                text = (
+                    f"Runs of this cluster are not being saved: {self._archive.error}. They are kept in memory and "
+                    "written as soon as that is possible; if the cluster ends before, they are saved in "
+                    f"{tempfile.gettempdir()} instead"
+                )
+            try:
+                await self._link.request("warn", key=WARNING, text=text, runs=sorted(self._archive.unsaved))
+            except ClusterLost:
+                return
+
+    async def finish(self, write_connection: Callable[[], None]) -> str:
+        """Save what is not saved yet, in its place or elsewhere. Returns what a person should know of that.
+
+        While there is no place for it, it waits for one: who does not want to, ends this process.
+        """
+        while True:
+            try:
+                await self._archive.close()
+                return ""
+            except Unavailable as error:
+                refused = str(error)
+            runs = sorted(self._archive.waiting)
+            known = f"{len(runs)} run{'s' * (len(runs) != 1)} ({', '.join(runs)})"
+            try:
+                directory = await self._save_elsewhere(runs)
+            except Unavailable as error:
+                message = f"{known} would be lost: {refused}. {error}. It is tried again until there is room"
+                if message != self._connection.message:
+                    logger.error("%s", message)
+                    self._connection.message = message
+                    write_connection()
+                await asyncio.sleep(RETRY_S)
+            else:
+                return (
+                    f"{known} of the cluster {self._connection.name} could not be saved in their place: {refused}. "
+                    f"They are in {directory} instead: JUPYTER_DTF_DATA_DIR={directory} shows them"
+                )
+
+    async def _save_elsewhere(self, runs: list[str]) -> Path:
+        """The directory of a store that has these runs. Raises Unavailable."""
+        logs, submitted = await self._all_of(runs)
+        refusals = []
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        for parent in (Path(tempfile.gettempdir()), Path.home()):
+            directory = parent / f"jupyter_dtf-{os.getuid()}-saved-{self._connection.name}-{stamp}"
+            try:
+                private.own_dir(directory)
+                await self._archive.save_to(directory / paths.store_path().name, logs, submitted)
+            except (Unavailable, OSError) as error:
+                refusals.append(str(error))
+                await asyncio.to_thread(_remove, directory)
+            else:
+                return directory
+        raise Unavailable(". ".join(dict.fromkeys(refusals)))
+
+    async def _all_of(self, runs: list[str]) -> tuple[dict[str, list[bytes]], list[RunDescriptor]]:
+        """What the controller has of these runs: all their events, and what they are."""
+        logs: dict[str, list[bytes]] = {}
+        submitted: dict[str, RunDescriptor] = {}
+        attached = asyncio.Event()
+
+        def on_message(message: dict[str, Any]) -> None:
+            match message["op"]:
+                case "run" if message["info"]["id"] in runs:
+                    submitted[message["info"]["id"]] = convert(message["info"], RunDescriptor)
+                case "event" if message["run"] in runs:
+                    logs.setdefault(message["run"], []).append(message["data"])
+                case "attached":
+                    attached.set()
+
+        with contextlib.suppress(DtfError, OSError):  # then only what waits is saved here
+            link = await Link.open(self._connection, on_message, attached.set, role=ARCHIVE)
+            await attached.wait()
+            await link.close()
+        return logs, list(submitted.values())
+
+
+def _remove(directory: Path) -> None:
+    """Take away a store that could not be written."""
+    for path in directory.glob("*"):
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        directory.rmdir()

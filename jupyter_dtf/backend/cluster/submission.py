@@ -1,0 +1,98 @@
+"""How a run comes to its cluster: what is asked for is checked, and its program taken."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from distributed.comm.core import Comm
+from distributed.core import Status
+
+from ...errors import DtfError, GangIncomplete
+from ...schema.base import to_plain
+from ...schema.cluster import check_jobs
+from ...schema.run import RunDescriptor, RunRequest
+from ..machine import paths
+from .active_run import Run
+from .cluster_runs import Runs
+from .parcel import Parcel
+from .seating import Seating
+from .settings import ControllerSettings
+from .standing_warnings import StandingWarnings
+
+
+class Submission:
+    """Takes runs until it is closed; ``begin(run, parcel)`` is where each goes on."""
+
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        seating: Seating,
+        runs: Runs,
+        warnings: StandingWarnings,
+        begin: Callable[[Run, Parcel], None],
+    ) -> None:
+        self._settings = settings
+        self._seating = seating
+        self._runs = runs
+        self._warnings = warnings
+        self._begin = begin
+        self._is_closed = False
+
+    def close(self) -> None:
+        """The cluster is closing: no run is taken any more."""
+        self._is_closed = True
+
+    def submit(self, request: bytes, payload: bytes) -> dict[str, Any]:
+        """Accept a run. Returns its descriptor at once; the rest is told by events."""
+        run = self._accept(request)
+        self._begin(run, Parcel(payload))
+        return dict(to_plain(run.info.descriptor))
+
+    async def send(self, comm: Comm, request: bytes, size: int) -> Status:
+        """Accept a run whose program is too large for a message: it comes on this connection, as ``parcel`` says."""
+        token = self._settings.token
+        try:
+            parcel = Parcel.to_come(size, lambda: paths.shared_memory_dir(token), lambda: paths.machine_dir(token))
+            try:
+                run = self._accept(request)
+            except BaseException:
+                parcel.remove()
+                raise
+        except DtfError as error:
+            await comm.write({"error": type(error).__name__, "message": str(error)})
+            return Status.dont_reply
+        self._begin(run, parcel)
+        with contextlib.suppress(OSError):  # it has gone already, which is noticed when it is read
+            await comm.write({"ok": to_plain(run.info.descriptor), "places": parcel.places})
+        await parcel.receive(comm, run)
+        return Status.dont_reply
+
+    def _accept(self, request: bytes) -> Run:
+        wanted = msgspec.msgpack.decode(request, type=RunRequest)
+        self._settings.defaults.complete(wanted)
+        jobs = check_jobs(wanted.jobs or self._seating.jobs)
+        if self._is_closed:
+            raise GangIncomplete("The cluster is closing")
+        if self._seating.has_all_hosts:
+            self._seating.plan(jobs, wanted)  # raises for what is not there
+        run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        descriptor = RunDescriptor(
+            id=run_id,
+            name=wanted.name or wanted.kind,
+            cluster=self._settings.name,
+            kind=wanted.kind,
+            strategy=wanted.strategy,
+            jobs=jobs,
+            created=time.time(),
+            parameters=wanted.parameters,
+            run_dir=str(Path(self._settings.runs_dir) / run_id),
+        )
+        run = self._runs.add(descriptor, wanted)
+        self._warnings.tell(run)
+        return run

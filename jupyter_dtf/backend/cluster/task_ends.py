@@ -1,0 +1,61 @@
+"""How it becomes known that tasks have ended: their host says so, or is gone, or does not know them any more."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from ...schema.launch import TaskResult
+from .active_run import Run
+from .cluster_runs import Runs
+
+logger = logging.getLogger(__name__)
+
+
+class TaskEnds:
+    """Brings each end to its run. Nothing here raises: it would end a worker's stream, and other ends with it."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._missed: dict[str, set[str]] = {}
+
+    def told(self, run_id: str, task: str, result: bytes) -> None:
+        """A task's process is gone; its host has sent everything it said."""
+        run = self._runs.find_active(run_id)
+        if run is None:
+            return
+        try:
+            ended = msgspec.msgpack.decode(result, type=TaskResult)
+        except Exception as error:
+            logger.exception("The end of %s of run %s could not be read", task, run_id)
+            ended = TaskResult(task=task, message=f"has ended; what its host says of it cannot be read: {error}")
+        self._note(run, ended)
+
+    def host_is_gone(self, address: str, lost: str) -> None:
+        """The tasks of a host are gone with it; ``lost`` says why."""
+        self._missed.pop(address, None)
+        for run in self._runs.active:
+            for task in run.by_host.get(address, ()):
+                self._note(run, TaskResult(task=task.task), lost=lost)
+
+    def host_has(self, address: str, alive: set[str]) -> None:
+        """Note the end of tasks that their host does not have any more, if their ends have been lost on the way."""
+        missed = set()
+        for run in self._runs.active:
+            for task in run.by_host.get(address, ()):
+                info = run.task_info(task.task)
+                if info.state.is_final or not info.pid:
+                    continue
+                if (key := f"{run.id}/{task.task}") not in alive:
+                    missed.add(key)
+                    if key in self._missed.get(address, ()):  # for the second time: its end cannot be on its way
+                        logger.error("The end of %s was not told", key)
+                        self._note(run, TaskResult(task=task.task), lost="has ended; how was not told by its host")
+        self._missed[address] = missed
+
+    def _note(self, run: Run, result: TaskResult, *, lost: str = "") -> None:
+        try:
+            run.task_ended(result, lost=lost)
+        except Exception:
+            logger.exception("The end of %s of run %s could not be noted", result.task, run.id)

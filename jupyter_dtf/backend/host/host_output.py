@@ -1,0 +1,168 @@
+"""What a task prints, as its host takes it: all of it into files, and to viewers what they can read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ...schema.events import Logged, Note, encode_event
+from ..records.output_files import STREAMS, Clock, OutputWriter, lines_file
+
+MAX_LINE_BYTES = 65_536
+"""A line that is longer is cut."""
+BURST_BYTES = 1 << 20
+"""Of each stream, carried to viewers as fast as it comes. What comes faster than ``BYTES_PER_S`` uses it up."""
+BYTES_PER_S = 64 << 10
+TAIL_BYTES = 32 << 10
+"""Of each stream, sent after output that came too fast to be carried: its last lines."""
+TAIL_AFTER_S = 0.25
+_OVERHEAD_BYTES = 256
+"""What an event costs beside its lines."""
+
+_clock = Clock()
+
+Send = Callable[[bytes], None]
+
+
+class TaskOutput:
+    """The output of one task. ``send(data)`` gets encoded events; ``streams`` take what comes out of the pipes."""
+
+    def __init__(self, task: str, run_dir: Path | None, send: Send, attempt: int = 0) -> None:
+        self._task = task
+        self._attempt = attempt
+        self._send = send
+        self._files = {stream: OutputWriter(lines_file(run_dir, task, stream)) for stream in STREAMS if run_dir}
+        self._told = ""
+        self.streams = {
+            stream: StreamOutput(task, stream, send, self._files.get(stream), attempt) for stream in STREAMS
+        }
+        for stream in self.streams.values():
+            stream.on_written = self._look
+
+    def finish(self) -> None:
+        """Everything has come. Say where something could not be kept."""
+        for file in self._files.values():
+            file.close()
+        if lost := sum(file.lost for file in self._files.values()):
+            text = f"{lost} lines could not be saved and are not kept. {self._told}"
+            self._note("warning", f"Some output of {self._task} is lost", text)
+
+    def _look(self) -> None:
+        """Tell when the disk begins to refuse, and when there is room again."""
+        errors = [file.error for file in self._files.values() if file.error is not None]
+        if errors and not self._told:
+            error = errors[0]
+            directory = Path(error.filename).parent if error.filename else ""
+            self._told = f"{error.strerror}{f': {directory}' if directory else ''}"
+            self._note(
+                "warning",
+                f"The output of {self._task} is not being saved",
+                f"{self._told}. The last lines are kept in memory and written when there is room again",
+            )
+        elif not errors and self._told:
+            self._told = ""
+            self._note("info", f"The output of {self._task} is being saved again")
+
+    def _note(self, level: str, title: str, text: str = "") -> None:
+        note = Note(time=time.time(), attempt=self._attempt, level=level, title=title, text=text, task=self._task)
+        self._send(encode_event(note))
+
+
+class StreamOutput:
+    """Cuts one stream into lines, which go into a file and to viewers. A line that is not ended yet waits for its end.
+
+    A carriage return ends a line too and stays with it, so that a viewer can draw the next one over it: progress bars.
+    """
+
+    def __init__(self, task: str, stream: str, send: Send, file: OutputWriter | None = None, attempt: int = 0) -> None:
+        self._file = file
+        self._viewers = _ForViewers(task, stream, send, attempt, kept=file is not None)
+        self._rest = b""
+        self._next = 0
+        self.on_written: Callable[[], None] = lambda: None
+
+    def __call__(self, data: bytes) -> None:
+        """Take what was read; nothing is the end of the stream."""
+        for start in range(0, len(data), MAX_LINE_BYTES):
+            self._take(data[start : start + MAX_LINE_BYTES], last=False)
+        if not data:
+            self._take(b"", last=True)
+            self._viewers.flush()
+        self.on_written()
+
+    def _take(self, data: bytes, *, last: bool) -> None:
+        data = self._rest + data
+        end = data.rfind(b"\n") + 1
+        block, rest = data[:end].replace(b"\r\n", b"\n"), data[end:]
+        drawn_over = rest.rfind(b"\r", 0, -1) + 1  # the last byte may be the first half of \r\n
+        if drawn_over:
+            block += rest[:drawn_over] + b"\n"
+            rest = rest[drawn_over:]
+        if rest and (last or len(rest) > MAX_LINE_BYTES):
+            block += rest + b"\n"
+            rest = b""
+        self._rest = rest
+        if block:
+            count = block.count(b"\n")
+            now = _clock.now()
+            if self._file is not None:
+                self._file.write(now, self._next, count, block)
+            self._viewers.add(now, self._next, count, block)
+            self._next += count
+
+
+class _ForViewers:
+    """Sends lines as they come, while a person could read them; of more than that, now and then, the last ones."""
+
+    def __init__(self, task: str, stream: str, send: Send, attempt: int, *, kept: bool) -> None:
+        self._task = task
+        self._attempt = attempt
+        self._stream = stream
+        self._send = send
+        self._kept = kept
+        self._budget = float(BURST_BYTES)
+        self._at = time.monotonic()
+        self._waiting = b""
+        self._end = 0  # the number after the last line that waits
+        self._time = 0.0
+        self._later: asyncio.TimerHandle | None = None
+
+    def add(self, time_: float, first: int, count: int, block: bytes) -> None:
+        now = time.monotonic()
+        self._budget = min(BURST_BYTES, self._budget + (now - self._at) * BYTES_PER_S)
+        self._at = now
+        self._waiting += block
+        self._end, self._time = first + count, time_
+        if self._later is None and len(self._waiting) + _OVERHEAD_BYTES <= self._budget:
+            self.flush()
+            return
+        if len(self._waiting) > TAIL_BYTES:  # what is not the last of it is in the file only
+            begin = self._waiting.find(b"\n", len(self._waiting) - TAIL_BYTES - 1, -1) + 1
+            begin = begin or self._waiting.rfind(b"\n", 0, -1) + 1  # one line that is longer
+            self._waiting = self._waiting[begin:]
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(TAIL_AFTER_S, self.flush)
+
+    def flush(self) -> None:
+        """Send what waits."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        if not self._waiting:
+            return
+        lines = self._waiting.removesuffix(b"\n").split(b"\n")
+        text = [line.decode("utf-8", "replace") for line in lines]
+        event = Logged(
+            time=self._time,
+            task=self._task,
+            attempt=self._attempt,
+            stream=self._stream,
+            first=self._end - len(lines),
+            lines=text,
+            kept=self._kept,
+        )
+        self._budget = max(0.0, self._budget - len(self._waiting) - _OVERHEAD_BYTES)
+        self._waiting = b""
+        self._send(encode_event(event))

@@ -1,0 +1,231 @@
+"""One task as its host holds it: the four pipes to its process, and what comes out of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import struct
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ...errors import Unavailable
+from ...schema.events import Point, Points, encode_event, encode_points
+from ...schema.frames import HEADER, POINT
+from ...schema.launch import TaskSpec
+from ..machine.processes import Handle
+from .host_output import TaskOutput
+
+logger = logging.getLogger(__name__)
+
+READ_INTERVAL_S = 0.02
+"""Between two reads of a pipe: what arrives meanwhile is taken in one go."""
+_PIPE_BYTES = 1 << 20
+
+
+class PipeReader:
+    """Reads a pipe on the event loop, at most every ``READ_INTERVAL_S``; ``on_data(b"")`` is the end."""
+
+    def __init__(self, fd: int, on_data: Callable[[bytes], None]) -> None:
+        self._fd = fd
+        self._on_data = on_data
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self.ended = asyncio.Event()
+        os.set_blocking(fd, False)
+        self._loop.add_reader(fd, self._ready)
+
+    def _ready(self) -> None:
+        self._loop.remove_reader(self._fd)
+        if self._take():
+            self._pause = self._loop.call_later(READ_INTERVAL_S, self._loop.add_reader, self._fd, self._ready)
+
+    def _take(self) -> bool:
+        try:
+            data = os.read(self._fd, _PIPE_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        self._hand_on(data)
+        if not data:
+            os.close(self._fd)
+            self.ended.set()
+        return bool(data)
+
+    def _hand_on(self, data: bytes) -> None:
+        try:
+            self._on_data(data)
+        except Exception:  # the pipe is read on, or the task would wait for ever in its next word
+            logger.exception("What a task has said could not be understood: %.200r", data)
+
+    def finish(self) -> None:
+        """Take what is there now and end: the task is gone.
+
+        Something outside its process group may still hold the pipe, and even write on.
+        """
+        if self._pause is not None:
+            self._pause.cancel()
+        if self.ended.is_set():
+            return
+        self._loop.remove_reader(self._fd)
+        (left,) = struct.unpack("i", fcntl.ioctl(self._fd, termios.FIONREAD, b"\0" * 4))
+        while left > 0:
+            data = os.read(self._fd, min(left, _PIPE_BYTES))
+            self._hand_on(data)
+            left -= len(data)
+        self._hand_on(b"")
+        os.close(self._fd)
+        self.ended.set()
+
+
+class HostTask:
+    """A task's pipes. ``send(data)`` gets each encoded event; ``keeps_output``: what it prints goes into files here."""
+
+    def __init__(self, spec: TaskSpec, task_id: str, send: Callable[[bytes], None], *, keeps_output: bool) -> None:
+        self.spec = spec
+        self.id = task_id
+        self.pid = 0
+        self.handle: Handle | None = None
+        self.killed = False
+        """Whether it was ended from here."""
+        self.memory_bytes = 0
+        """What it used when that was last looked at."""
+        self.forked: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._send = send
+        self._frames = bytearray()
+        self._next_point = 0
+        out_read, out_write = _pipe()
+        err_read, err_write = _pipe()
+        events_read, events_write = _pipe()
+        control_read, self._control = os.pipe()
+        self._theirs = [out_write, err_write, events_write, control_read]
+        self._output = TaskOutput(spec.task, Path(spec.run_dir) if keeps_output else None, send, spec.attempt)
+        self._readers = [
+            PipeReader(events_read, self._on_frames),
+            PipeReader(out_read, self._output.streams["stdout"]),
+            PipeReader(err_read, self._output.streams["stderr"]),
+        ]
+
+    @property
+    def descriptors(self) -> list[int]:
+        """The task's ends: stdout, stderr, events, control. Given away with ``hand_over``."""
+        return self._theirs
+
+    def hand_over(self) -> None:
+        """Close the task's ends here, once its process has them."""
+        theirs, self._theirs = self._theirs, []
+        for fd in theirs:
+            os.close(fd)
+
+    def is_forked(self, pid: int, on_gone: Callable[[], None]) -> None:
+        """Its process is there; ``on_gone()`` is called when that has ended, whether or not its parent tells."""
+        self.pid = pid
+        with contextlib.suppress(OSError):  # it has ended already, and been collected: its parent does tell
+            self.handle = Handle(pid)
+            asyncio.get_running_loop().add_reader(self.handle.fd, self._gone, on_gone)
+        if not self.forked.done():
+            self.forked.set_result(pid)
+
+    def is_not_forked(self, why: str) -> None:
+        """There will be no process."""
+        if not self.forked.done():
+            self.forked.set_exception(Unavailable(why))
+            self.forked.exception()  # whether anybody waits for it or not
+
+    def _gone(self, tell: Callable[[], None]) -> None:
+        if self.handle is not None:
+            asyncio.get_running_loop().remove_reader(self.handle.fd)
+        tell()
+
+    def signal(self, number: int) -> bool:
+        """Send a signal to its process group. Returns whether that could be: its process has to be known."""
+        self.killed = True
+        if self.handle is not None:
+            self.handle.signal_group(number)
+        return self.handle is not None
+
+    def ask_to_stop(self) -> None:
+        self._say(b"s")
+
+    def tell_work_done(self) -> None:
+        """No task of the run works any more."""
+        self._say(b"e")
+
+    def _say(self, word: bytes) -> None:
+        with contextlib.suppress(OSError):  # it has ended
+            os.write(self._control, word)
+
+    def finish(self, why: str = "It ended while it was being forked") -> None:
+        """Take what is left in the pipes: the process is gone. ``why`` is for who waits for its beginning.
+
+        Raises the first of what went wrong, once all is done that can be.
+        """
+        if self.handle is not None:
+            asyncio.get_running_loop().remove_reader(self.handle.fd)
+            self.handle.close()
+        self.is_not_forked(why)
+        wrong: list[Exception] = []
+        readers = [reader.finish for reader in self._readers]
+        for work in (self.hand_over, *readers, self._output.finish, self._close_control):
+            try:
+                work()
+            except Exception as error:
+                wrong.append(error)
+        if wrong:
+            raise wrong[0]
+
+    def _close_control(self) -> None:
+        control, self._control = self._control, -1
+        if control >= 0:
+            os.close(control)
+
+    def report(self, step: float, values: dict[str, float]) -> None:
+        """Put a point of the host's own among the task's (its CPU and memory)."""
+        self._points([encode_points([Point(step, time.time(), values)])])
+
+    def _on_frames(self, data: bytes) -> None:
+        self._frames += data
+        frames = self._frames
+        position = 0
+        points: list[bytes] = []
+        while len(frames) - position >= HEADER.size:
+            length, kind = HEADER.unpack_from(frames, position)
+            start = position + HEADER.size
+            end = start + length
+            if end > len(frames):
+                break
+            body = bytes(frames[start:end])
+            if kind == POINT:
+                points.append(body)
+            else:
+                self._points(points)
+                points = []
+                self._send(body)
+            position = end
+        self._points(points)
+        del frames[:position]
+
+    def _points(self, points: list[bytes]) -> None:
+        if points:
+            event = Points(
+                time=time.time(),
+                task=self.spec.task,
+                attempt=self.spec.attempt,
+                first=self._next_point,
+                count=len(points),
+                data=b"".join(points),
+            )
+            self._next_point += len(points)
+            self._send(encode_event(event))
+
+
+def _pipe() -> tuple[int, int]:
+    read, write = os.pipe()
+    with contextlib.suppress(OSError):  # a busy user may be short of pipe memory; the default will do
+        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return read, write

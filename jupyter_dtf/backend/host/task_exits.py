@@ -1,0 +1,107 @@
+"""How the processes of a host's tasks have ended: found out, the surest first, and always told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from ...schema.launch import TaskResult, read_outcome
+from ..machine.oom import OomWatch
+from ..machine.processes import signal_name, stat_of
+from .host_load import HostLoad
+from .host_run import HostRun
+from .host_task import HostTask
+from .warm_keeper import WarmKeeper
+
+logger = logging.getLogger(__name__)
+
+LAST_WORD_S = 1.0
+"""How long the warm process may take to say how a task ended that is gone."""
+
+
+class TaskExits:
+    """Ends of tasks of ``runs``. ``tell(run id, task, result)`` is called once for each."""
+
+    def __init__(
+        self,
+        runs: Mapping[str, HostRun],
+        warm: WarmKeeper,
+        oom: OomWatch,
+        load: HostLoad,
+        tell: Callable[[str, str, bytes], None],
+    ) -> None:
+        self._runs = runs
+        self._warm = warm
+        self._oom = oom
+        self._load = load
+        self._tell = tell
+
+    def gone(self, task: HostTask) -> None:
+        """The kernel says that a task's process has ended. Its parent says how, if it answers."""
+        asyncio.get_running_loop().call_later(LAST_WORD_S, self._unseen, task)
+
+    def _unseen(self, task: HostTask) -> None:
+        run = self._runs.get(task.spec.run_id)
+        if run is None or run.tasks.get(task.spec.task) is not task or task.id in run.ended:
+            return
+        if not self._warm.is_silent:  # its word is on its way
+            self.gone(task)
+            return
+        stat = stat_of(task.pid)
+        if stat is None or not stat.has_ended:
+            self.exited(task.id, None, f"has ended; how is not known, because {self._warm.name} does not answer")
+            return
+        with contextlib.suppress(OSError):  # nobody collects it, so that the number is still its group's
+            os.killpg(task.pid, signal.SIGKILL)
+        self.exited(task.id, stat.status)
+
+    def all_killed(self, why: str) -> None:
+        """The warm process is gone, and with it every task: the kernel killed them with their parent."""
+        for run in list(self._runs.values()):
+            for task in run.alive:
+                self.exited(task.id, signal.SIGKILL, why)
+
+    def exited(self, task_id: str, status: int | None, why: str = "") -> None:
+        """A task's process has ended; ``status`` as ``waitpid`` gives it, if it is known. Its end is always told."""
+        run_id, name = task_id.split("/", 1)
+        run = self._runs.get(run_id)
+        if run is None or task_id in run.ended:
+            return
+        run.ended.add(task_id)
+        task = run.tasks[name]
+        result = TaskResult(task=name, attempt=task.spec.attempt, message=why)
+        try:
+            self._find_out(task, result, status)
+        except Exception as error:  # whatever else is not known of it: that it has ended is
+            logger.exception("The end of %s could not be read", task_id)
+            result.message = why or f"has ended, and what it left cannot be read: {type(error).__name__}: {error}"
+        try:
+            data = msgspec.msgpack.encode(result)
+        except Exception as error:
+            logger.exception("The end of %s could not be written down", task_id)
+            message = f"has ended, and its result cannot be sent: {type(error).__name__}: {error}"
+            data = msgspec.msgpack.encode(TaskResult(task=name, attempt=task.spec.attempt, message=message))
+        self._tell(run_id, name, data)
+        if self._warm.is_silent and task.killed and not any(run.alive for run in self._runs.values()):
+            self._warm.end()  # nothing but new tasks needs it, and it cannot start these
+
+    def _find_out(self, task: HostTask, result: TaskResult, status: int | None) -> None:
+        """Fill in how a task ended, the surest first."""
+        if status is not None and os.WIFSIGNALED(status):
+            result.signal = signal_name(os.WTERMSIG(status))
+        elif status is not None:
+            result.exit_code = os.waitstatus_to_exitcode(status)
+        pid, memory = task.pid, task.memory_bytes
+        self._load.forget(pid)
+        if result.signal == "SIGKILL" and not (task.killed or result.message) and (why := self._oom.explain(pid)):
+            used = f"; it last used {memory / 2**30:.2g} GiB" if memory else ""
+            result.message = f"was killed {why}{used}"
+        task.finish()
+        result.outcome = read_outcome(Path(task.spec.task_dir))

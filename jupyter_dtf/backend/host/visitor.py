@@ -1,0 +1,77 @@
+"""The WorkerPlugin for a Dask worker that is somebody else's: brings a ``Host`` there if it can, and takes it away.
+
+Sent as text, for the worker may lack this package, or be another Python: Dask ends a worker that cannot read a plugin
+while it joins. So this module imports nothing but the standard library and Dask, and what goes wrong is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import importlib.util
+import platform
+import sys
+from typing import Any
+
+from distributed.diagnostics.plugin import WorkerPlugin
+
+
+class Visitor(WorkerPlugin):
+    """``words``: the operations of the scheduler's that stand for ``problem`` and ``farewell``.
+
+    ``host``: what a ``Host`` of the same ``release`` of jupyter_dtf is made of.
+    """
+
+    def __init__(self, name: str, release: str, words: dict[str, str], host: dict[str, Any]) -> None:
+        self.name = name
+        self._release = release
+        self._words = words
+        self._made_of = host
+        self._host: Any = None
+        self._is_gone = False
+        self._brought_package = False
+
+    async def setup(self, worker: Any) -> None:
+        """Have the worker be a host. Raises nothing: it is somebody else's, and goes on."""
+        try:
+            self._brought_package = "jupyter_dtf" not in sys.modules
+            made = await asyncio.to_thread(self._make)
+            if self._is_gone:
+                return
+            if isinstance(made, str):
+                self._say(worker, "problem", why=made)
+                return
+            self._host = made
+            await made.setup(worker)
+        except Exception as error:
+            self._say(worker, "problem", why=f"{type(error).__name__}: {error}")
+
+    async def teardown(self, worker: Any) -> None:
+        """Leave nothing, and say farewell: what the worker says is of Dask alone from now on."""
+        self._is_gone = True
+        try:
+            if self._host is not None:
+                await self._host.teardown(worker)
+            if self._brought_package:
+                quiet = importlib.import_module("jupyter_dtf.quiet")
+                quiet.speak()
+                quiet.unhook()
+        finally:
+            self._say(worker, "farewell")
+
+    def _make(self) -> Any:
+        """The host, or why there can be none."""
+        if importlib.util.find_spec("jupyter_dtf") is None:
+            return (
+                f"jupyter_dtf is not installed there ({sys.executable}, Python {platform.python_version()}): "
+                f"pip install jupyter-dtf[cpu]=={self._release}, and restart the worker"
+            )
+        release = importlib.import_module("jupyter_dtf._version").__version__
+        if release != self._release:
+            return f"it has jupyter_dtf {release} instead of {self._release}: install the same, and restart the worker"
+        return importlib.import_module("jupyter_dtf.backend.host.host").Host.made(self._made_of)
+
+    def _say(self, worker: Any, word: str, **more: Any) -> None:
+        with contextlib.suppress(Exception):  # the stream is closed: the worker is on its way out
+            worker.batched_stream.send({"op": self._words[word], **more})

@@ -1,0 +1,184 @@
+"""Starting the warm process of this machine, and a host's connection to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ...schema import private
+from ...schema.launch import remove_runs_of
+from ..machine import children, family
+from ..machine.processes import stat_of
+
+logger = logging.getLogger(__name__)
+
+SOCKET = "warm.sock"
+LOG = "warm.log"
+PID = "warm.pid"
+"""Its process id, there as soon as it can be connected to: it cannot say so itself while it imports TensorFlow."""
+_MAX_MESSAGE = 65_536
+PING_S = 1.0
+SILENT_S = 4.0
+"""A warm process that has not answered for so long is held to be stopped: it has nothing to do but answer."""
+
+
+def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
+    """Start the warm process that serves ``directory``, named by the cluster's token, unless there is one.
+
+    It lives as long as its standard input (the returned process's ``stdin``, its lifeline) is open or a host is
+    connected, and then removes ``directory`` and ``shared`` (the tasks' directory in memory): whatever has ended the
+    others, nothing stays. What an earlier one has left here, which was killed, ends now. Returns None where one was
+    running already.
+    """
+    path = directory / SOCKET
+    token = directory.name
+    with private.open_file(directory / "warm.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _answers(path):
+            return None
+        path.unlink(missing_ok=True)
+        family.end(token, warm_only=True)
+        _remove_runs_of_the_dead(directory, shared)
+        claims: list[int] = []
+        try:
+            claims += [family.claim(directory), family.claim(shared)]
+            with (
+                socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
+                private.open_file(directory / LOG, os.O_APPEND) as log,
+            ):
+                listener.bind(str(path))
+                path.chmod(0o600)
+                listener.listen(64)
+                process = subprocess.Popen(
+                    children.command(
+                        "jupyter_dtf.backend.task.warm",
+                        str(listener.fileno()),
+                        ",".join(map(str, claims)),
+                        str(directory),
+                        str(shared),
+                    ),
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[listener.fileno(), *claims],
+                    start_new_session=True,
+                    env=family.environment(token, warm=True),
+                )
+            private.write_file(directory / PID, str(process.pid).encode())
+            return process
+        finally:
+            for claim in claims:  # its own now
+                os.close(claim)
+
+
+def _remove_runs_of_the_dead(directory: Path, shared: Path) -> None:
+    """Remove the directories of runs, ``<run>-<pid of its host>``, whose hosts ended while no warm process looked."""
+    for path in directory.glob("[0-9]*-*"):
+        pid = path.name.rpartition("-")[2]
+        if pid.isdigit() and stat_of(int(pid)) is None:
+            remove_runs_of(int(pid), directory, shared)
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+class WarmClient:
+    """A host's connection. ``on_message`` gets what the warm process says, ``on_lost`` is called when it is gone."""
+
+    def __init__(
+        self, connection: socket.socket, on_message: Callable[[dict[str, Any]], None], on_lost: Callable[[], None]
+    ) -> None:
+        self._socket = connection
+        self._on_message = on_message
+        self._on_lost = on_lost
+        loop = asyncio.get_running_loop()
+        self._heard = loop.time()
+        self._pinging: asyncio.Task[None] | None = None
+        self._reader = loop.create_task(self._read())
+
+    def watch(self) -> None:
+        """From now on ask it whether it is there: it has imported TensorFlow and has nothing else to do."""
+        if self._pinging is None:
+            self._heard = asyncio.get_running_loop().time()
+            self._pinging = asyncio.get_running_loop().create_task(self._ping())
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it does not answer."""
+        return self._pinging is not None and asyncio.get_running_loop().time() - self._heard > SILENT_S
+
+    async def _ping(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            with contextlib.suppress(OSError):  # it is gone, or stopped and has not read the last ones
+                self._socket.send(b'{"op": "ping"}')
+            await asyncio.sleep(PING_S)
+            late = loop.time() - before - PING_S
+            if late > PING_S:  # it was this process that was held up, and has not listened
+                self._heard += late
+
+    @classmethod
+    async def connect(
+        cls, directory: Path, on_message: Callable[[dict[str, Any]], None], on_lost: Callable[[], None]
+    ) -> WarmClient:
+        """Connect to the warm process of ``directory``. Raises OSError if there is none."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(connection, str(directory / SOCKET))
+        except BaseException:
+            connection.close()
+            raise
+        return cls(connection, on_message, on_lost)
+
+    def fork(self, task_id: str, spec: Path, fds: list[int], spare: int = 0) -> None:
+        """Ask for a task; ``fds``: its stdout, stderr, events and control. The caller keeps (and closes) them.
+
+        ``spare``: the number of threads of a spare that may become the task, 0 if it has to be a new process.
+        """
+        message = json.dumps({"op": "fork", "id": task_id, "spec": str(spec), "spare": spare}).encode()
+        socket.send_fds(self._socket, [message], fds)
+
+    def prepare(self, threads: int, count: int) -> None:
+        """Have so many spares of so many threads made, while no task runs."""
+        with contextlib.suppress(OSError):
+            self._socket.send(json.dumps({"op": "prepare", "threads": threads, "count": count}).encode())
+
+    def kill(self, task_id: str, signal_number: int) -> None:
+        """Send a signal to a task's process group; nothing happens if it has ended."""
+        with contextlib.suppress(OSError):  # a warm process that is gone has taken its tasks with it
+            self._socket.send(json.dumps({"op": "kill", "id": task_id, "signal": signal_number}).encode())
+
+    async def close(self) -> None:
+        """Leave. The warm process ends what it had forked for this host."""
+        if self._pinging is not None:
+            self._pinging.cancel()
+        self._reader.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._reader
+        self._socket.close()
+
+    async def _read(self) -> None:
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            while data := await loop.sock_recv(self._socket, _MAX_MESSAGE):
+                self._heard = loop.time()
+                try:
+                    self._on_message(json.loads(data))
+                except Exception:  # the next message may be another task's end
+                    logger.exception("A message of the warm process could not be followed: %.200r", data)
+        if self._pinging is not None:
+            self._pinging.cancel()
+        self._on_lost()

@@ -1,0 +1,235 @@
+"""This machine's warm process as a host sees it: connected, watched, ended where it does not answer, started anew."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ...errors import Unavailable
+from ..machine import paths
+from ..machine.oom import OomWatch
+from ..machine.processes import Handle, how_it_ended, stat_of
+from .warm_client import LOG, PID, WarmClient, start_warm
+
+logger = logging.getLogger(__name__)
+
+_END_S = 5.0
+_LOOK_S = 0.25
+
+
+class WarmKeeper:
+    """``on_message`` gets what the warm process says of tasks; ``on_lost(why)`` is called when it is gone, and every
+    task with it; ``on_change()`` when ``state`` or ``is_silent`` is another.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        shared: Path,
+        oom: OomWatch,
+        *,
+        on_message: Callable[[dict[str, Any]], None],
+        on_lost: Callable[[str], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.failure = ""
+        """Why no task can be forked, where that will not change by itself."""
+        self.unguarded = ""
+        """Why the ports of TensorFlow's servers cannot be guarded on this machine; empty if they can."""
+        self._directory = directory
+        self._shared = shared
+        self._oom = oom
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._on_change = on_change
+        self._client: WarmClient | None = None
+        self._process: Handle | None = None
+        self._lifeline: Any = None
+        self._ready = asyncio.Event()
+        self._ended_here = False
+        self._was_silent = False
+        self._background: set[asyncio.Task[None]] = set()
+
+    # -- living -------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._in_background(self._connect())
+        self._in_background(self._look())
+
+    async def close(self) -> None:
+        """Leave it. It ends what it has forked for this host, and itself, when nobody needs it any more."""
+        for task in list(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
+        if self._process is not None:
+            self._process.close()
+        if self._lifeline is not None:
+            self._lifeline.stdin.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether tasks can be forked at once."""
+        return self._client is not None and self._ready.is_set() and not self.failure and not self.is_silent
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is there and does not answer."""
+        if self._client is not None and self._client.is_silent:
+            return True
+        stat = stat_of(self._process.pid) if self._process is not None else None
+        return stat is not None and stat.is_stopped
+
+    @property
+    def name(self) -> str:
+        return f"the warm process on {paths.machine_name()}"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a person should know."""
+        if not self.is_silent:
+            return []
+        return [
+            f"{_sentence(self.name)} does not answer, so no task can start there. Stopping its runs ends it, "
+            "and another one is started"
+        ]
+
+    def end(self) -> None:
+        """End it, stopped or not; the next one is started at once."""
+        self._ended_here = True
+        if self._process is not None:
+            self._process.kill()
+
+    async def usable(self, may_end: Callable[[], bool]) -> None:
+        """Wait until tasks can be forked. One that does not answer is ended where ``may_end()``.
+
+        Raises Unavailable where there is none and will be none.
+        """
+        while not self.is_ready:
+            if self.failure:
+                raise Unavailable(self.failure)
+            if self.is_silent and not may_end():
+                raise Unavailable(
+                    f"{_sentence(self.name)} does not answer. Stop the runs that are there: another one is started"
+                )
+            if self.is_silent:
+                self.end()
+            if self._ready.is_set():
+                await asyncio.sleep(_LOOK_S)
+            else:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._ready.wait(), _LOOK_S)
+
+    # -- asking it ----------------------------------------------------------------------------------------------
+
+    def prepare(self, threads: int, count: int) -> None:
+        if self._client is not None:
+            self._client.prepare(threads, count)
+
+    def fork(self, task_id: str, spec: Path, fds: list[int], spare: int) -> None:
+        """Raises Unavailable."""
+        if self._client is None:
+            raise Unavailable(f"{_sentence(self.name)} is gone")
+        try:
+            self._client.fork(task_id, spec, fds, spare)
+        except OSError as error:
+            raise Unavailable(f"{_sentence(self.name)} takes no task: {error}") from None
+
+    def kill(self, task_id: str, number: int) -> None:
+        if self._client is not None:
+            self._client.kill(task_id, number)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    async def _connect(self) -> None:
+        """Be connected to this machine's warm process; where there is none, start it."""
+        try:
+            started = await asyncio.to_thread(start_warm, self._directory, self._shared)
+            self._lifeline = started or self._lifeline
+            self._client = await WarmClient.connect(self._directory, self._on_word, self._on_gone)
+            with contextlib.suppress(OSError, ValueError):
+                self._process = Handle(int((self._directory / PID).read_text()))
+        except Exception as error:
+            self._failed(f"{_sentence(self.name)} could not be started: {error}")
+        self._on_change()
+
+    def _on_word(self, message: dict[str, Any]) -> None:
+        match message["op"]:
+            case "ready":
+                self.failure = ""
+                self.unguarded = message["unguarded"]
+                if self._client is not None:
+                    self._client.watch()
+                self._ready.set()
+                self._on_change()
+            case "failed":
+                self._failed(f"TensorFlow could not be imported on this machine: {message['message']}")
+            case _:
+                self._on_message(message)
+
+    def _failed(self, why: str) -> None:
+        self.failure = why
+        self._ready.set()
+        logger.error("%s (its output: %s)", why, self._directory / LOG)
+
+    def _on_gone(self) -> None:
+        self._client = None
+        was_ready = self._ready.is_set()
+        if was_ready:
+            self._ready.clear()
+        self._in_background(self._start_again(was_ready))
+
+    async def _start_again(self, was_ready: bool) -> None:
+        """It is gone, and with it every task: the kernel killed them with their parent."""
+        process, self._process = self._process, None
+        how, on_purpose, self._ended_here = "is gone", self._ended_here, False
+        if process is not None:
+            # Its descriptors are closed one by one while it dies: its listening socket might still take a connection.
+            await asyncio.to_thread(process.wait, _END_S)
+            how = self._how(process.pid, on_purpose)
+            process.close()
+        try:
+            self._on_lost(f"{self.name} {how}")
+        finally:
+            if was_ready or on_purpose:
+                await self._connect()
+            else:
+                self._failed(f"{_sentence(self.name)} {how} while it imported TensorFlow")
+                self._on_change()
+
+    def _how(self, pid: int, on_purpose: bool) -> str:
+        if on_purpose:
+            return "did not answer and was ended"
+        stat = stat_of(pid)
+        how = how_it_ended(stat.status) if stat is not None and stat.has_ended else "has ended"
+        memory = self._oom.explain(pid) if "SIGKILL" in how or how == "has ended" else ""
+        return f"was killed {memory}" if memory else how
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S * 2)
+            if self.is_silent != self._was_silent:
+                self._was_silent = not self._was_silent
+                if self._was_silent:
+                    logger.warning("%s does not answer", self.name)
+                self._on_change()
+
+    def _in_background(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("The warm process could not be kept", exc_info=error)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,109 @@
+"""The kind ``address``: a Dask scheduler that somebody else runs, and its workers.
+
+What is here describes it and checks its options; ``address_cluster`` has the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import InvalidInput
+from ...schema.api import FieldInfo
+from ...schema.hosts import HostDesign
+from .base import Kind
+
+TLS_FILES = {
+    "ca_file": "The file of the certificate authority",
+    "cert_file": "The certificate's file",
+    "key_file": "The private key's file",
+}
+_ADDRESS = re.compile(r"^(?:(?P<scheme>[a-z]+)://)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s\[\]:/]+):(?P<port>[0-9]{1,5})/?$")
+
+
+class AddressKind(Kind):
+    """The workers of a scheduler that somebody else runs."""
+
+    kind = "address"
+    title = "A Dask scheduler that runs already"
+    is_guest = True
+
+    def fields(self) -> list[FieldInfo]:
+        return [
+            FieldInfo(
+                name="address",
+                title="Address",
+                type="string",
+                default=os.environ.get("DASK_SCHEDULER_ADDRESS", ""),
+                help="Of the scheduler: tls://HOST:PORT, or tcp://HOST:PORT where it has no certificates.",
+            ),
+            FieldInfo(
+                name="ca_file",
+                title="Certificate authority",
+                type="string",
+                default="",
+                help="With tls://, a file (PEM). All three empty: as Dask's configuration says.",
+            ),
+            FieldInfo(
+                name="cert_file",
+                title="Certificate",
+                type="string",
+                default="",
+                help="With tls://, the file of a client's certificate.",
+            ),
+            FieldInfo(
+                name="key_file",
+                title="Private key",
+                type="string",
+                default="",
+                help="With tls://, the file of its key, without a passphrase.",
+            ),
+        ]
+
+    def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
+        """One at least: how many there are is not for this cluster to say."""
+        return 1
+
+    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+        """None: whether the scheduler is there, and which workers it has, is seen when it is asked."""
+        check(options)
+        return []
+
+    async def create(self, options: Mapping[str, Any], security: Any, directory: Path) -> Any:
+        from . import address_cluster
+
+        return await address_cluster.connect_to(*check(options), scope=directory.name)
+
+
+def check(options: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """The scheduler's address with its scheme; the three files for TLS, or none.
+
+    Raises InvalidInput for what can be seen without asking it.
+    """
+    given = str(options["address"]).strip()
+    match = _ADDRESS.match(given)
+    files = {name: str(options[name]).strip() for name in TLS_FILES}
+    if match is None or match["scheme"] not in (None, "tcp", "tls") or not 0 < int(match["port"]) < 65536:
+        raise InvalidInput(
+            f"The scheduler's address must be tls://HOST:PORT or tcp://HOST:PORT, got {given!r:.200}",
+            field="options.address",
+        )
+    scheme = match["scheme"] or ("tls" if any(files.values()) else "tcp")
+    for name, path in files.items():
+        if path and scheme == "tcp":
+            raise InvalidInput(
+                f"{TLS_FILES[name]} is for an address that begins with tls://, got {given!r:.200}",
+                field=f"options.{name}",
+            )
+        if any(files.values()) and not path and scheme == "tls":
+            raise InvalidInput(f"{TLS_FILES[name]} must be given with the others, got ''", field=f"options.{name}")
+        full = Path(path).expanduser()
+        if path and not (full.is_file() and os.access(full, os.R_OK)):
+            raise InvalidInput(
+                f"{TLS_FILES[name]} must be one that can be read, got {path!r:.200}", field=f"options.{name}"
+            )
+    found = [str(Path(path).expanduser().resolve()) for path in files.values() if path]
+    return f"{scheme}://{match['host']}:{match['port']}", found

@@ -1,0 +1,111 @@
+"""Dask's HTTP servers: none listens on a port. Its dashboard answers on a Unix socket once somebody has asked for it.
+
+Dask's scheduler and each of its workers open a port for HTTP, whether the dashboard is wanted or not, and answer
+anyone there, without TLS and without a question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from distributed import Nanny, Scheduler, Worker
+from distributed.http import get_handlers
+from distributed.http.routing import RoutingApplication
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_unix_socket
+
+from ..machine import paths
+
+SOCKET = "dask.sock"
+ROUTES = [f"distributed.http.{name}" for name in ("scheduler.info", "scheduler.json", "health", "statics")]
+"""Dask's own but for two: ``proxy``, which fetches what it is told to from other machines, and ``prometheus``."""
+
+
+class _Silent:
+    """A Dask server without a port for HTTP."""
+
+    services: dict[str, Any]
+
+    def start_http_server(
+        self, routes: Any, dashboard_address: Any, default_port: int = 0, ssl_options: Any = None
+    ) -> None:
+        """Instead of Dask's: what other code of Dask's looks at is there, and listens nowhere."""
+        self.http_application = RoutingApplication([])
+        server: Any = HTTPServer(self.http_application)
+        server.port = 0
+        self.http_server = server
+
+
+class SilentScheduler(_Silent, Scheduler):
+    """Dask's scheduler."""
+
+
+class SilentWorker(_Silent, Worker):
+    """Dask's worker."""
+
+
+class SilentNanny(Nanny):
+    """Dask's nanny, of a SilentWorker."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "worker_class": SilentWorker})
+
+
+def silence(server: Any) -> None:
+    """Close the HTTP port of a scheduler or a worker that was started as Dask's own."""
+    listening = server.services.pop("dashboard", None)
+    if listening is not None:
+        listening.stop()
+
+
+class Dashboard:
+    """Dask's dashboard on a Unix socket, which its directory keeps from everyone but the user."""
+
+    def __init__(self, scheduler: Any, token: str) -> None:
+        """``token``: the cluster's, whose directory on the scheduler's machine has the socket."""
+        self._scheduler = scheduler
+        self._token = token
+        self._path = Path()
+        self._lock = asyncio.Lock()
+        self._server: HTTPServer | None = None
+        self._application: RoutingApplication | None = None
+
+    @property
+    def socket(self) -> str:
+        """Where it answers; empty while it is off."""
+        return str(self._path) if self._server is not None else ""
+
+    async def start(self) -> str:
+        """Turn it on, if it is off. Returns ``socket``."""
+        async with self._lock:
+            if self._server is None:
+                # Bokeh's server takes a second to import: the scheduler has other things to do.
+                pages = await asyncio.to_thread(_import_pages)
+                self._application = RoutingApplication(get_handlers(self._scheduler, ROUTES))
+                server = HTTPServer(self._application)
+                pages.connect(self._application, server, self._scheduler, prefix="")
+                self._path = paths.machine_dir(self._token) / SOCKET
+                server.add_socket(bind_unix_socket(str(self._path), mode=0o600))
+                self._server = server
+        return self.socket
+
+    async def stop(self) -> None:
+        """Turn it off."""
+        if self._server is None or self._application is None:
+            return
+        server, self._server = self._server, None
+        server.stop()
+        for application in self._application.applications:
+            application.stop()
+        await server.close_all_connections()
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+
+
+def _import_pages() -> Any:
+    from distributed.dashboard import scheduler
+
+    return scheduler

@@ -1,0 +1,76 @@
+"""Dask's worker in a job of a batch system: what a job script runs.
+
+The nanny that it starts is the one of the kind ``ssh``, and ends in the same way: nothing of it is left on the node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import signal
+import sys
+import threading
+
+from ..machine import family
+from . import ssh_keeper, ssh_nanny
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    """What dask-jobqueue tells a worker, and where the rest is."""
+    parser = argparse.ArgumentParser(prog="job_worker", allow_abbrev=False)
+    parser.add_argument("scheduler")
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--nthreads", type=int, required=True)
+    parser.add_argument("--memory-limit", required=True)
+    parser.add_argument("--death-timeout", type=float, default=60.0)
+    parser.add_argument("--interface", default="")
+    parser.add_argument("--protocol", default="tls://")
+    parser.add_argument("--settings", required=True, help="a file that the cluster has written, with its certificates")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str]) -> None:
+    """Until the nanny ends, or the batch system ends the job."""
+    # Before the signals are taken: who does not find the scheduler ends with the sentence that says so.
+    asked = parse(argv)
+    try:
+        with open(asked.settings) as file:
+            settings = json.load(file)
+    except OSError as error:
+        sys.exit(
+            f"This node cannot read {asked.settings} ({error.strerror}): the cluster is closed, or the directory is "
+            "not shared with the nodes (shared_directory)"
+        )
+    ssh_nanny.check_reachable(asked.scheduler)
+    leaving = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: leaving.set())
+    mine = secrets.token_hex(8)
+    settings |= {
+        "scheduler": asked.scheduler,
+        "name": asked.name,
+        "threads": asked.nthreads,
+        "memory_bytes": asked.memory_limit,
+        "interface": asked.interface,
+        "patience_s": asked.death_timeout,
+    }
+    token = settings["token"]
+    environment = {family.VARIABLE: token, ssh_keeper.KEEPER: mine}
+    nanny = ssh_keeper.start({"module": ssh_nanny.__name__, "settings": settings, "environment": environment})
+
+    def wait() -> None:
+        nanny.process.wait()
+        leaving.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    leaving.wait()
+    status = nanny.process.poll()
+    ssh_keeper.end(nanny, token, mine)
+    if status:
+        sys.exit(nanny.words().strip()[-4000:])
+    # Otherwise it was asked to end, and the batch system's word is the last.
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,303 @@
+"""The kinds ``slurm``, ``pbs``, ``sge``, ``lsf``, ``htcondor`` and ``oar``: each Dask worker is a batch system's job.
+
+What is here describes them and checks their options; ``jobqueue_cluster`` has the rest.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import InvalidInput
+from ...schema.api import FieldInfo
+from ...schema.hosts import HostDesign
+from . import resting
+from .base import Kind
+
+GIB = 1 << 30
+_WORD = re.compile(r"[\w.@:+/=,\-]*\Z")
+_WALLTIME = re.compile(r"[0-9]+(-[0-9]+)?(:[0-9]{1,2}){0,2}\Z")
+
+
+class JobQueueKind(Kind):
+    """One batch system."""
+
+    submit: str
+    """The command that takes a job."""
+    account_title = "Account"
+    account_argument = "account"
+    """What dask-jobqueue calls it."""
+
+    def lacks(self) -> str:
+        if importlib.util.find_spec("dask_jobqueue") is None:
+            return "dask-jobqueue is not installed: pip install jupyter-dtf[jobqueue]"
+        if shutil.which(self.submit) is None:
+            return f"there is no {self.submit} on this machine: a cluster is started where jobs are submitted"
+        return ""
+
+    def fields(self) -> list[FieldInfo]:
+        return [
+            FieldInfo(
+                name="queue",
+                title="Queue",
+                type="string",
+                default="",
+                help="Empty: the system's own, or that of dask-jobqueue's configuration.",
+            ),
+            FieldInfo(
+                name="account",
+                title=self.account_title,
+                type="string",
+                default="",
+                help="What the time is charged to. Empty: the system's own.",
+            ),
+            FieldInfo(
+                name="walltime",
+                title="Walltime",
+                type="string",
+                default="01:00:00",
+                help="After which a job is ended, with what runs in it.",
+            ),
+            FieldInfo(
+                name="tasks_per_job",
+                title="Tasks per job",
+                type="integer",
+                default=1,
+                minimum=1,
+                maximum=1024,
+                help="There are as many jobs as the tasks need. Tasks of one job share its cores and its memory.",
+            ),
+            FieldInfo(name="cores", title="Cores per job", type="integer", default=4, minimum=1, maximum=4096),
+            FieldInfo(name="memory_bytes", title="Memory per job", type="bytes", default=8 * GIB, minimum=64 << 20),
+            FieldInfo(name="gpus", title="GPUs per job", type="integer", default=0, minimum=0, maximum=64),
+            FieldInfo(
+                name="directives",
+                title="More directives",
+                type="string",
+                default="",
+                help="As in a job script, without the marker in front, parted by semicolons.",
+            ),
+            FieldInfo(
+                name="prologue",
+                title="Commands before the worker",
+                type="string",
+                default="",
+                help="Such as `module load cuda; source ~/venv/bin/activate`.",
+            ),
+            FieldInfo(
+                name="python",
+                title="Python there",
+                type="string",
+                default="",
+                help="The program that jobs are run by. Empty: the same as here.",
+            ),
+            FieldInfo(
+                name="interface",
+                title="Network interface",
+                type="string",
+                default="",
+                help="Such as ib0, here and on the nodes. Empty: the one that leads outside.",
+            ),
+            FieldInfo(
+                name="shared_directory",
+                title="Shared directory",
+                type="string",
+                default="",
+                help="Seen here and by the nodes at the same path: the certificates and the jobs' output are put "
+                "there, for as long as the cluster lives. Empty: where runs are kept.",
+            ),
+            *resting.fields(),
+        ]
+
+    def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
+        return -(-sum(jobs.values()) // int(options["tasks_per_job"]))
+
+    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+        """None: a job's node is the batch system's to choose. Raises InvalidInput for what no job script can have."""
+        for field in ("queue", "account", "interface"):
+            if not _WORD.match(options[field]):
+                raise InvalidInput(
+                    f"`{field}` must be one word of letters, digits and .@:+/=,-, got {options[field]!r:.100}",
+                    field=f"options.{field}",
+                )
+        if options["walltime"] and not _WALLTIME.match(options["walltime"]):
+            raise InvalidInput(
+                f"`walltime` must be written as hours:minutes:seconds, got {options['walltime']!r:.100}",
+                field="options.walltime",
+            )
+        for field in ("directives", "prologue", "python", "shared_directory"):
+            if not options[field].isprintable():
+                raise InvalidInput(
+                    f"`{field}` must be one line of printable text, got {options[field]!r:.100}",
+                    field=f"options.{field}",
+                )
+        self.job_options(options)
+        return []
+
+    def script(self, options: Mapping[str, Any]) -> str:
+        from . import jobqueue_cluster
+
+        return jobqueue_cluster.script(self.kind, options, self._job_options(options))
+
+    async def create(self, options: Mapping[str, Any], security: Any, directory: Path) -> Any:
+        from . import jobqueue_cluster
+
+        return await jobqueue_cluster.start(self.kind, options, self._job_options(options), security, directory.name)
+
+    def _job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {"job_script_prologue": parts(options["prologue"]), **self.job_options(options)}
+
+    # -- how each says it ------------------------------------------------------------------------------------------
+
+    def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What dask-jobqueue's class of a job takes beyond what all have. Raises InvalidInput."""
+        return {
+            "queue": options["queue"] or None,
+            self.account_argument: options["account"] or None,
+            "walltime": options["walltime"] or None,
+            "job_extra_directives": [*self.gpu_directives(options["gpus"]), *directives_of(options)],
+        }
+
+    def gpu_directives(self, gpus: int) -> list[str]:
+        """How so many GPUs are asked for."""
+        return []
+
+
+def directives_of(options: Mapping[str, Any]) -> list[str]:
+    """Those that the person has added."""
+    return parts(options["directives"])
+
+
+def parts(text: str) -> list[str]:
+    """What stands between semicolons."""
+    return [part.strip() for part in text.split(";") if part.strip()]
+
+
+class SlurmKind(JobQueueKind):
+    """Jobs of Slurm."""
+
+    kind = "slurm"
+    title = "Slurm"
+    submit = "sbatch"
+
+    def gpu_directives(self, gpus: int) -> list[str]:
+        return [f"--gres=gpu:{gpus}"] if gpus else []
+
+
+class PbsKind(JobQueueKind):
+    """Jobs of PBS Pro and OpenPBS."""
+
+    kind = "pbs"
+    title = "PBS"
+    submit = "qsub"
+
+    def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        made = super().job_options(options)
+        if options["gpus"]:  # in the one line that says what a node is to have
+            memory = -(-options["memory_bytes"] // (1 << 20))
+            chunk = f"select=1:ncpus={options['cores']}:mem={memory}MB:ngpus={options['gpus']}"
+            made["resource_spec"] = chunk
+        return made
+
+
+class SgeKind(JobQueueKind):
+    """Jobs of Sun, Univa, Altair and Open Cluster Scheduler's Grid Engine."""
+
+    kind = "sge"
+    title = "Grid Engine"
+    submit = "qsub"
+    account_title = "Project"
+    account_argument = "project"
+
+    def fields(self) -> list[FieldInfo]:
+        environment = FieldInfo(
+            name="parallel_environment",
+            title="Parallel environment",
+            type="string",
+            default="smp",
+            help="By which several cores of one node are asked for; `qconf -spl` lists them.",
+        )
+        return [*super().fields(), environment]
+
+    def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        if not _WORD.match(options["parallel_environment"]) or not options["parallel_environment"]:
+            raise InvalidInput(
+                f"`parallel_environment` must be one word, got {options['parallel_environment']!r:.100}",
+                field="options.parallel_environment",
+            )
+        made = super().job_options(options)
+        if options["cores"] > 1:
+            made["job_extra_directives"].insert(0, f"-pe {options['parallel_environment']} {options['cores']}")
+        return made
+
+    def gpu_directives(self, gpus: int) -> list[str]:
+        return [f"-l gpu={gpus}"] if gpus else []
+
+
+class LsfKind(JobQueueKind):
+    """Jobs of LSF."""
+
+    kind = "lsf"
+    title = "LSF"
+    submit = "bsub"
+    account_title = "Project"
+    account_argument = "project"
+
+    def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        made = super().job_options(options)
+        if made["walltime"] and made["walltime"].count(":") == 2:
+            made["walltime"] = made["walltime"].rpartition(":")[0]  # LSF has no seconds
+        return made
+
+    def gpu_directives(self, gpus: int) -> list[str]:
+        return [f'-gpu "num={gpus}"'] if gpus else []
+
+
+class HtcondorKind(JobQueueKind):
+    """Jobs of HTCondor."""
+
+    kind = "htcondor"
+    title = "HTCondor"
+    submit = "condor_submit"
+    account_title = "Accounting group"
+
+    def fields(self) -> list[FieldInfo]:
+        disk = FieldInfo(name="disk_bytes", title="Disk per job", type="bytes", default=GIB, minimum=1 << 20)
+        return [*(field for field in super().fields() if field.name not in ("queue", "walltime")), disk]
+
+    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+        return super().promised({"queue": "", "walltime": "", **options})
+
+    def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        lines = {}
+        for line in directives_of(options):
+            name, equals, value = line.partition("=")
+            if not equals or not name.strip():
+                raise InvalidInput(f"A directive is written as name = value, got {line!r}", field="options.directives")
+            lines[name.strip()] = value.strip()
+        if options["account"]:
+            lines = {"accounting_group": options["account"], **lines}
+        if options["gpus"]:
+            lines = {"request_gpus": str(options["gpus"]), **lines}
+        return {"disk": options["disk_bytes"], "job_extra_directives": lines}
+
+
+class OarKind(JobQueueKind):
+    """Jobs of OAR."""
+
+    kind = "oar"
+    title = "OAR"
+    submit = "oarsub"
+    account_title = "Project"
+    account_argument = "project"
+
+    def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        made = super().job_options(options)
+        made["memory_per_core_property_name"] = "not_applicable"  # what it is called is each site's own
+        if options["gpus"]:
+            made["resource_spec"] = f"/nodes=1/gpu={options['gpus']}"
+        return made

@@ -1,0 +1,72 @@
+"""dask-jobqueue's jobs by the names of their systems, and how each system is asked what has become of one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from . import jobqueue_import  # noqa: F401
+
+# isort: split
+
+from dask_jobqueue.htcondor import HTCondorJob
+from dask_jobqueue.lsf import LSFJob
+from dask_jobqueue.oar import OARJob
+from dask_jobqueue.pbs import PBSJob
+from dask_jobqueue.sge import SGEJob
+from dask_jobqueue.slurm import SLURMJob
+
+WAITS, RUNS, GONE = "waits", "runs", "gone"
+
+
+class StdinLsfJob(LSFJob):
+    """A job of LSF, which takes its script from standard input, and whose refusal is heard."""
+
+    async def _submit_job(self, script_filename: str) -> Any:
+        with open(script_filename) as file:  # noqa: ASYNC230 - a small file that was written just now
+            return await self._call([self.submit_command], stdin=file)
+
+
+def jobs() -> dict[str, type[Any]]:
+    """The class of a job of each system."""
+    return {
+        "slurm": SLURMJob,
+        "pbs": PBSJob,
+        "sge": SGEJob,
+        "lsf": StdinLsfJob,
+        "htcondor": HTCondorJob,
+        "oar": OARJob,
+    }
+
+
+@dataclass(frozen=True)
+class Question:
+    """A command, to which a job's number is appended, and what its answers mean."""
+
+    command: tuple[str, ...]
+    runs: str
+    gone: str
+    empty_is_gone: bool = False
+
+    def read(self, status: int, said: str) -> str:
+        """What has become of the job. An answer that is not understood, as of a system that is down, ends nothing."""
+        if re.search(self.gone, said) or (self.empty_is_gone and status == 0 and not said):
+            return GONE
+        return RUNS if status == 0 and re.search(self.runs, said) else WAITS
+
+
+QUESTIONS = {
+    "slurm": Question(
+        ("squeue", "-h", "-o", "%T", "-j"),
+        runs=r"^(RUNNING|CONFIGURING)$",
+        gone=r"Invalid job id"
+        r"|^(BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|TIMEOUT)$",
+        empty_is_gone=True,
+    ),
+    "pbs": Question(("qstat",), runs=r"\s[RE]\s+\S+\s*$", gone=r"Unknown Job|has finished|\s[CFX]\s+\S+\s*$"),
+    "sge": Question(("qstat", "-j"), runs=r"(?m)^usage\s", gone=r"do not exist"),
+    "lsf": Question(("bjobs", "-noheader", "-o", "stat"), runs=r"^RUN$", gone=r"is not found|^(DONE|EXIT)$"),
+    "htcondor": Question(("condor_q", "-af", "JobStatus", "-job"), runs=r"^2$", gone=r"^[34]$", empty_is_gone=True),
+    "oar": Question(("oarstat", "-s", "-j"), runs=r": Running\b", gone=r": (Terminated|Error)\b|not found"),
+}

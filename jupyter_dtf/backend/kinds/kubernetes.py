@@ -1,0 +1,121 @@
+"""The kind ``kubernetes``: scheduler and workers are pods of a namespace, which Dask's operator makes.
+
+What is here describes it and checks its options; ``kubernetes_spec`` writes what is sent, ``kubernetes_cluster`` has
+the rest.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import InvalidInput
+from ...schema.api import FieldInfo
+from ...schema.hosts import HostDesign
+from . import resting
+from .base import Kind
+
+PORT_FORWARD, SERVICE, LOAD_BALANCER = "port-forward", "service", "load-balancer"
+GIB = 1 << 30
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+_IMAGE = re.compile(r"[\w][\w.:/@-]*\Z", re.ASCII)
+_WORD = re.compile(r"[\w.@:/-]*\Z", re.ASCII)
+
+
+class KubernetesKind(Kind):
+    """Pods, by Dask's operator for Kubernetes."""
+
+    kind = "kubernetes"
+    title = "Kubernetes"
+    scheduler_is_elsewhere = True
+
+    def lacks(self) -> str:
+        if importlib.util.find_spec("kr8s") is None:
+            return "kr8s is not installed: pip install jupyter-dtf[kubernetes]"
+        return ""
+
+    def fields(self) -> list[FieldInfo]:
+        def text(name: str, title: str, help_: str, default: str = "") -> FieldInfo:
+            return FieldInfo(name=name, title=title, type="string", default=default, help=help_)
+
+        return [
+            text("image", "Image", "With jupyter-dtf[cpu] or jupyter-dtf[gpu] in it, of the version that is here."),
+            text("namespace", "Namespace", "Empty: that of the kubeconfig, or of the pod that this server runs in."),
+            FieldInfo(
+                name="tasks_per_pod",
+                title="Tasks per pod",
+                type="integer",
+                default=1,
+                minimum=1,
+                maximum=1024,
+                help="There are as many pods as the tasks need. Tasks of one pod share its cores and its memory.",
+            ),
+            FieldInfo(name="cores", title="Cores per pod", type="number", default=2, minimum=0.1, maximum=4096),
+            FieldInfo(name="memory_bytes", title="Memory per pod", type="bytes", default=4 * GIB, minimum=64 << 20),
+            FieldInfo(name="gpus", title="GPUs per pod", type="integer", default=0, minimum=0, maximum=64),
+            text("gpu_resource", "What a GPU is called there", "As a limit of a container.", "nvidia.com/gpu"),
+            text("service_account", "Service account", "Of the pods. Empty: that of the namespace."),
+            text(
+                "pod_template",
+                "Pod template",
+                "A YAML file with a pod, put under what is made of these options: tolerations, volumes, variables.",
+            ),
+            text("python", "Python in the image", "A program.", "python"),
+            FieldInfo(
+                name="reach",
+                title="How the scheduler is reached",
+                type="choice",
+                default=PORT_FORWARD,
+                choices=[PORT_FORWARD, SERVICE, LOAD_BALANCER],
+                help="port-forward: through the Kubernetes API. service: by its name, from a pod of the same "
+                "Kubernetes. load-balancer: by an address of its own.",
+            ),
+            text("kubeconfig", "Kubeconfig", "Empty: KUBECONFIG, else ~/.kube/config, else that of a pod."),
+            text("context", "Context", "Of the kubeconfig. Empty: its current one."),
+            *resting.fields(),
+        ]
+
+    def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
+        return -(-sum(jobs.values()) // int(options["tasks_per_pod"]))
+
+    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+        """None: a pod's node is not ours to choose. Raises InvalidInput for what can be seen from here."""
+        if not _IMAGE.match(options["image"]):
+            raise InvalidInput(
+                f"`image` must name an image with jupyter-dtf in it, got {options['image']!r:.200}",
+                field="options.image",
+            )
+        for field in ("namespace", "service_account"):
+            if options[field] and not (_NAME.match(options[field]) and len(options[field]) <= 63):
+                raise InvalidInput(
+                    f"`{field}` must be lower-case letters, digits and hyphens, got {options[field]!r:.100}",
+                    field=f"options.{field}",
+                )
+        for field in ("gpu_resource", "python", "context"):
+            if not _WORD.match(options[field]):
+                raise InvalidInput(
+                    f"`{field}` must be one word of letters, digits and .@:/-, got {options[field]!r:.100}",
+                    field=f"options.{field}",
+                )
+        for field in ("pod_template", "kubeconfig"):
+            if options[field] and not Path(options[field]).expanduser().is_file():
+                raise InvalidInput(
+                    f"`{field}` must be a file that is here, got {options[field]!r:.200}", field=f"options.{field}"
+                )
+        from . import kubernetes_spec
+
+        kubernetes_spec.template(options)
+        return []
+
+    def script(self, options: Mapping[str, Any]) -> str:
+        from . import kubernetes_spec
+
+        return kubernetes_spec.as_yaml(kubernetes_spec.cluster("jupyter-dtf", options))
+
+    async def create(self, options: Mapping[str, Any], security: Any, directory: Path) -> Any:
+        from . import kubernetes_cluster
+
+        return await kubernetes_cluster.start(options, security, directory.name, self.tell_start)

@@ -1,0 +1,134 @@
+"""Kubernetes asked, by kr8s: what it holds in one namespace, and what it says when it refuses, in words."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+import kr8s
+import kr8s.asyncio
+
+from ...errors import InvalidInput, NotFound, Unavailable
+
+CORE, APPS, DASK = "v1", "apps/v1", "kubernetes.dask.org/v1"
+ANSWER_S = 8.0
+_LOG_LINES = 12
+
+
+class KubernetesApi:
+    """One namespace. Every method raises Unavailable, InvalidInput for what is wrong with what was given, NotFound."""
+
+    def __init__(self, api: Any, namespace: str) -> None:
+        self.api = api
+        self.namespace = namespace
+
+    async def get(self, version: str, kind: str, name: str) -> dict[str, Any]:
+        return await self._ask("GET", version, f"{kind}/{name}")
+
+    async def list(self, version: str, kind: str, **labels: str) -> list[dict[str, Any]]:
+        """Those with these labels of Dask's operator."""
+        selector = ",".join(f"dask.org/{name.replace('_', '-')}={value}" for name, value in labels.items())
+        answer = await self._ask("GET", version, kind, params={"labelSelector": selector})
+        return list(answer["items"])
+
+    async def create(self, version: str, kind: str, resource: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._ask("POST", version, kind, resource)
+
+    async def patch(self, version: str, kind: str, name: str, change: Mapping[str, Any]) -> None:
+        await self._ask("PATCH", version, f"{kind}/{name}", change)
+
+    async def delete(self, version: str, kind: str, name: str) -> None:
+        """Delete it, and what it owns. It may have gone already."""
+        with contextlib.suppress(NotFound):
+            await self._ask("DELETE", version, f"{kind}/{name}", {"propagationPolicy": "Background"})
+
+    async def log_of(self, pod: str, *, before: bool) -> str:
+        """The end of what a pod's container has written; ``before``: the one that it was started anew for."""
+        params = {"tailLines": str(_LOG_LINES), **({"previous": "true"} if before else {})}
+        with contextlib.suppress(NotFound, Unavailable, InvalidInput):
+            async with self._answer("GET", CORE, f"pods/{pod}/log", params=params) as response:
+                return str(response.text)
+        return ""
+
+    async def _ask(self, method: str, version: str, url: str, body: Any = None, **more: Any) -> dict[str, Any]:
+        async with self._answer(method, version, url, body, **more) as response:
+            answer: dict[str, Any] = response.json()
+            return answer
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self, method: str, version: str, url: str, body: Any = None, **more: Any
+    ) -> AsyncIterator[httpx.Response]:
+        if body is not None:
+            more["content"] = json.dumps(body)
+        more["headers"] = {"Connection": "close"}  # kr8s closes none of those that it keeps, not even with its loop
+        if method == "PATCH":
+            more["headers"]["Content-Type"] = "application/merge-patch+json"
+        with telling(self.namespace):
+            async with self.api.call_api(
+                method, version=version, namespace=self.namespace, url=url, timeout=ANSWER_S, **more
+            ) as response:
+                yield response
+
+
+async def opened(options: Mapping[str, Any]) -> KubernetesApi:
+    """Who is asked. Raises InvalidInput where nobody can be, or nobody answers."""
+    kubeconfig = _path(options["kubeconfig"])
+    try:
+        with telling(options["namespace"]):
+            api = await kr8s.asyncio.api(
+                kubeconfig=kubeconfig,
+                context=options["context"] or None,
+                namespace=options["namespace"] or None,
+            )
+    except (ValueError, KeyError, IndexError, OSError) as error:
+        if options["context"] and "context" in str(error):
+            raise InvalidInput(
+                f"`context` must be one of the kubeconfig's, got {options['context']!r}", field="options.context"
+            ) from None
+        said = str(error).strip("'\"")
+        raise InvalidInput(
+            "There is no way to a Kubernetes: `kubeconfig`, KUBECONFIG or ~/.kube/config must be a file that says one, "
+            f"and this is no pod ({said})",
+            field="options.kubeconfig",
+        ) from None
+    except NotFound as error:
+        raise InvalidInput(f"What answers is no Kubernetes: {error}", field="options.kubeconfig") from None
+    return KubernetesApi(api, api.namespace)
+
+
+def _path(given: str) -> str | None:
+    return os.path.expanduser(given) or None
+
+
+@contextlib.contextmanager
+def telling(namespace: str) -> Any:
+    """What Kubernetes refuses within becomes a sentence, with its own words."""
+    try:
+        yield
+    except kr8s.ServerError as error:
+        raise _refused(error, namespace) from None
+    except (kr8s.APITimeoutError, httpx.TimeoutException):
+        raise InvalidInput(f"Kubernetes has not answered for {ANSWER_S:.0f} s", field="options.kubeconfig") from None
+    except httpx.HTTPError as error:
+        raise InvalidInput(f"No Kubernetes answers: {error}", field="options.kubeconfig") from None
+
+
+def _refused(error: Any, namespace: str) -> Exception:
+    status = error.response.status_code if error.response is not None else 0
+    said = str(error)
+    if status == 401:
+        return InvalidInput(f"Kubernetes does not know you: {said}", field="options.kubeconfig")
+    if status == 403:
+        return InvalidInput(f"Kubernetes does not allow it: {said}", field="options.namespace")
+    if status == 404:
+        if said.startswith("namespaces "):
+            return InvalidInput(
+                f"`namespace` must be one that exists, got {namespace!r}: {said}", field="options.namespace"
+            )
+        return NotFound(said)
+    return Unavailable(f"Kubernetes refuses: {said}")

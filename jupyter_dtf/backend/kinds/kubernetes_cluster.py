@@ -1,0 +1,265 @@
+"""The Dask cluster of the kind ``kubernetes``: a resource that Dask's operator makes pods of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from distributed.comm import connect
+from kr8s.asyncio.objects import Pod
+
+from ...errors import DtfError, InvalidInput, NotFound, Unavailable
+from ...schema.machines import ComingHost
+from . import kubernetes_api, kubernetes_pods, kubernetes_spec, pod_health
+from .elsewhere import ElsewhereCluster
+from .kubernetes_api import APPS, CORE, DASK, KubernetesApi
+from .node_settings import node_settings
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+OPERATOR_S = 20.0
+"""How long Dask's operator may take to notice a new cluster."""
+HERE = "127.0.0.1"
+GONE_S = 6.0
+"""How long it is waited for that a cluster's pods have gone."""
+
+
+class KubernetesCluster(ElsewhereCluster):
+    """Worker pods under the names of their Deployments, by which ``kubectl`` finds them."""
+
+    abandon = staticmethod(pod_health.abandon)
+
+    def __init__(self, api: KubernetesApi, name: str, way: Way, address: str, security: Any) -> None:
+        super().__init__(address, security)
+        self._api = api
+        self._name = name
+        self._way = way
+        self._workers = f"{name}-default"
+        self._scaled = asyncio.Event()
+        self._told: list[ComingHost] | None = None
+        self._working = [asyncio.create_task(self._scale_when_told()), asyncio.create_task(self._watch())]
+
+    def scale(self, n: int) -> None:
+        super().scale(n)
+        self._scaled.set()
+        self._told = self._with_missing((self._told or [])[:n])  # a run may wait for them from now on
+        self._tell(self._told)
+
+    def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
+        super().watch_hosts(tell)
+        self._told = None
+
+    async def words_of_end(self) -> str:
+        with contextlib.suppress(DtfError):
+            pods = await self._api.list(CORE, "pods", cluster_name=self._name, component="scheduler")
+            states = [await _state(self._api, pod) for pod in pods]
+            words = next((state.problem for state in states if state.problem), "")
+            if words or not pods:
+                return f"The cluster {self._name} has lost its scheduler: {words or 'its pod is no more'}"
+        return ""
+
+    async def close(self) -> None:
+        for task in self._working:
+            task.cancel()
+        await asyncio.gather(*self._working, return_exceptions=True)
+        await super().close()
+        await self._way.close()
+        await delete(self._api, self._name)
+
+    # -- how many --------------------------------------------------------------------------------------------------
+
+    async def _scale_when_told(self) -> None:
+        while True:
+            await self._scaled.wait()
+            self._scaled.clear()
+            try:
+                await self._scale(len(self.worker_spec))
+            except DtfError as error:
+                logger.warning("The cluster %s could not be scaled: %s", self._name, error)
+                self._tell([ComingHost(name=self._workers, step="waiting", problem=str(error))])
+                await asyncio.sleep(LOOK_S)
+                self._scaled.set()
+
+    async def _scale(self, count: int) -> None:
+        """Which pods go is decided here: the operator asks Dask's scheduler by HTTP, which it does not answer."""
+        there = await self._api.list(APPS, "deployments", workergroup_name=self._workers)
+        if len(there) > count:
+            pods = await self._api.list(CORE, "pods", workergroup_name=self._workers)
+            ready = {kubernetes_pods.worker_name(pod) for pod in pods if kubernetes_pods.is_ready(pod)}
+            names = [each["metadata"]["name"] for each in there]
+            names.sort(key=lambda name: name not in ready)  # of equal ones the first stay
+            for name in names[count:]:
+                await self._api.delete(APPS, "deployments", name)
+        await self._api.patch(DASK, "daskworkergroups", self._workers, {"spec": {"worker": {"replicas": count}}})
+
+    # -- who is on the way -----------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                hosts = await self._coming()
+            except DtfError as error:  # it is asked again
+                logger.warning("The pods of %s could not be seen: %s", self._name, error)
+            except Exception:
+                logger.exception("What is said of the pods of %s could not be read", self._name)
+            else:
+                if hosts != self._told:
+                    self._told = hosts
+                    self._tell(hosts)
+            await asyncio.sleep(LOOK_S)
+
+    async def _coming(self) -> list[ComingHost]:
+        """Every worker's pod, those that Dask knows too; of a worker that has had several, the newest."""
+        pods = await self._api.list(CORE, "pods", workergroup_name=self._workers)
+        pods.sort(key=lambda pod: (pod["status"].get("phase") != "Failed", pod["metadata"]["creationTimestamp"]))
+        hosts: dict[str, ComingHost] = {}
+        for pod in pods:
+            if not pod["metadata"].get("deletionTimestamp"):
+                state = await _state(self._api, pod)
+                name = kubernetes_pods.worker_name(pod)
+                before = hosts[name].problem if name in hosts else ""
+                hosts[name] = ComingHost(name=name, step=state.step, problem=state.problem or before)
+        return self._with_missing(list(hosts.values()))
+
+    def _with_missing(self, hosts: list[ComingHost]) -> list[ComingHost]:
+        """And those that have no pod yet, by numbers."""
+        missing = range(len(hosts), len(self.worker_spec))
+        return [*hosts, *(ComingHost(name=f"pod {number + 1}", step="asked for") for number in missing)]
+
+
+class Way:
+    """How the scheduler is reached from this machine: its address, and what has to be open for that."""
+
+    def __init__(self, api: KubernetesApi, name: str, options: Mapping[str, Any]) -> None:
+        self._api = api
+        self._name = name
+        self._reach = options["reach"]
+        self._forward: Any = None
+
+    async def open(self, pod: Mapping[str, Any], tell: Callable[[str], None]) -> str:
+        """The address, once there is one. Raises Unavailable."""
+        port = kubernetes_spec.COMM_PORT
+        if self._reach == "port-forward":
+            return f"tls://{HERE}:{await self._open_port(pod, port)}"
+        if self._reach == "service":
+            return f"tls://{self._name}-scheduler.{self._api.namespace}:{port}"
+        while True:
+            service = await self._api.get(CORE, "services", f"{self._name}-scheduler")
+            ingress = service.get("status", {}).get("loadBalancer", {}).get("ingress", [])
+            if ingress:
+                return f"tls://{ingress[0].get('ip') or ingress[0]['hostname']}:{port}"
+            tell("The scheduler's load balancer has no address yet")
+            await asyncio.sleep(LOOK_S)
+
+    async def _open_port(self, pod: Mapping[str, Any], port: int) -> int:
+        """A port here that leads there. One that is free is somebody else's a moment later: then it is another one."""
+        for last in (*[False] * 9, True):
+            with socket.create_server((HERE, 0)) as free:
+                here = free.getsockname()[1]
+            self._forward = Pod(dict(pod), api=self._api.api).portforward(port, local_port=here, address=HERE)
+            try:
+                await self._forward.__aenter__()
+                return int(here)
+            except OSError as error:
+                self._forward = None
+                if last:
+                    raise Unavailable(f"No port of this machine is free ({error})") from None
+        raise AssertionError
+
+    async def close(self) -> None:
+        """Close what is open; connections that others have there are not waited for."""
+        if self._forward is not None:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._forward.__aexit__(None, None, None), 1.0)
+
+
+async def start(
+    options: Mapping[str, Any], security: Any, token: str, tell: Callable[[str], None]
+) -> KubernetesCluster:
+    """The scheduler, in its pod, reached from here. Raises InvalidInput, Unavailable; nothing exists then."""
+    api = await kubernetes_api.opened(options)
+    name = f"dtf-{token}"
+    way = Way(api, name, options)
+    try:
+        await _ask_for(api, name, options, node_settings(security, token))
+        pod = await _scheduler(api, name, tell)
+        address = await way.open(pod, tell)
+        await _answers(address, security, options)
+        return KubernetesCluster(api, name, way, address, security)
+    except BaseException:
+        await way.close()
+        with contextlib.suppress(DtfError):
+            await asyncio.shield(delete(api, name))
+        raise
+
+
+async def _ask_for(api: KubernetesApi, name: str, options: Mapping[str, Any], settings: dict[str, Any]) -> None:
+    """The resources. The secret is the cluster's own, and goes with it whoever deletes that."""
+    await api.create(CORE, "secrets", kubernetes_spec.secret(name, settings))
+    try:
+        made = await api.create(DASK, "daskclusters", kubernetes_spec.cluster(name, options))
+    except NotFound as error:
+        raise Unavailable(
+            f"Dask's operator is not installed in this Kubernetes ({error}): see "
+            "https://kubernetes.dask.org/en/latest/installing.html"
+        ) from None
+    owner = {"apiVersion": DASK, "kind": "DaskCluster", "name": name, "uid": made["metadata"]["uid"]}
+    await api.patch(CORE, "secrets", name, {"metadata": {"ownerReferences": [owner]}})
+
+
+async def _scheduler(api: KubernetesApi, name: str, tell: Callable[[str], None]) -> dict[str, Any]:
+    """The scheduler's pod, once it is ready. Raises Unavailable for one that never will be."""
+    loop = asyncio.get_running_loop()
+    asked = loop.time()
+    while True:
+        pods = await api.list(CORE, "pods", cluster_name=name, component="scheduler")
+        if not pods and loop.time() - asked > OPERATOR_S:
+            cluster = await api.get(DASK, "daskclusters", name)
+            if not cluster.get("status", {}).get("phase"):
+                raise Unavailable(
+                    f"Nothing has come of the cluster {name} in the namespace {api.namespace} for {OPERATOR_S:.0f} s: "
+                    "Dask's operator does not run, or does not look after this namespace"
+                )
+        for pod in pods:
+            if kubernetes_pods.is_ready(pod):
+                return pod
+            state = await _state(api, pod)
+            if state.is_hopeless:
+                raise Unavailable(f"The scheduler's pod cannot start: {state.problem}")
+            tell(f"The scheduler's pod is {state.step}{state.problem and f': {state.problem}'}")
+        await asyncio.sleep(LOOK_S)
+
+
+async def _answers(address: str, security: Any, options: Mapping[str, Any]) -> None:
+    """Raise InvalidInput where the scheduler is not reached."""
+    try:
+        comm = await connect(address, timeout=10, **security.get_connection_args("client"))
+    except OSError as error:
+        raise InvalidInput(
+            f"The scheduler's pod is ready, and is not reached by {options['reach']} at {address}: {error}",
+            field="options.reach",
+        ) from None
+    await comm.close()
+
+
+async def _state(api: KubernetesApi, pod: Mapping[str, Any]) -> kubernetes_pods.PodState:
+    log = ""
+    if kubernetes_pods.needs_log(pod):
+        status = pod["status"].get("containerStatuses", [{}])[0]
+        log = await api.log_of(pod["metadata"]["name"], before="terminated" not in status.get("state", {}))
+    return kubernetes_pods.read(pod, log)
+
+
+async def delete(api: KubernetesApi, name: str) -> None:
+    """All that there is of a cluster, and wait until its pods have gone."""
+    await api.delete(DASK, "daskclusters", name)
+    await api.delete(CORE, "secrets", name)  # which has no owner where the cluster came to nothing
+    loop = asyncio.get_running_loop()
+    until = loop.time() + GONE_S
+    while await api.list(CORE, "pods", cluster_name=name) and loop.time() < until:
+        await asyncio.sleep(LOOK_S / 4)

@@ -1,0 +1,91 @@
+"""Pure: what Kubernetes says of a pod, read for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_WORDS = 600
+_ON_THE_WAY = ("ContainerCreating", "PodInitializing")
+
+
+class PodState(NamedTuple):
+    """Where a pod is on its way, and what is wrong with it; both as ``ComingHost`` has them."""
+
+    step: str
+    problem: str = ""
+    is_hopeless: bool = False
+    """Waiting does not help: what is wrong is wrong with what was asked for."""
+
+
+_HOPELESS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
+
+
+def read(pod: Mapping[str, Any], log: str = "") -> PodState:
+    """What becomes of a pod. ``log``: the end of what its container wrote before it was started anew."""
+    status = pod.get("status", {})
+    if status.get("phase") == "Failed":
+        return PodState("ended", _ended(status, log))
+    for condition in status.get("conditions", []):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return PodState("waiting for a node", _sentence(condition.get("reason"), condition.get("message")))
+    containers = status.get("containerStatuses", [])
+    for container in containers:
+        waiting = container.get("state", {}).get("waiting")
+        if waiting and waiting.get("reason") not in _ON_THE_WAY:
+            last = _last(container, log)
+            said = last or _sentence(waiting.get("reason"), waiting.get("message"))
+            return PodState("waiting", said, waiting.get("reason") in _HOPELESS or bool(last))
+    if any("waiting" in container.get("state", {}) for container in containers):
+        return PodState("pulling the image")
+    if not containers:
+        return PodState("waiting for a node")
+    return PodState("starting Python", next(filter(None, (_last(each, log) for each in containers)), ""))
+
+
+def needs_log(pod: Mapping[str, Any]) -> bool:
+    """Whether a container of it has ended, so that what it wrote last is worth asking for."""
+    containers = pod.get("status", {}).get("containerStatuses", [])
+    return any("terminated" in {**each.get("lastState", {}), **each.get("state", {})} for each in containers)
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    """Whether its containers answer."""
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def worker_name(pod: Mapping[str, Any]) -> str:
+    """What Dask's worker in it is called."""
+    for container in pod["spec"]["containers"]:
+        for variable in container.get("env", []):
+            if variable["name"] == "DASK_WORKER_NAME":
+                return str(variable["value"])
+    return ""
+
+
+def _ended(status: Mapping[str, Any], log: str) -> str:
+    if status.get("reason") or status.get("message"):
+        verb = "was evicted" if status.get("reason") == "Evicted" else f"has ended ({status.get('reason', 'Failed')})"
+        return f"its pod {verb}{_told(status.get('message'))}"
+    words = next(filter(None, (_last(each, log) for each in status.get("containerStatuses", []))), "")
+    return words or "its pod has ended"
+
+
+def _last(container: Mapping[str, Any], log: str) -> str:
+    """How its container ended that was there before, or is there no more."""
+    ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
+    if not ended:
+        return ""
+    how = ended.get("reason") or "Error"
+    status = f", status {ended['exitCode']}" if ended.get("exitCode") else ""
+    return f"its container has ended ({how}{status}){_told(ended.get('message') or log)}"
+
+
+def _told(words: str | None) -> str:
+    lines = [line.strip() for line in (words or "").splitlines() if line.strip()]
+    return f": {' / '.join(lines[-3:])[-_WORDS:]}" if lines else ""
+
+
+def _sentence(reason: str | None, message: str | None) -> str:
+    return ": ".join(filter(None, [reason, (message or "")[-_WORDS:]]))

@@ -1,0 +1,51 @@
+"""What a scheduler in a pod answers by HTTP: whether it is well, and since when nobody needs it. Nothing else.
+
+Kubernetes asks for the first. Dask's operator asks for the second, and deletes a cluster that nobody has needed for
+its ``idleTimeout``.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+HEALTH, IDLE = "/health", "/api/v1/check_idle"
+_idle_since = 0.0
+
+
+def forget() -> None:
+    """From now on nobody needs this scheduler."""
+    global _idle_since
+    _idle_since = _idle_since or time.time()
+
+
+async def abandon(scheduler: Any) -> None:
+    """The cluster process is no more: the workers end at once, the rest when the operator has asked."""
+    forget()
+    await scheduler.retire_workers(workers=list(scheduler.workers), close_workers=True, remove=True)
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if self.path not in (IDLE, HEALTH):
+            self.send_error(404)
+            return
+        body = json.dumps({"idle_since": _idle_since}).encode() if self.path == IDLE else b"ok"
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json" if self.path == IDLE else "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Asked every second: that is not worth a line."""
+
+
+def listen(host: str, port: int) -> ThreadingHTTPServer:
+    """Answer, in a thread of its own, until it is shut down."""
+    server = ThreadingHTTPServer((host, port), _Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server

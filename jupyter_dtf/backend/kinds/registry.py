@@ -1,0 +1,201 @@
+"""The kinds of Dask cluster that are installed, and the options of a request checked by what its kind says of them.
+
+A kind is found through the entry-point group ``jupyter_dtf.kinds``. One that cannot be used is listed all the same, and
+says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from ... import installed
+from ...errors import InvalidInput, NotFound, Unavailable
+from ...schema.api import FieldInfo, KindInfo
+from ...schema.cluster import USUAL_JOBS
+from ...schema.cluster_request import DEFAULT_KIND, ClusterRequest, check_name
+from .base import Kind
+
+GROUP = "jupyter_dtf.kinds"
+
+
+class _Unusable(Kind):
+    """In place of a kind whose entry point leads nowhere, or to what is no kind."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.kind = self.title = name
+        self._why = why
+
+    def lacks(self) -> str:
+        return self._why
+
+    async def create(self, *_: Any) -> Any:
+        raise Unavailable(self._why)
+
+    def hosts(self, *_: Any) -> int:
+        raise Unavailable(self._why)
+
+
+def kinds() -> dict[str, Kind]:
+    """Every installed kind by its name. Raises nothing: one that cannot be used lacks something."""
+    return {name: _made(point) for name, point in installed.points(GROUP).items()}
+
+
+def _made(point: EntryPoint) -> Kind:
+    try:
+        kind = point.load()()
+        if not isinstance(kind, Kind):
+            raise TypeError(f"a kind of cluster must be a {Kind.__module__}.{Kind.__name__}, got {kind!r:.100}")
+        if kind.kind != point.name:
+            raise ValueError(f"a kind must have the name of its entry point, {point.name!r}, got {kind.kind!r:.100}")
+        check_name(f"{kind.kind}-1")  # as its clusters are called
+        return kind
+    except Exception as error:  # somebody else's code
+        if installed.is_ours(point):
+            return _Unusable(point.name, f"{point.value} is not there ({error}). {installed.reinstall()}")
+        package = point.dist.name if point.dist is not None else "its package"
+        return _Unusable(point.name, f"{package} offers it and cannot be used: {type(error).__name__}: {error}")
+
+
+def describe_kinds() -> list[KindInfo]:
+    """The kinds as a form shows them: first the one that it begins with, last those that lack something."""
+    infos = [
+        KindInfo(kind=kind.kind, title=kind.title, available=not lacking, lacks=lacking, fields=kind.fields())
+        for kind in kinds().values()
+        for lacking in [kind.lacks()]
+    ]
+    return sorted(infos, key=lambda info: (info.kind != DEFAULT_KIND, not info.available, info.title.casefold()))
+
+
+def find_kind(name: str) -> Kind:
+    """Raises NotFound for a kind that is not installed, Unavailable for one that lacks something."""
+    found = kinds()
+    if name not in found:  # unless it was installed just now
+        installed.points.cache_clear()
+        found = kinds()
+    if not found:
+        raise Unavailable(f"No kind of cluster is installed. {installed.reinstall()}")
+    if name not in found:
+        raise NotFound(f"The kinds of cluster here are {', '.join(found)}. Received: {name!r}")
+    if lacking := found[name].lacks():
+        raise Unavailable(f"A cluster of kind {name} cannot start here: {lacking}")
+    return found[name]
+
+
+def counts_hosts(fields: list[FieldInfo]) -> str:
+    """The name of the option that says how many hosts there are; empty where none does."""
+    return next((field.name for field in fields if field.counts_hosts), "")
+
+
+def options_of(kind: Kind, request: ClusterRequest) -> dict[str, Any]:
+    """Every option of a request, as ``check_options``. Hosts that were drawn say how many there are."""
+    drawn, option = len(request.hosts), counts_hosts(kind.fields())
+    if not (drawn and option):
+        return check_options(kind, request.options)
+    if (wanted := request.options.get(option, drawn)) != drawn:
+        raise InvalidInput(
+            f"The option {option} is as many as were drawn, {drawn}. Received: {wanted!r}", field=f"options.{option}"
+        )
+    return check_options(kind, {**request.options, option: drawn})
+
+
+def check_options(kind: Kind, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Every option of the kind, defaults filled in. Raises InvalidInput naming the field (``options.hosts``).
+
+    Behind them stand those that only ``check_more`` can judge, as they were given.
+    """
+    fields = {field.name: field for field in kind.fields()}
+    more = {name: value for name, value in options.items() if name not in fields}
+    if more and not kind.has_more_fields:
+        raise _unknown(kind, fields, next(iter(more)))
+    return {name: _check(field, options.get(name, field.default)) for name, field in fields.items()} | more
+
+
+def check_more(kind: Kind, options: Mapping[str, Any], more_fields: list[FieldInfo]) -> dict[str, Any]:
+    """Of what ``check_options`` has returned, the options among ``more_fields`` that were given. Raises InvalidInput.
+
+    Text is read as what the field takes: who has written it on a command line could not know that.
+    """
+    fields = {field.name: field for field in more_fields}
+    known = [field.name for field in kind.fields()]
+    given = {name: value for name, value in options.items() if name not in known}
+    for name in given:
+        if name not in fields:
+            raise _unknown(kind, [*known, *fields], name)
+    return {name: _check(fields[name], _read(fields[name], value)) for name, value in given.items()}
+
+
+def _unknown(kind: Kind, names: Iterable[str], received: str) -> InvalidInput:
+    known = list(names)
+    return InvalidInput(
+        f"The options of kind {kind.kind} are {', '.join(known) or 'none'}. Received: {received!r}"
+        + _meant(received, known),
+        field=f"options.{received}",
+    )
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "integer": int,
+    "bytes": int,
+    "number": float,
+    "boolean": {"true": True, "false": False}.__getitem__,
+}
+
+
+def _read(field: FieldInfo, value: Any) -> Any:
+    if isinstance(value, str) and field.type in _READERS:
+        with contextlib.suppress(ValueError, KeyError):
+            return _READERS[field.type](value)
+    return value
+
+
+def _meant(name: str, known: list[str]) -> str:
+    """What somebody may have wanted with an option that does not exist; empty where there is no telling."""
+    for job in USUAL_JOBS:
+        if name.removeprefix("n_").removeprefix("num_") in (job, f"{job}s"):
+            return f'. How many tasks of a job there are is said by jobs={{"{job}": 2}}'
+    near = difflib.get_close_matches(name, known, n=1)
+    return f". Did you mean {near[0]!r}?" if near else ""
+
+
+TYPES: dict[str, tuple[type, ...]] = {
+    "integer": (int,),
+    "bytes": (int,),
+    "number": (int, float),
+    "string": (str,),
+    "choice": (str,),
+    "boolean": (bool,),
+    "list": (list, tuple, str),
+}
+"""Of an option, and what it is in Python."""
+
+
+def _check(field: FieldInfo, value: Any) -> Any:
+    where = f"options.{field.name}"
+    wrong_kind = not isinstance(value, TYPES[field.type]) or (isinstance(value, bool) and field.type != "boolean")
+    if wrong_kind:
+        raise InvalidInput(f"{field.title} is of type {field.type}. Received: {value!r}", field=where)
+    if field.minimum is not None and value < field.minimum:
+        raise InvalidInput(f"{field.title} is at least {field.minimum:g}. Received: {value!r}", field=where)
+    if field.maximum is not None and value > field.maximum:
+        raise InvalidInput(f"{field.title} is at most {field.maximum:g}. Received: {value!r}", field=where)
+    if field.type == "list":
+        return _texts(field, value)
+    if field.choices and value not in field.choices:
+        raise InvalidInput(f"{field.title} is one of {', '.join(field.choices)}. Received: {value!r}", field=where)
+    return value
+
+
+def _texts(field: FieldInfo, value: Any) -> list[str]:
+    """A list of texts, which a form and a terminal part by commas; in Python numbers may be among them."""
+    given: list[Any] = value.replace("\n", ",").split(",") if isinstance(value, str) else list(value)
+    texts = [str(each) if isinstance(each, int) and not isinstance(each, bool) else each for each in given]
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidInput(
+                f"{field.title} is a list of texts. Received: {text!r:.200} in it", field=f"options.{field.name}"
+            )
+    return [text.strip() for text in texts if text.strip()]

@@ -1,0 +1,79 @@
+"""A port of this machine by which viewers reach a scheduler elsewhere, whatever way leads there.
+
+It is on the loopback interface, and for who has the cluster's certificate alone: both sides speak TLS, each with
+certificates of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+HERE = "127.0.0.1"
+_PIECE_BYTES = 256 << 10
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Relay:
+    """``security``: who may connect. ``open_there()`` opens a connection to the scheduler; raises OSError."""
+
+    def __init__(self, security: Any, open_there: Callable[[], Awaitable[Streams]]) -> None:
+        self._context: ssl.SSLContext = security.get_listen_args("scheduler")["ssl_context"]
+        self._open_there = open_there
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> str:
+        """Listen. Returns the address, as Dask writes it."""
+        self._server = await asyncio.start_server(self._serve, HERE, 0, ssl=self._context)
+        return f"tls://{HERE}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def close(self) -> None:
+        """Listen no more, and end what is connected."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+        for _ in range(3):  # an aborted connection's socket is closed in a later round of the loop
+            await asyncio.sleep(0)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        writers = [writer]
+        try:
+            there, back = await self._open_there()
+            writers.append(back)
+            pumps = [asyncio.create_task(_pump(reader, back)), asyncio.create_task(_pump(there, writer))]
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for pump in pumps:
+                    pump.cancel()
+                await asyncio.gather(*pumps, return_exceptions=True)
+        except (OSError, asyncio.TimeoutError) as error:
+            logger.warning("The scheduler could not be reached: %s", error)
+        except asyncio.CancelledError:  # it is closed; who serves a connection is not waited for by anybody else
+            pass
+        finally:
+            self._open.discard(task)
+            for each in writers:
+                with contextlib.suppress(OSError):
+                    each.transport.abort()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Hand on what comes, until either side has ended."""
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_PIECE_BYTES):
+            writer.write(data)
+            await writer.drain()

@@ -1,0 +1,138 @@
+"""The kind ``ssh``: Dask workers on other machines, which are reached by SSH.
+
+What is here describes it and checks its options; ``ssh_cluster`` has the rest.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import InvalidInput
+from ...schema.api import FieldInfo
+from ...schema.hosts import HostDesign
+from . import resting, ssh_entries
+from .base import Kind
+
+STRICT, ACCEPT_NEW = "strict", "accept-new"
+
+
+class SshKind(Kind):
+    """Dask workers on machines that SSH reaches."""
+
+    kind = "ssh"
+    title = "Machines by SSH"
+
+    def lacks(self) -> str:
+        if importlib.util.find_spec("asyncssh") is None:
+            return "asyncssh is not installed: pip install jupyter-dtf[ssh]"
+        return ""
+
+    def fields(self) -> list[FieldInfo]:
+        return [
+            FieldInfo(
+                name="hosts",
+                title="Hosts",
+                type="list",
+                default=[],
+                help="Such as alice@gpu1:2222, gpu2 gpus=0+1. Each gets one Dask worker. ~/.ssh/config is heeded.",
+            ),
+            FieldInfo(
+                name="python",
+                title="Python there",
+                type="string",
+                default="",
+                help="A program, or the directory of an environment. Empty: the same as here, else python3.",
+            ),
+            FieldInfo(
+                name="directory",
+                title="Working directory there",
+                type="string",
+                default="",
+                help="Empty: the home directory.",
+            ),
+            FieldInfo(
+                name="key_file",
+                title="Private key",
+                type="string",
+                default="",
+                help="The file of a key, without a passphrase. Empty: the SSH agent's keys, and those in ~/.ssh.",
+            ),
+            FieldInfo(
+                name="host_keys",
+                title="Host keys",
+                type="choice",
+                default=STRICT,
+                choices=[STRICT, ACCEPT_NEW],
+                help="strict: only hosts that are known. accept-new: a new host's key is taken and kept.",
+            ),
+            FieldInfo(
+                name="known_hosts",
+                title="File of known hosts",
+                type="string",
+                default="",
+                help="Empty: as SSH's configuration says, else ~/.ssh/known_hosts.",
+            ),
+            FieldInfo(
+                name="interface",
+                title="Network interface",
+                type="string",
+                default="",
+                help="Such as ib0, here and on the hosts. Empty: the one by which SSH reaches a host.",
+            ),
+            FieldInfo(
+                name="address",
+                title="Address of this machine",
+                type="string",
+                default="",
+                help="As the hosts reach it, where it is not the address that their SSH connections come from.",
+            ),
+            FieldInfo(
+                name="threads_per_host",
+                title="Threads per host",
+                type="integer",
+                default=0,
+                minimum=0,
+                maximum=1024,
+                help="Divided among the tasks of a run. 0: the host's cores.",
+            ),
+            FieldInfo(
+                name="memory_per_host_bytes",
+                title="Memory per host",
+                type="bytes",
+                default=0,
+                minimum=0,
+                help="Dask's limit for its own data. 0: the host's memory.",
+            ),
+            *resting.fields(),
+        ]
+
+    def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
+        return len(ssh_entries.parse(options["hosts"]))
+
+    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+        """None: their cores are not known. Raises InvalidInput for what can be seen from here."""
+        entries = ssh_entries.parse(options["hosts"])
+        if file := options["key_file"]:
+            _check_file(file, "key_file", "The private key")
+        if (file := options["known_hosts"]) and options["host_keys"] == STRICT:
+            _check_file(file, "known_hosts", "The file of known hosts")
+        if not self.lacks():
+            from . import ssh_host_keys
+
+            ssh_host_keys.check_known(entries, options)
+        return []
+
+    async def create(self, options: Mapping[str, Any], security: Any, directory: Path) -> Any:
+        from . import ssh_cluster
+
+        return await ssh_cluster.start(options, security, directory.name)
+
+
+def _check_file(path: str, field: str, what: str) -> None:
+    full = Path(path).expanduser()
+    if not full.is_file() or not os.access(full, os.R_OK):
+        raise InvalidInput(f"{what} must be a file that can be read, got {path!r:.200}", field=f"options.{field}")

@@ -1,0 +1,200 @@
+"""A connection to a host by SSH, and the keeper at its other end (``ssh_keeper``)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import functools
+import json
+import logging
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from ...errors import InvalidInput
+from . import ssh_host_keys, ssh_keeper
+from .ssh_entries import HostEntry
+
+logger = logging.getLogger(__name__)
+
+CONNECT_S = 8.0
+"""For the connection, and again for the first word of Python there."""
+BEAT_S = 5.0
+SILENT_S = 60.0
+"""A host that has heard nothing for so long ends what was started on it."""
+KEEPALIVES = 6
+END_S = 7.0
+"""More than the keeper takes for it."""
+_TAIL = 4_000
+_BOOTSTRAP = 'import base64,os;exec(base64.b64decode(os.fdopen(0,"rb",0,closefd=False).readline()))'
+
+
+class HostProblem(Exception):
+    """Why a host cannot be used, with its own last words. It does not leave this room: the cluster tells of it."""
+
+
+class Keeper:
+    """The keeper on one host. ``hello`` is what it has said of itself."""
+
+    def __init__(self, entry: HostEntry, connection: Any, process: Any) -> None:
+        self.entry = entry
+        self.hello: dict[str, Any] = {}
+        self._connection = connection
+        self._process = process
+        self._said = b""
+        self._listening = asyncio.create_task(self._listen())
+        self._beating = asyncio.create_task(self._beat())
+
+    @classmethod
+    async def open(cls, entry: HostEntry, options: Mapping[str, Any], step: Callable[[str], None]) -> Keeper:
+        """Connect to a host and start the keeper. ``step(what)`` is told what it is at. Raises HostProblem."""
+        step("connecting")
+        connection = await _connect(entry, options)
+        keeper = None
+        try:
+            step("starting Python")
+            process = await connection.create_process(command(options), encoding=None)
+            keeper = cls(entry, connection, process)
+            process.stdin.write(base64.b64encode(_program()) + b"\n")
+            await asyncio.wait_for(keeper._greet(), CONNECT_S)
+        except BaseException as error:
+            await (keeper.close(at_once=True) if keeper is not None else _end(connection))
+            if isinstance(error, asyncio.TimeoutError):
+                raise HostProblem(f"Python did not answer there within {CONNECT_S:g} s") from None
+            if isinstance(error, (OSError, asyncssh.Error)):
+                raise HostProblem(f"No program can be started there: {error}") from None
+            raise
+        return keeper
+
+    @property
+    def local_address(self) -> str:
+        """This machine's address, as the host sees it."""
+        return str(self._connection.get_extra_info("sockname")[0])
+
+    async def run(self, module: str, settings: Any, environment: Mapping[str, str]) -> str:
+        """Start a module there, and wait until it has ended. Returns its last words. Raises HostProblem."""
+        asked = {"module": module, "settings": settings, "environment": dict(environment), "silent_s": SILENT_S}
+        self._process.stdin.write(json.dumps({"start": asked}).encode() + b"\n")
+        while (message := await self._next()) is not None:
+            if "ended" in message:
+                return _last_of(str(message["words"]))
+        raise HostProblem(f"the connection has ended{self._words()}")
+
+    async def close(self, at_once: bool = False) -> None:
+        """End what runs there, and the connection."""
+        with contextlib.suppress(OSError, asyncssh.Error, asyncio.TimeoutError):
+            self._process.stdin.write_eof()
+            if not at_once:
+                await asyncio.wait_for(self._process.wait_closed(), END_S)
+        for task in (self._listening, self._beating):
+            task.cancel()
+        await _end(self._connection)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    async def _greet(self) -> None:
+        while (message := await self._next()) is not None:
+            if "hello" in message:
+                self.hello = message["hello"]
+                break
+        else:
+            await self._listening  # until the end of what is said
+            raise HostProblem(f"Python could not be started there{self._words()}")
+        if wrong := self.hello["lacks"]:
+            raise HostProblem(f"{self.hello['program']} cannot be used there: {wrong}")
+
+    async def _next(self) -> dict[str, Any] | None:
+        """The next word of the keeper; what a login shell prints is passed over. None at the end."""
+        with contextlib.suppress(OSError, asyncssh.Error):
+            while line := await self._process.stdout.readline():
+                with contextlib.suppress(ValueError):
+                    if isinstance(message := json.loads(line), dict):
+                        return message
+        return None
+
+    async def _listen(self) -> None:
+        with contextlib.suppress(OSError, asyncssh.Error):
+            while data := await self._process.stderr.read(_TAIL):
+                self._said = (self._said + data)[-_TAIL:]
+
+    async def _beat(self) -> None:
+        with contextlib.suppress(OSError, asyncssh.Error):
+            while True:
+                await asyncio.sleep(BEAT_S)
+                self._process.stdin.write(b"\n")
+
+    def _words(self) -> str:
+        said = _last_of(self._said.decode(errors="replace"))
+        return f": {said}" if said else ""
+
+
+async def _connect(entry: HostEntry, options: Mapping[str, Any]) -> Any:
+    where = f"{entry.host} port {entry.port}" if entry.port else entry.host
+    try:
+        if options["host_keys"] != "strict":
+            await asyncio.wait_for(ssh_host_keys.accept(entry, options), CONNECT_S)
+        ssh_host_keys.check_known([entry], options)
+        made = ssh_host_keys.connect_options(entry, options)
+        opening = asyncssh.connect(**made, keepalive_interval=BEAT_S, keepalive_count_max=KEEPALIVES)
+        return await asyncio.wait_for(opening, CONNECT_S)
+    except InvalidInput as error:
+        raise HostProblem(str(error)) from None
+    except (asyncio.TimeoutError, TimeoutError):
+        raise HostProblem(f"{where} did not answer within {CONNECT_S:g} s") from None
+    except asyncssh.HostKeyNotVerifiable:
+        raise HostProblem(
+            f"{where} has shown another host key than the one that is known. It may have been set up anew, or "
+            "something poses as it. Compare the fingerprint; `ssh-keygen -R` forgets the old one"
+        ) from None
+    except asyncssh.PermissionDenied as error:
+        what = f"the key in {options['key_file']}" if options["key_file"] else "the agent's keys and those in ~/.ssh"
+        raise HostProblem(
+            f"{where} does not let in {what}: {error.reason}. `{entry.command}` must work without a question"
+        ) from None
+    except socket.gaierror:
+        raise HostProblem(f"There is no host of the name {entry.host}") from None
+    except (OSError, asyncssh.Error) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        reason = os.strerror(number) if number else str(error)
+        raise HostProblem(f"{where} cannot be reached: {reason}") from None
+
+
+async def _end(connection: Any) -> None:
+    connection.close()
+    with contextlib.suppress(asyncio.TimeoutError, OSError, asyncssh.Error):
+        await asyncio.wait_for(connection.wait_closed(), 1.0)
+
+
+def command(options: Mapping[str, Any]) -> str:
+    """What the login shell there is told, whichever it is: to become Python, which then reads its program."""
+    program = shlex.quote(options["python"] or sys.executable)
+    script = [f"p={program}"]
+    if options["python"]:
+        script.append('case "$p" in "~/"*) p="$HOME/${p#"~/"}";; esac')
+        script.append('if [ -d "$p" ]; then p="$p/bin/python"; fi')
+    else:
+        script.append('[ -x "$p" ] || p=python3')
+    if options["directory"]:
+        script.append(f"d={shlex.quote(options['directory'])}")
+        script.append('case "$d" in "~") d="$HOME";; "~/"*) d="$HOME/${d#"~/"}";; esac')
+        script.append('cd "$d" || exit 1')
+    script.append(f'exec "$p" -c {shlex.quote(_BOOTSTRAP)}')
+    return f"exec sh -c {shlex.quote('; '.join(script))}"
+
+
+@functools.cache
+def _program() -> bytes:
+    return Path(ssh_keeper.__file__).read_bytes() + b"\nkeep()\n"
+
+
+def _last_of(text: str) -> str:
+    """The last lines of what was said, in one."""
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    return " / ".join(lines[-3:])[-_TAIL:]

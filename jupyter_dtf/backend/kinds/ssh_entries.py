@@ -1,0 +1,84 @@
+"""The hosts of a cluster of the kind ``ssh``, as a person writes them: ``alice@gpu1:2222 gpus=0+1``. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ...errors import InvalidInput
+
+_FIELD = "options.hosts"
+_ENTRY = re.compile(
+    r"(?:(?P<user>[^@\s\[\]]+)@)?"
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[A-Za-z0-9_.-]+))"
+    r"(?::(?P<port>[0-9]{1,5}))?\Z"
+)
+_GPUS = re.compile(r"[A-Za-z0-9-]+(\+[A-Za-z0-9-]+)*\Z")
+HOW = "A host is written as in alice@gpu1:2222, where user and port may be left out"
+
+
+@dataclass(frozen=True)
+class HostEntry:
+    """One host."""
+
+    name: str
+    """What it is called: the host as it was written, with a number where it was written more than once."""
+    host: str
+    user: str = ""
+    """Empty: as SSH's configuration says, else this user's name."""
+    port: int = 0
+    """0: as SSH's configuration says, else 22."""
+    gpus: str | None = None
+    """For CUDA_VISIBLE_DEVICES there; None: as it is there."""
+    threads: int = 0
+    """For its tasks; 0: as the option for all hosts says."""
+
+    tasks: int = 0
+    """How many of a run's tasks it takes, beside what other hosts say; 0: as many as any other."""
+
+    @property
+    def command(self) -> str:
+        """How one connects to it by hand."""
+        port = f" -p {self.port}" if self.port else ""
+        return f"ssh{port} {self.user}@{self.host}" if self.user else f"ssh{port} {self.host}"
+
+
+def parse(texts: Sequence[str]) -> list[HostEntry]:
+    """The hosts, in order. Raises InvalidInput."""
+    entries = [_parse(text) for text in texts]
+    if not entries:
+        raise InvalidInput(f"A cluster needs a host. {HOW}. Received none", field=_FIELD)
+    counts = Counter(entry.name for entry in entries)
+    seen: Counter[str] = Counter()
+    named = []
+    for entry in entries:
+        seen[entry.name] += 1
+        many = counts[entry.name] > 1
+        named.append(replace(entry, name=f"{entry.name}-{seen[entry.name]}") if many else entry)
+    return named
+
+
+def _parse(text: str) -> HostEntry:
+    where, *options = text.split()
+    match = _ENTRY.match(where)
+    if match is None or int(match["port"] or 1) not in range(1, 65_536) or where.startswith("-"):
+        raise InvalidInput(f"{HOW}. Received: {text!r:.200}", field=_FIELD)
+    host = match["v6"] or match["host"]
+    entry = HostEntry(host, host, match["user"] or "", int(match["port"] or 0))
+    for option in options:
+        key, given, value = option.partition("=")
+        if key == "gpus" and given and (_GPUS.match(value) or not value):
+            entry = replace(entry, gpus=value.replace("+", ","))
+        elif key == "threads" and value.isdecimal() and int(value) > 0:
+            entry = replace(entry, threads=int(value))
+        elif key == "tasks" and value.isdecimal() and int(value) > 0:
+            entry = replace(entry, tasks=int(value))
+        else:
+            raise InvalidInput(
+                "A host is followed by tasks=N, threads=N, gpus=0+1 (gpus= for none), or by a comma and the next host. "
+                f"Received: {text!r:.200}",
+                field=_FIELD,
+            )
+    return entry

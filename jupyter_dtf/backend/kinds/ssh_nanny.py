@@ -1,0 +1,71 @@
+"""Dask's nanny on a host of the kind ``ssh``: ``python -m jupyter_dtf.backend.kinds.ssh_nanny``, started by the keeper.
+
+Its settings are JSON on standard input, for there is a private key among them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import socket
+import sys
+from typing import Any
+
+from ..machine import paths
+from .base import SLOTS
+
+
+def check_reachable(address: str, timeout_s: float = 5.0) -> None:
+    """Raise SystemExit, with a sentence, if the scheduler cannot be connected to from this host."""
+    host, _, port = address.partition("://")[2].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
+    except OSError as error:
+        sys.exit(
+            f"This host does not reach {address}, where the cluster is ({error}). Let it through the firewall, or name "
+            "another address (address) or network (interface)"
+        )
+
+
+async def serve(settings: dict[str, Any]) -> None:
+    """Until it is closed, or asked to end."""
+    import dask.config
+    from distributed import Security
+
+    from .dask_http import SilentNanny
+
+    directory = paths.machine_dir(settings["token"])
+    dask.config.update(dask.config.config, dask.config.deserialize(settings["dask"]))
+    dask.config.set({"temporary-directory": str(directory)})
+    nanny = SilentNanny(
+        settings["scheduler"],
+        name=settings["name"],
+        nthreads=settings["threads"] or None,
+        memory_limit=settings["memory_bytes"] or "auto",
+        interface=settings["interface"] or None,
+        resources={SLOTS: settings["tasks"]} if settings["tasks"] else None,
+        security=Security(require_encryption=True, **settings["security"]),
+        local_directory=str(directory),
+        death_timeout=settings["patience_s"],
+    )
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, asked.set)
+    async with nanny:
+        waits = [asyncio.create_task(nanny.finished()), asyncio.create_task(asked.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    settings = json.loads(sys.stdin.buffer.read())
+    check_reachable(settings["scheduler"])
+    asyncio.run(serve(settings))
+
+
+if __name__ == "__main__":
+    main()

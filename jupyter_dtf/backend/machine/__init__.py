@@ -1,0 +1,1 @@
+"""What any process asks of the machine that it runs on."""

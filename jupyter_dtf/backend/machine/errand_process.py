@@ -1,0 +1,88 @@
+"""Sending a process on an errand: the server imports no TensorFlow, and what takes seconds must not hold it up.
+
+Errands stand above this room and import what they like: they are found by their entry points, and run by
+``python -m``. ``schema.errand`` is the process's side. Whoever waits may give up: then it ends, with all that it has
+started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from typing import Any, TypeVar
+
+from ... import errors, installed
+from ...errors import DtfError, InvalidInput, Unavailable
+from ...schema.api import ErrorInfo
+from ...schema.base import decode_json, encode_json
+from ...schema.errand import GROUP, REFUSED
+from . import children
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+END_GRACE_S = 3.0
+"""After SIGTERM, until SIGKILL."""
+_MOST_SAID = 10_000
+_WAYS_OUT: dict[int, str] = {
+    signal.SIGXCPU: "It took more processor time than it may",
+    signal.SIGKILL: "It was killed, for want of memory perhaps",
+}
+
+
+async def send(errand: str, argument: Any, answer: type[T], *words: str) -> T:
+    """Have the errand of this name, called with ``words``, answer; cancelling this ends it.
+
+    It has no GPUs, and the working directory is not on its path. Raises the DtfError that it raised, and Unavailable:
+    with its last words, if it died, or with what to do where it is not installed.
+    """
+    module = installed.point(GROUP, errand).value
+    process = await asyncio.create_subprocess_exec(
+        *children.command(module, *words),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        env=children.environment(
+            {"TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"), "CUDA_VISIBLE_DEVICES": "-1"}
+        ),
+    )
+    try:
+        out, err = await process.communicate(encode_json(argument))
+    finally:
+        await _end(process)
+    if process.returncode == 0:
+        return decode_json(out, answer)
+    if process.returncode == REFUSED:
+        info = decode_json(out, ErrorInfo)
+        if info.error == InvalidInput.__name__:
+            raise InvalidInput(info.message, field=info.field)
+        raise getattr(errors, info.error, DtfError)(info.message)
+    said = err.decode(errors="replace").strip()
+    _log.warning("%s ended with status %s. It said:\n%s", module, process.returncode, said[-_MOST_SAID:])
+    raise Unavailable(_last_words(module, process.returncode or 0, said))
+
+
+def _last_words(module: str, status: int, said: str) -> str:
+    """What became of a process that gave no answer, in a sentence."""
+    what = f"The process {module.rpartition('.')[2]} gave no answer."
+    if status < 0:
+        return f"{what} {_WAYS_OUT.get(-status) or f'It was ended by signal {-status}'}"
+    lines = said.splitlines()
+    return f"{what} It ended with status {status}{f': {lines[-1]:.500}' if lines else ' and said nothing'}"
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the process, if it has not ended, and what is left of its group."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(process.wait(), END_GRACE_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

@@ -1,0 +1,76 @@
+"""What this machine has that a run needs: room where things are written, GPUs, an address that others reach."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import ipaddress
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+
+import psutil
+
+from ...schema.checkup import Room
+from ...schema.room import nearest
+from . import paths
+from .versions import TENSORFLOW, installed_version
+
+_SHARED = "make it larger: docker run --shm-size=2g, mount -o remount,size=2g /dev/shm"
+_DISCARD = 9  # a port that nothing is sent to: only the route is looked up
+
+
+def rooms() -> list[Room]:
+    """The room where runs, tasks and what they share are written; once where that is one file system."""
+    places = [
+        ("runs", paths.runs_dir(), "set JUPYTER_DTF_DATA_DIR to a directory that has some"),
+        ("tasks and programs", Path(tempfile.gettempdir()), "set TMPDIR to a directory that has some"),
+        ("what tasks share in memory", paths.family_parents()[1].parent, _SHARED),
+    ]
+    found: dict[int, Room] = {}
+    for what, path, advice in places:
+        with contextlib.suppress(OSError):
+            there = nearest(path)
+            usage = shutil.disk_usage(there)
+            device = there.stat().st_dev
+            if device in found:
+                found[device] = found[device]._replace(what=f"{found[device].what}, {what}")
+            else:
+                found[device] = Room(what, str(there), usage.free, usage.total, advice)
+    return list(found.values())
+
+
+def gpus_asked_for() -> str | None:
+    """What CUDA_VISIBLE_DEVICES asks for, if it is set."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+@functools.cache
+def tensorflow_distribution() -> str:
+    """As what TensorFlow is installed: ``tensorflow-cpu``; empty where it is not."""
+    return next((name for name in TENSORFLOW if installed_version(name)), "")
+
+
+def interface_of(address: str) -> str:
+    """The network interface that has an address of this machine's; empty where none has."""
+    with contextlib.suppress(OSError, ValueError):
+        wanted = ipaddress.ip_address(address.strip("[]"))
+        for interface, addresses in psutil.net_if_addrs().items():
+            for each in addresses:
+                with contextlib.suppress(ValueError):
+                    if ipaddress.ip_address(each.address.partition("%")[0]) == wanted:
+                        return interface
+    return ""
+
+
+def way_to(host: str) -> str:
+    """Where packets to another machine leave this one: ``10.0.0.1 on eth0``; empty where there is no way."""
+    with contextlib.suppress(OSError):
+        family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), _DISCARD, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(place)
+            address = str(probe.getsockname()[0])
+        return f"{address} on {interface}" if (interface := interface_of(address)) else address
+    return ""

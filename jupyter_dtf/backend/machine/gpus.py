@@ -1,0 +1,95 @@
+"""The GPUs that this process may use, as NVIDIA's management library tells of them, or the driver."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...schema.machines import GpuInfo
+
+_DRIVER = Path("/proc/driver/nvidia/gpus")
+
+
+def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVER) -> list[GpuInfo]:
+    """Every GPU with its memory (bytes) and load (0 to 1); empty without GPUs or driver. Costs about 1 ms.
+
+    CUDA_VISIBLE_DEVICES, which Dask-CUDA sets for each of its workers, says which there are and in which order they are
+    taken. Without the library what the driver tells has to do: sizes and loads are 0, not known.
+    """
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    try:
+        import pynvml
+    except ImportError:
+        return _visible(_told_by_driver(driver), visible)
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        whole = [_read(pynvml, pynvml.nvmlDeviceGetHandleByIndex(i), i) for i in range(pynvml.nvmlDeviceGetCount())]
+        return _visible(whole, visible, lambda uuid: _read(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid), -1))
+    except pynvml.NVMLError:  # a GPU that has fallen off the bus, or a driver that is being replaced
+        return []
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _visible(gpus: list[GpuInfo], visible: str | None, part: Any = None) -> list[GpuInfo]:
+    """Those that CUDA_VISIBLE_DEVICES names, in its order; ``part`` finds a part of a GPU (MIG) by its UUID.
+
+    As CUDA reads it: indices or beginnings of UUIDs, up to the first that names none.
+    """
+    if visible is None:
+        return gpus
+    chosen: list[GpuInfo] = []
+    for entry in (entry.strip() for entry in visible.split(",")):
+        if entry.startswith("MIG-") and part is not None:
+            chosen.append(part(entry))
+            continue
+        named = [g for g in gpus if (g.index == int(entry) if entry.isdecimal() else entry and g.id.startswith(entry))]
+        if len(named) != 1:
+            break
+        chosen += named
+    return chosen
+
+
+def _read(nvml: Any, handle: Any, index: int) -> GpuInfo:
+    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    try:
+        load = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
+    except nvml.NVMLError:  # a part of a GPU has none
+        load = 0.0
+    return GpuInfo(
+        id=_text(nvml.nvmlDeviceGetUUID(handle)),
+        index=index,
+        name=_text(nvml.nvmlDeviceGetName(handle)),
+        memory_bytes=int(memory.total),
+        memory_used_bytes=int(memory.used),
+        utilization=load,
+    )
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _told_by_driver(directory: Path) -> list[GpuInfo]:
+    """What the driver's directory has, a subdirectory per GPU by its PCI address: CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    gpus: list[GpuInfo] = []
+    for path in sorted(directory.glob("*/information")):
+        told = dict(re.findall(r"^([\w ]+):\s*(.+?)\s*$", path.read_text(), re.MULTILINE))
+        if uuid := told.get("GPU UUID"):
+            gpus.append(
+                GpuInfo(
+                    id=uuid,
+                    index=len(gpus),
+                    name=told.get("Model", "GPU"),
+                    memory_bytes=0,
+                    memory_used_bytes=0,
+                    utilization=0.0,
+                )
+            )
+    return gpus

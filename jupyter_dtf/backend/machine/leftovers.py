@@ -1,0 +1,105 @@
+"""What clusters that have crashed have left on this machine: directories, and processes that nobody waits for.
+
+The next start of anything sweeps the directories (``family.sweep``); here they are shown first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+import psutil
+
+from ...schema.base import PeerStruct
+from . import family, paths
+from .processes import stat_of
+
+_TOKEN = re.compile("[0-9a-f]{12}")
+_HEAD = "cluster_process"
+_YOUNG_S = 30.0
+"""What is younger may be a cluster that has not come to claiming its directories."""
+_NAMED = 8
+"""So many processes are named."""
+
+
+class LeftOver(PeerStruct):
+    """What one cluster has left here."""
+
+    token: str
+    directories: list[str] = []
+    processes: list[int] = []
+
+    def __str__(self) -> str:
+        count = len(self.processes)
+        named = ", ".join(map(str, self.processes[:_NAMED])) + (", ..." if count > _NAMED else "")
+        running = f"process{'es' * (count > 1)} {named}" if count else ""
+        return f"{', '.join(filter(None, [*self.directories, running]))}, of a cluster that is gone"
+
+
+def find(alive: Collection[str] = ()) -> list[LeftOver]:
+    """What is left here of clusters that are gone; those with the tokens ``alive`` are not.
+
+    A cluster lives as long as a process holds one of its directories, or its own process is there.
+    """
+    found: dict[str, LeftOver] = {}
+    living = set(alive)
+    for directory in _directories():
+        if family.is_claimed(directory) or _is_young(directory):
+            living.add(directory.name)
+        else:
+            found.setdefault(directory.name, LeftOver(token=directory.name)).directories.append(str(directory))
+    for token, pids in family.all_members().items():
+        if any(_is_head(pid) or _age_s(pid) < _YOUNG_S for pid in pids):
+            living.add(token)
+        else:
+            found.setdefault(token, LeftOver(token=token)).processes += sorted(pids)
+    return [left for token, left in sorted(found.items()) if token not in living]
+
+
+def remove(left: Iterable[LeftOver]) -> list[LeftOver]:
+    """Remove it. Returns what of it could not be."""
+    stays = []
+    for each in left:
+        there = family.end(each.token) if each.processes else []
+        for directory in each.directories:
+            if not family.sweep_one(Path(directory)):  # it was never claimed
+                shutil.rmtree(directory, ignore_errors=True)
+        directories = [directory for directory in each.directories if Path(directory).exists()]
+        if there or directories:
+            stays.append(LeftOver(token=each.token, directories=directories, processes=there))
+    return stays
+
+
+def _directories() -> list[Path]:
+    found = []
+    for parent in paths.family_parents():
+        with contextlib.suppress(OSError):
+            found += sorted(path for path in parent.iterdir() if _TOKEN.fullmatch(path.name) and not path.is_symlink())
+    return found
+
+
+def _is_young(directory: Path) -> bool:
+    try:
+        return time.time() - directory.stat().st_mtime < _YOUNG_S and not (directory / family.LOCK).exists()
+    except OSError:
+        return True
+
+
+def _is_head(pid: int) -> bool:
+    try:
+        return any(word.endswith(f".{_HEAD}") for word in psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return False
+
+
+def _age_s(pid: int) -> float:
+    """By the kernel's own clock: that of the wall may have been set meanwhile."""
+    stat = stat_of(pid)
+    if stat is None:
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - stat.started / os.sysconf("SC_CLK_TCK")

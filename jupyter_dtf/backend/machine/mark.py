@@ -1,0 +1,69 @@
+"""A mark by which a process on another machine finds out that it sees a directory of this one.
+
+The directory has a word that only its owner can read. Who can answer a challenge with it sees the directory, and not
+one of the same path.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+from ...schema import private
+from .meeting_place import answer
+
+_WORD = ".word"
+_WORD_BYTES = 64
+
+
+class Mark(NamedTuple):
+    """What is told of a directory: not its word."""
+
+    directory: str
+    challenge: str
+    expected: str
+
+    @classmethod
+    def of(cls, directory: Path) -> Mark:
+        """One of a directory, which gets a word if it has none. Where that cannot be, everybody is held to see it."""
+        challenge = secrets.token_hex(16)
+        try:
+            private.own_dir(directory)
+            word = _read(directory) or _make(directory)
+        except OSError:
+            return cls(str(directory), challenge, "")
+        return cls(str(directory), challenge, answer(word, challenge))
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether this process sees the directory, as far as that can be known."""
+        if not self.expected:
+            return True
+        try:
+            word = _read(Path(self.directory))
+        except OSError:
+            return False
+        return bool(word) and hmac.compare_digest(answer(word, self.challenge), self.expected)
+
+
+def _read(directory: Path) -> str:
+    try:
+        return private.read_file(directory / _WORD)[:_WORD_BYTES].decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _make(directory: Path) -> str:
+    """A word; where somebody else is making one at the same time, the one that was there first."""
+    aside = directory / f"{_WORD}.{os.getpid()}.{secrets.token_hex(4)}"
+    private.write_file(aside, secrets.token_hex(_WORD_BYTES // 2).encode())
+    try:
+        os.link(aside, directory / _WORD)
+    except FileExistsError:
+        pass
+    finally:
+        aside.unlink()
+    return _read(directory)

@@ -1,0 +1,1 @@
+"""Pure: what will run where, and what it will take."""

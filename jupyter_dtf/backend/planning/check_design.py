@@ -1,0 +1,229 @@
+"""What a design would make, and what is wrong with it. Pure.
+
+A design that contradicts itself can be opened and saved: every contradiction is a problem with the path of its field,
+and is drawn there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import InvalidInput
+from ...schema.api import ClusterInfo
+from ...schema.cluster import CPU_JOBS
+from ...schema.cluster_request import ClusterRequest
+from ...schema.design import ClusterDesign, Design, DesignReport
+from ...schema.graph import LayerGraph, containers_of
+from ...schema.hosts import HostDesign, TaskPlace
+from ...schema.placement import Device, Placement, Prediction
+from . import design_problems
+from . import place_layers as placing
+from .launch_plan import Drawing, PlannedTask, main_device, plan, promised_slots, tf_configs
+from .prediction import predict
+from .unused_devices import why_unused, with_reasons
+
+CPU_FLOPS_PER_S = 1e10
+"""What a device is taken to do before anybody has measured it: about one core."""
+GPU_FLOPS_PER_S = 1e13
+
+
+# -- looking at a design -------------------------------------------------------------------------------------------
+
+
+def check(design: Design, promised: Sequence[HostDesign] = ()) -> DesignReport:
+    """The report of a design. ``promised``: the hosts of its kind of cluster, where none were drawn."""
+    cluster, graph = design.cluster, design.model.graph if design.model else None
+    wrong_cluster = list(design_problems.of_cluster(cluster))
+    planned = [] if wrong_cluster else _planned(cluster, promised)
+    wrong_model = list(design_problems.of_model(graph)) if graph else []
+    wrong_run = list(design_problems.of_run(design.run, cluster))
+    is_placed = bool(design.placement.devices or design.placement.splits)
+    prediction = None
+    if graph and planned and is_placed and not wrong_model and not wrong_run:
+        prediction = _predicted(design, graph, promised, planned)
+    looked = design_problems.Looked(design, planned, bool(cluster.hosts or promised), prediction)
+    spec, tf_config = tf_configs(cluster.jobs) if planned else ({}, {})
+    return DesignReport(
+        cluster_spec=spec,
+        tf_config=tf_config,
+        devices={task.task: main_device(task) for task in planned},
+        problems=[
+            *wrong_cluster,
+            *wrong_model,
+            *wrong_run,
+            *itertools.chain.from_iterable(look(looked) for look in design_problems.LOOKS),
+        ],
+        prediction=prediction,
+    )
+
+
+def _predicted(
+    design: Design, graph: LayerGraph, promised: Sequence[HostDesign], planned: Sequence[PlannedTask]
+) -> Prediction:
+    """What a step would take as it is drawn, and why devices that could be used have nothing."""
+    devices = _devices(design.cluster, promised, planned)
+    others = _others(design.placement, devices)
+    run, by_layer = design.run, _by_layer(design.placement, graph)
+    sizes: dict[str, Any] = {
+        "batch_size": run.batch_size,
+        "microbatches": run.microbatches,
+        "replicas": run.replicas,
+        "calibration": design.calibration,
+    }
+    found = predict(graph, by_layer, [*devices, *others], **sizes)
+    first = _devices(design.cluster, promised, _of_first_replica(design, planned))
+    return with_reasons(found, why_unused(graph, by_layer, [*first, *others], **sizes))
+
+
+def _of_first_replica(design: Design, planned: Sequence[PlannedTask]) -> list[PlannedTask]:
+    jobs, replicas = design.cluster.jobs, design.run.replicas
+    return [task for task in planned if task.index < max(1, jobs[task.job] // replicas)]
+
+
+def place(design: Design, promised: Sequence[HostDesign] = ()) -> Placement:
+    """An automatic placement of a design's model, which leaves pinned layers where they are.
+
+    Raises InvalidInput for a design without a model, for what is wrong with it, and if the layers do not fit.
+    """
+    if design.model is None or not design.model.graph.layers:
+        raise InvalidInput("A model is placed. Received: a design without one", field="model")
+    cluster, graph, run, before = design.cluster, design.model.graph, design.run, design.placement
+    wrong = (design_problems.of_cluster(cluster), design_problems.of_model(graph), design_problems.of_run(run, cluster))
+    for problem in itertools.chain(*wrong):
+        raise InvalidInput(problem.message, field=problem.field)
+    planned = _planned(cluster, promised)
+    first = _devices(cluster, promised, _of_first_replica(design, planned))
+    by_layer = _by_layer(before, graph)
+    pinned = set(by_layer.pinned)
+    placed = placing.place(
+        graph,
+        first,
+        batch_size=run.batch_size,
+        microbatches=run.microbatches,
+        replicas=run.replicas,
+        pinned={layer: device for layer, device in by_layer.devices.items() if layer in pinned},
+        splits={layer: devices for layer, devices in by_layer.splits.items() if layer in pinned},
+        calibration=design.calibration,
+        current=by_layer,
+        beside=_others(by_layer, first),
+    )
+    return Placement(
+        devices=placed.devices,
+        splits=placed.splits,
+        pinned=[layer for layer in placed.devices | placed.splits if layer in pinned],
+    )
+
+
+def request_of(design: Design, *, name: str = "", **own: Any) -> ClusterRequest:
+    """The request that starts a design's cluster, under its own name or another, with fields that no design has.
+
+    Raises InvalidInput for the first thing that is wrong with the cluster.
+    """
+    for problem in design_problems.of_cluster(design.cluster):
+        raise InvalidInput(problem.message, field=problem.field)
+    return ClusterRequest(
+        name=name or design.cluster.name,
+        kind=design.cluster.kind,
+        jobs=design.cluster.jobs,
+        options=design.cluster.options,
+        hosts=design.cluster.hosts,
+        tasks=design.cluster.tasks,
+        **own,
+    )
+
+
+def as_drawn(info: ClusterInfo) -> ClusterDesign:
+    """A cluster that runs, as it would be drawn: its hosts with their devices, and each task where it is."""
+    names = {host.name: host.drawn or host.name for host in info.hosts}
+    tasks = []
+    for seat in info.tasks:
+        job, _, index = seat.task.rpartition(":")
+        device = f"GPU:{seat.gpus[0]}" if seat.gpus else "CPU"
+        tasks.append(
+            TaskPlace(job=job, index=int(index), host=names[seat.host], device=device, memory_bytes=seat.memory_bytes)
+        )
+    hosts = [
+        HostDesign(
+            name=names[host.name],
+            cpus=max(1, host.threads),
+            memory_bytes=host.memory_bytes,
+            gpus=[gpu.memory_bytes for gpu in host.gpus],
+        )
+        for host in info.hosts
+    ]
+    return ClusterDesign(name=info.name, kind=info.kind, jobs=dict(info.jobs), hosts=hosts, tasks=tasks)
+
+
+# -- devices -------------------------------------------------------------------------------------------------------
+
+
+def devices(cluster: ClusterDesign, promised: Sequence[HostDesign] = ()) -> list[Device]:
+    """The devices of a cluster that layers may be on, with the memory that there is for each."""
+    return _devices(cluster, promised, _planned(cluster, promised))
+
+
+def _planned(cluster: ClusterDesign, promised: Sequence[HostDesign]) -> list[PlannedTask]:
+    hosts = cluster.hosts or promised or [HostDesign(name="")]
+    return plan(cluster.jobs, promised_slots(hosts), drawing=Drawing(cluster.hosts, cluster.tasks))
+
+
+def _devices(cluster: ClusterDesign, promised: Sequence[HostDesign], planned: Sequence[PlannedTask]) -> list[Device]:
+    """The devices that layers may be on, with the memory that each task has: its cap, or its part of what is left."""
+    hosts = {host.name: host for host in cluster.hosts or promised}
+    caps = {place.task: place.memory_bytes for place in cluster.tasks if place.memory_bytes}
+    together: dict[tuple[str, int | None], list[str]] = {}
+    for task in planned:
+        together.setdefault(_seat(task), []).append(task.task)
+    found = []
+    for task in planned:
+        if task.job in CPU_JOBS:
+            continue
+        name, gpu = _seat(task)
+        host = hosts.get(name)
+        there = 0 if host is None else host.memory_bytes if gpu is None else host.gpus[gpu]
+        others = together[name, gpu]
+        left = there - sum(caps.get(other, 0) for other in others)
+        share = max(1, left // max(1, sum(other not in caps for other in others))) if there else 0
+        found.append(
+            Device(
+                name=main_device(task),
+                flops_per_s=CPU_FLOPS_PER_S if gpu is None else GPU_FLOPS_PER_S,
+                memory_bytes=caps.get(task.task, share),
+            )
+        )
+    return found
+
+
+def _others(placement: Placement, known: Sequence[Device]) -> list[Device]:
+    """Devices that layers are on beside those where tasks compute: a task's CPU next to its GPU, a GPU nobody knows."""
+    names = {device.name for device in known}
+    tasks = {name.rpartition("/device:")[0] for name in names}
+    used = [*placement.devices.values(), *(name for devices in placement.splits.values() for name in devices)]
+    return [
+        Device(name=name, flops_per_s=CPU_FLOPS_PER_S if name.endswith("CPU:0") else GPU_FLOPS_PER_S)
+        for name in dict.fromkeys(used)
+        if name not in names and design_problems.DEVICE.match(name) and name.rpartition("/device:")[0] in tasks
+    ]
+
+
+def _seat(task: PlannedTask) -> tuple[str, int | None]:
+    """The host of a task, and the number of the GPU there that it computes on."""
+    gpus = task.seat.gpus
+    return task.host.name, gpus[0] if gpus else None
+
+
+def _by_layer(placement: Placement, graph: LayerGraph) -> Placement:
+    """The same with a container's place given to each of its layers; the nearest place counts."""
+    devices, splits, pinned = {}, {}, []
+    chosen = set(placement.pinned)
+    for layer in graph.layers:
+        if not chosen.isdisjoint((layer.id, *containers_of(layer.id))):
+            pinned.append(layer.id)
+        name = placement.placed_as(layer.id)
+        if name in placement.splits:
+            splits[layer.id] = placement.splits[name]
+        elif name:
+            devices[layer.id] = placement.devices[name]
+    return Placement(devices=devices, splits=splits, pinned=pinned)

@@ -1,0 +1,158 @@
+"""What each layer of a graph costs: operations, seconds, bytes. Pure.
+
+Work is counted in operations: FLOPs, or where a layer has been measured, its seconds times what the device that it was
+measured on does in one. So the seconds on any device are the work divided by what that device does.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InvalidInput
+from ...schema.graph import Layer, LayerGraph
+from ...schema.placement import Calibration, Device
+
+BACKWARD = 2
+"""A backward pass computes twice what the forward pass does: gradients of inputs and of weights."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of the layers in an order in which each comes after those it needs. Passes are those of one microbatch."""
+
+    layers: list[Layer]
+    forward: Floats
+    backward: Floats
+    update: Floats
+    """Of each step."""
+    memory: Floats
+    """Bytes: weights, gradients, slots, and the activations of all microbatches."""
+    edges: npt.NDArray[np.int64]
+    """(position of the source, position of the target, bytes of an example) of each edge, by source and target."""
+    batch_size: int
+    microbatches: int
+
+    @property
+    def examples(self) -> float:
+        """Of a microbatch."""
+        return self.batch_size / self.microbatches
+
+    @property
+    def names(self) -> list[str]:
+        return [layer.id for layer in self.layers]
+
+    @property
+    def per_microbatch(self) -> Floats:
+        """All work of a layer, the update shared among the microbatches."""
+        return self.forward + self.backward + self.update / self.microbatches
+
+    def without(self, names: Set[str]) -> Costs:
+        """The costs of the other layers, and the edges between those."""
+        if not names:
+            return self
+        kept = np.array([layer.id not in names for layer in self.layers], bool)
+        position = np.cumsum(kept) - 1
+        edges = self.edges[kept[self.edges[:, :2]].all(1)]
+        return Costs(
+            layers=[layer for layer in self.layers if layer.id not in names],
+            forward=self.forward[kept],
+            backward=self.backward[kept],
+            update=self.update[kept],
+            memory=self.memory[kept],
+            edges=np.column_stack([position[edges[:, :2]], edges[:, 2]]),
+            batch_size=self.batch_size,
+            microbatches=self.microbatches,
+        )
+
+
+def costs(graph: LayerGraph, batch_size: int, microbatches: int, calibration: Calibration | None = None) -> Costs:
+    """The costs of a step of ``batch_size`` examples. Raises InvalidInput for a cycle, and for impossible sizes."""
+    check_sizes(batch_size, microbatches)
+    layers = ordered(graph)
+    position = {layer.id: index for index, layer in enumerate(layers)}
+    examples = batch_size / microbatches
+    work = np.array([_work(layer, examples, calibration) for layer in layers], float).reshape(-1, 3)
+    standing = [layer.parameter_bytes + layer.gradient_bytes + layer.slot_bytes for layer in layers]
+    activations = [layer.activation_bytes * batch_size for layer in layers]
+    edges = sorted((position[edge.source], position[edge.target], edge.bytes) for edge in graph.edges)
+    return Costs(
+        layers=layers,
+        forward=work[:, 0],
+        backward=work[:, 1],
+        update=work[:, 2],
+        memory=np.array(standing, float) + np.array(activations, float),
+        edges=np.array(edges, np.int64).reshape(-1, 3),
+        batch_size=batch_size,
+        microbatches=microbatches,
+    )
+
+
+def _work(layer: Layer, examples: float, calibration: Calibration | None) -> tuple[float, float, float]:
+    if calibration is not None and (seconds := calibration.layer_seconds.get(layer.id)) is not None:
+        rate = calibration.devices[0].flops_per_s
+        scale = examples / calibration.batch_size
+        return seconds[0] * scale * rate, seconds[1] * scale * rate, seconds[2] * rate
+    forward = layer.flops * examples
+    touched = (layer.parameter_bytes + layer.gradient_bytes + layer.slot_bytes) if layer.gradient_bytes else 0
+    return forward, forward * BACKWARD, float(touched)  # an update: about an operation for each byte
+
+
+def measured(devices: Sequence[Device], calibration: Calibration | None) -> list[Device]:
+    """The devices with the speeds that were measured; one that was not is as fast as the first that was."""
+    if calibration is None:
+        return list(devices)
+    rates = {device.name: device.flops_per_s for device in calibration.devices}
+    other = calibration.devices[0].flops_per_s
+    return [msgspec.structs.replace(device, flops_per_s=rates.get(device.name, other)) for device in devices]
+
+
+def check_sizes(batch_size: int, microbatches: int) -> None:
+    """Raise InvalidInput unless a batch can be divided into so many microbatches."""
+    if not 1 <= microbatches <= batch_size:
+        raise InvalidInput(
+            f"microbatches is from 1 to batch_size. Received: {microbatches} of {batch_size}", field="microbatches"
+        )
+
+
+def check_places(layers: Set[str], devices: Sequence[Device], places: Mapping[str, Sequence[str]], what: str) -> None:
+    """Raise InvalidInput for layers or devices that are not known; ``what`` maps layers to devices."""
+    names = [device.name for device in devices]
+    for layer, wanted in places.items():
+        if layer not in layers:
+            raise InvalidInput(f"{what} maps layers of the model. Received: {layer!r}", field=what)
+        for device in wanted:
+            if device not in names:
+                raise InvalidInput(f"{what} maps to one of {', '.join(names)}. Received: {device!r}", field=what)
+
+
+def ordered(graph: LayerGraph) -> list[Layer]:
+    """The layers, each after those it needs, otherwise as the graph has them. Raises InvalidInput for a cycle."""
+    position = {layer.id: index for index, layer in enumerate(graph.layers)}
+    needs = [0] * len(graph.layers)
+    followers: list[list[int]] = [[] for _ in graph.layers]
+    for edge in graph.edges:
+        needs[position[edge.target]] += 1
+        followers[position[edge.source]].append(position[edge.target])
+    ready = [index for index, count in enumerate(needs) if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(index)
+        for follower in followers[index]:
+            needs[follower] -= 1
+            if not needs[follower]:
+                heapq.heappush(ready, follower)
+    if len(order) < len(graph.layers):
+        around = sorted(set(range(len(graph.layers))) - set(order))
+        names = ", ".join(graph.layers[index].id for index in around[:5])
+        raise InvalidInput(f"A layer does not need itself, by whatever way. Received: {names}")
+    return [graph.layers[index] for index in order]

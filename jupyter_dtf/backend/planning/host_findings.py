@@ -1,0 +1,109 @@
+"""What is said of a host by what it has: room, GPUs, TensorFlow, its clock. Pure.
+
+The same is said before a gang starts and by ``jupyter dtf doctor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...schema.checkup import ERROR, OK, WARNING, Finding, Room
+from ...schema.sizes import bytes_, seconds_
+
+FULL_BYTES = 1 << 20
+LITTLE_BYTES = 256 << 20
+LITTLE_MEMORY_BYTES = 32 << 20
+"""Of ``/dev/shm``, which containers have 64 MiB of."""
+CLOCK_S = 1.0
+"""So far apart clocks may be: plots by time and the order of events are wrong beyond it."""
+_CPU_ONLY = "tensorflow-cpu"
+
+
+def of_rooms(rooms: Iterable[Room]) -> list[Finding]:
+    """A finding for each place where something is written."""
+    return [_of_room(room) for room in rooms]
+
+
+def _of_room(room: Room) -> Finding:
+    little = LITTLE_MEMORY_BYTES if room.path.startswith("/dev/shm") else LITTLE_BYTES
+    level = ERROR if room.free_bytes < FULL_BYTES else WARNING if room.free_bytes < little else OK
+    text = f"{bytes_(room.free_bytes)} of {bytes_(room.total_bytes)} are free in {room.path}, for {room.what}"
+    return Finding(about="disk", text=f"{text}. Free some room, or {room.advice}" if level != OK else text, level=level)
+
+
+def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> list[Finding]:
+    """Of the GPUs that are ``there``, by their names.
+
+    ``visible``: what CUDA_VISIBLE_DEVICES asks for, if it is set. ``distribution``: as what TensorFlow is installed.
+    """
+    asked = [entry.strip() for entry in (visible or "").split(",") if entry.strip()]
+    if asked[:1] in (["-1"], ["NoDevFiles"]):
+        asked = []
+    found = []
+    if missing := asked[len(there) :]:
+        what = f"GPU{'s' * (len(missing) > 1)} {', '.join(missing)}"
+        text = f"{what} {'were' if len(missing) > 1 else 'was'} asked for (CUDA_VISIBLE_DEVICES={visible}) and "
+        text += f"{'are' if len(missing) > 1 else 'is'} not there: nvidia-smi on the host shows which are"
+        found.append(Finding(about="GPUs", text=text, level=ERROR))
+    if there and distribution == _CPU_ONLY:
+        text = "The TensorFlow that is installed computes on CPUs alone (tensorflow-cpu), and there are GPUs. "
+        found.append(Finding(about="GPUs", text=text + "Install jupyter-dtf[gpu] in its place", level=WARNING))
+    if not found:
+        text = ", ".join(there) if there else "none, and none was asked for"
+        found.append(Finding(about="GPUs", text=text))
+    return found
+
+
+def of_tensorflow(versions: Mapping[str, str], failure: str, *, is_imported: bool) -> list[Finding]:
+    """Of TensorFlow and Keras; ``failure`` is why TensorFlow could not be imported, unless it ``is_imported``."""
+    missing = [package for package in ("TensorFlow", "Keras") if not versions.get(package)]
+    if failure and not missing:
+        return [Finding(about="TensorFlow", text=failure, level=ERROR)]
+    if missing and not is_imported:
+        text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed, and no task can start. "
+        return [Finding(about="TensorFlow", text=text + "Install jupyter-dtf[cpu] or jupyter-dtf[gpu]", level=ERROR)]
+    there = [
+        f"{package} {versions.get(package) or '(its version is not known)'}" for package in ("TensorFlow", "Keras")
+    ]
+    return [Finding(about="TensorFlow", text=", ".join(there))]
+
+
+def of_clock(ahead_s: float, within_s: float) -> Finding:
+    """Of a host's clock, which is so far ahead of the cluster's (behind, where negative), give or take ``within_s``."""
+    apart = abs(ahead_s) - within_s
+    if apart <= CLOCK_S:
+        return Finding(about="clock", text=f"within {seconds_(max(abs(ahead_s), within_s))} of the cluster's")
+    text = f"{seconds_(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} the cluster's: times in plots and "
+    text += "events are wrong. Have the clocks set by NTP, on all machines"
+    return Finding(about="clock", text=text, level=WARNING)
+
+
+def worse(findings: Iterable[Finding]) -> list[Finding]:
+    """Those of which a person should know."""
+    return [finding for finding in findings if finding.level != OK]
+
+
+def pairs_to_try(count: int, most: int = 16) -> list[tuple[int, int]]:
+    """Which of so many hosts try which others: all of them up to ``most``, beyond it those 1, 2, 4... places on.
+
+    So every host tries others and is tried, and a thousand hosts make ten thousand connections instead of a million.
+    """
+    if count <= most:
+        return [(source, target) for source in range(count) for target in range(count) if source != target]
+    steps = [1 << power for power in range((count - 1).bit_length())]
+    found = {(source, (source + step) % count) for source in range(count) for step in steps}
+    return sorted(found)
+
+
+def rounds(count: int) -> list[list[tuple[int, int]]]:
+    """Every ordered pair of so many hosts, in rounds in which each host is in one pair at most."""
+    seats: list[int | None] = [*range(count), *([None] if count % 2 else [])]
+    found: list[list[tuple[int, int]]] = []
+    for _ in range(len(seats) - 1):
+        half = len(seats) // 2
+        met = [
+            (a, b) for a, b in zip(seats[:half], reversed(seats[half:]), strict=True) if a is not None and b is not None
+        ]
+        found += [met, [(b, a) for a, b in met]]
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+    return [each for each in found if each]

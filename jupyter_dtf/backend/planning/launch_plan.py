@@ -1,0 +1,261 @@
+"""Which task runs on which host, with how many threads and which GPUs. Pure: plain values in, plain values out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...errors import GangIncomplete
+from ...schema.api import TaskSeat
+from ...schema.cluster import CPU_JOBS, FIRST_JOBS
+from ...schema.hosts import HostDesign, TaskPlace
+from ...schema.machines import HostInfo
+from .gpu_grants import NO_GPU, Gpu, GpuRequest, Grant, Seat, Wish, grant_gpus
+
+MOST_CONFIGS = 100
+"""Each holds the endpoints of all tasks: of thousands they would be gigabytes."""
+
+
+@dataclass(frozen=True)
+class HostSlot:
+    """A host that can take tasks. ``machine`` is equal for hosts that share memory."""
+
+    address: str
+    name: str
+    machine: str
+    threads: int
+    gpus: tuple[Gpu, ...] = ()
+    slots: int = 1
+    """Of so many tasks, as many as it has slots among those of all hosts."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What a person drew of a cluster: its hosts, and the tasks that were put on them."""
+
+    hosts: Sequence[HostDesign] = ()
+    tasks: Sequence[TaskPlace] = ()
+
+
+NOT_DRAWN = Drawing()
+
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """One task and its place. ``local_rank`` and ``local_size`` count the tasks of its machine."""
+
+    job: str
+    index: int
+    rank: int
+    host: HostSlot
+    threads: int
+    local_rank: int
+    local_size: int
+    gpus: Grant = NO_GPU
+    was_put: bool = False
+    """Whether a person put it where it is."""
+
+    @property
+    def task(self) -> str:
+        return f"{self.job}:{self.index}"
+
+    @property
+    def devices(self) -> list[str]:
+        """TensorFlow's names of its devices, the CPU first."""
+        return devices_of(self.job, self.index, len(self.gpus.gpus))
+
+    @property
+    def seat(self) -> TaskSeat:
+        """The same as viewers are told."""
+        numbers = [[gpu.id for gpu in self.host.gpus].index(gpu) for gpu in self.gpus.gpus]
+        return TaskSeat(task=self.task, host=self.host.name, gpus=numbers, memory_bytes=self.gpus.memory_bytes)
+
+
+def devices_of(job: str, index: int, gpus: int) -> list[str]:
+    """TensorFlow's names of the devices of a task with so many GPUs, the CPU first."""
+    kinds = ["CPU:0", *(f"GPU:{number}" for number in range(gpus))]
+    return [f"/job:{job}/task:{index}/device:{kind}" for kind in kinds]
+
+
+def slots(hosts: Iterable[HostInfo]) -> list[HostSlot]:
+    """What planning needs to know of hosts."""
+    return [
+        HostSlot(
+            host.address,
+            host.name,
+            host.machine,
+            host.threads,
+            tuple(Gpu(g.id, g.memory_bytes) for g in host.gpus),
+            host.slots or 1,
+        )
+        for host in hosts
+    ]
+
+
+def promised_slots(hosts: Iterable[HostDesign]) -> list[HostSlot]:
+    """Hosts that are not there yet, each a machine of its own."""
+    return [
+        HostSlot(
+            host.name,
+            host.name,
+            host.name,
+            host.cpus,
+            tuple(Gpu(f"{host.name}/{number}", memory) for number, memory in enumerate(host.gpus)),
+        )
+        for host in hosts
+    ]
+
+
+def tf_configs(jobs: Mapping[str, int]) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The ClusterSpec of these jobs, and TF_CONFIG of the first ``MOST_CONFIGS`` tasks by rank.
+
+    Ports are 0: a run chooses its own.
+    """
+    tasks = ordered_tasks(jobs)
+    spec: dict[str, list[str]] = {}
+    for job, _index in tasks:
+        spec.setdefault(job, []).append("localhost:0")
+    configs = {
+        f"{job}:{index}": json.dumps({"cluster": spec, "task": {"type": job, "index": index}})
+        for job, index in tasks[:MOST_CONFIGS]
+    }
+    return spec, configs
+
+
+def main_device(task: PlannedTask) -> str:
+    """Its first GPU, or its CPU."""
+    return task.devices[1] if task.gpus.gpus else task.devices[0]
+
+
+def ordered_tasks(jobs: Mapping[str, int]) -> list[tuple[str, int]]:
+    """(job, index) of every task by rank: the chief, the workers, other jobs by name, ``ps``, ``evaluator``."""
+    others = sorted(set(jobs) - {*FIRST_JOBS, *CPU_JOBS})
+    order = [job for job in (*FIRST_JOBS, *others, *CPU_JOBS) if job in jobs]
+    return [(job, index) for job in order for index in range(jobs[job])]
+
+
+def plan(
+    jobs: Mapping[str, int],
+    hosts: Sequence[HostSlot],
+    threads_per_task: int = 0,
+    gpus: GpuRequest | None = None,
+    drawing: Drawing = NOT_DRAWN,
+) -> list[PlannedTask]:
+    """Which task runs where, in order of rank.
+
+    Tasks are on the hosts and devices where they were drawn. The others are spread evenly over the hosts' slots,
+    neighbours in rank on neighbouring hosts, or, next to drawn ones, where there are fewest for the host's threads.
+
+    ``threads_per_task`` 0 divides each host's threads among its tasks, at least one each; so does ``gpus`` None with
+    the GPUs. Raises GangIncomplete if there is no host, or one that was drawn is missing, and Unavailable if one has
+    not got the GPUs that are asked for.
+    """
+    tasks = ordered_tasks(jobs)
+    if not hosts:
+        raise GangIncomplete(f"A run needs a host for its {len(tasks)} tasks. There is none")
+    hosts = sorted(hosts, key=lambda host: (host.machine, _natural(host.name)))
+    places = {place.task: place for place in drawing.tasks}
+    drawn = match_hosts(drawing.hosts, hosts)
+    names = {host.address: name for name, host in drawn.items()}
+    chosen = _choose(tasks, hosts, places, drawn)
+    on_host = Counter(host.address for host in chosen)
+    on_machine = Counter(host.machine for host in chosen)
+    seats = []
+    for (job, index), host in zip(tasks, chosen, strict=True):
+        place = places.get(f"{job}:{index}")
+        wish = Wish(place.gpu, place.memory_bytes) if place else None
+        called = names.get(host.address, host.name)
+        seats.append(Seat(f"{job}:{index}", job, called, host.machine, host.gpus, wish))
+    granted = grant_gpus(seats, gpus or GpuRequest())
+    seen: Counter[str] = Counter()
+    planned = []
+    for rank, ((job, index), host) in enumerate(zip(tasks, chosen, strict=True)):
+        threads = threads_per_task or max(1, host.threads // on_host[host.address])
+        local = seen[host.machine], on_machine[host.machine]
+        name = f"{job}:{index}"
+        planned.append(PlannedTask(job, index, rank, host, threads, *local, granted[name], name in places))
+        seen[host.machine] += 1
+    return planned
+
+
+def _choose(
+    tasks: Sequence[tuple[str, int]],
+    hosts: Sequence[HostSlot],
+    places: Mapping[str, TaskPlace],
+    drawn: Mapping[str, HostSlot],
+) -> list[HostSlot]:
+    """The host of each task."""
+    put: dict[int, HostSlot] = {}
+    for rank, (job, index) in enumerate(tasks):
+        if place := places.get(f"{job}:{index}"):
+            if place.host not in drawn:
+                there = ", ".join(drawn) or "none"
+                raise GangIncomplete(f"{place.task} was put on host {place.host}. The hosts that were drawn: {there}")
+            put[rank] = drawn[place.host]
+    if not put:
+        seats = [host for host in hosts for _ in range(host.slots)]
+        return [seats[rank * len(seats) // len(tasks)] for rank in range(len(tasks))]
+    on_host = Counter(put.values())
+    for rank in range(len(tasks)):
+        if rank not in put:
+            put[rank] = min(hosts, key=lambda host: (on_host[host] + 1) / max(1, host.threads))
+            on_host[put[rank]] += 1
+    return [put[rank] for rank in range(len(tasks))]
+
+
+def match_hosts(drawn: Sequence[HostDesign], hosts: Sequence[HostSlot]) -> dict[str, HostSlot]:
+    """The host of each that was drawn: the one of that name, or on a machine of that name; else the next one left.
+
+    Raises GangIncomplete, naming them, if some are missing.
+    """
+    left = sorted(hosts, key=lambda host: (host.machine, _natural(host.name)))
+    found: dict[str, HostSlot] = {}
+    for same in (lambda host, name: host.name == name, lambda host, name: host.machine == name, lambda *_: True):
+        for design in drawn:
+            match = next((host for host in left if same(host, design.name)), None)
+            if design.name not in found and match is not None:
+                found[design.name] = match
+                left.remove(match)
+    if missing := [design.name for design in drawn if design.name not in found]:
+        raise GangIncomplete(
+            f"{len(drawn)} hosts were drawn, and {len(hosts)} {'are' if len(hosts) != 1 else 'is'} there. Missing: "
+            f"{', '.join(missing)}"
+        )
+    return {design.name: found[design.name] for design in drawn}
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts ``host-2`` before ``host-10``."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def crowding(planned: Sequence[PlannedTask]) -> str:
+    """One sentence about hosts with more task threads than threads of their own; empty if there is none."""
+    wanted: Counter[HostSlot] = Counter()
+    tasks: Counter[HostSlot] = Counter()
+    for task in planned:
+        wanted[task.host] += task.threads
+        tasks[task.host] += 1
+    crowded = [host for host in wanted if wanted[host] > host.threads]
+    return "; ".join(
+        f"{tasks[host]} tasks with {wanted[host]} threads share the {host.threads} of host {host.name}"
+        for host in crowded
+    )
+
+
+def without_gpu(planned: Sequence[PlannedTask]) -> str:
+    """One sentence about hosts whose GPUs are too few for their tasks, which then use none; empty if there is none."""
+    left = [
+        task
+        for task in planned
+        if task.host.gpus and not task.gpus.gpus and task.job not in CPU_JOBS and not task.was_put
+    ]
+    waiting = Counter(task.host for task in left)
+    return "; ".join(
+        f"{count} tasks on host {host.name} compute on its CPU, for it has {len(host.gpus)} GPU"
+        f"{'s' * (len(host.gpus) > 1)}: gpu_memory lets several share one"
+        for host, count in waiting.items()
+    )

@@ -1,0 +1,258 @@
+"""Automatic placement: a model's layers on devices, such that a step is predicted to take least. Pure.
+
+The layers are laid out in an order in which each comes after those it needs, and cut into stages (``stages.py``): with
+transfers as work, and without. Beside these ways stand those that anybody would try (``simple_ways.py``) and the one
+that a person has drawn. The one with the shortest step by the prediction is taken, and layers of it are moved as long
+as that makes it shorter (``judging.py``). Layers that are larger than any device are split; layers that a person has
+placed stay where they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from ...errors import InvalidInput
+from ...schema.graph import LayerGraph
+from ...schema.placement import SPLITTABLE, Calibration, Device, Link, Placement
+from ...schema.sizes import bytes_
+from .costs import Costs, check_places, costs, measured
+from .judging import Judge
+from .simple_ways import simple_ways
+from .spread import largest_source
+from .stages import ways
+from .unused_devices import MOST_LAYERS, ways_with
+
+_FREE = Link(bytes_per_s=1e30, latency_s=0.0)
+_FULL = 1
+"""``memory_bytes`` of a device that has no room left: 0 would be as much as is wanted."""
+
+
+def place(
+    graph: LayerGraph,
+    devices: Sequence[Device],
+    *,
+    batch_size: int = 32,
+    microbatches: int = 1,
+    replicas: int = 1,
+    link: Link | None = None,
+    pinned: Mapping[str, str] | None = None,
+    splits: Mapping[str, Sequence[str]] | None = None,
+    calibration: Calibration | None = None,
+    current: Placement | None = None,
+    beside: Sequence[Device] = (),
+) -> Placement:
+    """Place the layers on some of the devices. What ``pinned`` and ``splits`` say of some layers is left as it is.
+
+    ``link``: by default the calibration's, if there is one. ``current``: a placement that is there already, which is
+    kept if none that is known is faster. ``beside``: devices that it or ``pinned`` uses, which are no others' choice.
+    With ``replicas`` the devices are those of the first. Raises InvalidInput if a layer or a device is not known, if
+    the graph has a cycle, or if nothing fits.
+    """
+    pinned, splits = dict(pinned or {}), dict(splits or {})
+    fixed = {layer: list(parts) for layer, parts in splits.items()}
+    _check(graph, [*devices, *beside], pinned, splits)
+    every = costs(graph, batch_size // replicas, microbatches, calibration)
+    devices, beside = measured(devices, calibration), measured(beside, calibration)
+    link = link or (calibration.link if calibration is not None else Link())
+    judge = Judge(every, [*devices, *beside], link, replicas)
+    too_large = _too_large(every, devices, pinned, splits)
+    best: Placement | None = None
+    for count in range(2, len(devices) + 1) if too_large else [0]:
+        parted = {**fixed, **_parted(every, too_large, devices, count)}
+        if (found := _best_way(judge, devices, beside, pinned, parted)) is not None:
+            best = Placement(devices=found, splits=parted, pinned=[*pinned, *splits])
+            break
+    drawn = _as_drawn(current, every, pinned, splits) if current is not None else None
+    if drawn is not None:
+        step = judge.step(drawn.devices, drawn.splits)
+        if math.isfinite(step) and (best is None or step < judge.step(best.devices, best.splits)):
+            best = drawn
+    if best is None:
+        raise _does_not_fit(every, devices, pinned, splits, too_large)
+    moved = _improved(judge, [*devices, *beside], best.devices, best.splits, pinned)
+    return msgspec.structs.replace(best, devices=moved)
+
+
+def _best_way(
+    judge: Judge,
+    devices: Sequence[Device],
+    beside: Sequence[Device],
+    pinned: Mapping[str, str],
+    parted: Mapping[str, Sequence[str]],
+) -> dict[str, str] | None:
+    """The devices of the layers that are not parted; None if they do not fit."""
+    rest = judge.costs.without(set(parted))
+    staged = list(_ways(judge.costs, devices, beside, link=judge.link, pinned=pinned, parted=parted))
+    found = [*staged, *simple_ways(rest, devices, pinned)] if rest.layers else staged
+    best = min(found, key=lambda way: judge.step(way, parted), default=None)
+    fits = best is not None and math.isfinite(judge.step(best, parted))
+    return best if fits or staged else None
+
+
+def _improved(
+    judge: Judge,
+    devices: Sequence[Device],
+    where: Mapping[str, str],
+    parted: Mapping[str, Sequence[str]],
+    pinned: Mapping[str, str],
+) -> dict[str, str]:
+    """Layers moved until that makes a step no shorter, and until no device that has nothing would help."""
+    rest = judge.costs.without(set(parted))
+    best = judge.improved(where, parted, pinned)
+    while rest.layers and len(judge.costs.layers) <= MOST_LAYERS:
+        used = {*best.values(), *(device for there in parted.values() for device in there)}
+        idle = [device for device in devices if device.name not in used]
+        others = [way for device in idle for way in ways_with(device, rest, devices, used, pinned)]
+        other = min(others, key=lambda way: judge.step(way, parted), default=best)
+        if not judge.step(other, parted) < judge.step(best, parted):
+            break
+        best = judge.improved(other, parted, pinned)
+    return best
+
+
+def _as_drawn(
+    current: Placement, every: Costs, pinned: Mapping[str, str], splits: Mapping[str, Sequence[str]]
+) -> Placement | None:
+    """A placement that is there with a device for each layer; None where it leaves out some, or moves pinned ones."""
+    where: dict[str, str] = {}
+    parted: dict[str, list[str]] = {}
+    largest = largest_source(every)
+    for index, layer in enumerate(every.layers):
+        there = current.devices_of(layer.id)
+        if not there and not layer.parameters and index in largest:  # as in a prediction: where its largest input is
+            source = every.names[largest[index]]
+            there = parted[source][:1] if source in parted else [where[source]]
+        if not there:
+            return None
+        if len(there) > 1:
+            parted[layer.id] = list(there)
+        else:
+            where[layer.id] = there[0]
+    is_kept = all(where.get(layer) == device for layer, device in pinned.items()) and all(
+        parted.get(layer) == list(there) for layer, there in splits.items()
+    )
+    return Placement(devices=where, splits=parted, pinned=[*pinned, *splits]) if is_kept else None
+
+
+def _ways(
+    every: Costs,
+    devices: Sequence[Device],
+    beside: Sequence[Device],
+    *,
+    link: Link,
+    pinned: Mapping[str, str],
+    parted: Mapping[str, Sequence[str]],
+) -> Iterator[dict[str, str]]:
+    """The devices of the layers that are not parted: in stages with the pinned ones, and with those set aside.
+
+    Transfers count as work first, and then for nothing: they may overlap with it.
+    """
+    aside = {**parted, **{layer: [device] for layer, device in pinned.items()}}
+    for each in (link, _FREE):
+        yield from _staged(every, devices, beside, link=each, aside=parted, pinned=pinned)
+        if pinned:
+            for found in _staged(every, devices, beside, link=each, aside=aside, pinned={}):
+                yield {**found, **pinned}
+
+
+def _staged(
+    every: Costs,
+    devices: Sequence[Device],
+    beside: Sequence[Device],
+    *,
+    link: Link,
+    aside: Mapping[str, Sequence[str]],
+    pinned: Mapping[str, str],
+) -> list[dict[str, str]]:
+    """The device of each layer but those ``aside``, which take memory and time on their devices, in equal parts."""
+    memory = {device.name: 0.0 for device in [*devices, *beside]}
+    work: dict[str, float] = {}
+    per_microbatch = every.per_microbatch
+    for index, name in enumerate(every.names):
+        for there in aside.get(name, ()):
+            memory[there] += every.memory[index] / len(aside[name])
+            work[there] = work.get(there, 0.0) + per_microbatch[index] / len(aside[name])
+    left = []
+    for device in devices:
+        room = device.memory_bytes - memory[device.name]
+        if device.memory_bytes and room < 0:
+            return []
+        room = max(int(room), _FULL) if device.memory_bytes else 0
+        left.append(msgspec.structs.replace(device, memory_bytes=room))
+    rest = every.without(set(aside))
+    if not rest.layers:
+        return [{}]
+    busy = {device.name: work[device.name] / device.flops_per_s for device in devices if device.name in work}
+    found = ways(rest, left, link, pinned, busy)
+    return [{name: stage.device for stage in way.stages for name in stage.layers} for way in found]
+
+
+def _too_large(
+    every: Costs, devices: Sequence[Device], pinned: Mapping[str, str], splits: Mapping[str, Sequence[str]]
+) -> list[int]:
+    """Positions of the layers that fit into none of the devices and can be split."""
+    if any(not device.memory_bytes for device in devices):
+        return []
+    most = max(device.memory_bytes for device in devices)
+    return [
+        index
+        for index, layer in enumerate(every.layers)
+        if every.memory[index] > most and layer.kind in SPLITTABLE and layer.id not in {*pinned, *splits}
+    ]
+
+
+def _parted(every: Costs, layers: Sequence[int], devices: Sequence[Device], count: int) -> dict[str, list[str]]:
+    """Each of the layers over so many devices, those with most room, in the order in which the devices are given."""
+    room = {device.name: float(device.memory_bytes) for device in devices}
+    parted = {}
+    for index in layers:
+        chosen = set(sorted(room, key=lambda name: -room[name])[:count])
+        parted[every.layers[index].id] = [name for name in room if name in chosen]
+        for name in chosen:
+            room[name] -= every.memory[index] / count
+    return parted
+
+
+def _does_not_fit(
+    every: Costs,
+    devices: Sequence[Device],
+    pinned: Mapping[str, str],
+    splits: Mapping[str, Sequence[str]],
+    too_large: Sequence[int],
+) -> InvalidInput:
+    there = ", ".join(f"{device.name} {bytes_(device.memory_bytes)}" for device in devices)
+    limits = [device.memory_bytes for device in devices]
+    if all(limits):
+        for index, layer in enumerate(every.layers):
+            if every.memory[index] > max(limits) and index not in too_large and layer.id not in splits:
+                return InvalidInput(
+                    f"Each layer fits into a device, or is split if it is a {' or '.join(SPLITTABLE)} that is not "
+                    f"pinned. Received: {layer.id} ({layer.kind}) of {bytes_(every.memory[index])} for {there}",
+                    field="devices",
+                )
+    return InvalidInput(
+        f"The layers fit into the devices in their order, each where it is pinned. Received: "
+        f"{bytes_(every.memory.sum())} for {there}, {len(pinned) + len(splits)} layers pinned",
+        field="devices",
+    )
+
+
+def _check(
+    graph: LayerGraph, devices: Sequence[Device], pinned: Mapping[str, str], splits: Mapping[str, Sequence[str]]
+) -> None:
+    if not graph.layers or not devices:
+        raise InvalidInput(
+            f"Layers are placed on devices, one of each at least. Received: {len(graph.layers)} layers, "
+            f"{len(devices)} devices"
+        )
+    names = [device.name for device in devices]
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"Each device is there once. Received: {', '.join(names)}", field="devices")
+    layers = {layer.id for layer in graph.layers}
+    check_places(layers, devices, {layer: [device] for layer, device in pinned.items()}, "pinned")
+    check_places(layers, devices, splits, "splits")
+    if both := sorted(set(pinned) & set(splits)):
+        raise InvalidInput(f"A layer is pinned to a device or split. Received both: {both[0]}", field="splits")

@@ -1,0 +1,228 @@
+"""What a step of a placed model would take: seconds, memory, traffic. Pure.
+
+Any placement will do: stages, layers that go back and forth, layers whose columns are split, replicas. What the devices
+do without waiting for each other is put together (``spread.py``), and the step is played through (``schedule.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from ...errors import InvalidInput
+from ...schema.api import Problem
+from ...schema.graph import LayerGraph
+from ...schema.placement import Calibration, Device, DeviceLoad, Link, Placement, Prediction, Slot
+from ...schema.sizes import bytes_
+from .costs import Costs, costs, measured
+from .schedule import Busy, play
+from .spread import Spread
+
+COPYING_BYTES_PER_S = 2e9
+"""What a core copies of a tensor that it sends or receives, at least, where the link is not what holds it up."""
+_RESOLUTION = 1_000
+"""What is shorter than one of so many parts of a step is not seen in the timeline."""
+_MOST_NAMED = 5
+_TASK = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>\d+)(?P<rest>/.*)$")
+
+
+def predict(
+    graph: LayerGraph,
+    placement: Placement,
+    devices: Sequence[Device],
+    *,
+    batch_size: int = 32,
+    microbatches: int = 1,
+    replicas: int = 1,
+    link: Link | None = None,
+    calibration: Calibration | None = None,
+) -> Prediction:
+    """What a step of ``batch_size`` examples takes. ``link``: by default the calibration's, if there is one.
+
+    A layer without weights and without a place is where the largest of its inputs is. A placement may be unfinished:
+    other layers without a place are named in ``problems`` and cost nothing, and what it says of layers and devices that
+    are not there counts for nothing. Raises InvalidInput for a graph with a cycle and for numbers that cannot be.
+    """
+    if not 1 <= replicas <= batch_size:
+        raise InvalidInput(f"replicas is from 1 to batch_size. Received: {replicas} of {batch_size}", field="replicas")
+    every = costs(graph, batch_size // replicas, microbatches, calibration)
+    devices = measured(devices, calibration)
+    link = link or (calibration.link if calibration is not None else Link())
+    spread = Spread(every, placement, devices)
+    busy = _played(spread, replicas, link)
+    end = _end(busy)
+    working = sum(each.duration_s for each in busy)
+    copies, problems = _copies(spread, replicas)
+    loads = _loads(spread, busy, copies)
+    problems += _unplaced(spread) + [
+        Problem(field="placement.devices", message=f"{load.device}: {load.problem}") for load in loads if load.problem
+    ]
+    return Prediction(
+        step_seconds=end + (calibration.overhead_s if calibration is not None else 0.0),
+        bubble=1 - working / (end * len(spread.used)) if end else 0.0,
+        batch_size=batch_size,
+        microbatches=microbatches,
+        calibrated=calibration is not None,
+        devices=loads,
+        cuts=spread.cuts(),
+        timeline=_timeline(busy, spread, end, copies),
+        problems=problems,
+    )
+
+
+def seconds_if_it_fits(
+    every: Costs, placement: Placement, devices: Sequence[Device], replicas: int, link: Link
+) -> tuple[bool, float]:
+    """Whether each layer has a device and each device the memory, and the seconds of a step but for its overhead.
+
+    What ``predict`` says of the same; for many placements of one graph.
+    """
+    spread = Spread(every, placement, devices)
+    limits = [device.memory_bytes for device in devices]
+    fits = all(spread.of_layer) and not any(
+        0 < limit < needed for limit, needed in zip(limits, _needed(spread), strict=True)
+    )
+    return fits, _end(_played(spread, replicas, link))
+
+
+def _played(spread: Spread, replicas: int, link: Link) -> list[Busy]:
+    updates_s = {device: spread.update_s(device) + spread.exchange_s(device, replicas, link) for device in spread.used}
+    return play(spread.segments(copying_s(link)), updates_s, spread.costs.microbatches, link)
+
+
+def copying_s(link: Link) -> float:
+    """Of each byte, for which the core that sends it computes nothing, and so the one that receives it.
+
+    A transfer within a machine is copying, half of it by either side; a network that is slower takes no more of them.
+    """
+    return min(0.5 / link.bytes_per_s, 1 / COPYING_BYTES_PER_S)
+
+
+def _end(busy: Sequence[Busy]) -> float:
+    return max((each.start_s + each.duration_s for each in busy), default=0.0)
+
+
+def _needed(spread: Spread) -> list[int]:
+    """The memory that each device needs, bytes, with what it receives of all microbatches."""
+    memory = np.zeros(len(spread.devices))
+    for part in spread.parts:
+        memory[part.device] += spread.costs.memory[part.layer] * part.fraction
+    _, taken = spread.traffic()
+    return [round(float(own) + more * spread.costs.batch_size) for own, more in zip(memory, taken, strict=True)]
+
+
+def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, int]]) -> list[DeviceLoad]:
+    """Of every device, in their order. The first replica has the weights; the others read them."""
+    every = spread.costs
+    count = len(spread.devices)
+    memory = _needed(spread)
+    slots, work, busy_s = (np.zeros(count) for _ in range(3))
+    layers = np.zeros(count, int)
+    per_microbatch = every.per_microbatch
+    for part in spread.parts:
+        slots[part.device] += every.layers[part.layer].slot_bytes * part.fraction
+        work[part.device] += per_microbatch[part.layer] * part.fraction
+        layers[part.device] += 1
+    for each in busy:
+        busy_s[each.device] += each.duration_s
+    given, taken = spread.traffic()
+    copy_of = {device: (own, number) for number, copy in enumerate(copies) for own, device in copy.items()}
+    loads = []
+    for number, device in enumerate(spread.devices):
+        own, copy = copy_of.get(number, (number, 0))
+        needed = round(memory[own] - (slots[own] if copy else 0))
+        both_ways = (given[own] + taken[own]) * every.batch_size  # what goes forward comes back as gradients
+        weights, gradients = spread.exchanged(own)
+        out, back = (gradients, weights) if copy else (weights * (len(copies) - 1), gradients * (len(copies) - 1))
+        limit = device.memory_bytes
+        loads.append(
+            DeviceLoad(
+                device=device.name,
+                memory_bytes=needed,
+                memory_limit_bytes=limit,
+                share=float(work[own] / max(work.sum(), 1e-300)) / len(copies),
+                busy_s=float(busy_s[own]),
+                sent_bytes=round(both_ways + out),
+                received_bytes=round(both_ways + back),
+                layers=int(layers[own]),
+                problem=f"needs {bytes_(needed)} of memory, and has {bytes_(limit)}" if 0 < limit < needed else "",
+            )
+        )
+    return loads
+
+
+def _copies(spread: Spread, replicas: int) -> tuple[list[dict[int, int]], list[Problem]]:
+    """For each replica its copy of each device that the first one uses, and what is not there.
+
+    Copy k of a task is k times (tasks / replicas) ranks further on; a chief has rank 0.
+    """
+    numbers = {device.name: number for number, device in enumerate(spread.devices)}
+    matches = [_TASK.match(device.name) for device in spread.devices]
+    tasks = sorted({(match["job"] != "chief", match["job"], int(match["index"])) for match in matches if match})
+    copies, missing = [{number: number for number in spread.used}], []
+    for copy in range(1, replicas):
+        there = {}
+        for number in spread.used:
+            match = matches[number]
+            name = spread.devices[number].name
+            if match is not None:
+                rank = tasks.index((match["job"] != "chief", match["job"], int(match["index"])))
+                _, job, index = tasks[(rank + copy * (len(tasks) // replicas)) % len(tasks)]
+                name = f"/job:{job}/task:{index}{match['rest']}"
+            if name in numbers and numbers[name] not in spread.used:
+                there[number] = numbers[name]
+            else:
+                missing.append(name)
+        copies.append(there)
+    if not missing:
+        return copies, []
+    message = f"Each replica has tasks of its own, as many as the first. Received: {replicas} replicas, none at "
+    return copies, [Problem(field="run.replicas", message=message + _few(missing))]
+
+
+def _unplaced(spread: Spread) -> list[Problem]:
+    names = [name for name, parts in zip(spread.costs.names, spread.of_layer, strict=True) if not parts]
+    if not names:
+        return []
+    return [Problem(field="placement.devices", message=f"Each layer has a device. Without one: {_few(names)}")]
+
+
+def _timeline(busy: Sequence[Busy], spread: Spread, end: float, copies: Sequence[Mapping[int, int]]) -> list[Slot]:
+    """What is seen of it: parts of one pass that follow each other are one, and so are those too short to be seen."""
+    slots: dict[int, list[Slot]] = {}
+    seen = end / _RESOLUTION
+    for each in busy:
+        own = slots.setdefault(each.device, [])
+        before = own[-1] if own else None
+        if (
+            before is not None
+            and before.phase == each.phase
+            and each.start_s - before.start_s - before.duration_s < seen
+            and (before.microbatch == each.microbatch or max(before.duration_s, each.duration_s) < seen)
+        ):
+            before.duration_s = each.start_s + each.duration_s - before.start_s
+        elif each.duration_s:
+            own.append(
+                Slot(
+                    device=spread.devices[each.device].name,
+                    microbatch=each.microbatch,
+                    phase=each.phase,
+                    start_s=each.start_s,
+                    duration_s=each.duration_s,
+                )
+            )
+    return [
+        msgspec.structs.replace(slot, device=spread.devices[copy[device]].name)
+        for copy in copies
+        for device in sorted(slots)
+        if device in copy
+        for slot in slots[device]
+    ]
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more

@@ -1,0 +1,33 @@
+"""Placements that anybody would try: everything on one device, a row of layers in parts of equal work. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ...schema.placement import Device
+from .costs import Costs
+
+
+def simple_ways(every: Costs, devices: Sequence[Device], pinned: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """One device alone, for each; the first two, three and more in parts of equal time, as given and fastest first.
+
+    The layers are those of ``every``; what ``pinned`` says of some is as it says.
+    """
+    for device in devices:
+        yield dict.fromkeys(every.names, device.name) | dict(pinned)
+    fastest_first = sorted(devices, key=lambda device: -device.flops_per_s)
+    orders = [list(devices), fastest_first] if fastest_first != list(devices) else [fastest_first]
+    for order in orders:
+        for count in range(2, min(len(order), len(every.layers)) + 1):
+            yield balanced(every, order[:count]) | dict(pinned)
+
+
+def balanced(every: Costs, devices: Sequence[Device]) -> dict[str, str]:
+    """The layers in their order, one after the other on the devices, each as long at work as it can be made."""
+    rates = np.cumsum([device.flops_per_s for device in devices])
+    work = np.cumsum(every.per_microbatch + 1e-300)
+    middles = (work - every.per_microbatch / 2) / work[-1]
+    numbers = np.searchsorted(rates[:-1] / rates[-1], middles, side="right")
+    return {name: devices[number].name for name, number in zip(every.names, numbers.tolist(), strict=True)}

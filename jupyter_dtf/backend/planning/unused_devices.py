@@ -1,0 +1,113 @@
+"""Why a placement leaves devices without layers: what a step would take with them. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import msgspec
+
+from ...schema.graph import LayerGraph
+from ...schema.placement import Calibration, Device, Link, Placement, Prediction
+from ...schema.sizes import seconds_
+from .costs import Costs, costs, measured
+from .judging import Judge, Where
+from .simple_ways import simple_ways
+
+MOST_LAYERS = 2_000
+"""Of a graph of more, nothing is said: it is asked at every change of a drawing."""
+_FREE = Link(bytes_per_s=1e30, latency_s=0.0)
+
+
+def ways_with(
+    device: Device, every: Costs, devices: Sequence[Device], used: Collection[str], fixed: Mapping[str, str]
+) -> Iterator[dict[str, str]]:
+    """Simple placements on the devices in use and this one. ``fixed``: what stays where it is.
+
+    ``every``: of the layers that are not split.
+    """
+    there = [other for other in devices if other.name in used or other.name == device.name]
+    for way in simple_ways(every, there, fixed):
+        if device.name in way.values():
+            yield way
+    for other in there:
+        if other.name != device.name:
+            for way in simple_ways(every, [other, device], fixed):
+                if device.name in way.values():
+                    yield way
+
+
+def why_unused(
+    graph: LayerGraph,
+    placement: Placement,
+    devices: Sequence[Device],
+    *,
+    batch_size: int,
+    microbatches: int,
+    replicas: int = 1,
+    link: Link | None = None,
+    calibration: Calibration | None = None,
+) -> dict[str, str]:
+    """For each device that has no layer of a placement that is complete, why not, in words.
+
+    With replicas the devices are those of the first.
+    """
+    if len(graph.layers) > MOST_LAYERS:
+        return {}
+    every = costs(graph, batch_size // replicas, microbatches, calibration)
+    devices = measured(devices, calibration)
+    link = link or (calibration.link if calibration is not None else Link())
+    where = {layer: there[0] for layer in every.names if len(there := placement.devices_of(layer)) == 1}
+    splits = {layer: there for layer in every.names if len(there := placement.devices_of(layer)) > 1}
+    fixed = {layer: device for layer, device in where.items() if layer in placement.pinned}
+    judge = Judge(every, devices, link, replicas)
+    now = judge.step(where, splits)
+    used = {*where.values(), *(device for there in splits.values() for device in there)}
+    unused = [device for device in devices if device.name not in used]
+    if not math.isfinite(now) or not unused:
+        return {}
+    rest = every.without(set(splits))
+    free = Judge(every, devices, _FREE, replicas)
+    said = {}
+    for device in unused:
+        ways = [way for way in ways_with(device, rest, devices, used, fixed) if math.isfinite(judge.step(way, splits))]
+        overhead_s = calibration.overhead_s if calibration is not None else 0.0
+        said[device.name] = _why(ways, splits, judge, free, now=now, overhead_s=overhead_s)
+    return said
+
+
+def with_reasons(prediction: Prediction, reasons: Mapping[str, str]) -> Prediction:
+    """A prediction with what ``why_unused`` says of its devices."""
+    loads = [msgspec.structs.replace(load, unused=reasons.get(load.device, "")) for load in prediction.devices]
+    return msgspec.structs.replace(prediction, devices=loads)
+
+
+def _why(
+    ways: Sequence[Where],
+    splits: Mapping[str, Sequence[str]],
+    judge: Judge,
+    free: Judge,
+    *,
+    now: float,
+    overhead_s: float,
+) -> str:
+    if not ways:
+        return "no layer is left for it that fits there"
+
+    def told(some: Sequence[Where], where: str) -> tuple[Where, str]:
+        best = min(some, key=lambda way: judge.step(way, splits))
+        then = judge.step(best, splits)
+        return best, f"a step would take {seconds_(then + overhead_s)} {where}, {seconds_(now + overhead_s)} without"
+
+    best, both = told(ways, "with it")
+    if judge.step(best, splits) < now:
+        return both
+    together = [way for way in ways if len({*way.values()}) > 1 or splits]
+    if not together:
+        return told(ways, "on it alone")[1]
+    best, both = told(together, "with it")
+    if free.step(best, splits) < now:
+        return f"copying to it costs more than it saves: {both}"
+    if judge.costs.microbatches == 1:
+        return f"with one microbatch, devices take turns: {both}"
+    return f"it would be waited for: {both}"

@@ -1,0 +1,1 @@
+"""What is known of runs: by applying their events in order, and from the files that they leave."""

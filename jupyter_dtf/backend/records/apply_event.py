@@ -1,0 +1,94 @@
+"""What an event changes in the summary of its run, and which summary knows more. Pure.
+
+The controller, the archive and every viewer apply the same rules.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...schema.events import AnyEvent, Note, Progressed, RunChanged, TaskChanged, UnknownEvent
+from ...schema.metrics import headline, without_form
+from ...schema.run import RunInfo, RunState, TaskInfo, TaskState
+from ...schema.sizes import bytes_
+
+BYTES = "byte"
+"""The unit of a progress that is that of the program on its way."""
+
+
+def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | None = None) -> None:
+    """Bring ``info`` up to date with one event. Points, output, most notes and what is not known leave it as it is.
+
+    ``task`` is the one of ``info`` that the event is of, from who knows where it is; it is looked for without.
+    """
+    if isinstance(event, RunChanged):
+        info.state = event.state
+        info.message = event.message
+        if event.state is RunState.RUNNING:
+            info.started = event.time if info.started is None else info.started
+        elif event.state.is_final:
+            info.ended = event.time
+        if event.state is RunState.LOST:
+            for each in info.tasks:
+                if not each.state.is_final:
+                    each.state, each.message = TaskState.LOST, event.message
+    elif isinstance(event, TaskChanged):
+        _apply_task(event, task or _task_of(info, event.task))
+    elif isinstance(event, Progressed):
+        if BYTES in (event.progress.unit, info.progress.unit):
+            info.message = _sent(info, event)
+        info.progress = event.progress
+    elif isinstance(event, Note) and event.metric:
+        info.not_finite[without_form(event.metric)] = event.title
+
+
+def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
+    """What these summaries of one run know together: the one of the higher ``next_seq``, and of what only points tell
+    that of the higher ``points_seq``. Shares nothing with them.
+    """
+    known = [summary, *(other for other in others if other is not None)]
+    found = copy_of(max(known, key=lambda info: (info.next_seq, info.points_seq)))
+    told = max(known, key=lambda info: info.points_seq)
+    if told.points_seq > found.points_seq:
+        found.latest, found.sparkline, found.points_seq = dict(told.latest), list(told.sparkline), told.points_seq
+        found.headline = headline(found.latest, found.state.is_final)
+    return found
+
+
+def copy_of(info: RunInfo) -> RunInfo:
+    """A copy that shares nothing with the original."""
+    return msgspec.convert(msgspec.to_builtins(info), RunInfo)
+
+
+def _sent(info: RunInfo, event: Progressed) -> str:
+    """What a run says while its program is on its way; empty when that has come."""
+    done, total = event.progress.done, event.progress.total
+    if event.progress.unit != BYTES or info.state not in (RunState.PENDING, RunState.LAUNCHING):
+        return ""
+    seconds = event.time - info.created
+    rate = f", {bytes_(done / seconds)}/s" if done and seconds > 0 and info.state is RunState.PENDING else ""
+    return f"sending {bytes_(done)} of {bytes_(total)}{rate}"
+
+
+def _task_of(info: RunInfo, name: str) -> TaskInfo:
+    for task in info.tasks:
+        if task.task == name:
+            return task
+    task = TaskInfo(task=name)
+    info.tasks.append(task)
+    return task
+
+
+def _apply_task(event: TaskChanged, task: TaskInfo) -> None:
+    if event.attempt < task.attempt:
+        return  # late: the task has been started again meanwhile
+    if event.attempt > task.attempt:
+        task.attempt, task.host, task.pid, task.endpoint = event.attempt, "", 0, ""
+    task.state = event.state
+    task.host = event.host or task.host
+    task.pid = event.pid or task.pid
+    task.endpoint = event.endpoint or task.endpoint
+    task.exit_code = event.exit_code
+    task.signal = event.signal
+    task.message = event.message
+    task.traceback = event.traceback

@@ -1,0 +1,273 @@
+"""Writing runs to the store without holding up the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from ...errors import Conflict, NotFound, Unavailable
+from ...schema.events import LOG, POINTS, AnyEvent, UnknownEvent, decode_event
+from ...schema.run import RunDescriptor, RunInfo
+from .apply_event import apply_event
+from .output_tail import ENDED_BYTES, EmptiedEvents, OutputTail, log_source
+from .run_record import RunRecord
+from .store import Store
+
+WRITE_EVERY_S = 0.25
+AT_ONCE_BYTES = 8 << 20
+"""In one transaction: where there is room for some of it, that much is saved."""
+_RETRY_S = (0.5, 1.0, 2.0)
+_KEPT_SUMMARIES = 100
+"""Of runs that have ended: more than the controller keeps, so that what it still says of one finds its summary."""
+
+_log = logging.getLogger(__name__)
+
+Event = tuple[str, int, bytes]
+
+
+class _Batch:
+    """What waits to be written."""
+
+    def __init__(self) -> None:
+        self.infos: dict[str, bytes | RunInfo] = {}
+        """The summaries that have changed; as bytes once they are on their way."""
+        self.events: list[Event] = []
+        self.emptied: list[Event] = []
+        self.ended: dict[str, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.infos or self.events or self.emptied)
+
+    @property
+    def runs(self) -> set[str]:
+        return {run_id for run_id, _, _ in self.events} | set(self.infos)
+
+    def seal(self) -> None:
+        """Before it goes to another thread, while events go on changing summaries here."""
+        self.infos = {i: x if isinstance(x, bytes) else msgspec.msgpack.encode(x) for i, x in self.infos.items()}
+
+    def put_before(self, later: _Batch) -> None:
+        """Add what came after it."""
+        self.infos |= later.infos
+        self.events += later.events
+        self.emptied += later.emptied
+        self.ended |= later.ended
+
+    def write(self, store: Store) -> None:
+        """Write as much as there is room for; what has been written is taken out. Raises Unavailable."""
+        while self.events:
+            size = count = 0
+            while count < len(self.events) and size < AT_ONCE_BYTES:
+                size += len(self.events[count][2])
+                count += 1
+            whole = count == len(self.events)  # a description comes with the last of what it describes
+            store.write(self.infos.values() if whole else (), self.events[:count])
+            if whole:
+                self.infos = {}
+            del self.events[:count]
+        if self.infos:
+            store.write(self.infos.values(), ())
+            self.infos = {}
+        if self.emptied:
+            store.replace(self.emptied)
+            self.emptied = []
+        for run_id in list(self.ended):
+            summarize(store, run_id)
+            del self.ended[run_id]
+
+
+class Archive:
+    """Takes descriptors and events on one event loop and writes them in a thread, in order, in batches.
+
+    A batch is written at most ``WRITE_EVERY_S`` after its first event, and at once when a run ends. What cannot be
+    written is kept and tried again every two seconds; ``error`` says why in the meantime, and is empty when all is
+    well. ``on_change()`` is called when that changes, and when there are more runs that are not saved (``unsaved``).
+    """
+
+    def __init__(self, store: Store | Callable[[], Store]) -> None:
+        """``store`` is the store, or opens it when there is something to write."""
+        self.error = ""
+        self.unsaved: set[str] = set()
+        """The runs of which something could not be written."""
+        self._store = store if isinstance(store, Store) else None
+        self._open = store
+        self.on_change: Callable[[], None] = lambda: None
+        self._batch = _Batch()
+        self._summaries: dict[str, RunInfo] = {}
+        self._tails: dict[str, OutputTail] = {}
+        self._emptied = EmptiedEvents()
+        self._wake = asyncio.Event()  # there is something to write
+        self._hurry = asyncio.Event()  # and it should not wait
+        self._writing = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, "jupyter_dtf-archive")
+        self._task: asyncio.Task[None] | None = None
+
+    def put_run(self, run: RunDescriptor) -> None:
+        """A run that has been submitted; its events follow."""
+        self._summaries[run.id] = self._batch.infos[run.id] = RunInfo.of(run)
+        self._start()
+
+    def append(self, run_id: str, seq: int, data: bytes) -> None:
+        """The run's next event, as bytes; its end is written at once.
+
+        Of output the store keeps what memory does: the last of it.
+        """
+        self._batch.events.append((run_id, seq, data))
+        with contextlib.suppress(msgspec.MsgspecError):  # it is stored, and whoever reads it says so
+            if data.startswith(LOG, 1):
+                tail = self._tails.setdefault(run_id, OutputTail())
+                self._empty(run_id, tail.add(seq, log_source(data), len(data)))
+            elif not data.startswith(POINTS, 1) and (info := self._summaries.get(run_id)) is not None:
+                self._apply(info, seq, decode_event(data))
+        self._start()
+
+    def _apply(self, info: RunInfo, seq: int, event: AnyEvent | UnknownEvent) -> None:
+        """Bring a run's summary up to date, and have it written."""
+        apply_event(info, event)
+        info.next_seq = seq + 1
+        self._batch.infos[info.id] = info
+        if info.state.is_final:  # with every event from then on: what points tell is added each time
+            self._batch.ended[info.id] = None
+            if (tail := self._tails.pop(info.id, None)) is not None:
+                self._empty(info.id, tail.shrink(ENDED_BYTES))
+            self._forget_old()
+            self._hurry.set()
+
+    def _forget_old(self) -> None:
+        ended = [run_id for run_id, info in self._summaries.items() if info.state.is_final]
+        for run_id in ended[:-_KEPT_SUMMARIES]:
+            del self._summaries[run_id]
+
+    async def flush(self) -> None:
+        """Return when all that was given before is in the file. Raises Unavailable if it cannot be written now."""
+        await self._write()
+
+    async def close(self) -> None:
+        """Write what is left, then end the thread. Raises Unavailable if it cannot be written; it may be tried again,
+        or saved elsewhere (``save_to``).
+        """
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        await self._write()
+        self._thread.shutdown(wait=False)
+
+    @property
+    def waiting(self) -> set[str]:
+        """The runs of which something is not in the file."""
+        return self.unsaved | self._batch.runs
+
+    async def save_to(self, path: Path, logs: Mapping[str, Sequence[bytes]], runs: Iterable[RunDescriptor]) -> None:
+        """Write the runs that are not saved to a store of its own at ``path``. Raises Unavailable.
+
+        ``logs`` and ``runs`` have all events of a run, also those that the store has, as far as they are still to be
+        had.
+        """
+        self._batch.seal()
+
+        def work() -> None:
+            store = Store(path)
+            try:
+                for run_id, log in logs.items():
+                    store.write((), ((run_id, seq, data) for seq, data in enumerate(log)))
+                store.write((), [event for event in self._batch.events if event[0] not in logs])
+                store.write([*map(RunInfo.of, runs), *self._batch.infos.values()], ())
+                for run_id in self.waiting:
+                    with contextlib.suppress(Conflict):  # its first events are not to be had
+                        summarize(store, run_id)
+            finally:
+                store.close()
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def open(self) -> None:
+        """Open the store now, if that can be: then ``error`` says at once why not."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._opened)
+        except Unavailable as error:
+            self._failed(str(error))
+        if self.error:
+            self.on_change()  # which may not have been there when it failed
+
+    def _empty(self, run_id: str, gone: list[tuple[int, tuple[str, str]]]) -> None:
+        self._batch.emptied += [(run_id, seq, self._emptied.of(source)) for seq, source in gone]
+
+    def _start(self) -> None:
+        self._wake.set()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="jupyter_dtf archive")
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            await self._wake.wait()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), WRITE_EVERY_S)
+            try:
+                await self._write()
+                failures = 0
+            except Exception:  # told by _write; whatever it was, the next events have to be written too
+                await asyncio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
+                failures += 1
+
+    async def _write(self) -> None:
+        async with self._writing:
+            batch, self._batch = self._batch, _Batch()
+            batch.seal()
+            self._wake.clear()
+            self._hurry.clear()
+            if not batch:
+                return
+            work = asyncio.get_running_loop().run_in_executor(self._thread, self._write_batch, batch)
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:  # the thread goes on; wait for it, so that nothing is written twice at once
+                await asyncio.wait([work])
+                if work.exception() is not None:
+                    self._put_back(batch)
+                raise
+            except BaseException as error:
+                self._put_back(batch)
+                self._failed(str(error))
+                raise
+            if self.error:
+                _log.warning("Runs are being saved again")
+                self.error = ""
+                self.unsaved = set()
+                self.on_change()
+
+    def _failed(self, why: str) -> None:
+        if not self.error:
+            _log.error("Runs are not being saved; it will be tried again: %s", why)
+        unsaved = self.unsaved | self._batch.runs
+        changed = why != self.error or unsaved != self.unsaved
+        self.error, self.unsaved = why, unsaved
+        if changed:
+            self.on_change()
+
+    def _put_back(self, batch: _Batch) -> None:
+        batch.put_before(self._batch)  # what came in the meantime is newer
+        self._batch = batch
+        self._wake.set()
+
+    def _write_batch(self, batch: _Batch) -> None:
+        batch.write(self._opened())
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            assert not isinstance(self._open, Store)
+            self._store = self._open()
+        return self._store
+
+
+def summarize(store: Store, run_id: str) -> None:
+    """Make the stored summary of an ended run that of all its events, of what only points tell as well."""
+    with contextlib.suppress(NotFound):  # deleted in the meantime
+        store.put_run(RunRecord.replay(store.run(run_id), store.events(run_id)).info)

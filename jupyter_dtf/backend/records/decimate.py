@@ -1,0 +1,135 @@
+"""A series for a plot of a given width: minimum and maximum of equal buckets, stable while the series grows. Pure.
+
+The first points of a series are cut into buckets of ``2^k`` consecutive points, ``k`` the least with
+``n / 2^k <= width / 2``. Of each bucket the minimum and the maximum are kept, in the order they came. What does not
+fill a bucket, the tail, is cut into buckets of falling powers of two in the same way, and the newest point is always
+kept. Until ``k`` grows, which happens each time the series doubles, only the tail of the result changes; so a viewer is
+sent the tail.
+
+Values that are not finite are never minimum or maximum; a bucket without finite values keeps its first point, a gap.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from tsdownsample import MinMaxDownsampler
+
+from ...errors import InvalidInput
+from ...schema.socket_messages import SeriesFrame
+from .series import Floats, Ints, Series
+
+MIN_WIDTH, MAX_WIDTH = 16, 8192
+
+_downsampler = MinMaxDownsampler()
+
+
+def bucket_exponent(count: int, width: int) -> int:
+    """The least ``k`` with ``count / 2^k <= width / 2``."""
+    k = 0
+    while count > (width // 2) << k:
+        k += 1
+    return k
+
+
+def min_max(values: Floats, bucket: int) -> Ints:
+    """Indices of the points kept of ``values``, whose length is a multiple of ``bucket``, ascending."""
+    if bucket <= 2 or not values.size:
+        return np.arange(values.size)
+    finite = np.isfinite(values)
+    if not finite.all():
+        values = np.where(finite, values, np.nan)  # the downsampler leaves NaN out
+    kept = _downsampler.downsample(np.ascontiguousarray(values), n_out=2 * (values.size // bucket))
+    return np.unique(kept.astype(np.int64))  # a bucket whose minimum is its maximum gives one point
+
+
+def decimate(values: Floats, width: int) -> Ints:
+    """Indices of the points of ``values``, shape ``[n]``, that a plot ``width`` pixels wide is given, ascending.
+
+    At most about ``width + 2 log2(n)`` indices; the minimum and maximum of all finite values are among them.
+    """
+    bucket = 1 << bucket_exponent(values.size, width)
+    full = values.size // bucket * bucket
+    return _join(min_max(values[:full], bucket), _tail(values, full, bucket))
+
+
+def _join(full: Ints, tail: Ints) -> Ints:
+    """Both, ascending; the newest point may be in both."""
+    if full.size and tail.size and full[-1] == tail[0]:
+        tail = tail[1:]
+    return np.concatenate([full, tail])
+
+
+def _tail(values: Floats, start: int, bucket: int) -> Ints:
+    """Indices kept of the points from ``start``: fewer than ``bucket`` of them, in buckets of falling powers of two."""
+    parts: list[Ints] = [np.empty(0, np.int64)]
+    while start < values.size:
+        while bucket > values.size - start:
+            bucket //= 2
+        parts.append(start + _extremes(values[start : start + bucket]))
+        start += bucket
+    newest = values.size - 1
+    if newest >= 0 and (not parts[-1].size or parts[-1][-1] != newest):
+        parts.append(np.array([newest]))
+    return np.concatenate(parts)
+
+
+def _extremes(values: Floats) -> Ints:
+    """``min_max`` of one bucket: for a few points NumPy is sooner done than the downsampler begins."""
+    finite = np.isfinite(values)
+    if not finite.all():
+        if not finite.any():
+            return np.array([0])
+        return np.unique([np.where(finite, values, np.inf).argmin(), np.where(finite, values, -np.inf).argmax()])
+    low, high = int(values.argmin()), int(values.argmax())
+    return np.array([low] if low == high else sorted((low, high)))
+
+
+class SeriesCursor:
+    """What one viewer has been sent of one line; gives the frames that bring it up to date."""
+
+    def __init__(self, metric: str, task: str, width: int, x: str = "step") -> None:
+        """``width`` in pixels, from 16 to 8192; ``x`` is ``step`` or ``time``. Raises InvalidInput."""
+        check_view(width, x)
+        self._metric = metric
+        self._task = task
+        self._width = width
+        self._x = x
+        self._series: Series | None = None
+        self._size = 0
+        self._bucket = 1
+        self._full = 0  # points in full buckets that were sent
+        self._sent = 0  # points kept of these
+
+    def next(self, series: Series) -> SeriesFrame | None:
+        """The frame that makes what was sent before into ``decimate(series)``; None when nothing is new."""
+        values = series.value
+        if values.size == self._size and series is self._series:
+            return None
+        bucket = 1 << bucket_exponent(values.size, self._width)
+        if bucket != self._bucket or series is not self._series:
+            self._series, self._bucket, self._full, self._sent = series, bucket, 0, 0
+        start = self._sent
+        full = values.size // bucket * bucket
+        new = self._full + min_max(values[self._full : full], bucket)
+        kept = _join(new, _tail(values, full, bucket))
+        self._size, self._full, self._sent = values.size, full, start + new.size
+        x = (series.step if self._x == "step" else series.time)[kept]
+        return SeriesFrame(metric=self._metric, task=self._task, start=start, x=_plain(x), y=_plain(values[kept]))
+
+
+def check_view(width: int, x: str) -> None:
+    """Raise InvalidInput unless these are the width in pixels and the x axis of a plot."""
+    if not MIN_WIDTH <= width <= MAX_WIDTH:
+        raise InvalidInput(f"width is {MIN_WIDTH} to {MAX_WIDTH} pixels. Received: {width}", field="width")
+    if x not in ("step", "time"):
+        raise InvalidInput(f"x is step or time. Received: {x!r:.100}", field="x")
+
+
+def _plain(values: Floats) -> list[float | None]:
+    """JSON has neither NaN nor infinities: they become None."""
+    plain: list[float | None] = values.tolist()
+    return (
+        plain if np.isfinite(values).all() else [value if math.isfinite(value) else None for value in values.tolist()]
+    )

@@ -1,0 +1,290 @@
+"""What one viewer (a Jupyter server, a kernel) knows of all runs: those that links bring, and those in the store."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import msgspec
+
+from ...errors import Conflict, NotFound, Unavailable
+from ...schema.events import AnyEvent, RunChanged, UnknownEvent, decode_event
+from ...schema.run import RunDescriptor, RunInfo, RunState
+from .apply_event import copy_of, newest
+from .archive import summarize
+from .output_files import remove_output
+from .output_reader import OutputReader
+from .run_record import RunRecord
+from .series import Series
+from .store import Store
+
+_log = logging.getLogger(__name__)
+
+MAX_IDLE_RECORDS = 16
+
+
+class Hub:
+    """Records of many runs, for any thread. Of each run it has one source of truth: its record, which events have
+    made, or the store's summary of the same events while no record is loaded.
+
+    Events are applied by one thread at a time per run, in order. Subscribers are called in the thread that changed
+    something, without any lock held: they should only note that there is something to read.
+    """
+
+    def __init__(self, store: Store | None = None) -> None:
+        self.store = store
+        self._lock = threading.RLock()
+        self._summaries: dict[str, RunInfo] = {}  # by links, of runs whose events up to there are still coming
+        self._records: OrderedDict[str, RunRecord] = OrderedDict()  # least recently used first
+        self._subscribers: dict[int, Callable[[str], object]] = {}
+        self._raised: set[int] = set()
+        self._next_subscriber = 0
+
+    # -- from links --------------------------------------------------------------------------------------------------
+
+    def add_run(self, run: RunDescriptor) -> None:
+        """A run that a link will bring every event of, from the first. One that is known is left as it is, be it that
+        the store has it: then its record begins with what is there.
+        """
+        stored = None
+        with contextlib.suppress(Unavailable):  # live runs can be seen without the store
+            stored = self._stored(run.id)
+        with self._lock:
+            if run.id in self._records:
+                return
+            if stored is None:
+                self._records[run.id] = RunRecord(run)
+                self._forget_idle()
+        self._tell(run.id)
+
+    def add_summary(self, info: RunInfo) -> None:
+        """How a run is whose events up to there are on their way: what is shown of it until they have come."""
+        with self._lock:
+            record = self._records.get(info.id)
+            if record is not None and record.next_seq >= info.next_seq:
+                return
+            self._summaries[info.id] = info
+        self._tell(info.id)
+
+    def next_seq(self, run_id: str) -> int:
+        """The sequence number of the first event that is not known here, from memory or store; a link asks for it.
+
+        A run that is under way is read from the store, which can take a while, so that its next event finds it here.
+        """
+        with self._lock:
+            record = self._records.get(run_id)
+            if record is not None:
+                return record.next_seq
+        stored = self._stored(run_id)
+        if self.store is None or stored is None:
+            return 0
+        return self.store.next_seq(run_id) if stored.state.is_final else self.record(run_id).next_seq
+
+    def apply(self, run_id: str, seq: int, data: bytes) -> None:
+        """The run's next event, encoded. One that is known already is ignored; one that cannot be read is skipped.
+
+        Raises NotFound for a run that is not known, Conflict when events before this one are missing.
+        """
+        record = self.record(run_id)
+        event = _read(run_id, seq, data)
+        with self._lock:
+            if seq < record.next_seq:
+                return
+            record.apply(seq, event)
+            if (summary := self._summaries.get(run_id)) is not None and record.next_seq >= summary.next_seq:
+                del self._summaries[run_id]
+        self._tell(run_id)
+
+    def mark_lost(self, run_id: str, message: str) -> None:
+        """A run whose cluster went away: it becomes LOST, here and in the store, unless the store knows its end.
+
+        Raises NotFound.
+        """
+        record = self.record(run_id)
+        if self.store is not None:
+            try:
+                self._mark_stored(self.store, record, message)
+            except Unavailable as error:  # a full disk: here it is said all the same
+                _log.warning("The run %s is lost, which cannot be written: %s", run_id, error)
+        with self._lock:
+            if not record.info.state.is_final:
+                record.apply(record.next_seq, RunChanged(time=time.time(), state=RunState.LOST, message=message))
+            self._summaries.pop(run_id, None)
+        self._tell(run_id)
+
+    # -- for viewers -------------------------------------------------------------------------------------------------
+
+    def record(self, run_id: str) -> RunRecord:
+        """The record of a run, read from the store where it is not in memory. Raises NotFound.
+
+        The record goes on changing; its ``events`` and the arrays of its series may be read in any thread, the rest
+        under ``locked`` or in the thread that links deliver in.
+        """
+        with self._lock:
+            record = self._records.get(run_id)
+            if record is not None:
+                self._records.move_to_end(run_id)
+                return record
+        if self.store is not None:  # without the lock: a long run takes a while to read
+            with contextlib.suppress(NotFound):
+                try:
+                    record = RunRecord.replay(self.store.run(run_id), self.store.events(run_id))
+                except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+                    raise Unavailable(
+                        f"The events of the run {run_id!r:.100} in the store must be as they were written, got others: "
+                        f"{error!s:.200}"
+                    ) from None
+        if record is None:
+            raise _no_run(run_id)
+        with self._lock:
+            record = self._records.setdefault(run_id, record)
+            self._forget_idle()
+        return record
+
+    def info(self, run_id: str) -> RunInfo:
+        """What is known of a run, as a copy. Raises NotFound."""
+        with self._lock:
+            info = self._summary(run_id, None) if run_id in self._records else None
+        if info is None:
+            stored = self._stored(run_id)
+            with self._lock:
+                info = self._summary(run_id, stored)
+        if info is None:
+            raise _no_run(run_id)
+        return info
+
+    def runs(self) -> list[RunInfo]:
+        """Every run, live and past, newest first; copies."""
+        found = {info.id: info for info in self.store.runs()} if self.store is not None else {}
+        with self._lock:
+            for run_id in {*self._summaries, *self._records}:
+                if (info := self._summary(run_id, found.get(run_id))) is not None:
+                    found[run_id] = info
+        return sorted(found.values(), key=lambda info: (-info.created, info.id))
+
+    def events(self, run_id: str, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
+        """(seq, event) of a run after ``after``, but its points (RunRecord.events). Raises NotFound."""
+        record = self.record(run_id)
+        with self._lock:
+            return record.events(after, limit)
+
+    def output(self, run_id: str, task: str = "") -> OutputReader:
+        """What the tasks of a run, or one of them, have printed, from its files. Raises NotFound."""
+        return OutputReader(Path(self.info(run_id).run_dir), task)
+
+    def lines(self, run_id: str, metrics: Collection[str] | None = None) -> dict[tuple[str, str], Series]:
+        """What the plots of these metrics of a run show, of all without any (RunRecord.lines). Raises NotFound."""
+        record = self.record(run_id)
+        for metric in record.metrics if metrics is None else metrics:
+            while self._advance_mean(record, metric):  # lets go of the lock in between: links need it
+                pass
+        with self._lock:
+            return record.lines(metrics)
+
+    def _advance_mean(self, record: RunRecord, metric: str) -> bool:
+        with self._lock:
+            return record.advance_mean(metric)
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run that has ended, here and in the store, with its output.
+
+        Raises NotFound, and Conflict while it is under way.
+        """
+        info = self.info(run_id)
+        if not info.state.is_final:
+            raise Conflict(
+                f"A run is deleted after it has ended; stop it first. Received: {run_id}, {info.state.value}"
+            )
+        if self.store is not None:
+            with contextlib.suppress(NotFound):
+                self.store.delete(run_id)
+        if info.run_dir:
+            remove_output(Path(info.run_dir))
+        with self._lock:
+            self._records.pop(run_id, None)
+            self._summaries.pop(run_id, None)
+        self._tell(run_id)
+
+    def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
+        """Call ``callback(run_id)`` after anything of a run has changed; returns what ends it.
+
+        A callback that raises is logged once and goes on being called.
+        """
+        with self._lock:
+            number = self._next_subscriber
+            self._next_subscriber += 1
+            self._subscribers[number] = callback
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._subscribers.pop(number, None)
+                self._raised.discard(number)
+
+        return unsubscribe
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _mark_stored(self, store: Store, record: RunRecord, message: str) -> None:
+        run_id = record.info.id
+        for seq, data in store.events(run_id, record.next_seq - 1):  # what the link did not bring any more
+            event = decode_event(data)
+            with self._lock:
+                if seq == record.next_seq:
+                    record.apply(seq, event)
+        if not record.info.state.is_final:
+            with contextlib.suppress(NotFound):  # the cluster ended before it wrote anything
+                store.mark_lost(run_id, message)
+                summarize(store, run_id)
+
+    def _stored(self, run_id: str) -> RunInfo | None:
+        if self.store is None:
+            return None
+        with contextlib.suppress(NotFound):
+            return self.store.run(run_id)
+        return None
+
+    def _summary(self, run_id: str, stored: RunInfo | None) -> RunInfo | None:
+        """The run's summary: its record's, or the store's while there is none; and a link's while that is ahead."""
+        record = self._records.get(run_id)
+        own = record.info if record is not None else stored
+        sent = self._summaries.get(run_id)
+        return newest(own, sent) if own is not None else None if sent is None else copy_of(sent)
+
+    def _forget_idle(self) -> None:
+        """Drop records that the store can give back, beyond MAX_IDLE_RECORDS, longest unused first."""
+        if self.store is None or len(self._records) <= MAX_IDLE_RECORDS:
+            return
+        for run_id, record in list(self._records.items())[: len(self._records) - MAX_IDLE_RECORDS]:
+            if record.info.state.is_final and self.store.next_seq(run_id) >= record.next_seq:
+                del self._records[run_id]
+
+    def _tell(self, run_id: str) -> None:
+        with self._lock:
+            subscribers = list(self._subscribers.items())
+        for number, callback in subscribers:
+            self._call(number, callback, run_id)
+
+    def _call(self, number: int, callback: Callable[[str], object], run_id: str) -> None:
+        try:
+            callback(run_id)
+        except Exception:
+            if number not in self._raised:
+                self._raised.add(number)
+                _log.exception("A subscriber to runs raised; it is logged this once")
+
+
+def _read(run_id: str, seq: int, data: bytes) -> AnyEvent | UnknownEvent:
+    try:
+        return decode_event(data)
+    except msgspec.MsgspecError as error:  # nothing that any version writes; the run goes on all the same
+        _log.warning("The event %d of the run %s cannot be read: %s", seq, run_id, error)
+        return UnknownEvent(type="", why=str(error))
+
+
+def _no_run(run_id: str) -> NotFound:
+    return NotFound(f"A run is named by its id. Received: {run_id!r:.100}, which no run has")

@@ -1,0 +1,165 @@
+"""The files of a run's output: for each stream of each task one with its lines and one with an index to them.
+
+``<run_dir>/task-output/worker-1.stdout`` has the lines as they were printed; a line that ended in a carriage return
+still does, before its line feed. ``worker-1.stdout.index`` has an entry for each block that was written: numbers of
+lines, place in the file, time. Times ascend over all the streams of a host, so that blocks of several files can be put
+into the order in which they came.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import struct
+import time
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+DIRECTORY = "task-output"
+STREAMS = ("stdout", "stderr")
+RETRY_S = 2.0
+"""Between two attempts to write to a disk that refused."""
+MOST_WAITING_BYTES = 1 << 20
+"""Of each stream, kept in memory while its file cannot be written."""
+
+_ENTRY = struct.Struct("<QQQQd")
+
+
+class Entry(NamedTuple):
+    """One block: ``lines`` lines from number ``first``, ``size`` bytes from ``offset``, written at ``time``."""
+
+    first: int
+    lines: int
+    offset: int
+    size: int
+    time: float
+
+    def encode(self) -> bytes:
+        return _ENTRY.pack(*self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Entry:
+        return cls._make(_ENTRY.unpack(data))
+
+
+ENTRY_BYTES = _ENTRY.size
+
+
+def lines_file(run_dir: Path, task: str, stream: str) -> Path:
+    """Where the lines of one stream of a task are."""
+    return run_dir / DIRECTORY / f"{task.replace(':', '-')}.{stream}"
+
+
+def index_file(lines: Path) -> Path:
+    """Where the index to a file of lines is."""
+    return lines.with_name(lines.name + ".index")
+
+
+def source_of(index: Path) -> tuple[str, str]:
+    """The task and stream of an index, by its name."""
+    task, stream, _ = index.name.rsplit(".", 2)
+    job, _, number = task.rpartition("-")
+    return f"{job}:{number}", stream
+
+
+def remove_output(run_dir: Path) -> None:
+    """Delete the output of a run that is forgotten, and its directory where nothing else is in it."""
+    shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        run_dir.rmdir()
+
+
+class Clock:
+    """The time of each block: always later than that of the one before."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def now(self) -> float:
+        self._last = max(time.time(), self._last + 1e-6)
+        return self._last
+
+
+class OutputWriter:
+    """Writes one stream of a task to its files, which are made with the first line.
+
+    What the disk refuses is kept in memory, up to ``MOST_WAITING_BYTES``, and written when there is room again;
+    ``error`` says why in the meantime, ``lost`` counts the lines that could not be kept.
+    """
+
+    def __init__(self, lines: Path) -> None:
+        self.error: OSError | None = None
+        self.lost = 0
+        self._path = lines
+        self._lines = self._index = -1
+        self._offset = self._entries = 0
+        self._waiting: deque[tuple[Entry, bytes]] = deque()
+        self._waiting_bytes = 0
+        self._not_before = 0.0
+
+    def write(self, time_: float, first: int, count: int, block: bytes) -> None:
+        """Write ``count`` lines, each ended by a line feed, the first of them number ``first``."""
+        self._waiting.append((Entry(first, count, 0, len(block), time_), block))
+        self._waiting_bytes += len(block)
+        if self.error is None or time.monotonic() >= self._not_before:
+            self._write_waiting()
+        while self._waiting_bytes > MOST_WAITING_BYTES and len(self._waiting) > 1:
+            entry, _ = self._waiting.popleft()
+            self._waiting_bytes -= entry.size
+            self.lost += entry.lines
+
+    def close(self) -> None:
+        """Write what is left if that is possible now, and let go of the files."""
+        if self._waiting:
+            self._write_waiting()
+        self.lost += sum(entry.lines for entry, _ in self._waiting)
+        self._waiting.clear()
+        for fd in (self._lines, self._index):
+            if fd >= 0:
+                os.close(fd)
+        self._lines = self._index = -1
+
+    def _write_waiting(self) -> None:
+        try:
+            while self._waiting:
+                entry, block = self._waiting[0]
+                self._append(entry._replace(offset=self._offset), block)
+                self._waiting.popleft()
+                self._waiting_bytes -= len(block)
+        except OSError as error:
+            self.error = error
+            self._not_before = time.monotonic() + RETRY_S
+        else:
+            self.error = None
+
+    def _append(self, entry: Entry, block: bytes) -> None:
+        """Both or neither: an index that names what is there, and nothing behind that."""
+        if self._index < 0:
+            self._open()
+        try:
+            _write_all(self._lines, block, self._offset)
+            _write_all(self._index, entry.encode(), self._entries * ENTRY_BYTES)
+        except OSError:
+            for fd, size in ((self._lines, self._offset), (self._index, self._entries * ENTRY_BYTES)):
+                with contextlib.suppress(OSError):
+                    os.ftruncate(fd, size)
+            raise
+        self._offset += len(block)
+        self._entries += 1
+
+    def _open(self) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        if self._lines < 0:
+            self._lines = os.open(self._path, flags, 0o600)
+        self._index = os.open(index_file(self._path), flags, 0o600)
+
+
+def _write_all(fd: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view = view[written:]
+        offset += written

@@ -1,0 +1,77 @@
+"""What is kept in memory of a run's output: the last lines of every stream, within a bound for the whole run. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from ...schema.events import Logged, encode_event
+
+MOST_BYTES = 2 << 20
+"""Of output, for each run. The rest is in its files."""
+ENDED_BYTES = 256 << 10
+"""The same for a run that has ended."""
+
+Source = tuple[str, str]
+"""Task and stream."""
+
+
+class _LogSource(msgspec.Struct, tag_field="type", tag="log"):
+    task: str
+    stream: str
+
+
+_decode_source = msgspec.msgpack.Decoder(_LogSource).decode
+
+
+def log_source(data: bytes) -> Source:
+    """Where the output of an encoded ``Logged`` is from, without reading its lines. Raises msgspec.ValidationError."""
+    source = _decode_source(data)
+    return source.task, source.stream
+
+
+class OutputTail:
+    """Decides which events with output go when new ones come: the oldest of the stream that has most."""
+
+    def __init__(self) -> None:
+        self._events: dict[Source, deque[tuple[int, int]]] = {}  # (seq, bytes), oldest first
+        self._bytes: dict[Source, int] = {}
+        self._total = 0
+
+    def add(self, seq: int, source: Source, size: int) -> list[tuple[int, Source]]:
+        """Note an event; returns those that are not to be kept any more."""
+        self._events.setdefault(source, deque()).append((seq, size))
+        self._bytes[source] = self._bytes.get(source, 0) + size
+        self._total += size
+        return self.shrink(MOST_BYTES)
+
+    def shrink(self, most_bytes: int) -> list[tuple[int, Source]]:
+        """Keep no more than so many bytes, and the newest event of every stream; returns those that go."""
+        gone = []
+        while self._total > most_bytes:
+            source = max((source for source in self._events if len(self._events[source]) > 1),
+                         key=self._bytes.__getitem__, default=None)  # fmt: skip
+            if source is None:
+                break
+            seq, size = self._events[source].popleft()
+            self._bytes[source] -= size
+            self._total -= size
+            gone.append((seq, source))
+        return gone
+
+
+class EmptiedEvents:
+    """What stands in the place of an event whose lines are not kept, so that numbers have no gaps. One for a stream."""
+
+    def __init__(self) -> None:
+        self._encoded: dict[Source, bytes] = {}
+
+    def of(self, source: Source) -> bytes:
+        """The encoded event, the same object every time."""
+        data = self._encoded.get(source)
+        if data is None:
+            task, stream = source
+            data = encode_event(Logged(time=0.0, task=task, stream=stream, first=0, lines=[]))
+            self._encoded[source] = data
+        return data

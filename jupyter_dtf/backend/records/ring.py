@@ -1,0 +1,84 @@
+"""What is known of machines over time: the last hour as it was told, a day before it in means of a minute. Pure."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+
+from ...schema.machines import MachineSeries
+from ...schema.metrics import host_figure
+
+FINE = 1800
+"""Values as they were told: an hour, at one in two seconds."""
+COARSE_S = 60.0
+COARSE = 1440
+"""Means of a minute each, of what is older: a day."""
+MOST_HOSTS = 256
+"""Beyond it, the host that has been silent for longest is forgotten for a new one."""
+SILENT_S = 60.0
+"""While all have been heard of since, there is no room for another."""
+
+
+class Ring:
+    """One figure of one host, oldest first. Bounded, whatever comes."""
+
+    def __init__(self) -> None:
+        self._fine: deque[tuple[float, float]] = deque()
+        self._coarse: deque[tuple[float, float]] = deque(maxlen=COARSE)
+        self._minute: list[tuple[float, float]] = []  # on their way from fine to coarse
+
+    def add(self, time: float, value: float) -> None:
+        """Add a value at ``time`` (seconds since the epoch). One that is no newer than the last is left out."""
+        if self._fine and time <= self._fine[-1][0]:
+            return
+        self._fine.append((time, value))
+        if len(self._fine) > FINE:
+            old = self._fine.popleft()
+            if self._minute and old[0] // COARSE_S != self._minute[0][0] // COARSE_S:
+                self._coarse.append(_mean(self._minute))
+                self._minute = []
+            self._minute.append(old)
+
+    def after(self, time: float) -> list[tuple[float, float]]:
+        """(time, value) of what is newer than ``time``, oldest first."""
+        last = [_mean(self._minute)] if self._minute else []
+        return [point for part in (self._coarse, last, self._fine) for point in part if point[0] > time]
+
+
+def _mean(points: list[tuple[float, float]]) -> tuple[float, float]:
+    times, values = zip(*points, strict=True)
+    return sum(times) / len(points), sum(values) / len(points)
+
+
+class Machines:
+    """The figures of a cluster's hosts. A host that has gone is kept, so that a plot shows how it was."""
+
+    def __init__(self) -> None:
+        self._rings: OrderedDict[str, dict[str, Ring]] = OrderedDict()  # by host, the one last heard of last
+        self._heard: dict[str, float] = {}
+
+    def add(self, host: str, time: float, figures: Mapping[str, float]) -> None:
+        """What a host has told of itself at ``time``."""
+        if host not in self._rings and len(self._rings) >= MOST_HOSTS:
+            longest = next(iter(self._rings))
+            if time - self._heard[longest] < SILENT_S:
+                return  # a thousand hosts would push each other out before a plot has a second point
+            del self._rings[longest], self._heard[longest]
+        rings = self._rings.setdefault(host, {})
+        self._rings.move_to_end(host)
+        self._heard[host] = time
+        for metric, value in figures.items():
+            rings.setdefault(metric, Ring()).add(time, value)
+
+    def after(self, time: float) -> list[MachineSeries]:
+        """Every figure of every host since ``time`` (seconds since the epoch), by host and name."""
+        found = []
+        for host, rings in sorted(self._rings.items()):
+            for metric, ring in rings.items():
+                if points := ring.after(time):
+                    times, values = zip(*points, strict=True)
+                    plot, line, unit, _ = host_figure(metric)
+                    series = MachineSeries(host=host, metric=metric, plot=plot, line=line, unit=unit)
+                    series.time, series.value = list(times), list(values)
+                    found.append(series)
+        return found

@@ -1,0 +1,247 @@
+"""All that is known of one run, built by applying its events in order. Pure: no clock, no file, no thread."""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import itertools
+import math
+from collections.abc import Collection, Iterable
+
+import msgspec
+import numpy as np
+
+from ...errors import Conflict
+from ...schema.events import AnyEvent, Logged, Point, Points, RunChanged, UnknownEvent, decode_event, decode_points
+from ...schema.metrics import headline_of, is_load
+from ...schema.run import RunDescriptor, RunInfo
+from .apply_event import apply_event
+from .output_tail import ENDED_BYTES, OutputTail
+from .series import Columns, MeanSeries, Series, Sparkline
+
+_EVENT_BYTES, _LINE_BYTES = 256, 64
+"""What an event with output and each of its lines take beside their characters."""
+
+
+class RunRecord:
+    """One run: its description, its events, its series. Not thread-safe; the views of a Series are.
+
+    ``info``    the RunInfo after the last event applied, with what only points tell and ``next_seq`` kept up
+    ``series``  ``{(metric, task): Series}``, in the order of their first points
+    ``lost``    ``{task: points}`` that were numbered by the task and never arrived; empty when all is well
+    ``skipped`` ``{type: events}`` that this version cannot read, which a newer one has written
+
+    A task that is started again continues its series. From the step on with which it does, its points take the place of
+    those before: a plot shows the way that led to the model. The machine's metrics are of a time, not of a step of the
+    training: all of them stay, and their steps (seconds) go on from the last one.
+    """
+
+    def __init__(self, run: RunDescriptor) -> None:
+        """A record without events. ``run`` may be a summary of any time: what events tell is taken from the events."""
+        self.info = RunInfo.of(run)
+        self.series: dict[tuple[str, str], Series] = {}
+        self.lost: dict[str, int] = {}
+        self.skipped: dict[str, int] = {}
+        self._seqs: list[int] = []
+        self._events: list[AnyEvent] = []
+        self._tail = OutputTail()
+        self._logged: dict[int, Logged] = {}  # by sequence number, ascending: the output that is kept
+        self._next_point: dict[tuple[str, int], int] = {}  # by task and attempt
+        self._attempts: dict[str, int] = {}  # the newest of each task that has reported
+        self._offset: dict[tuple[str, str], float] = {}  # what steps of the machine's metrics are behind
+        self._tasks_of: dict[str, dict[str, Series]] = {}  # metric -> task -> series
+        self._newest: dict[str, dict[str, float]] = {}  # metric -> task -> value
+        self._means: dict[str, MeanSeries] = {}
+        self._headline_of: dict[str, str] = {}
+        self._headline_for: tuple[int, bool] = 0, False  # so many metrics, of a run that has ended or not
+        self._sparkline = Sparkline()
+        self._sparkline_of: tuple[str, str] | None = None
+        self._sparkline_series: Series | None = None
+        self._sparkline_taken = 0
+
+    @classmethod
+    def replay(cls, run: RunDescriptor, events: Iterable[tuple[int, bytes]]) -> RunRecord:
+        """The record of a run from all its encoded events."""
+        record = cls(run)
+        for seq, data in events:
+            record.apply(seq, decode_event(data))
+        return record
+
+    @property
+    def next_seq(self) -> int:
+        return self.info.next_seq
+
+    def apply(self, seq: int, event: AnyEvent | UnknownEvent) -> None:
+        """Apply the run's next event. Raises Conflict if ``seq`` is not ``next_seq``.
+
+        One that cannot be read takes its number, and changes nothing else.
+        """
+        if seq != self.info.next_seq:
+            raise Conflict(
+                f"The events of a run are applied in order, without gaps: the next of {self.info.id} is "
+                f"{self.info.next_seq}. Received: {seq}"
+            )
+        try:
+            self._follow(seq, event)
+        finally:
+            # Whatever is wrong with this event, the next one follows it.
+            self.info.next_seq = self.info.points_seq = seq + 1
+
+    def _follow(self, seq: int, event: AnyEvent | UnknownEvent) -> None:
+        if isinstance(event, UnknownEvent):
+            self.skipped[event.type] = self.skipped.get(event.type, 0) + 1
+        elif isinstance(event, Points):
+            self._add_points(event)
+        elif isinstance(event, Logged):
+            self._add_output(seq, event)
+        else:
+            apply_event(self.info, event)
+            self._seqs.append(seq)
+            self._events.append(event)
+            if isinstance(event, RunChanged) and event.state.is_final:
+                self._drop(self._tail.shrink(ENDED_BYTES))
+                self._update_headline()
+
+    def events(self, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
+        """(seq, event) of the events after sequence number ``after`` but the points, oldest first, at most ``limit``.
+
+        Of output there is what a record keeps, the last of it (``OutputTail``); the run's files have all.
+        """
+        start = bisect.bisect_right(self._seqs, after)
+        end = len(self._seqs) if limit is None else start + limit
+        others = zip(self._seqs[start:end], self._events[start:end], strict=True)
+        logged = itertools.takewhile(lambda item: item[0] > after, reversed(self._logged.items()))
+        found = heapq.merge(others, reversed(list(logged)), key=lambda item: item[0])
+        return list(itertools.islice(found, limit))
+
+    def _add_output(self, seq: int, event: Logged) -> None:
+        if event.lines:  # others stand for output that was not kept on the way
+            self._logged[seq] = event
+            size = _EVENT_BYTES + sum(map(len, event.lines)) + _LINE_BYTES * len(event.lines)
+            self._drop(self._tail.add(seq, (event.task, event.stream), size))
+
+    def _drop(self, gone: Iterable[tuple[int, object]]) -> None:
+        for seq, _ in gone:
+            del self._logged[seq]
+
+    def mean(self, metric: str) -> Series | None:
+        """The metric's mean over its tasks, by step (see MeanSeries), or None when fewer than two tasks report it."""
+        while self.advance_mean(metric):
+            pass
+        mean = self._means.get(metric)
+        return mean.series if mean is not None else None
+
+    def advance_mean(self, metric: str) -> bool:
+        """A piece of the work that ``mean`` does, for who must not be held up; True while there is more of it."""
+        parts = self._tasks_of.get(metric, {})
+        if len(parts) < 2:
+            return False
+        ended = {t.task for t in self.info.tasks if t.state.is_final}
+        waiting = set() if self.info.state.is_final else set(parts) - ended
+        return self._means.setdefault(metric, MeanSeries()).update(parts, waiting)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics, in the order of their first points."""
+        return list(self._tasks_of)
+
+    def lines(self, metrics: Collection[str] | None = None) -> dict[tuple[str, str], Series]:
+        """What the plots of these metrics show, of all without any; those not reported yet are left out.
+
+        It is every series, and ``(metric, "")``, the mean, before those of a metric with several.
+        """
+        result: dict[tuple[str, str], Series] = {}
+        for metric in self._tasks_of if metrics is None else metrics:
+            parts = self._tasks_of.get(metric, {})
+            mean = self.mean(metric)
+            if mean is not None:
+                result[metric, ""] = mean
+            result.update({(metric, task): series for task, series in parts.items()})
+        return result
+
+    def _add_points(self, event: Points) -> None:
+        task, attempt = event.task, event.attempt
+        expected = self._next_point.get((task, attempt), 0)
+        end = event.first + event.count
+        if event.first > expected:
+            self.lost[task] = self.lost.get(task, 0) + event.first - expected
+        try:
+            points = decode_points(event)
+        except msgspec.MsgspecError:  # a damaged batch costs its points, not the run
+            self.lost[task] = self.lost.get(task, 0) + max(end - max(expected, event.first), 0)
+            self._next_point[task, attempt] = max(end, expected)
+            return
+        if event.first < expected:
+            points = points[expected - event.first :]  # a batch sent twice
+        if not points:
+            return
+        self._next_point[task, attempt] = end
+        if attempt < self._attempts.get(task, 0):
+            return  # late: another attempt has gone on from where it began
+        self._attempts[task] = attempt
+        first = end - len(points)
+        values = [point.values for point in points]
+        names = values[0].keys()
+        if all(v.keys() == names for v in values):
+            step, time = np.array([p.step for p in points]), np.array([p.time for p in points])
+            seq = np.arange(first, end)
+            for name in names:
+                self._extend(name, task, Columns(step, time, np.array([v[name] for v in values]), seq))
+        else:
+            for name in dict.fromkeys(name for v in values for name in v):
+                some: list[tuple[int, Point]] = [(first + i, p) for i, p in enumerate(points) if name in p.values]
+                step, time = np.array([p.step for _, p in some]), np.array([p.time for _, p in some])
+                value, seq = np.array([p.values[name] for _, p in some]), np.array([i for i, _ in some])
+                self._extend(name, task, Columns(step, time, value, seq))
+        self._update_headline()
+        self._update_sparkline()
+
+    def _extend(self, metric: str, task: str, columns: Columns) -> None:
+        series = self.series.get((metric, task))
+        if series is None:
+            series = self.series[metric, task] = Series()
+            self._tasks_of.setdefault(metric, {})[task] = series
+        if series.newest_attempt < self._attempts[task]:
+            series = self._continue(series, metric, task, columns)
+        if offset := self._offset.get((metric, task)):
+            columns = columns._replace(step=columns.step + offset)
+        series.extend(columns)
+        newest = self._newest.setdefault(metric, {})
+        newest[task] = float(columns.value[-1])
+        self.info.latest[metric] = sum(newest.values()) / len(newest)
+
+    def _continue(self, known: Series, metric: str, task: str, columns: Columns) -> Series:
+        """The series of a metric that a new attempt reports for the first time."""
+        begins = float(columns.step[0])
+        if is_load(metric):
+            if len(known):
+                behind = float(known.step[-1]) + float(columns.time[0]) - float(known.time[-1]) - begins
+                self._offset[metric, task] = max(behind, float(known.step[-1]) - begins)
+            begins = math.inf
+        series = known.again(self._attempts[task], begins)
+        self.series[metric, task] = self._tasks_of[metric][task] = series
+        return series
+
+    def _update_headline(self) -> None:
+        names, has_ended = self.info.latest, self.info.state.is_final
+        if (len(names), has_ended) != self._headline_for:  # there may be a thousand metrics, each time
+            self._headline_for = len(names), has_ended
+            self._headline_of = headline_of(names.keys(), has_ended)
+        self.info.headline = {name: names[metric] for name, metric in self._headline_of.items()}
+
+    def _update_sparkline(self) -> None:
+        """The loss of the first task that reports one, or the first metric of the headline while there is no loss."""
+        if self._sparkline_of is None or self._sparkline_of[0] != "loss":
+            wanted = next((name for name in ("loss", *self._headline_of.values()) if name in self._tasks_of), None)
+            of = (wanted, next(iter(self._tasks_of[wanted]))) if wanted is not None else None
+            if of is not None and (self._sparkline_of is None or of[0] == "loss"):
+                self._sparkline_of = of
+        if self._sparkline_of is None:
+            return  # nothing of the model's own
+        series = self.series[self._sparkline_of]
+        if series is not self._sparkline_series:  # the first, or it was started again: as the plot shows it
+            self._sparkline, self._sparkline_series, self._sparkline_taken = Sparkline(), series, 0
+        if len(series) > self._sparkline_taken:
+            self._sparkline.extend(series.value[self._sparkline_taken :])
+            self._sparkline_taken = len(series)
+            self.info.sparkline = self._sparkline.values

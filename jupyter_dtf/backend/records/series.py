@@ -1,0 +1,200 @@
+"""Columns of points: one metric of one task, the mean over tasks, the sparkline of a run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class Columns(NamedTuple):
+    """Points as columns, each of shape ``[n]``: ``time`` in seconds since the epoch, ``seq`` counted per task."""
+
+    step: Floats
+    time: Floats
+    value: Floats
+    seq: Ints
+
+
+class Series:
+    """The points of one metric of one task, oldest first.
+
+    ``step``, ``time`` (seconds since the epoch), ``value`` and ``seq`` (the point's number within its task) are
+    read-only arrays of shape ``[len(series)]``. They show the points there were when they were asked for and stay as
+    they are while the series grows, so another thread may go on reading them.
+
+    A task that is started again continues its series: ``attempt`` says whose each point is.
+    """
+
+    __slots__ = ("_begins", "_columns", "_seq", "_size")
+
+    def __init__(self) -> None:
+        self._begins: list[tuple[int, int]] = []  # (index of its first point, attempt), of each attempt but 0
+        self._columns: Floats = np.empty((3, 64), np.float64)  # step, time, value
+        self._seq: Ints = np.empty(64, np.int64)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def step(self) -> Floats:
+        return self._column(0)
+
+    @property
+    def time(self) -> Floats:
+        return self._column(1)
+
+    @property
+    def value(self) -> Floats:
+        return self._column(2)
+
+    @property
+    def seq(self) -> Ints:
+        size = self._size
+        return _read_only(self._seq[:size])
+
+    @property
+    def attempt(self) -> Ints:
+        """Of which attempt of its task each point is."""
+        found = np.zeros(self._size, np.int64)
+        for begin, attempt in self._begins:
+            found[begin:] = attempt
+        return _read_only(found)
+
+    def again(self, attempt: int, step: float) -> Series:
+        """The series that a new attempt goes on with: what it repeats from ``step`` on is left out."""
+        kept = self.step < step
+        series = Series()
+        series._begins = [(int(kept[:begin].sum()), number) for begin, number in self._begins]
+        series.extend(Columns(self.step[kept], self.time[kept], self.value[kept], self.seq[kept]))
+        series._begins.append((len(series), attempt))
+        return series
+
+    @property
+    def newest_attempt(self) -> int:
+        return self._begins[-1][1] if self._begins else 0
+
+    def _column(self, number: int) -> Floats:
+        size = self._size  # before the array, which another thread may just be replacing by a longer one
+        return _read_only(self._columns[number, :size])
+
+    def extend(self, points: Columns) -> None:
+        """Append points."""
+        end = self._size + points.seq.size
+        capacity = self._seq.size
+        if end > capacity:
+            while capacity < end:
+                capacity *= 2
+            columns, numbers = np.empty((3, capacity), np.float64), np.empty(capacity, np.int64)
+            columns[:, : self._size] = self._columns[:, : self._size]
+            numbers[: self._size] = self._seq[: self._size]
+            self._columns, self._seq = columns, numbers  # views handed out keep the old arrays
+        new = slice(self._size, end)
+        self._columns[0, new] = points.step
+        self._columns[1, new] = points.time
+        self._columns[2, new] = points.value
+        self._seq[new] = points.seq
+        self._size = end
+
+
+def _read_only(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view.flags.writeable = False
+    return view
+
+
+class MeanSeries:
+    """The mean of one metric over the tasks that report it, by step, every task weighted equally.
+
+    A step is averaged once all tasks that still report have reached it, over those that reported it; its time is that
+    of the last of them. A step that is reported again later, below one already averaged, is left out. When a task
+    reports for the first time, or is started again, all begins anew in another ``series``: so the first steps have it
+    too, and those that are repeated as they became.
+    """
+
+    AT_ONCE = 5000
+
+    def __init__(self) -> None:
+        self.series = Series()
+        self._taken: dict[str, int] = {}
+        self._parts: dict[str, Series] = {}
+        self._until = -np.inf
+
+    def update(self, parts: Mapping[str, Series], waiting: set[str]) -> bool:
+        """Add what is complete, about ``AT_ONCE`` points a task; True when there is more to add.
+
+        ``parts``: the metric's series by task; ``waiting``: the tasks that still report.
+        """
+        if any(self._parts.get(task) is not part for task, part in parts.items()):
+            self._parts = dict(parts)
+            self.series, self._taken, self._until = Series(), dict.fromkeys(parts, 0), -np.inf
+        reached = [part.step[-1] for task, part in parts.items() if task in waiting and len(part)]
+        limit = min(reached) if reached else np.inf
+        long = [part.step[self._taken[task] :][: self.AT_ONCE] for task, part in parts.items()]
+        soon = min((step.max() for step in long if step.size == self.AT_ONCE), default=np.inf)
+        there_is_more = bool(soon < limit)
+        limit = min(limit, soon)
+        steps: list[Floats] = []
+        times: list[Floats] = []
+        values: list[Floats] = []
+        for task, part in parts.items():
+            start = self._taken[task]
+            new = part.step[start:]
+            size = self.AT_ONCE
+            while size < new.size and new[:size].max() <= limit:
+                size *= 2
+            new = new[:size]
+            count = int(np.searchsorted(np.maximum.accumulate(new), limit, side="right")) if new.size else 0
+            self._taken[task] = start + count
+            fresh = new[:count] > self._until
+            steps.append(new[:count][fresh])
+            times.append(part.time[start : start + count][fresh])
+            values.append(part.value[start : start + count][fresh])
+        step, where = np.unique(np.concatenate(steps), return_inverse=True)
+        if not step.size:
+            return there_is_more
+        last = np.full(step.size, -np.inf)
+        np.maximum.at(last, where, np.concatenate(times))
+        mean = np.bincount(where, np.concatenate(values)) / np.bincount(where)
+        size = len(self.series)
+        self.series.extend(Columns(step, last, mean, np.arange(size, size + step.size)))
+        self._until = float(step[-1])
+        return there_is_more
+
+
+class Sparkline:
+    """At most ``limit`` means of equally many consecutive values each. Values that are not finite are left out.
+
+    The result depends on the values, not on the batches they come in.
+    """
+
+    def __init__(self, limit: int = 60) -> None:
+        self._limit = limit
+        self._bucket = 1
+        self._means: list[float] = []
+        self._sum = 0.0
+        self._count = 0
+
+    def extend(self, values: Floats) -> None:
+        """Add values, shape ``[n]``, oldest first."""
+        values = values[np.isfinite(values)]
+        while values.size:
+            part, values = values[: self._bucket - self._count], values[self._bucket - self._count :]
+            self._sum += float(part.sum())
+            self._count += part.size
+            if self._count == self._bucket:
+                self._means.append(self._sum / self._count)
+                self._sum, self._count = 0.0, 0
+                if len(self._means) >= self._limit:
+                    self._means = [(a + b) / 2 for a, b in zip(self._means[::2], self._means[1::2], strict=True)]
+                    self._bucket *= 2
+
+    @property
+    def values(self) -> list[float]:
+        """The means, oldest first; the last may be of fewer values."""
+        return [*self._means, self._sum / self._count] if self._count else list(self._means)

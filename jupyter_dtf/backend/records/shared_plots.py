@@ -1,0 +1,112 @@
+"""The decimated series of one metric for one width, worked out and encoded once for all who look at them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import msgspec
+
+from ...schema.base import encode_json
+from ...schema.socket_messages import SeriesFrame, SeriesMessage
+from .decimate import SeriesCursor, check_view
+from .hub import Hub
+
+FRESH_S = 0.08
+"""Who asks so soon after another gets the same."""
+_KEPT = 50
+"""Versions back to which a viewer is sent what has changed; one that is further behind is sent all."""
+
+_Line = tuple[str, str]
+
+
+class Plot:
+    """What plots of one metric of a run show that have one width and x axis, in versions. For any thread."""
+
+    def __init__(self, hub: Hub, run: str, metric: str, width: int, x: str) -> None:
+        """Raises InvalidInput."""
+        check_view(width, x)
+        self._hub = hub
+        self._run, self._metric = run, metric
+        self._width, self._x = width, x
+        self._lock = threading.Lock()
+        self._version = 0
+        self._made = float("-inf")
+        self._made_of = -1  # the run's next sequence number then
+        self._cursors: dict[_Line, SeriesCursor] = {}
+        self._points: dict[_Line, tuple[list[float | None], list[float | None]]] = {}
+        self._changes: deque[dict[_Line, int]] = deque(maxlen=_KEPT)  # of each version: where each line changed
+        self._encoded: dict[int, list[bytes]] = {}  # by the version that they are for
+
+    def since(self, version: int) -> tuple[int, list[bytes], bool]:
+        """A newer version, the encoded frames that lead to it from ``version`` (0: nothing is known), and whether it
+        is the newest there is: if not, it is to be asked again.
+        """
+        with self._lock:
+            if time.monotonic() - self._made >= FRESH_S or version == self._version:
+                self._advance()
+            newest = self._hub.record(self._run).next_seq == self._made_of
+            if version == self._version:
+                return version, [], newest
+            if version not in self._encoded:
+                self._encoded[version] = [encode_json(frame) for frame in self._frames(version)]
+            return self._version, self._encoded[version], newest
+
+    def _advance(self) -> None:
+        changed: dict[_Line, int] = {}
+        self._made_of = self._hub.record(self._run).next_seq
+        for line, series in self._hub.lines(self._run, [self._metric]).items():
+            cursor = self._cursors.get(line)
+            if cursor is None:
+                cursor = self._cursors[line] = SeriesCursor(*line, self._width, self._x)
+            if (frame := cursor.next(series)) is not None:
+                x, y = self._points.setdefault(line, ([], []))
+                x[frame.start :], y[frame.start :] = frame.x, frame.y
+                changed[line] = frame.start
+        self._made = time.monotonic()
+        if changed:
+            self._version += 1
+            self._changes.append(changed)
+            self._encoded.clear()
+
+    def _frames(self, version: int) -> list[SeriesFrame]:
+        behind = self._version - version
+        starts: dict[_Line, int] = {}
+        if version == 0 or behind > len(self._changes):
+            starts = dict.fromkeys(self._points, 0)
+        else:
+            for changed in list(self._changes)[-behind:]:
+                for line, start in changed.items():
+                    starts[line] = min(start, starts.get(line, start))
+        return [
+            SeriesFrame(
+                metric=line[0],
+                task=line[1],
+                start=start,
+                x=self._points[line][0][start:],
+                y=self._points[line][1][start:],
+            )
+            for line, start in starts.items()
+        ]
+
+
+_plots: WeakKeyDictionary[Hub, WeakValueDictionary[tuple[str, str, int, str], Plot]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def shared_plot(hub: Hub, run: str, metric: str, width: int, x: str) -> Plot:
+    """The plot of a metric that everybody shares who looks at it in this width. Raises InvalidInput."""
+    with _lock:
+        plots = _plots.setdefault(hub, WeakValueDictionary())
+        plot = plots.get((run, metric, width, x))
+        if plot is None:
+            plot = plots[run, metric, width, x] = Plot(hub, run, metric, width, x)
+        return plot
+
+
+def series_message(run: str, frames: Sequence[bytes]) -> bytes:
+    """A SeriesMessage of frames that are encoded."""
+    return encode_json(SeriesMessage(run=run, frames=[msgspec.Raw(frame) for frame in frames]))  # type: ignore[misc]

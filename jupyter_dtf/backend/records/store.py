@@ -1,0 +1,320 @@
+"""The runs of the past, in SQLite. One process writes a run (its cluster's); many read.
+
+A ``Store`` may be used from several threads. A file that is damaged is moved aside and a new one begun; one that a
+newer version has made is used as far as it allows (``store_file``), else left alone and refused. What this version
+cannot read of a row stays in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...errors import NotFound, Unavailable
+from ...schema import private, room
+from ...schema.base import with_unknown
+from ...schema.events import RunChanged, encode_event
+from ...schema.metrics import headline
+from ...schema.run import RunInfo, RunState, read_run
+from ..machine import paths
+from .apply_event import apply_event
+from .store_file import SCHEMA_VERSION, open_file, standing
+
+__all__ = ["SCHEMA_VERSION", "Store"]
+
+_CHUNK = 500
+
+_log = logging.getLogger(__name__)
+_decode_info = msgspec.msgpack.Decoder(RunInfo).decode  # what this process has written itself
+
+
+class Store:
+    """Runs and their events. ``moved_aside`` is where a damaged file went when this store was opened, if one did;
+    ``refusal`` says why the file is not written to, where a newer version has made it one that this may only read.
+
+    Every method raises Unavailable when the file cannot be read or written.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        """Open or make the file (mode 0600), by default ``paths.store_path()``.
+
+        Raises Unavailable if it cannot be opened, or if a newer version has made it which this one cannot read.
+        """
+        self.path = Path(path) if path is not None else paths.store_path()
+        self.moved_aside: Path | None = None
+        self._lock = threading.RLock()
+        try:
+            private.make_dir(self.path.parent)
+            with _exclusive(self.path.with_name(self.path.name + ".lock")):  # one process makes or replaces the file
+                try:
+                    self._db, now = open_file(self.path)
+                except sqlite3.DatabaseError as error:
+                    if isinstance(error, sqlite3.OperationalError):  # locked, disk full, no permission: not damage
+                        raise
+                    self.moved_aside = _move_aside(self.path)
+                    _log.warning("%s is damaged (%s); it was moved to %s", self.path, error, self.moved_aside)
+                    self._db, now = open_file(self.path)
+        except (OSError, sqlite3.Error) as error:
+            if room.is_full(self.path.parent):
+                raise Unavailable(self._refusal(OSError(errno.ENOSPC, ""))) from error
+            raise Unavailable(
+                f"The store of runs must be a file that can be read and written: {error}. Received: {self.path}"
+            ) from error
+        self.refusal = "" if now.is_writable else now.refusal(self.path)
+        self._tables = self._version_of_tables()
+
+    def close(self) -> None:
+        """Close the file. Closing twice is harmless."""
+        with self._lock:
+            self._db.close()
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def write(self, infos: Iterable[bytes | RunInfo], events: Iterable[tuple[str, int, bytes]]) -> None:
+        """Write descriptions (RunInfo, or its msgpack) and events (run, seq, data) in one transaction.
+
+        What is written again is the same as written once.
+        """
+        rows = []
+        for item in infos:
+            data = item if isinstance(item, bytes) else msgspec.msgpack.encode(item)
+            info = _decode_info(item) if isinstance(item, bytes) else item
+            rows.append((info.id, info.cluster, info.state.value, info.created, data))
+        with self._transaction() as db:
+            db.executemany(
+                "INSERT OR REPLACE INTO runs (id, cluster, state, created, info) VALUES (?, ?, ?, ?, ?)", rows
+            )
+            db.executemany("INSERT OR IGNORE INTO events (run_id, seq, data) VALUES (?, ?, ?)", events)
+
+    def put_run(self, info: RunInfo) -> None:
+        """Write the description of a run in place of an older one. What only a newer version knows of it stays."""
+        with self._transaction() as db:
+            self._put(db, info)
+
+    def append(self, run_id: str, events: Iterable[tuple[int, bytes]]) -> None:
+        """Write events of a run; those already there are left as they are."""
+        self.write([], ((run_id, seq, data) for seq, data in events))
+
+    def replace(self, events: Iterable[tuple[str, int, bytes]]) -> None:
+        """Put other data in the place of events (run, seq, data) that are there."""
+        with self._transaction() as db:
+            db.executemany(
+                "UPDATE events SET data = ? WHERE run_id = ? AND seq = ?",
+                ((data, run_id, seq) for run_id, seq, data in events),
+            )
+
+    def mark_lost(self, run_id: str, message: str, when: float | None = None) -> RunInfo:
+        """End a run whose cluster is gone: an event of its own says so. A run that has ended stays as it is.
+
+        Raises NotFound.
+        """
+        with self._transaction() as db:
+            info = self._info(db, run_id)
+            if info.state.is_final:
+                return info
+            now = time.time() if when is None else when
+            event = RunChanged(time=now, state=RunState.LOST, message=message)
+            seq = self._next_seq(db, run_id)
+            db.execute("INSERT INTO events (run_id, seq, data) VALUES (?, ?, ?)", (run_id, seq, encode_event(event)))
+            apply_event(info, event)
+            info.next_seq = seq + 1
+            self._put(db, info)
+        return info
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run and its events. Raises NotFound. Files of its run_dir are not touched: that is its caller's."""
+        with self._transaction() as db:
+            if db.execute("DELETE FROM runs WHERE id = ?", (run_id,)).rowcount == 0:
+                raise _no_run(run_id)
+            db.execute("DELETE FROM events WHERE run_id = ?", (run_id,))
+
+    def prune(self, *, max_age_s: float | None = None, max_runs: int | None = None) -> list[str]:
+        """Delete ended runs created longer ago than ``max_age_s``, and the oldest beyond ``max_runs``; their ids."""
+        final = tuple(state.value for state in RunState if state.is_final)
+        ended = f"SELECT id FROM runs WHERE state IN ({', '.join('?' * len(final))})"
+        with self._transaction() as db:
+            ids: list[str] = []
+            if max_age_s is not None:
+                oldest = time.time() - max_age_s
+                ids += _column(db, f"{ended} AND created < ? ORDER BY created", (*final, oldest))
+            if max_runs is not None:
+                ids += _column(db, f"{ended} ORDER BY created DESC, id LIMIT -1 OFFSET ?", (*final, max(max_runs, 0)))
+            ids = list(dict.fromkeys(ids))
+            db.executemany("DELETE FROM runs WHERE id = ?", [(i,) for i in ids])
+            db.executemany("DELETE FROM events WHERE run_id = ?", [(i,) for i in ids])
+        return ids
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def run(self, run_id: str) -> RunInfo:
+        """The description of a run, as last written. Raises NotFound."""
+        with self._reading() as db:
+            return self._info(db, run_id)
+
+    def runs(self, limit: int | None = None) -> list[RunInfo]:
+        """The newest ``limit`` runs (all without one), newest first."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT id, info FROM runs ORDER BY created DESC, id LIMIT ?", (-1 if limit is None else limit,)
+            )
+            found = []
+            for run_id, data in rows:  # one that cannot be read is no reason to show none
+                try:
+                    found.append(_decoded(run_id, data))
+                except Unavailable as error:
+                    _log.warning("%s", error)
+            return found
+
+    def next_seq(self, run_id: str) -> int:
+        """One more than the last sequence number stored of a run; 0 where there is none."""
+        with self._reading() as db:
+            return self._next_seq(db, run_id)
+
+    def events(self, run_id: str, after: int = -1) -> Iterator[tuple[int, bytes]]:
+        """(seq, data) of the run's events after ``after``, oldest first, read as they are asked for."""
+        while True:
+            with self._reading() as db:
+                rows: Sequence[tuple[int, bytes]] = db.execute(
+                    "SELECT seq, data FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+                    (run_id, after, _CHUNK),
+                ).fetchall()
+            yield from rows
+            if len(rows) < _CHUNK:
+                return
+            after = rows[-1][0]
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._reading() as db:
+            if self.refusal:
+                raise Unavailable(self.refusal)
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                self._look(db)
+                if self.refusal:
+                    raise Unavailable(self.refusal)
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                self._look(self._db)
+                yield self._db
+            except sqlite3.Error as error:
+                raise Unavailable(self._refusal(error)) from error
+
+    def _version_of_tables(self) -> int:
+        """A number that SQLite counts up when anybody changes the tables."""
+        return int(self._db.execute("PRAGMA schema_version").fetchone()[0])
+
+    def _look(self, db: sqlite3.Connection) -> None:
+        """See whether a newer version has meanwhile made the file one that this version may not use any more."""
+        if (tables := self._version_of_tables()) == self._tables:
+            return
+        now = standing(db)
+        if not now.is_readable:
+            raise Unavailable(now.refusal(self.path))
+        self.refusal = "" if now.is_writable else now.refusal(self.path)
+        self._tables = tables
+
+    def _refusal(self, error: Exception) -> str:
+        """Why the file cannot be used; where the disk is full, how much is free and what can be done."""
+        full = "full" in str(error) or (isinstance(error, OSError) and error.errno in room.FULL)
+        if full or ("I/O" in str(error) and room.is_full(self.path.parent)):
+            refused = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return room.refusal(self.path.parent, "The store of runs", refused)
+        return f"The store of runs at {self.path} cannot be used: {error}"
+
+    @staticmethod
+    def _info(db: sqlite3.Connection, run_id: str) -> RunInfo:
+        row = db.execute("SELECT info FROM runs WHERE id = ?", (run_id,)).fetchone()
+        if row is None:
+            raise _no_run(run_id)
+        return _decoded(run_id, row[0])
+
+    @staticmethod
+    def _put(db: sqlite3.Connection, info: RunInfo) -> None:
+        row = db.execute("SELECT info FROM runs WHERE id = ?", (info.id,)).fetchone()
+        raw = None
+        with contextlib.suppress(msgspec.MsgspecError, TypeError, ValueError, RecursionError):  # a damaged one
+            raw = msgspec.msgpack.decode(row[0]) if row is not None else None
+        data = msgspec.msgpack.encode(with_unknown(raw, info))
+        db.execute(
+            "INSERT OR REPLACE INTO runs (id, cluster, state, created, info) VALUES (?, ?, ?, ?, ?)",
+            (info.id, info.cluster, info.state.value, info.created, data),
+        )
+
+    @staticmethod
+    def _next_seq(db: sqlite3.Connection, run_id: str) -> int:
+        row = db.execute("SELECT MAX(seq) FROM events WHERE run_id = ?", (run_id,)).fetchone()
+        return 0 if row[0] is None else int(row[0]) + 1
+
+
+def _read_info(data: Any) -> RunInfo:
+    try:
+        return _decode_info(data)
+    except msgspec.ValidationError:
+        return read_run(msgspec.msgpack.decode(data))
+
+
+def _decoded(run_id: object, data: object) -> RunInfo:
+    try:
+        info = _read_info(data)
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+        raise Unavailable(
+            f"The description of the run {run_id!r:.100} in the store must be as it was written, got another: {error}"
+        ) from None
+    if info.latest and not info.headline:  # written before there was one
+        info.headline = headline(info.latest, info.state.is_final)
+    if info.latest and not info.points_seq:
+        info.points_seq = info.next_seq
+    return info
+
+
+def _no_run(run_id: str) -> NotFound:
+    return NotFound(f"A run is named by its id. Received: {run_id!r:.100}, which no run has")
+
+
+def _column(db: sqlite3.Connection, query: str, values: tuple[object, ...]) -> list[str]:
+    return [row[0] for row in db.execute(query, values)]
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _move_aside(path: Path) -> Path:
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    aside = path.with_name(f"{path.name}.damaged-{stamp}-{os.getpid()}")
+    os.replace(path, aside)
+    for suffix in ("-wal", "-shm"):
+        side = path.with_name(path.name + suffix)
+        if side.exists():
+            os.replace(side, aside.with_name(aside.name + suffix))
+    return aside

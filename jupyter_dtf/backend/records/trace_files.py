@@ -1,0 +1,52 @@
+"""What the tasks of a run leave in its directory: a trace of each, and where a pipeline's layers ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ...errors import NotFound, Unavailable
+from ...schema import private
+from ...schema.design import RunPlacement
+from ...schema.trace import TraceData, TracedOp, merge, placement_file, trace_file
+
+T = TypeVar("T")
+
+HOW = (
+    "trace_steps=(10, 12) of cluster.fit or cluster.run records what ran where in those steps; a program marks its "
+    "steps with ctx.traced(step)"
+)
+
+
+class _TraceFile(TraceData, kw_only=True):
+    """What every version leaves of a trace. A file without operations is none."""
+
+    ops: list[TracedOp]
+
+
+def read_traces(run_dir: Path) -> TraceData:
+    """The traces of all tasks in one, as far as there are any yet. Raises NotFound when there are none."""
+    files = sorted(trace_file(run_dir, "*").parent.glob("*.json")) if run_dir.name else []
+    if not files:
+        raise NotFound(f"This run has no trace. {HOW}")
+    return merge(_decoded(file, _TraceFile) for file in files)
+
+
+def read_placement(run_dir: Path) -> RunPlacement:
+    """Where the layers of a pipeline were to be and ran. Raises NotFound for any other run, and before a first step."""
+    file = placement_file(run_dir)
+    if not run_dir.name or not file.exists():
+        raise NotFound("Only a run with dtf.Pipeline, after its first step, knows where its layers ran")
+    return _decoded(file, RunPlacement)
+
+
+def _decoded(file: Path, type_: type[T]) -> T:
+    """What a task has left. Raises Unavailable for what it cannot have left."""
+    try:
+        return msgspec.json.decode(private.read_file(file), type=type_)
+    except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Unavailable(
+            f"The file {file.name} of the run must be as its task has left it, got another: {error!s:.200}"
+        ) from None

@@ -1,0 +1,239 @@
+"""Where the tasks of one machine wait for each other: words in shared memory, and the kernel's futex."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ....schema.room import allocate
+from ..context import peer_lost
+from .calls import MARK_BYTES, DifferentCalls, differ, mark, same, text_of
+from .lookout import LOOK_S, Wait, Watch
+
+_LINE = 64  # bytes: a task's words lie in a cache line of their own
+_ARRIVED, _PID, _STATE = 0, 1, 2  # 32-bit words of that line
+_HERE, _LEFT, _FAILED = 0, 1, 2
+
+JOINED = mark("hvd.join")
+"""What a task brings that has no data any more."""
+
+_SPIN_S = 200e-6  # about what a wake-up by the kernel costs on a busy machine
+
+_FUTEX_WAIT, _FUTEX_WAKE = 0, 1
+_SYS_FUTEX = 202  # x86-64; the order in which other tasks see stores is that architecture's as well
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+
+
+_LOOK = _Timespec(0, int(LOOK_S * 1e9))
+
+
+class Meeting:
+    """One task's part in the meetings of ``tasks`` (names, by rank), which ``path`` in shared memory keeps.
+
+    ``stalled(missing, what)`` is called once in a meeting that has lasted ``stall_s`` seconds, on the first of the
+    tasks that wait, with the names of those that have not come. One thread at a time. ``lookout`` sees where the tasks
+    wait for each other without end; ``ranks`` are theirs in the run.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        rank: int,
+        tasks: Sequence[str],
+        *,
+        stall_s: float,
+        stalled: Callable[[list[str], str], None],
+        lookout: Watch | None = None,
+        ranks: Sequence[int] | None = None,
+    ) -> None:
+        self.count = 0
+        """How many meetings there have been."""
+        self.interrupted = False
+        """Whether a task has left as failed while this one waited for it."""
+        self._given_up = ""
+        self._told = threading.Event()
+        self.word_s = 0.0
+        """How long that other thread may take to say so when a task has gone."""
+        self._group = path.name
+        self._lookout = lookout
+        self._posted = False
+        self._rank = rank
+        self._ranks = list(range(len(tasks)) if ranks is None else ranks)
+        self._tasks = list(tasks)
+        self._stall_s = stall_s
+        self._stalled = stalled
+        size = len(self._tasks)
+        memory = mapped(path, size * (_LINE + 2 * MARK_BYTES))
+        lines = memoryview(memory)
+        self._words = lines[: size * _LINE].cast("I")
+        self._texts = lines[size * _LINE :]
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self._others = [r for r in range(size) if r != rank]
+        self._spin_s = _SPIN_S if size <= len(os.sched_getaffinity(0)) else 0.0
+        self._words[rank * 16 + _PID] = os.getpid()
+
+    def meet(self, call: bytes = b"") -> tuple[int, ...]:
+        """Return when every task has come here as often as this one, with the ranks of those that have joined.
+
+        ``call``, a mark, says what for; where it is given, it has to be the same for all but those that bring JOINED.
+        Raises DifferentCalls on all tasks if it is not, and RuntimeError if a task that has not come never will.
+        """
+        self.count += 1
+        target = self.count & 0xFFFFFFFF
+        if call:
+            at = self._text(self._rank)
+            self._texts[at : at + MARK_BYTES] = call
+        self._words[self._rank * 16 + _ARRIVED] = target
+        self._wake()
+        for other in self._others:
+            self._await(other, target, call)
+        if self._lookout is not None and self._posted:
+            self._posted = False
+            self._lookout.over(self._group)
+        if call:
+            for other in self._others:
+                at = self._text(other)
+                if not same(self._texts[at : at + MARK_BYTES], call):
+                    return self._settle()
+        return ()
+
+    def calls(self) -> list[bytes]:
+        """What the tasks have come for, by rank."""
+        starts = [self._text(rank) for rank in range(len(self._tasks))]
+        return [self._texts[at : at + MARK_BYTES].tobytes() for at in starts]
+
+    def _settle(self) -> tuple[int, ...]:
+        calls = self.calls()
+        joined = tuple(rank for rank, call in enumerate(calls) if same(call, JOINED))
+        others = {rank: text_of(call) for rank, call in enumerate(calls) if rank not in joined}
+        if len({calls[rank] for rank in others}) > 1:
+            order = sorted(others, key=lambda rank: rank != self._rank)  # this task's own call first
+            raise differ({self._tasks[rank]: others[rank] for rank in order})
+        return joined
+
+    def give_up(self, why: str) -> None:
+        """Called by another thread: whoever waits here shall not wait any longer."""
+        self._given_up = why
+        self._told.set()
+
+    def leave(self, failed: bool) -> None:
+        """Come no more. Whoever waits for this task, now or later, gets an error."""
+        self._words[self._rank * 16 + _STATE] = _FAILED if failed else _LEFT
+        self._wake()
+
+    def _text(self, rank: int) -> int:
+        # Two texts in turn: a task that has gone on to the next meeting cannot go further without this one.
+        return (2 * rank + self.count % 2) * MARK_BYTES
+
+    def _has_come(self, other: int, target: int) -> bool:
+        return not (self._words[other * 16 + _ARRIVED] - target) & 0x80000000
+
+    def _await(self, other: int, target: int, call: bytes) -> None:
+        if self._has_come(other, target):
+            return
+        begin = time.perf_counter()
+        end = begin + self._spin_s
+        while time.perf_counter() < end:
+            if self._has_come(other, target):
+                return
+            os.sched_yield()
+        stall_at = begin + self._stall_s
+        look_at = begin + LOOK_S
+        index = other * 16 + _ARRIVED
+        while not self._has_come(other, target):
+            seen = self._words[index]
+            if not (seen - target) & 0x80000000:
+                return
+            try:
+                self._check(other)
+            except RuntimeError:
+                if self._has_come(other, target):  # just now, and has ended since
+                    return
+                if why := self._why_gone(self._wait(target, call), self._ranks[other]):
+                    raise DifferentCalls(why) from None
+                raise
+            now = time.perf_counter()
+            if now >= stall_at:
+                stall_at = float("inf")
+                self._say_who_is_missing(target, call)
+            if now >= look_at:
+                look_at = now + LOOK_S
+                self._look(target, call)
+            # Sleeps only if the word still is what was seen; ctypes lets other threads run meanwhile.
+            _libc.syscall(
+                _SYS_FUTEX, ctypes.c_void_p(self._address + 4 * index), _FUTEX_WAIT, seen, ctypes.byref(_LOOK), None, 0
+            )
+
+    def _look(self, target: int, call: bytes) -> None:
+        """Raise DifferentCalls if this would be waiting for ever; nobody waits for this task here any more then."""
+        verdict = self._given_up
+        if not verdict and self._lookout is not None:
+            self._posted = True
+            verdict = self._lookout.look(self._wait(target, call))
+        if verdict:
+            if self._lookout is not None:
+                self._lookout.go(self._group, verdict)
+            self.leave(failed=True)
+            raise DifferentCalls(verdict)
+
+    def _why_gone(self, wait: Wait, rank: int) -> str:
+        """Why that task has gone, if it is because tasks have called different things."""
+        if self._lookout is not None:
+            return self._lookout.why_gone(wait, rank)
+        self._told.wait(self.word_s)
+        return self._given_up
+
+    def _wait(self, target: int, call: bytes) -> Wait:
+        missing = [self._ranks[r] for r in self._others if not self._has_come(r, target)]
+        return Wait(self._group, self.count, text_of(call), tuple(self._ranks), tuple(missing))
+
+    def _say_who_is_missing(self, target: int, call: bytes) -> None:
+        come = [rank for rank in range(len(self._tasks)) if self._has_come(rank, target)]
+        if come[0] == self._rank:
+            missing = [name for rank, name in enumerate(self._tasks) if rank not in come]
+            if missing:
+                self._stalled(missing, text_of(call))
+
+    def _wake(self) -> None:
+        address = ctypes.c_void_p(self._address + self._rank * _LINE + 4 * _ARRIVED)
+        _libc.syscall(_SYS_FUTEX, address, _FUTEX_WAKE, len(self._tasks), None, None, 0)
+
+    def _check(self, other: int) -> None:
+        name = self._tasks[other]
+        pid = self._words[other * 16 + _PID]
+        alive = not pid or _alive(pid)  # asked first: a task says that it leaves, and may be gone right after that
+        state = self._words[other * 16 + _STATE]
+        if state != _HERE:
+            self.interrupted = state == _FAILED
+            how = "failed" if self.interrupted else "ended"
+            raise peer_lost(f"The task {name} has {how} while the others wait for it in a collective")
+        if not alive:
+            raise peer_lost(f"The task {name} (process {pid}) has died")
+
+
+def mapped(path: Path, nbytes: int) -> mmap.mmap:
+    """``nbytes`` of the file, made if it is not there; new bytes are zero."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        allocate(descriptor, path, nbytes, "What the tasks share")
+        return mmap.mmap(descriptor, nbytes)
+    finally:
+        os.close(descriptor)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False

@@ -1,0 +1,275 @@
+"""This task's port, and the connections that the tasks of its run have to each other.
+
+Nothing is read of who does not prove first that it belongs to the run: by the run's certificate (TLS), or where
+encryption is off by HMAC over fresh nonces. Everybody who knocks has a thread and a few seconds, so that whoever
+connects and says nothing keeps nobody else out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .....errors import Unavailable
+from .....schema.cluster import split_endpoint
+from .run_certificate import NONCE_BYTES, PROOF_BYTES, Tls, encrypts, is_proof, nonce, proof
+from .wires import Incoming, Outgoing, Peer, link_seconds, prepare
+
+HANDSHAKE_S = 10.0
+"""How long whoever knocks may take to prove itself."""
+KNOCKING = 200
+"""So many prove themselves at once. Where one more comes, the one that has been at it longest is closed."""
+_BACKLOG = 128
+
+_HELLO = struct.Struct("<4sIH")  # magic, rank in the run, length of the group's name
+_MAGIC = b"dtf1"
+_MOST_OF_A_NAME = 200
+_WELCOME = b"W"
+
+
+class Stranger(OSError):
+    """Who has connected does not belong to the run."""
+
+
+class NotOurs(OSError):
+    """What answers at a task's address is not that task."""
+
+
+class Links:
+    """The connections of the task of that rank. ``addresses``: ``host:port`` of each task of the run, by rank.
+
+    ``refused(host)`` is called in another thread for each host from which somebody was turned away. Raises Unavailable
+    if the task cannot listen at its address.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        tasks: Sequence[str],
+        addresses: Sequence[str],
+        secret: bytes,
+        refused: Callable[[str], None] = lambda host: None,
+    ) -> None:
+        self.rank = rank
+        self.patience_s = link_seconds()
+        self._places = [split_endpoint(address) for address in addresses]
+        self._tasks = list(tasks)
+        self._secret = secret
+        self._tls = Tls(secret) if encrypts() else None
+        self._refused = refused
+        self._told: set[str] = set()
+        self._changed = threading.Condition()
+        self._arrived: dict[tuple[str, int], Incoming] = {}
+        self._services: dict[str, Callable[[Incoming, socket.socket], None]] = {}
+        self._knocking: dict[int, socket.socket] = {}  # by number, the oldest first
+        self._knocks = 0
+        self._closed = False
+        self._listener = _listen(*self._places[rank])
+        threading.Thread(target=self._accept, name="dtf-links", daemon=True).start()
+
+    @property
+    def listens_at(self) -> Any:
+        """The address at which this task listens."""
+        return self._listener.getsockname()
+
+    def close(self) -> None:
+        """Listen no more. Connections that have been asked for stay."""
+        self._closed = True
+        _hang_up(self._listener)
+        with self._changed:
+            for incoming in self._arrived.values():
+                incoming.close()
+            self._arrived.clear()
+
+    def peer(self, rank: int) -> Peer:
+        """Who has that rank."""
+        return Peer(rank, self._tasks[rank], self._places[rank][0])
+
+    def dial(self, group: str, rank: int) -> Outgoing:
+        """A connection to the task of that rank. Raises OSError, ConnectionRefusedError while it does not listen."""
+        return Outgoing(self.dial_raw(group, rank), self.peer(rank), self.patience_s)
+
+    def dial_raw(self, group: str, rank: int) -> socket.socket:
+        """The same as a socket."""
+        connected = socket.create_connection(self._places[rank], timeout=HANDSHAKE_S)
+        try:
+            prepare(connected, self.patience_s)
+            name = group.encode()
+            hello = _HELLO.pack(_MAGIC, self.rank, len(name)) + name
+            if self._tls is not None:
+                connected = self._tls.dialled(connected)
+                connected.sendall(hello)
+            else:
+                mine = nonce()
+                connected.sendall(mine)
+                nonces = mine + exactly(connected, NONCE_BYTES)
+                connected.sendall(hello + proof(self._secret, b"dials", nonces, hello))
+                if not is_proof(exactly(connected, PROOF_BYTES), self._secret, b"answers", nonces, hello):
+                    raise NotOurs("it does not know the run's secret")
+            if exactly(connected, 1) != _WELCOME:
+                raise NotOurs("it does not answer as a task does")
+            connected.settimeout(None)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+    def await_change(self, seconds: float) -> None:
+        """Return when somebody has come, or that much time has passed."""
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def arrived(self, group: str, rank: int) -> Incoming | None:
+        """The connection that the task of that rank has made for the group, once it has. The caller closes it."""
+        with self._changed:
+            return self._arrived.pop((group, rank), None)
+
+    def serve(self, group: str, service: Callable[[Incoming, socket.socket], None]) -> None:
+        """Call ``service`` with every connection that is made for the group, each in a thread of its own."""
+        self._services[group] = service
+
+    # -- who knocks ---------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connected, address = self._listener.accept()
+            except OSError:
+                if self._closed:
+                    return
+                time.sleep(0.1)  # no descriptors are left: others may close some
+                continue
+            with self._changed:
+                if len(self._knocking) >= KNOCKING:
+                    _hang_up(self._knocking.pop(next(iter(self._knocking))))
+                self._knocks += 1
+                self._knocking[self._knocks] = connected.dup()
+                arguments = (connected, address[0], self._knocks)
+            threading.Thread(target=self._receive, args=arguments, name="dtf-knock", daemon=True).start()
+
+    def _receive(self, connected: socket.socket, host: str, number: int) -> None:
+        late = threading.Timer(HANDSHAKE_S, self._end_knock, [number, True])  # a byte now and then is not enough
+        late.daemon = True
+        late.start()
+        try:
+            proved, rank, group = self._proved(connected)
+        except (OSError, ValueError):
+            connected.close()
+            self._turned_away(host)
+            return
+        finally:
+            late.cancel()
+            self._end_knock(number)
+        incoming = Incoming(proved, self.peer(rank), self.patience_s)
+        if (service := self._services.get(group)) is not None:
+            service(incoming, proved)
+            return
+        with self._changed:
+            before = self._arrived.pop((group, rank), None)
+            self._arrived[group, rank] = incoming
+            self._changed.notify_all()
+        if before is not None:
+            before.close()
+
+    def _proved(self, connected: socket.socket) -> tuple[socket.socket, int, str]:
+        """The connection, and who has made it for what. Raises OSError for a stranger."""
+        connected.settimeout(HANDSHAKE_S)
+        prepare(connected, self.patience_s)
+        try:
+            nonces = b""
+            if self._tls is not None:
+                connected = self._tls.accepted(connected)
+            else:
+                mine = nonce()
+                nonces = exactly(connected, NONCE_BYTES) + mine
+                connected.sendall(mine)
+            head = exactly(connected, _HELLO.size)
+            magic, rank, length = _HELLO.unpack(head)
+            if magic != _MAGIC or length > _MOST_OF_A_NAME or rank >= len(self._tasks):
+                raise Stranger("it is no task")
+            name = exactly(connected, length)
+            if self._tls is None:
+                given = exactly(connected, PROOF_BYTES)
+                if not is_proof(given, self._secret, b"dials", nonces, head + name):
+                    raise Stranger("it does not know the run's secret")
+                connected.sendall(proof(self._secret, b"answers", nonces, head + name))
+            connected.sendall(_WELCOME)
+            connected.settimeout(None)
+        except BaseException:
+            connected.close()
+            raise
+        return connected, rank, name.decode(errors="replace")
+
+    def _end_knock(self, number: int, hang_up: bool = False) -> None:
+        with self._changed:
+            knocking = self._knocking.pop(number, None)
+        if knocking is not None:
+            (_hang_up if hang_up else socket.socket.close)(knocking)
+
+    def _turned_away(self, host: str) -> None:
+        if host not in self._told:
+            self._told.add(host)
+            self._refused(host)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """At the address by which the cluster knows this machine; on every interface only where it is not the machine's own
+    (an address that a router translates).
+    """
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        try:
+            listener.bind(address)
+        except OSError:
+            listener.bind(("", port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise Unavailable(f"The other machines cannot reach this task: {host}:{port} is not free ({error})") from None
+    return listener
+
+
+def exactly(connected: socket.socket, nbytes: int) -> bytes:
+    """So many bytes of what comes. Raises OSError where the connection ends before."""
+    data = b""
+    while len(data) < nbytes:
+        more = connected.recv(nbytes - len(data))
+        if not more:
+            raise ConnectionAbortedError("The connection has ended")
+        data += more
+    return data
+
+
+def _hang_up(connected: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connected.shutdown(socket.SHUT_RDWR)
+    connected.close()
+
+
+_links: Links | None = None
+_lock = threading.Lock()
+
+
+def links_of(ctx: Any) -> Links:
+    """This task's, made when it is first asked for."""
+    global _links
+    with _lock:
+        if _links is None:
+
+            def refused(host: str) -> None:
+                ctx.note(
+                    "warning",
+                    f"A connection from {host} to {ctx.task} was turned away",
+                    "It could not prove to be a task of this run. Somebody else has tried the port, or looks for open "
+                    "ones.",
+                )
+
+            _links = Links(ctx.rank, ctx.tasks, ctx.links, bytes.fromhex(ctx.secret), refused)
+        return _links

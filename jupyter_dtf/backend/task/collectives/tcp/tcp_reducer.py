@@ -1,0 +1,398 @@
+"""Collectives over connections between every two of the tasks.
+
+All begin with a round: everyone sends everyone a few bytes, the digest of what it calls among them. What is small
+travels with these. A large reduction goes round a ring, cut into pieces: what comes from one neighbour is added to
+what is here and sent to the other, so that both directions of the network are busy from the first piece to the last.
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from ...context import peer_lost
+from ..array_reducer import UFUNCS, ArrayReducer, Bytes, Wanted, as_bytes
+from ..calls import DIGEST_BYTES, DifferentCalls, differ, mark, text_of
+from ..contract import Array
+from ..lookout import LOOK_S
+from ..rendezvous import JOINED
+from ..results import Results
+from ..whole_wait import WholeWait
+from .links import Links
+from .pieces import Piece, chunks
+from .traffic import Traffic
+from .wires import Broken, Incoming, Outgoing, Peer, Sender, Word, await_any
+
+_HEAD = struct.Struct(f"<{DIGEST_BYTES}sqq")  # digest of the call, how much there is to send, how much of it comes here
+_SMALL_BYTES = 1 << 15  # goes into a connection without anybody reading at the other end
+_ALL_SMALL_BYTES = 1 << 18  # that everybody sends everybody
+_PIECE_BYTES = 1 << 18
+_FEW = 4  # parts of a piece that are sent as they lie
+_WORD_S = 1.0  # after a connection has ended, how long the word on the way back may take
+_RETRY_S = 0.01
+_MANY_CALLS = 1000
+_HAS_LEFT = "This task has left the collectives: it was told to, or one of them has failed"
+_VERDICT = b"\2" * DIGEST_BYTES  # the digest of no call: what the others call is of no account
+
+
+class TcpReducer(ArrayReducer):
+    """See the module. ``ranks`` are those of the run, ``rank`` is this task's place among them, ``group`` the same word
+    on all of them.
+    """
+
+    bucket_bytes = 4 << 20  # a network takes longer than a sum, so that it is worth while to begin early
+
+    def __init__(
+        self,
+        links: Links,
+        group: str,
+        rank: int,
+        ranks: Sequence[int],
+        tasks: Sequence[str],
+        *,
+        wait: WholeWait,
+        traffic: Traffic,
+    ) -> None:
+        super().__init__(rank, tasks, wait.stall_s)
+        self._links = links
+        self._group = group
+        self._ranks = list(ranks)
+        self._wait = wait
+        self._traffic = traffic
+        self._results = Results()
+        self._scratch = np.empty(_PIECE_BYTES, np.uint8)
+        self._small = max(1024, min(_SMALL_BYTES, _ALL_SMALL_BYTES // self.size))
+        # In the k-th step everyone sends to the k-th task after it and receives from the k-th before it.
+        self._after = [(rank + step) % self.size for step in range(1, self.size)]
+        self._before = [(rank - step) % self.size for step in range(1, self.size)]
+        self._cut: dict[tuple[tuple[int, ...], int], list[list[Piece]]] = {}
+        self._called: list[bytes] = []
+        self._starts = 0
+        self._start()
+
+    # -- connections --------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        group = f"{self._group}-{self._starts}"
+        self._starts += 1
+        self._interrupted = False
+        self._sender = Sender()
+        self._rounds = 0
+        self._out: dict[int, Outgoing] = {}
+        self._in: dict[int, Incoming] = {}
+        with self._wait.start():
+            self._connect(group)
+            self._poll = select.poll()
+            for wire in self._out.values():
+                self._poll.register(wire, select.POLLIN)
+            with self._telling():
+                self._meet(mark("start"))
+
+    def _connect(self, group: str) -> None:
+        """Reach the others, and be reached by them. Raises RuntimeError for one that cannot be reached."""
+        since: dict[int, float] = {}
+        look_at = time.monotonic() + LOOK_S
+        while len(self._out) + len(self._in) < 2 * len(self._others):
+            for other in self._others:
+                if other not in self._out:
+                    try:
+                        self._out[other] = self._links.dial(group, self._ranks[other])
+                    except ConnectionRefusedError:  # it is not so far
+                        since.pop(other, None)
+                    except OSError as error:
+                        begun = since.setdefault(other, time.monotonic())
+                        if time.monotonic() - begun >= self._links.patience_s:
+                            raise peer_lost(self._unreachable(other, error)) from error
+                if other not in self._in and (arrived := self._links.arrived(group, self._ranks[other])) is not None:
+                    self._in[other] = arrived
+            if len(self._out) + len(self._in) < 2 * len(self._others):
+                self._links.await_change(_RETRY_S)
+            if time.monotonic() >= look_at:
+                look_at = time.monotonic() + LOOK_S
+                self._look()
+
+    def _unreachable(self, other: int, error: OSError) -> str:
+        peer = self._links.peer(self._ranks[other])
+        return f"{self._tasks[self.rank]} cannot reach {peer.task} at {peer.host}: {error}"
+
+    def close(self, failed: bool = False) -> None:
+        self._leave(Word.FAILED if failed else Word.LEFT)
+
+    def _leave(self, word: Word) -> None:
+        self._sender.end()
+        if self._out.keys() == self._in.keys():
+            self._traffic.end(self._out, self._in)
+        for incoming in self._in.values():
+            incoming.say(word)
+        for out in self._out.values():
+            out.close()
+        for incoming in self._in.values():
+            incoming.close()
+        self._out, self._in = {}, {}
+
+    @property
+    def interrupted(self) -> bool:
+        return self._interrupted
+
+    def renew(self) -> None:
+        self.close(failed=True)
+        with self._lock:
+            self._start()
+
+    # -- waiting ------------------------------------------------------------------------------------------------
+
+    def _from(self, other: int) -> Incoming:
+        """The connection from that task, when there is something to read. Raises what will not let that be."""
+        wire = self._in[other]
+        if wire.is_ready():
+            return wire
+        awaited = wire.fileno()
+        self._poll.register(awaited, select.POLLIN)
+        begun = time.perf_counter()
+        try:
+            while True:
+                ready = [descriptor for descriptor, _ in self._poll.poll(LOOK_S * 1000)]
+                if awaited in ready:
+                    return wire
+                if not ready:
+                    self._look()
+                for out in [out for out in self._out.values() if out.fileno() in ready]:
+                    if (word := out.word()) is not Word.HERE:
+                        self._poll.unregister(out)
+                        if word is not Word.LEFT:
+                            raise Broken(out.peer)
+                        if out.peer.rank == self._ranks[other]:  # what it has sent is here, if it has
+                            return wire
+        finally:
+            self._traffic.waited[other] += time.perf_counter() - begun
+            self._poll.unregister(awaited)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Where a connection ends, say who has gone. The time is counted."""
+        begun = time.perf_counter()
+        try:
+            yield
+            self._traffic.add(time.perf_counter() - begun, self._out)
+        except Broken as error:
+            lost = self._lost(error)
+            self._leave(Word.FOLLOWED)  # in the middle of something: nothing can come after it
+            raise lost from error
+
+    def _look(self) -> None:
+        """Raise DifferentCalls if this would be waiting for ever; nobody waits for this task here any more then."""
+        self._sender.check()
+        if verdict := self._wait.still_waits():
+            self._wait.go(self._group, verdict)
+            self.close(failed=True)
+            raise DifferentCalls(verdict)
+
+    def _lost(self, broken: Broken) -> RuntimeError:
+        """Why a connection has ended: who has gone first, if several have."""
+        end = time.monotonic() + _WORD_S
+        while True:
+            gone = self._gone(broken)
+            if gone is not None and gone[1] is not Word.FOLLOWED:
+                break
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                gone = gone or (broken.peer, Word.DIED)
+                break
+            open_ = [out for out in self._out.values() if out.word() is Word.HERE]
+            if not open_:
+                end = 0.0
+            await_any(open_, left_s)
+        peer, word = gone
+        self._interrupted = word in (Word.FAILED, Word.FOLLOWED)
+        if word is not Word.SILENT and (why := self._wait.why_gone_from(peer.rank)):
+            return DifferentCalls(why)
+        return peer_lost(self._said_of(peer, word))
+
+    def _gone(self, broken: Broken) -> tuple[Peer, Word] | None:
+        """Of the tasks of which it is known that they have gone, the one whose going explains the others'."""
+        found = [(out.word(), out.peer) for out in self._out.values()]
+        found += [(incoming.word, incoming.peer) for incoming in self._in.values()]
+        for word in (Word.SILENT, Word.DIED, Word.FAILED, Word.LEFT, Word.FOLLOWED):
+            peers = [peer for each, peer in found if each is word]
+            if word is Word.LEFT and broken.peer in peers:
+                return broken.peer, word
+            if peers:
+                return peers[0], word
+        return None
+
+    def _said_of(self, peer: Peer, word: Word) -> str:
+        own = self._tasks[self.rank]
+        if word is Word.SILENT:
+            return f"{own} has not heard from {peer.task} at {peer.host} for {self._links.patience_s:g} s"
+        if word in (Word.FAILED, Word.LEFT):
+            how = "failed" if word is Word.FAILED else "ended"
+            return f"The task {peer.task} has {how} while the others wait for it in a collective"
+        if word is Word.FOLLOWED:
+            return f"The task {peer.task} has left its collectives, for another task had gone"
+        return f"The task {peer.task} has died: its connection to {own} has ended (it ran at {peer.host})"
+
+    # -- rounds -------------------------------------------------------------------------------------------------
+
+    def _round(self, digest: bytes, sent: Any, size: int) -> tuple[list[bytes], list[int], list[bytes]]:
+        """Everyone sends everyone a little. The digests, the sizes and what came, by rank."""
+        if not self._out:
+            raise RuntimeError(_HAS_LEFT)
+        message = _HEAD.pack(digest, size, len(sent)) + sent
+        for other in self._after:
+            self._out[other].send(message)
+        digests, sizes, came = [digest] * self.size, [size] * self.size, [sent] * self.size
+        for other in self._before:
+            wire = self._from(other)
+            digests[other], sizes[other], length = _HEAD.unpack(wire.read(_HEAD.size))
+            came[other] = bytes(wire.read(length))
+        self._rounds += 1
+        return digests, sizes, came
+
+    def _meet(self, call: bytes, sent: Any = b"", size: int = 0) -> tuple[tuple[int, ...], list[int], list[bytes]]:
+        """A round in which all call the same. Who has joined, the sizes, what came.
+
+        Raises DifferentCalls on all tasks, which can go on from there.
+        """
+        digest = call[:DIGEST_BYTES]
+        digests, sizes, came = self._round(digest, sent, size)
+        if all(each == digest for each in digests):
+            return (), sizes, came
+        texts = self._round(digest, text_of(call).encode(), 0)[2]
+        self._called = [each + text for each, text in zip(digests, texts, strict=True)]
+        for each, text in zip(digests, texts, strict=True):
+            if each == _VERDICT:
+                raise DifferentCalls(text.decode(errors="replace"))
+        joined = tuple(rank for rank, each in enumerate(digests) if each == JOINED[:DIGEST_BYTES])
+        others = [rank for rank in range(self.size) if rank not in joined]
+        if len({digests[rank] for rank in others}) > 1:
+            others.sort(key=lambda rank: rank != self.rank)  # this task's own call first
+            raise differ({self._tasks[rank]: texts[rank].decode(errors="replace") for rank in others})
+        return joined, sizes, came
+
+    def tell_different(self, verdict: str) -> None:
+        """Take part in the next collective by saying that tasks of this machine have called different things."""
+        with suppress(Broken, DifferentCalls):
+            self._meet(_VERDICT + verdict.encode()[:4000])
+
+    def join(self) -> int:
+        """Take part with zeros in the others' sums until all tasks have come here; the rank that came last.
+
+        Raises InvalidInput on all tasks when one calls anything else than a sum or an average meanwhile.
+        """
+        since = self._rounds
+        while True:
+            with self._lock, self._wait.collective(text_of(JOINED)), self._telling():
+                joined, _, _ = self._meet(JOINED)
+                if not joined:
+                    return int(max(self.all_gather((since, self.rank)))[1])
+                call = next(call for rank, call in enumerate(self._called) if rank not in joined)
+                dtype, op, lengths = self._told(None, joined)
+                self.reduce_flat([np.zeros(length, dtype) for length in lengths], op, call)
+
+    # -- reductions ---------------------------------------------------------------------------------------------
+
+    def reduce_flat(self, arrays: list[Array], op: str, call: bytes) -> list[Array]:
+        reduce = self._reduce_small if sum(a.nbytes for a in arrays) <= self._small else self._reduce_large
+        with self._wait.collective(text_of(call)), self._telling():
+            while True:
+                reduced = reduce(arrays, op, call)
+                if reduced is not None:
+                    return reduced
+
+    def _reduce_small(self, arrays: list[Array], op: str, call: bytes) -> list[Array] | None:
+        ufunc = UFUNCS[op]
+        dtype = arrays[0].dtype
+        own = np.concatenate(arrays)
+        joined, _, came = self._meet(call, own.tobytes())
+        if self._tell_joined(joined, call, arrays, op):
+            return None
+        everyones = [np.frombuffer(data, dtype) for data in came]
+        total = ufunc(everyones[0], everyones[1])
+        for each in everyones[2:]:
+            ufunc(total, each, out=total)
+        ends = list(accumulate(a.size for a in arrays))
+        return [total[end - a.size : end] for end, a in zip(ends, arrays, strict=True)]
+
+    def _reduce_large(self, arrays: list[Array], op: str, call: bytes) -> list[Array] | None:
+        joined = self._meet(call)[0]
+        if self._tell_joined(joined, call, arrays, op):
+            return None
+        totals = self._results.like(arrays)
+        self._go_round(UFUNCS[op], arrays, totals)
+        self._sender.flush()
+        return totals
+
+    def _go_round(self, ufunc: Any, arrays: list[Array], totals: list[Array]) -> None:
+        """Every chunk goes round the ring twice: to be added up, and to be given to all."""
+        right, left = self._out[self._after[0]], self._before[0]
+        dtype = arrays[0].dtype
+        chunks = self._chunks(tuple(a.size for a in arrays), dtype.itemsize)
+        steps = 2 * self.size - 2
+        for piece in chunks[self.rank]:
+            self._send_piece(right, arrays, piece)
+        for step in range(steps):
+            for piece in chunks[(self.rank - step - 1) % self.size]:
+                wire = self._from(left)
+                if step < self.size - 1:
+                    values = self._scratch[: sum(hi - lo for _, lo, hi in piece) * dtype.itemsize]
+                    wire.read_into(values.data)
+                    values, at = values.view(dtype), 0
+                    for i, lo, hi in piece:
+                        ufunc(arrays[i][lo:hi], values[at : at + hi - lo], out=totals[i][lo:hi])
+                        at += hi - lo
+                else:
+                    for i, lo, hi in piece:
+                        wire.read_into(as_bytes(totals[i][lo:hi]).data)
+                if step < steps - 1:
+                    self._send_piece(right, totals, piece)
+
+    def _send_piece(self, wire: Outgoing, arrays: list[Array], piece: Piece) -> None:
+        parts = [as_bytes(arrays[i][lo:hi]) for i, lo, hi in piece]
+        for part in parts if len(parts) <= _FEW else [np.concatenate(parts)]:
+            self._sender.send(wire, part.data)
+
+    def _chunks(self, sizes: tuple[int, ...], itemsize: int) -> list[list[Piece]]:
+        key = (sizes, itemsize)
+        if key not in self._cut:
+            if len(self._cut) >= _MANY_CALLS:
+                self._cut.clear()
+            self._cut[key] = chunks(sizes, self.size, _PIECE_BYTES // itemsize)
+        return self._cut[key]
+
+    # -- exchanges of any length --------------------------------------------------------------------------------
+
+    def exchange(self, sent: Bytes, call: bytes, wanted: Wanted) -> None:
+        with self._wait.collective(text_of(call)), self._telling():
+            self._exchange(sent, call, wanted)
+
+    def _exchange(self, sent: Bytes, call: bytes, wanted: Wanted) -> None:
+        joined, sizes, came = self._meet(call, sent.tobytes() if sent.size <= self._small else b"", sent.size)
+        self._tell_joined(joined, call, (), "")
+        targets = wanted(sizes)
+        start, target = targets[self.rank]
+        target[:] = sent[start : start + target.size]
+        if max(sizes) <= self._small:
+            for other in self._others:
+                start, target = targets[other]
+                target[:] = np.frombuffer(came[other], np.uint8)[start : start + target.size]
+            return
+        asked = np.array([(start, target.size) for start, target in targets], np.int64)
+        everyones = [np.frombuffer(data, np.int64).reshape(-1, 2) for data in self._meet(call, asked.tobytes())[2]]
+        memory = sent.data
+        for other in self._after:
+            start, length = everyones[other][self.rank]
+            if length:
+                self._sender.send(self._out[other], memory[start : start + length])
+        for other in self._before:
+            rest = targets[other][1].data
+            while len(rest):
+                self._from(other).read_into(rest[:_PIECE_BYTES])
+                rest = rest[_PIECE_BYTES:]
+        self._sender.flush()

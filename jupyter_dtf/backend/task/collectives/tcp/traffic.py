@@ -1,0 +1,101 @@
+"""What exchanges with other machines come to: bytes and seconds, while they go on, and by pair in the end."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from .....schema.sizes import bytes_, seconds_
+from .wires import Incoming, Outgoing
+
+EVERY_S = 2.0
+WORTH_TELLING_S = 10.0
+"""Spent in exchanges, from which on a person is told with whom."""
+
+
+_MOST_PEERS = 8
+"""Of whom figures are told: those that most is sent to. In a ring that is one."""
+_WORTH_SHARE = 0.01
+"""Of all that is sent; less are the few bytes with which every exchange begins."""
+
+
+class Traffic:
+    """``measured(figures)`` is called every now and then, ``told(text)`` in the end if it was much.
+
+    ``step()`` is the program's own, as far as it tells of steps: figures of pairs are for each of them, and else for
+    each exchange.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        measured: Callable[[Mapping[str, float]], None],
+        told: Callable[[str], None],
+        step: Callable[[], float],
+    ) -> None:
+        self.waited: defaultdict[int, float] = defaultdict(float)
+        """Seconds, by the rank within the set of who was waited for."""
+        self._task = task
+        self._measured = measured
+        self._told = told
+        self._step = step
+        self._seconds = 0.0
+        self._exchanges = 0
+        self._since = time.monotonic()
+        self._before = _Sum(0.0, 0, step(), {})
+
+    def add(self, seconds: float, out: Mapping[int, Outgoing]) -> None:
+        """An exchange has taken so long."""
+        self._seconds += seconds
+        self._exchanges += 1
+        now = time.monotonic()
+        if (passed := now - self._since) >= EVERY_S:
+            pairs = {wire.peer.task: (wire.sent, wire.busy_s) for wire in out.values()}
+            total = _Sum(self._seconds, self._exchanges, self._step(), pairs)
+            self._measured(_figures(self._before, total, passed))
+            self._since, self._before = now, total
+
+    def end(self, out: Mapping[int, Outgoing], incoming: Mapping[int, Incoming]) -> None:
+        """There are no more exchanges over these connections."""
+        if self._seconds < WORTH_TELLING_S:
+            return
+        pairs = [
+            f"{self._task} sent {bytes_(wire.sent)} to {wire.peer.task} at {wire.peer.host}, received "
+            f"{bytes_(incoming[other].received)} from it, and waited {seconds_(self.waited[other])} for it"
+            for other, wire in out.items()
+        ]
+        self._told(f"{self._exchanges:,} exchanges took {seconds_(self._seconds)}. {'; '.join(pairs)}")
+
+
+class _Sum(NamedTuple):
+    """What has come together by some time."""
+
+    seconds: float
+    exchanges: int
+    step: float
+    pairs: Mapping[str, tuple[int, float]]
+    """Bytes sent to each task, and the seconds that took. Connections that are made anew count from nothing."""
+
+
+def _figures(before: _Sum, now: _Sum, passed_s: float) -> dict[str, float]:
+    steps = now.step - before.step
+    if steps <= 0:  # the program tells of none
+        steps = now.exchanges - before.exchanges
+    sent = {}
+    for task, (count, seconds) in now.pairs.items():
+        known, known_s = before.pairs.get(task, (0, 0.0))
+        sent[task] = (count - known, seconds - known_s) if count >= known else (count, seconds)
+    total = sum(count for count, _ in sent.values())
+    figures = {
+        "network_bytes_per_second": total / passed_s,
+        "network_seconds": (now.seconds - before.seconds) / passed_s,
+    }
+    most = sorted(sent, key=lambda task: sent[task][0], reverse=True)[:_MOST_PEERS]
+    for task in most:
+        count, seconds = sent[task]
+        if count > _WORTH_SHARE * total:
+            figures[f"bytes_per_step_to_{task}"] = count / steps
+            figures[f"seconds_per_step_to_{task}"] = seconds / steps
+    return figures

@@ -1,0 +1,249 @@
+"""A Keras model's graph of layers, seen by calling the model once on one example, symbolically.
+
+Every layer that is called is noted with the tensors that it takes and returns, so that functional, sequential, nested
+and subclassed models are all read in the same way. What lies between two layers, an addition or a function of
+TensorFlow's, is passed over on the way back from a layer's inputs to the layers they come from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ....errors import InvalidInput
+from ....schema.graph import Edge, Layer, LayerGraph
+from . import flops, layer_calls, stateful
+from .graph_inputs import described_inputs
+
+_MUCH = 0.01
+"""The part of a model's computation that may be outside of its layers without a word."""
+
+
+@dataclass
+class _Call:
+    """A call of a layer while it lasts, and what is known of it afterwards."""
+
+    layer: Any
+    path: str
+    inputs: list[tf.Tensor]
+    outputs: list[tf.Tensor] = field(default_factory=list)
+    operations: list[tf.Operation] = field(default_factory=list)
+    """Made in this call and not in a call within it."""
+    opened: bool = False
+    """Whether layers that are nodes of their own were called within it."""
+
+
+def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
+    """The layers of a Keras model and what each needs; see ``schema.graph``.
+
+    ``input_shapes``: for a model that is not built, or whose inputs have dimensions that are not known: their shapes,
+    with the batch or ``None`` first, in the structure that the model takes. Raises InvalidInput.
+    """
+    given, calls, notes = _traced(model, input_shapes)
+    leaves = [call for call in calls if not call.opened]
+    layers = _layers(model, leaves)
+    edges, targets = _edges(leaves, calls[-1].inputs, layers, stateful.examples(model))
+    outside = sum(flops.of_operation(op) for call in calls if call.opened for op in call.operations)
+    outside //= stateful.examples(model)
+    total = sum(layer.flops for layer in layers.values()) + outside
+    if outside > _MUCH * total:
+        notes.append(f"{outside / total:.0%} of the computation is outside of layers, and is not in their numbers")
+    return LayerGraph(
+        model=model.name,
+        layers=list(layers.values()),
+        edges=edges,
+        inputs=described_inputs(model, given, calls[-1].inputs, targets),
+        notes=notes,
+    )
+
+
+def layers_by_id(model: Any, input_shapes: Any = None) -> dict[str, Any]:
+    """The layers of a Keras model by the ids that ``describe`` gives them, in the order of the first calls.
+
+    A layer that is called in several containers is there under several ids. Raises InvalidInput, as ``describe``.
+    """
+    _, calls, _ = _traced(model, input_shapes)
+    return {call.path or call.layer.name: call.layer for call in calls if not call.opened}
+
+
+def _traced(model: Any, input_shapes: Any) -> tuple[Any, list[_Call], list[str]]:
+    """One example, the calls of a model's layers for it in the order in which they end, the model's last; and notes."""
+    if not isinstance(model, keras.Model):
+        raise InvalidInput(f"A Keras model is described. Received: {model!r:.200}", field="model")
+    inputs, notes = example(model, input_shapes)
+    if not all(layer.built for layer in model._flatten_layers()):
+        _call(model, inputs)  # a call that builds layers calls them more often than once
+    with _noted(model) as calls:
+        _call(model, inputs)
+    return inputs, calls, notes
+
+
+def _call(model: Any, example: Any) -> None:
+    tf.function(model, autograph=False).get_concrete_function(example)
+
+
+def example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
+    """The TensorSpecs of one example, in the structure that the model takes, and notes."""
+    if input_shapes is not None:
+        given = _specs(input_shapes)
+    elif getattr(model, "inputs", None):
+        struct = getattr(model, "_inputs_struct", None)
+        given = keras.tree.map_structure(
+            lambda t: tf.TensorSpec(t.shape, t.dtype), struct if struct is not None else model.inputs[0]
+        )
+    elif model.built and getattr(model, "_build_shapes_dict", None):
+        given = _specs(next(iter(model._build_shapes_dict.values())))
+    else:
+        raise InvalidInput(
+            "A model that is not built is described with input_shapes, such as (None, 28, 28). Received: None",
+            field="input_shapes",
+        )
+    unknown: set[int] = set()
+
+    def one(spec: tf.TensorSpec) -> tf.TensorSpec:
+        unknown.update(axis for axis, size in enumerate(spec.shape[1:], 1) if size is None)
+        return tf.TensorSpec(
+            [stateful.examples(model), *(1 if size is None else size for size in spec.shape[1:])], spec.dtype
+        )
+
+    specs = tf.nest.map_structure(one, given)
+    if unknown:
+        return specs, [f"Dimensions that are not known are taken as 1: {sorted(unknown)}. Give input_shapes"]
+    return specs, []
+
+
+def _specs(shapes: Any) -> Any:
+    if isinstance(shapes, dict):
+        return {name: _specs(shape) for name, shape in shapes.items()}
+    if shapes and isinstance(shapes[0], (list, tuple)):
+        return [_specs(shape) for shape in shapes]
+    return tf.TensorSpec(shapes, keras.config.floatx())
+
+
+@contextmanager
+def _noted(model: Any) -> Iterator[list[_Call]]:
+    """Note the calls of the model's layers while this lasts, in the order in which they end."""
+    calls: list[_Call] = []
+    stack: list[_Call] = []
+    seen = 0
+
+    def account() -> None:
+        """What has been made since the last look belongs to the innermost call."""
+        nonlocal seen
+        operations = tf.compat.v1.get_default_graph().get_operations()
+        if stack:
+            stack[-1].operations += operations[seen:]
+        seen = len(operations)
+
+    def call(path: str, layer: Any, args: Any, kwargs: Any, proceed: Callable[[], Any]) -> Any:
+        account()
+        if stack:
+            stack[-1].opened = True
+        inputs = [leaf for leaf in tf.nest.flatten((args, kwargs)) if tf.is_tensor(leaf)]
+        stack.append(_Call(layer, path, inputs))
+        try:
+            outputs = proceed()
+        finally:
+            account()
+            ended = stack.pop()
+        ended.outputs = [leaf for leaf in tf.nest.flatten(outputs) if tf.is_tensor(leaf)]
+        calls.append(ended)
+        return outputs
+
+    with layer_calls.watched(model, call):
+        yield calls
+
+
+def _layers(model: Any, calls: Sequence[_Call]) -> dict[str, Layer]:
+    slots = _slots_per_parameter(model)
+    examples = stateful.examples(model)
+    found: dict[str, Layer] = {}
+    for call in calls:
+        path = call.path or call.layer.name
+        cost = sum(map(flops.of_operation, call.operations)) // examples
+        made = sum(_bytes(t) for op in call.operations if flops.of_operation(op) for t in op.outputs)
+        activations = made // examples
+        if path in found:
+            found[path].calls += 1
+            found[path].flops += cost
+            found[path].activation_bytes += activations
+            continue
+        trainable = sum(math.prod(w.shape) * tf.as_dtype(w.dtype).size for w in call.layer.trainable_weights)
+        found[path] = Layer(
+            id=path,
+            kind=type(call.layer).__name__,
+            input_shapes=[list(t.shape) for t in call.inputs],
+            output_shapes=[list(t.shape) for t in call.outputs],
+            parameters=call.layer.count_params(),
+            parameter_bytes=sum(math.prod(w.shape) * tf.as_dtype(w.dtype).size for w in call.layer.weights),
+            gradient_bytes=trainable,
+            slot_bytes=round(trainable * slots),
+            activation_bytes=activations,
+            flops=cost,
+        )
+    return found
+
+
+def _slots_per_parameter(model: Any) -> float:
+    """How many numbers the optimizer keeps for each trainable one, told by trying it on one variable."""
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        return 0.0
+    trial = type(optimizer).from_config(optimizer.get_config())
+    shape = (64, 64)
+    trial.build([keras.Variable(tf.zeros(shape))])
+    kept: int = sum(math.prod(v.shape) for v in trial.variables if len(v.shape))
+    return kept / math.prod(shape)
+
+
+def _edges(
+    calls: Sequence[_Call], inputs: Sequence[tf.Tensor], layers: dict[str, Layer], examples: int
+) -> tuple[list[Edge], list[list[str]]]:
+    """What travels between the layers, and the layers that take each of the model's inputs."""
+    origins: dict[int, str | int] = {id(tensor): number for number, tensor in enumerate(inputs)}
+    sizes: dict[tuple[str, str], int] = {}
+    taken: list[set[str]] = [set() for _ in inputs]
+    for call in calls:
+        target = call.path or call.layer.name
+        for tensor in _reached(call.inputs, origins):
+            source = origins[id(tensor)]
+            if isinstance(source, int):
+                taken[source].add(target)
+            elif source != target:
+                sizes[source, target] = sizes.get((source, target), 0) + _bytes(tensor) // examples
+        # As the calls end: a layer that returns its input, as Dropout does here, hands on the tensor of another.
+        origins.update((id(tensor), target) for tensor in call.outputs)
+    order = {name: index for index, name in enumerate(layers)}
+    edges = [
+        Edge(source=source, target=target, bytes=size)
+        for (source, target), size in sorted(sizes.items(), key=lambda item: (order[item[0][0]], order[item[0][1]]))
+    ]
+    return edges, [sorted(targets, key=order.__getitem__) for targets in taken]
+
+
+def _reached(tensors: Sequence[tf.Tensor], origins: Container[int]) -> list[tf.Tensor]:
+    """The outputs of layers and inputs of the model that these come from, each once; ``origins`` has their ids."""
+    found: dict[int, tf.Tensor] = {}
+    waiting = list(tensors)
+    seen: set[int] = set()
+    while waiting:
+        tensor = waiting.pop()
+        if id(tensor) in seen:
+            continue
+        seen.add(id(tensor))
+        if id(tensor) in origins:
+            found[id(tensor)] = tensor
+        else:
+            waiting += tensor.op.inputs
+    return list(found.values())
+
+
+def _bytes(tensor: tf.Tensor) -> int:
+    known = math.prod(size or 1 for size in tensor.shape) if tensor.shape.rank is not None else 0
+    return int(known * tensor.dtype.size)

@@ -1,0 +1,78 @@
+"""Keras models rebuilt from the configuration in a file: of Keras's own classes alone, without the file's weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+
+from ....errors import InvalidInput
+from .known_classes import check_classes
+from .model_files import Configuration
+
+
+def rebuilt(configuration: Configuration, what: str) -> Any:
+    """The model, not compiled. Raises InvalidInput, or what Keras raises for a configuration that makes no sense."""
+    check_classes(configuration.model, what)
+    config = _without_compiling(copy.deepcopy(configuration.model))
+    with _as_keras_reads():
+        model = _legacy_model(config) if configuration.is_legacy else keras.saving.deserialize_keras_object(config)
+    if not isinstance(model, keras.Model):
+        raise InvalidInput(f"{what} must be a Keras model, got a {type(model).__name__}", field="path")
+    return model
+
+
+def give_optimizer(model: Any, configuration: Configuration, what: str) -> None:
+    """Compile a rebuilt model with its optimizer and nothing else, if it had one. Raises as ``rebuilt``."""
+    compiled = configuration.compiled or {}
+    config = compiled.get("optimizer_config" if configuration.is_legacy else "optimizer")
+    if config is None:
+        return
+    check_classes(config, what)
+    model.compile(optimizer=keras.optimizers.get(copy.deepcopy(config)))
+
+
+def compile_as_saved(model: Any, configuration: Configuration, what: str) -> None:
+    """Compile a rebuilt model as it was, if it was: losses and metrics too. Raises as ``rebuilt``."""
+    if configuration.compiled is None:
+        return
+    check_classes(configuration.compiled, what)
+    config = copy.deepcopy(configuration.compiled)
+    if configuration.is_legacy:
+        from keras.src.legacy.saving import saving_utils
+
+        model.compile(**saving_utils.compile_args_from_training_config(config))
+    else:
+        model.compile_from_config(config)
+
+
+def _without_compiling(config: Any) -> Any:
+    """The same for models within a model."""
+    waiting = [config]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            if "class_name" in item:
+                item.pop("compile_config", None)
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+    return config
+
+
+@contextmanager
+def _as_keras_reads() -> Iterator[None]:
+    from keras.src.saving.serialization_lib import ObjectSharingScope, SafeModeScope
+
+    with ObjectSharingScope(), SafeModeScope(True):
+        yield
+
+
+def _legacy_model(config: dict[str, Any]) -> Any:
+    from keras.src.legacy.saving import saving_options, saving_utils
+
+    with saving_options.keras_option_scope(use_legacy_config=True):
+        return saving_utils.model_from_config(config)

@@ -1,0 +1,351 @@
+"""The first step of a fit, done again by the chief alone on the whole batch: several tasks must do what one would.
+
+What Keras itself has is held against one process by the project's tests. What is a person's own cannot be: a loss that
+compares the examples of a batch, a layer that takes a mean over them, an optimizer that sees more than gradients. There
+the chief repeats the first step as one process does it, and says so if the weights come out differently.
+
+What tasks do differently on purpose is repeated as they do it: normalization layers take their statistics, and random
+layers their numbers, from each task's share of the batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from ..model.model_state import seed_states
+from .gradient_sync import optimizers_of
+from .hooked import hooked, unhooked
+from .job import FitJob
+from .models import seed_of_task
+from .steps import batch_size
+
+BUDGET_S = 0.2
+"""How long the repetition may take, as far as it can be foretold."""
+MOST_BYTES = 32 << 20
+"""Of the weights, the optimizer's state and the batch, which are copied."""
+LIMITS = {"float16": 0.3, "bfloat16": 0.3}
+LIMIT = 0.03
+"""How far two updates of a variable may be apart, relative to their size: rounding stays below."""
+FAINT = 1e-4
+"""Gradients smaller than this part of a variable's largest, or than a tenth of it of the model's largest, are left out:
+they may be rounding, which some optimizers turn into a whole step."""
+_LAYER_S = 0.001
+"""What TensorFlow takes for the way through a small layer outside of a graph."""
+_KNOWN = ("keras.", "tensorflow.", "builtins", "jupyter_dtf.backend.task.")
+WARNING = "Not the step that one process takes"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How a batch is divided: into ``count`` contiguous shares that differ by at most one example.
+
+    ``in_turn``: one client goes through the shares, and so through its random numbers, one after the other; otherwise
+    each task draws numbers of its own.
+    """
+
+    count: int
+    in_turn: bool = False
+
+    def bounds(self, examples: int) -> list[tuple[int, int]]:
+        """Where each share begins and ends."""
+        count = self.count if examples >= self.count else (min(self.count, examples) if self.in_turn else self.count)
+        return list(pairwise(examples * number // count for number in range(count + 1)))
+
+
+def own_parts(model: Any) -> list[str]:
+    """What a model has that is not Keras's, and that decides about its weights, by name."""
+    found: dict[str, None] = {}
+    base = keras.Model
+    kinds = [type(model)] if any(
+        getattr(type(model), name) is not getattr(base, name) for name in ("train_step", "compute_loss", "call")
+    ) else []  # fmt: skip
+    for layer in model._flatten_layers():
+        kinds.append(type(layer))
+        for name, value in vars(layer).items():
+            if callable(value) and not hasattr(type(layer), name):  # Keras wraps some methods of the instance
+                kinds.append(value if hasattr(value, "__qualname__") else type(value))
+    compiled = model._compile_config.config if model._compile_config is not None else {}
+    kinds += [value if hasattr(value, "__qualname__") else type(value) for value in _leaves(compiled.get("loss"))]
+    kinds += [type(optimizer) for optimizer in optimizers_of(model)]
+    for kind in kinds:
+        if not (getattr(kind, "__module__", "") or "").startswith(_KNOWN):
+            found[getattr(kind, "__qualname__", str(kind)).rpartition(".")[2]] = None
+    return list(found)
+
+
+def _beside(model: Any) -> list[Any]:
+    """TensorFlow's own variables that layers, metrics and losses of a person's hold."""
+    metrics = [*model.metrics, *(inner for metric in model.metrics for inner in getattr(metric, "metrics", ()))]
+    owners = [*model._flatten_layers(), *metrics, *_leaves(getattr(model, "loss", None))]
+    held = [value for owner in owners if hasattr(owner, "__dict__") for value in _leaves(list(vars(owner).values()))]
+    return [value for value in held if isinstance(value, tf.Variable)]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    elif value is not None and not isinstance(value, str):
+        yield value
+
+
+class Guard:
+    """Holds the first step of ``model`` against the same step done alone.
+
+    ``first_batches(count)``: the first so many batches of the training, whole. ``fetch`` brings the weights that were
+    trained elsewhere into the model.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        ctx: Any,
+        parts: Parts,
+        first_batches: Callable[[int], list[Any]],
+        fetch: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._model = model
+        self._ctx = ctx
+        self._parts = parts
+        self._first_batches = first_batches
+        self._fetch = fetch
+        self._optimizers = optimizers_of(model)
+        slots = [variable for optimizer in self._optimizers for variable in optimizer.variables]
+        variables = [*model.variables, *model.metrics_variables, *slots, *_beside(model)]
+        self._variables = list({id(v): v for v in variables}.values())
+        self._before: list[npt.NDArray[Any]] | None = None
+        self.before = _Before(self)
+        """A callback that runs after all others: the weights are those that the step begins with."""
+        self.after = _After(self)
+        """A callback that runs before all others: the weights are those of the step."""
+
+    def remember(self) -> None:
+        """Take note of what the first step begins with."""
+        if self._is_small():
+            self._before = [np.array(v.numpy()) for v in self._variables]
+
+    def _is_small(self) -> bool:
+        """Whether the step may be cheap, as far as it shows without doing anything."""
+        held = sum(int(np.prod(v.shape)) * tf.as_dtype(v.dtype).size for v in self._variables)
+        return held <= MOST_BYTES and 3 * len(self._model._flatten_layers()) * _LAYER_S <= BUDGET_S
+
+    def compare(self, steps: int) -> None:
+        """After so many steps, the first ones: do them alone, compare, and put everything back as it was."""
+        before, self._before = self._before, None
+        if before is None:
+            return
+        self._fetch()
+        after = [np.array(v.numpy()) for v in self._variables]
+        try:
+            batches = self._first_batches(steps)
+            self._assign(before)
+            if not self._is_cheap(batches):
+                return
+            self._assign(before)
+            alone, gradients = self._alone(batches)
+        except Exception as error:
+            self._ctx.note("info", "The first step was not compared with one process's", f"It failed alone: {error}")
+            return
+        finally:
+            self._assign(after)
+        self._judge(before, after, alone, gradients)
+
+    def _assign(self, values: Sequence[Any]) -> None:
+        for variable, value in zip(self._variables, values, strict=True):
+            variable.assign(value)
+
+    def _is_cheap(self, batches: list[Any]) -> bool:
+        """Whether the step is likely to take no longer than it may, by the time of a few examples' way forward."""
+        sizes = sum(int(np.asarray(leaf).nbytes) for leaf in tf.nest.flatten(batches) if _is_dense(leaf))
+        if sizes > MOST_BYTES:
+            return False
+        x = keras.utils.unpack_x_y_sample_weight(batches[0])[0]
+        examples = int(batch_size(batches[0]))
+        few = min(examples, 4)
+        if not self._can_be_called():
+            return examples <= 4096
+        times: list[float] = []
+        for count in (1, 1, few):  # the first time some things are made
+            if times and len(batches) * 3 * times[-1] > (2 if len(times) == 1 else 1) * BUDGET_S:
+                return False
+            some = tf.nest.map_structure(lambda leaf: leaf[:count], x)  # noqa: B023
+            begun = time.perf_counter()
+            self._model(some, training=False)
+            times.append(time.perf_counter() - begun)
+        each = max(times[2] - times[1], 0.0) / max(few - 1, 1)
+        return len(batches) * 3 * (times[1] + each * examples) <= BUDGET_S  # backward takes twice as long as forward
+
+    def _can_be_called(self) -> bool:
+        return type(self._model).train_step is keras.Model.train_step
+
+    def _alone(self, batches: list[Any]) -> tuple[list[Any], dict[int, Any]]:
+        """What the trainable weights become, and the largest gradients that they had, by the variable's id."""
+        gradients: dict[int, Any] = {}
+        with ExitStack() as stack:
+            for optimizer in self._optimizers:
+                stack.enter_context(unhooked(optimizer))
+                apply = partial(_noting_apply, optimizer, gradients)
+                stack.enter_context(hooked(optimizer, apply=apply))
+            for batch in batches:
+                with self._as_the_tasks_do(batch):
+                    type(self._model).train_step(self._model, batch)
+        return [np.array(v.numpy()) for v in self._variables], gradients
+
+    @contextmanager
+    def _as_the_tasks_do(self, batch: Any) -> Iterator[None]:
+        """While this lasts, layers that see a task's share only, on purpose, are called with one share at a time."""
+        examples = int(batch_size(batch))
+        bounds = self._parts.bounds(examples)
+        with ExitStack() as stack:
+            for layer in self._model._flatten_layers():
+                generators = list(layer._seed_generators)
+                if generators and not _is_kerass(layer):
+                    raise ValueError(f"{type(layer).__name__} draws random numbers, which are each task's own")
+                if generators or isinstance(layer, keras.layers.BatchNormalization):
+                    call = _by_share(layer.call, generators, bounds, examples, self._parts.in_turn)
+                    stack.enter_context(hooked(layer, call=call))
+            yield
+
+    def _judge(self, before: list[Any], after: list[Any], alone: list[Any], gradients: dict[int, Any]) -> None:
+        position = {id(v): number for number, v in enumerate(self._variables)}
+        largest = max((float(gradient.max(initial=0.0)) for gradient in gradients.values()), default=0.0)
+        worst: tuple[float, str] = (0.0, "")
+        for variable in self._model.trainable_variables:
+            number = position[id(variable)]
+            told = _told(gradients.get(id(variable)), before[number].shape, largest)
+            ours, theirs = ((x[number] - before[number]).astype(np.float64)[told] for x in (after, alone))
+            size = max(np.linalg.norm(ours), np.linalg.norm(theirs))
+            rounding = np.finfo(np.float32).eps * np.linalg.norm(before[number].astype(np.float64))
+            if size <= 100 * rounding:
+                continue
+            apart = float(np.linalg.norm(ours - theirs) / size)
+            if apart > max(worst[0], LIMITS.get(keras.backend.standardize_dtype(variable.dtype), self._limit())):
+                worst = (apart, variable.path)
+        if worst[1]:
+            self._warn(*worst)
+
+    def _limit(self) -> float:
+        policies = {layer.compute_dtype for layer in self._model._flatten_layers()}
+        return max((LIMITS[name] for name in policies if name in LIMITS), default=LIMIT)
+
+    def _warn(self, apart: float, path: str) -> None:
+        own = ", ".join(own_parts(self._model))
+        self._ctx.note(
+            "warning",
+            WARNING,
+            f"After the first step on {self._parts.count} shares of the batch, {path} has changed differently than "
+            f"by one process on the whole batch, by {apart:.0%} of the change. The model has parts of its own: {own}. "
+            "A loss or a layer must compute each example's part by itself; one that compares the examples of a batch "
+            "sees a share of it only. dtf.allgather gathers the outputs of all tasks; the loss of a dtf.Pipeline "
+            "always sees the whole batch. check=False leaves this comparison out",
+        )
+
+
+def guard_of(
+    job: FitJob, model: Any, ctx: Any, parts: Parts, data: Any, *, exact: bool, fetch: Callable[[], None] = lambda: None
+) -> Guard | None:
+    """The guard of a fit on the chief; None where there is nothing to guard, or no way to.
+
+    ``exact``: whether the first step is to be that of one process (``Checks.is_exact``).
+    """
+    wanted = job.check and ctx.is_chief and data.first_batches is not None
+    if not wanted or not exact or parts.count == 1 or not own_parts(model):
+        return None
+    if callable(job.model) and not parts.in_turn and seed_states(model):
+        return None  # every task has made the model, and drawn its seeds, by itself
+    return Guard(model, ctx, parts, data.first_batches, fetch)
+
+
+class _Before(keras.callbacks.Callback):
+    def __init__(self, guard: Guard) -> None:
+        super().__init__()
+        self._guard: Guard | None = guard
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self._guard is not None:
+            self._guard.remember()
+            self._guard = None
+
+
+class _After(keras.callbacks.Callback):
+    def __init__(self, guard: Guard) -> None:
+        super().__init__()
+        self._guard: Guard | None = guard
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self._guard is not None:
+            self._guard.compare(batch + 1)
+            self._guard = None
+
+
+def _noting_apply(optimizer: Any, gradients: dict[int, Any], grads: Any, trainable_variables: Any = None) -> Any:
+    """The optimizer's own ``apply``, taking note of the gradients."""
+    grads = list(grads)
+    variables = optimizer._trainable_variables if trainable_variables is None else list(trainable_variables)
+    for gradient, variable in zip(grads, variables, strict=True):
+        if gradient is not None:
+            gradients[id(variable)] = np.abs(tf.convert_to_tensor(gradient).numpy())
+    return type(optimizer).apply(optimizer, grads, trainable_variables)
+
+
+def _told(gradient: Any, shape: tuple[int, ...], largest: float) -> Any:
+    """Where a variable's gradient says something: a mask. ``largest``: gradient of the model."""
+    if gradient is None or not gradient.size:
+        return np.ones(shape, bool)
+    return gradient > FAINT * max(float(gradient.max()), 0.1 * largest)
+
+
+def _is_kerass(layer: Any) -> bool:
+    return type(layer).__module__.startswith("keras.")
+
+
+def _is_dense(leaf: Any) -> bool:
+    return leaf is not None and hasattr(leaf, "nbytes")
+
+
+def _by_share(
+    call: Callable[..., Any],
+    generators: list[Any],
+    bounds: list[tuple[int, int]],
+    examples: int,
+    in_turn: bool,
+) -> Callable[..., Any]:
+    """A layer's ``call``, once for each share of the batch, with the random numbers that are drawn for it."""
+
+    def call_by_share(*args: Any, **kwargs: Any) -> Any:
+        states = [np.array(generator.state.numpy()) for generator in generators]
+
+        def share(number: int, low: int, high: int) -> Any:
+            for generator, state in zip(generators, states, strict=True):
+                if not in_turn:
+                    generator.state.assign(seed_of_task(state, number))
+            cut = partial(_cut, examples, low, high)
+            return call(*tf.nest.map_structure(cut, list(args)), **tf.nest.map_structure(cut, kwargs))
+
+        outputs = [share(number, low, high) for number, (low, high) in enumerate(bounds) if high > low]
+        if not in_turn:
+            for generator, state in zip(generators, states, strict=True):
+                generator.state.assign([state[0], generator.state.numpy()[1]])
+        return tf.nest.map_structure(lambda *each: tf.concat(each, 0), *outputs)
+
+    return call_by_share
+
+
+def _cut(examples: int, low: int, high: int, leaf: Any) -> Any:
+    """The rows of a share of a tensor that has a row for each example; anything else as it is."""
+    if isinstance(leaf, tf.Tensor) and leaf.shape.rank and leaf.shape[0] == examples:
+        return leaf[low:high]
+    return leaf

@@ -1,0 +1,333 @@
+"""Optimizers that apply the mean gradient over all examples of all tasks.
+
+One exchange per update carries everything that the tasks must agree on: each task's gradients times its number of
+examples, and in three more lanes that number, whether to stop, and the chief's learning rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ....schema.strategy import AllReduce
+from ..collectives.contract import Reducer
+from .accumulation import Accumulation
+from .arithmetic import Gradient, Rows, clip_by_global_norm, divided, merged, nothing_like, times
+from .learning_rate import LinearScaling, scaled
+from .lookups import Lookups
+from .outside import Outside, flattened, take_mean
+from .reduction import Reduction
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What the last exchange said."""
+
+    examples: float
+    """Of all tasks, in all steps so far of which the gradients have been applied."""
+    stop: bool
+    learning_rate: float
+    """That was applied."""
+
+
+class GradientSync:
+    """Installs itself on a model's optimizers; afterwards an ``apply`` is a collective.
+
+    ``may_end``: in some step no task may have an example, which ends the epoch. ``steps_per_epoch`` is None where it is
+    not known. ``begin_epoch`` is called before every epoch. While a step is traced or run eagerly, which ``begin``
+    announces, ``examples`` is the number of this task's examples in it, a scalar tensor.
+    """
+
+    def __init__(
+        self,
+        reducer: Reducer,
+        strategy: AllReduce,
+        *,
+        may_end: bool = False,
+        steps_per_epoch: int | None = None,
+        scaling: LinearScaling | None = None,
+    ) -> None:
+        self._reducer = reducer
+        self._strategy = strategy
+        self.may_end = may_end
+        self._steps_per_epoch = steps_per_epoch
+        self._scaling = scaling
+        self._epoch = tf.Variable(0, trainable=False, dtype=tf.int64)
+        self._step = tf.Variable(0, trainable=False, dtype=tf.int64)
+        self._ended = tf.Variable(False, trainable=False)
+        self._stop = tf.Variable(0.0, trainable=False)
+        self._stop_wanted = False
+        self._optimizers: list[_SharedOptimizer] = []
+        self.examples: tf.Tensor | None = None
+        self.applied = False
+        """Whether an optimizer was applied in the step being traced."""
+        self.lookups: Lookups | None = None
+        """Of the step being traced; None where one task has all the examples."""
+        self.outside: Outside | None = None
+        """Of the step being traced, where there are other tasks that this one is to agree with."""
+        self.collectives: list[tuple[Callable[[], Any], Any]] = []
+        """What a task without examples does to take part in that step, in order, and the graph each belongs to."""
+
+    def install(self, optimizer: Any) -> None:
+        """Make the optimizer's ``apply`` a collective. The class stays: a saved model must not know of this."""
+        reduction = Reduction(self._reducer, self._strategy, f"gradients {len(self._optimizers)}")
+        shared = _SharedOptimizer(optimizer, self, self._reducer, self._strategy, reduction)
+        self._optimizers.append(shared)
+        optimizer.apply = shared.apply
+        if has_own_apply_gradients(optimizer):
+            optimizer.apply_gradients = shared.apply_gradients
+        update_directly(getattr(optimizer, "inner_optimizer", optimizer))
+
+    def ask_to_stop(self) -> None:
+        """All tasks will learn it in the next exchange."""
+        if not self._stop_wanted:
+            self._stop_wanted = True
+            self._stop.assign(1.0)
+
+    @property
+    def agreement(self) -> Agreement:
+        """What the tasks agreed on last."""
+        rows = [optimizer.agreement.numpy() for optimizer in self._optimizers]
+        return Agreement(float(rows[-1][0]), any(row[1] > 0 for row in rows), float(rows[0][2]))
+
+    @property
+    def steps(self) -> int:
+        """Steps of this epoch so far in which a task had an example."""
+        return int(self._step)
+
+    @property
+    def data_ended(self) -> bool:
+        """Whether no task had an example in the last step."""
+        return bool(self._ended)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Steps are counted anew."""
+        self._epoch.assign(epoch)
+        self._step.assign(0)
+
+    def begin(self, examples: tf.Tensor) -> None:
+        """A step is being traced, or run eagerly, with so many examples on this task."""
+        self.examples = examples
+        self.applied = False
+        self.collectives = []
+        if self.may_end:
+            ended = self._reducer.sum_tensor(tf.cast(examples, tf.float32), "examples") == 0
+            self._ended.assign(ended)
+            self._step.assign_add(1 - tf.cast(ended, tf.int64))
+        else:
+            self._step.assign_add(1)
+
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
+        """The sum over the tasks of a few numbers that do not depend on the weights, within a step."""
+        if self.lookups is not None and self.lookups.looks_again:
+            return values
+        name = f"values {len(self.collectives)}"
+        self.note(lambda: self._reducer.sum_tensor(tf.zeros(values.shape, values.dtype), name))
+        return tf.stop_gradient(self._reducer.sum_tensor(tf.stop_gradient(values), name))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether there are other tasks, whose weights are to stay equal to this one's."""
+        return self._reducer.size > 1
+
+    def settle(self, variables: list[Any], may_be_empty: bool) -> None:
+        """The step has assigned these on every task that has examples: one without takes what the others have."""
+        if not variables or not may_be_empty:
+            return
+        name = f"assigned {len(self.collectives)}"
+        own = flattened(variables)
+        self.note(lambda: take_mean(variables, self._reducer.sum_tensor(tf.zeros(own.shape, own.dtype), name)))
+        self._reducer.sum_tensor(own, name)
+
+    def note(self, without_examples: Callable[[], Any]) -> None:
+        """What a task without examples does in place of this step's next collective."""
+        self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
+
+    @property
+    def is_due(self) -> tf.Tensor:
+        """Whether the gradients of this step, and of those before that were not due, are to be applied now."""
+        due = self._step % self._strategy.backward_passes_per_step == 0
+        if self._steps_per_epoch is not None:
+            due |= self._step == self._steps_per_epoch
+        return due | self._ended if self.may_end else due
+
+    @property
+    def wants_to_stop(self) -> tf.Tensor:
+        """1 if this task asks to stop, otherwise 0."""
+        return self._stop.read_value()
+
+    @property
+    def rate_factor(self) -> tf.Tensor | None:
+        """What the learning rate is multiplied by in this step; None if it is not."""
+        if self._scaling is None:
+            return None
+        return self._scaling.factor(self._epoch * (self._steps_per_epoch or 0) + self._step - 1)
+
+
+class _SharedOptimizer:
+    """One optimizer whose ``apply`` meets those of the other tasks."""
+
+    def __init__(
+        self, optimizer: Any, sync: GradientSync, reducer: Reducer, strategy: AllReduce, reduction: Reduction
+    ) -> None:
+        self._optimizer = optimizer
+        self._apply = optimizer.apply
+        self._apply_gradients = optimizer.apply_gradients
+        self._is_applying = False
+        self._sync = sync
+        self._strategy = strategy
+        self._reduction = reduction
+        self._is_chief = reducer.rank == 0
+        self._op_factor = reducer.size if strategy.op == "sum" else 1
+        self._accumulation = Accumulation() if strategy.backward_passes_per_step > 1 else None
+        self._weighs = reducer.size > 1 or self._accumulation is not None
+        """Whether there is more than one gradient to take a mean of."""
+        rate = float(tf.convert_to_tensor(optimizer.learning_rate))
+        self.agreement = tf.Variable([0.0, 0.0, rate], dtype=tf.float64, trainable=False)
+        """The numbers of an Agreement."""
+
+    def apply(self, grads: Sequence[Gradient], trainable_variables: Any = None) -> None:
+        """Replaces the optimizer's ``apply``. A collective in steps that are due."""
+        if self._is_applying:
+            self._apply(grads, trainable_variables)
+        else:
+            self._share(grads, trainable_variables, self._optimizer.apply, self._apply)
+
+    def apply_gradients(self, grads_and_vars: Any) -> Any:
+        """Replaces an ``apply_gradients`` of the optimizer's own, which is to see the gradients of all tasks."""
+        if self._is_applying:
+            return self._apply_gradients(grads_and_vars)
+
+        def through(entry: Callable[[Any], Any]) -> Callable[..., Any]:
+            return lambda grads, variables: entry(list(zip(grads, variables, strict=True)))
+
+        grads, variables = zip(*grads_and_vars, strict=True)
+        self._share(grads, variables, through(self._optimizer.apply_gradients), through(self._apply_gradients))
+        return self._optimizer._iterations
+
+    def _share(
+        self, grads: Sequence[Gradient], trainable_variables: Any, enter: Callable[..., Any], apply: Callable[..., Any]
+    ) -> None:
+        """``enter``: what a task without examples calls; ``apply``: what gets the gradients of all tasks."""
+        sync, optimizer, accumulation = self._sync, self._optimizer, self._accumulation
+        variables = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
+        gradients = [self._prepared(g, v) for g, v in zip(grads, variables, strict=True)]
+        sync.applied = True
+        if sync.lookups is not None and sync.lookups.looks_again:
+            return
+        if sync.outside is not None:
+            sync.outside.settle()
+        sync.note(lambda: enter([nothing_like(g) for g in gradients], variables))
+        examples = tf.cast(sync.examples, tf.float32)
+        sums = [times(g, examples) for g in gradients] if self._weighs else gradients
+        if accumulation is None:
+            self._update(sums, examples, variables, apply)
+            if sync.outside is not None:
+                sync.outside.pass_over()
+            return
+
+        def update() -> tf.Tensor:
+            self._update(*accumulation.total(sums), variables, apply)
+            accumulation.clear()
+            return tf.constant(0)
+
+        accumulation.add(sums, examples)
+        tf.cond(sync.is_due, update, lambda: tf.constant(0))
+        if sync.outside is not None:
+            sync.outside.pass_over()
+
+    def _prepared(self, gradient: Any, variable: Any) -> Gradient:
+        """The gradient with the shape of its variable; of rows only if rows are to travel."""
+        if gradient is None:
+            return None
+        if isinstance(gradient, Rows):  # of a task without examples
+            return gradient
+        if isinstance(gradient, tf.IndexedSlices) and self._strategy.sparse == "gather":
+            gradient.values.set_shape([None, *variable.shape[1:]])
+            keys = self._sync.lookups.keys(gradient.indices) if self._weighs and self._sync.lookups else None
+            keys = None if keys is None else tf.cast(keys, gradient.indices.dtype)
+            return Rows(gradient.values, gradient.indices, tuple(variable.shape), keys)
+        gradient = tf.convert_to_tensor(gradient)
+        gradient.set_shape(variable.shape)
+        return gradient
+
+    def _update(
+        self, sums: Sequence[Gradient], examples: tf.Tensor, variables: Sequence[Any], apply_to: Callable[..., Any]
+    ) -> None:
+        """Apply the mean over all tasks of gradients that come from so many examples of this one. A collective."""
+        rate = self._optimizer.learning_rate  # a variable, or what a schedule says for this iteration
+        chiefs_rate = tf.cast(rate, tf.float32) if self._is_chief else tf.constant(0.0)
+        sums, lanes = self._reduction(sums, tf.stack([examples, self._sync.wants_to_stop, chiefs_rate]))
+        if isinstance(rate, keras.Variable):
+            rate.assign(lanes[2])
+        factor = self._sync.rate_factor
+        applied_rate = lanes[2] if factor is None else lanes[2] * factor
+        now = tf.cast(tf.stack([lanes[0], lanes[1], applied_rate]), tf.float64)
+        self.agreement.assign(now + self.agreement * [1.0, 0.0, 0.0])
+        sums = [merged(g) if isinstance(g, Rows) else g for g in sums]
+        gradients = list(sums)
+        if self._weighs:
+            divisor = tf.maximum(lanes[0], 1.0) / self._op_factor
+            gradients = [divided(g, divisor, v.dtype) for g, v in zip(sums, variables, strict=True)]
+        if self._strategy.clip_norm is not None:  # gradients may be those of a scaled loss
+            gradients = clip_by_global_norm(gradients, self._optimizer.scale_loss(self._strategy.clip_norm))
+
+        def apply() -> tf.Tensor:
+            self._is_applying = True
+            try:
+                with scaled(self._optimizer, factor):
+                    apply_to(gradients, variables)
+            finally:
+                self._is_applying = False
+            return tf.constant(0)
+
+        if self._sync.may_end:  # in the step after the last nothing may change
+            tf.cond(lanes[0] > 0, apply, lambda: tf.constant(0))
+        else:
+            apply()
+
+
+def update_directly(optimizer: Any) -> None:
+    """Update each variable by the optimizer's own rule, without the detour of Keras through ``tf.distribute``.
+
+    There is no distribution strategy here, so the detour ends in the same call; but it costs a tenth of the time that
+    the first step takes. An optimizer that has a way of its own, such as Nadam, keeps it.
+    """
+    if type(optimizer)._backend_update_step is not keras.optimizers.Optimizer._backend_update_step:
+        return
+
+    def update(grads: list[Any], variables: list[Any], learning_rate: Any) -> None:
+        for grad, variable in zip(grads, variables, strict=True):
+            held = variable.value if isinstance(variable, keras.Variable) else variable
+            optimizer.update_step(grad, held, learning_rate)
+
+    optimizer._backend_update_step = update
+
+
+def has_own_apply_gradients(optimizer: Any) -> bool:
+    """Whether what happens to gradients begins in an ``apply_gradients`` that is not Keras's."""
+    return type(optimizer).apply_gradients is not keras.optimizers.Optimizer.apply_gradients
+
+
+def optimizers_of(model: Any) -> list[Any]:
+    """The outermost Keras optimizers among the attributes of a model, ``model.optimizer`` first."""
+    found: dict[int, Any] = {}
+    for value in [model.optimizer, *vars(model).values()]:
+        for leaf in _leaves(value):
+            found.setdefault(id(leaf), leaf)
+    inner = {id(o.inner_optimizer) for o in found.values() if hasattr(o, "inner_optimizer")}
+    return [o for key, o in found.items() if key not in inner]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, keras.optimizers.Optimizer):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    elif isinstance(value, dict):
+        yield from _leaves(list(value.values()))

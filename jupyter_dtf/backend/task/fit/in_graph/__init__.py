@@ -1,0 +1,19 @@
+"""``dtf.InGraph``: one client, one tower of the model per device, their mean gradient applied once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .....schema.strategy import InGraph
+from ..job import FitJob, FitResult
+from .checks import TowerChecks
+
+STRATEGY = InGraph
+CHECKS = TowerChecks()
+
+
+def train(job: FitJob, ctx: Any) -> FitResult | None:
+    """This task's part of ``job``. Returns a FitResult on the chief, None elsewhere."""
+    from .training import train as train_client
+
+    return train_client(job, ctx)

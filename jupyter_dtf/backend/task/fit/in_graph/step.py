@@ -1,0 +1,225 @@
+"""A training step as one client does it on several devices.
+
+Each tower runs the model's own ``train_step`` on its share of the batch, under its device. Variables stay with the
+client. Where the towers meet, the client applies the mean of their gradients, weighted by examples; it writes what they
+estimate from their own examples (moving statistics) as the same mean; and metrics, which each tower adds its examples
+to, have seen them all. Losses that are no mean over examples are corrected as over several tasks (see ``losses.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import tensorflow as tf
+
+from .....errors import InvalidInput
+from ..gradient_sync import GradientSync, has_own_apply_gradients, optimizers_of
+from ..lookups import Lookups
+from ..losses import counted_by_examples, of_global_batch
+from ..outside import refuse_by_example
+from ..steps import batch_size
+from .lockstep import Lockstep
+from .mean_gradients import mean_gradients, weighted
+
+
+class TowerStep:
+    """Takes the place of a built model's ``train_step``. ``devices``: a tower stands on each.
+
+    A batch of fewer examples than towers is done by the first one alone.
+    """
+
+    def __init__(self, model: Any, sync: GradientSync, devices: list[str]) -> None:
+        self._model = model
+        self._sync = sync
+        self._devices = devices
+        self._step = model.train_step
+        self._lockstep = Lockstep()
+        self._lookups = [Lookups(self._step) for _ in devices]
+        self._sizes: list[Any] = []
+        self._weights: list[Any] = []
+        self._applied = False
+        self._moved: dict[int, dict[int, Any]] = {}
+        self._metric_results: list[Any] = []
+        for optimizer in optimizers_of(model):
+            optimizer.apply = partial(self._apply, optimizer, optimizer.apply)
+            if has_own_apply_gradients(optimizer):
+                optimizer.apply_gradients = partial(self._apply_gradients, optimizer, optimizer.apply_gradients)
+        self._moving = list(model.non_trainable_weights)
+        self._assign = [variable._direct_assign for variable in self._moving]
+        for index, variable in enumerate(self._moving):
+            variable._direct_assign = partial(self._move, index)
+        for variable in model.trainable_weights:
+            variable._direct_assign = partial(self._settle, variable, variable._direct_assign)
+        self._get_metrics_result = _on_client(model.get_metrics_result)
+        object.__setattr__(model, "get_metrics_result", self._metrics_result)
+        for metric in model.metrics:
+            for variable in metric.variables:
+                variable.assign_add = _on_client(variable.assign_add)
+        for layer in model._flatten_layers():
+            for generator in layer._seed_generators:
+                generator.next = _on_client(generator.next)
+
+    def __call__(self, data: Any) -> Any:
+        examples = batch_size(data)
+        self._sync.begin(examples)
+        towers = len(self._devices)
+        known = next(leaf for leaf in tf.nest.flatten(data) if leaf is not None).shape[0]
+        if known is not None:
+            return self._on(towers if known >= towers else 1, data, known)
+        if towers == 1:
+            return self._on(1, data, examples)
+        return tf.cond(
+            examples >= towers, lambda: self._on(towers, data, examples), lambda: self._on(1, data, examples)
+        )
+
+    @property
+    def examples(self) -> Any:
+        """How many examples the running tower has."""
+        return self._sizes[self._running]
+
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
+        """The sum over the towers of a few numbers that do not depend on the weights; called by each of them."""
+        if self._lookups[self._running].looks_again:
+            return values
+        return tf.stop_gradient(self._lockstep.meet(tf.stop_gradient(values), tf.add_n))
+
+    @property
+    def _running(self) -> int:
+        assert self._lockstep.current is not None
+        return self._lockstep.current
+
+    def _on(self, towers: int, data: Any, examples: Any) -> Any:
+        """The step on the first so many devices."""
+        shares = [data]
+        self._sizes = [examples]
+        if towers > 1:
+            bounds = [examples * tower // towers for tower in range(towers + 1)]
+            shares = [tf.nest.map_structure(partial(_part, *share), data) for share in pairwise(bounds)]
+            self._sizes = [high - low for low, high in pairwise(bounds)]
+        self._weights = [_quotient(size, examples) for size in self._sizes]
+        self._applied, self._moved, self._metric_results = False, {}, []
+        for lookups, share in zip(self._lookups, shares, strict=False):
+            lookups.begin(share)
+
+        def tower(index: int) -> Any:
+            with tf.device(self._devices[index]):
+                return self._step(shares[index])
+
+        with of_global_batch(self._model, self), counted_by_examples(self._model, lambda: self.examples):
+            outputs = self._lockstep.run(towers, tower)
+        if not self._applied:
+            raise InvalidInput(
+                "train_step updates the weights by optimizer.apply or optimizer.apply_gradients of an optimizer that "
+                "is an attribute of the model: that is where towers meet. Received a train_step of "
+                f"{type(self._model).__name__} that calls neither"
+            )
+        for index, values in self._moved.items():
+            self._assign[index](self._mean_moved(values))
+        return self._results(outputs, self._get_metrics_result())
+
+    # -- what a tower does differently ------------------------------------------------------------------------------
+
+    def _apply(self, optimizer: Any, apply: Any, grads: Any, trainable_variables: Any = None) -> Any:
+        if self._lockstep.current is None:
+            return apply(grads, trainable_variables)
+        self._applied = True
+        variables = list(trainable_variables) if trainable_variables is not None else optimizer._trainable_variables
+        lookups = self._lookups[self._running]
+        mine = weighted(list(grads), variables, self._weights[self._running], lookups)
+        if lookups.looks_again:
+            return None
+        return self._lockstep.meet(mine, lambda all_towers: apply(mean_gradients(all_towers, variables), variables))
+
+    def _apply_gradients(self, optimizer: Any, apply_gradients: Any, grads_and_vars: Any) -> Any:
+        """An ``apply_gradients`` of the optimizer's own, which is to see the gradients of all towers."""
+
+        def apply(grads: Any, variables: Any) -> None:
+            apply_gradients(list(zip(grads, variables, strict=True)))
+
+        self._apply(optimizer, apply, *zip(*grads_and_vars, strict=True))
+        return optimizer._iterations
+
+    def _settle(self, variable: Any, assign: Callable[[Any], Any], value: Any) -> Any:
+        """Give a weight that an optimizer trains the value that a step gives it: once, not on every tower.
+
+        The first tower's part of the step comes first, so that the others see it.
+        """
+        tower = self._lockstep.current
+        if tower is None or len(self._sizes) == 1:
+            return assign(value)
+        provenance = self._lookups[tower].provenance
+        if provenance is not None:
+            refuse_by_example(variable, tf.convert_to_tensor(value), provenance)
+        return assign(value) if tower == 0 else None
+
+    def _move(self, index: int, value: Any) -> None:
+        """Take note of the value that one of several towers gives a variable that no optimizer changes.
+
+        In a condition or loop of the step they give it one after the other.
+        """
+        tower = self._lockstep.current
+        if tower is None or len(self._sizes) == 1 or not self._lockstep.at_top_level:
+            self._assign[index](value)
+        else:
+            self._moved.setdefault(index, {})[tower] = value
+
+    def _metrics_result(self) -> Any:
+        result = self._get_metrics_result()
+        if self._lockstep.current is not None:
+            self._metric_results += tf.nest.flatten(result)
+        return result
+
+    # -- what becomes of the towers' results ------------------------------------------------------------------------
+
+    def _mean_moved(self, values: dict[int, Any]) -> Any:
+        """The weighted mean of what towers gave a variable; of whole numbers and truth values, the first tower's."""
+        tensors = {tower: tf.convert_to_tensor(value) for tower, value in values.items()}
+        first = tensors[min(tensors)]
+        if len(tensors) == 1 or not first.dtype.is_floating:
+            return first
+        weights = {tower: tf.cast(self._weights[tower], first.dtype) for tower in tensors}
+        total = tf.add_n([tensors[tower] * weights[tower] for tower in tensors])
+        return total / tf.add_n(list(weights.values()))
+
+    def _results(self, outputs: list[Any], metrics: Any) -> Any:
+        """What one process's ``train_step`` would return: results of metrics as they are now, means of the rest."""
+        first = outputs[0]
+        if isinstance(first, dict):
+            known = metrics if isinstance(metrics, dict) else {}
+            return {name: self._results([o[name] for o in outputs], known.get(name)) for name in first}
+        if metrics is not None and any(first is result for result in self._metric_results):
+            return metrics
+        values = [tf.convert_to_tensor(output) for output in outputs]
+        if not values[0].dtype.is_floating:
+            return values[-1]
+        weights = [tf.cast(weight, values[0].dtype) for weight in self._weights]
+        return tf.add_n([value * weight for value, weight in zip(values, weights, strict=True)])
+
+
+def _on_client(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its operations beside the client's variables, instead of there and back from a tower."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with tf.device(None):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _quotient(part: Any, whole: Any) -> Any:
+    """A number, or a float32 scalar where the numbers of examples are known only when the step runs."""
+    if isinstance(whole, int):
+        return part / whole if whole else 1.0
+    return tf.cast(part, tf.float32) / tf.cast(tf.maximum(whole, 1), tf.float32)
+
+
+def _part(low: Any, high: Any, leaf: Any) -> Any:
+    """The rows ``low`` to ``high`` of a tensor, ragged or sparse tensor; None stays None."""
+    if isinstance(leaf, tf.SparseTensor):
+        start = tf.concat([[tf.cast(low, tf.int64)], tf.zeros_like(leaf.dense_shape[1:])], 0)
+        size = tf.concat([[tf.cast(high - low, tf.int64)], leaf.dense_shape[1:]], 0)
+        return tf.sparse.slice(leaf, start, size)
+    return None if leaf is None else leaf[low:high]

@@ -1,0 +1,68 @@
+"""Who is where in a run with parameter servers, and how a task reaches another."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from .....errors import InvalidInput, Unavailable
+from .....schema.cluster import FIRST_JOBS, split_endpoint
+from . import wire
+
+_REACH_S = 60.0
+_RETRY_S = 0.01  # nothing tells when another process begins to listen
+
+
+class Places:
+    """The tasks of a run as one of them sees them. Ranks count the training tasks first, then the servers."""
+
+    def __init__(self, ctx: Any) -> None:
+        self._ctx = ctx
+        jobs = [task.partition(":")[0] for task in ctx.tasks]
+        self.workers = [task for task, job in zip(ctx.tasks, jobs, strict=True) if job in FIRST_JOBS]
+        """Short names of the training tasks, by rank."""
+        self.servers = [task for task, job in zip(ctx.tasks, jobs, strict=True) if job == "ps"]
+        if not self.servers or len(self.workers) + len(self.servers) < ctx.size:
+            raise InvalidInput(
+                f"Tasks with parameter servers are of the jobs chief, worker and ps. Received: {sorted(set(jobs))}",
+                field="jobs",
+            )
+        self.server = ctx.rank - len(self.workers)
+        """Which server this task is; negative for a worker."""
+        self._endpoints = list(ctx.cluster_spec.jobs["ps"].values())
+        self.secret = bytes.fromhex(ctx.secret)
+
+    def listen(self) -> list[socket.socket]:
+        """This server's sockets: one for the tasks of this machine, one more where the run has others."""
+        listeners = [wire.listen(self._path(self.server))]
+        if len(set(self._ctx.machines)) > 1:
+            listeners.append(wire.listen_on_port(*split_endpoint(self._endpoints[self.server])))
+        return listeners
+
+    def reach(self, server: int) -> wire.Channel:
+        """A channel to a server, when it listens. Raises Unavailable if it does not within a minute."""
+        end = time.monotonic() + _REACH_S
+        address: Path | tuple[str, int]
+        address = self._path(server) if self.shares_memory(server) else split_endpoint(self._endpoints[server])
+        while True:
+            try:
+                return wire.connect(address, self.secret)
+            except (ConnectionRefusedError, FileNotFoundError):
+                if time.monotonic() > end:
+                    raise Unavailable(f"{self.servers[server]} does not listen after {_REACH_S:g} s") from None
+                time.sleep(_RETRY_S)
+
+    def shares_memory(self, server: int) -> bool:
+        """Whether this task is on the server's machine."""
+        machines = self._ctx.machines
+        return bool(machines[self._ctx.rank] == machines[len(self.workers) + server])
+
+    def files(self, server: int, worker: int) -> tuple[Path, Path]:
+        """Where payloads lie that go to the worker, and that go to the server."""
+        name = f"ps-{server}-{worker}"
+        return self._ctx.shared_dir / f"{name}-down", self._ctx.shared_dir / f"{name}-up"
+
+    def _path(self, server: int) -> Path:
+        return Path(self._ctx.shared_dir) / f"ps-{server}"

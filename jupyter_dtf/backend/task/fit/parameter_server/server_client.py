@@ -1,0 +1,246 @@
+"""A training task's conversations with all ``ps`` tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .....errors import InvalidInput
+from ...context import peer_lost
+from .layout import Piece
+from .messages import (
+    AnyWord,
+    Build,
+    Fetch,
+    GetState,
+    Join,
+    Leave,
+    Meet,
+    Push,
+    Refused,
+    Replace,
+    SetState,
+    State,
+    Values,
+)
+from .server_addresses import Places
+from .wire import Bytes, Reader
+
+Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None, npt.NDArray[Any]]
+"""Row numbers of a variable, their keys (``lookups``) if there are any, and a row of its gradient for each."""
+
+
+@dataclass
+class Answered:
+    """What the servers last said."""
+
+    version: int = 0
+    iterations: int = 0
+    learning_rate: float = 0.0
+    staleness: float = 0.0
+    """Mean over the servers."""
+    stop: bool = False
+    examples: int = 0
+    """Of the last update that this task took part in: where it is synchronous, of all gradients in it."""
+
+
+class Client:
+    """Speaks with every server. One thread at a time. Raises RuntimeError naming a server that has gone."""
+
+    def __init__(self, ctx: Any, places: Places) -> None:
+        self._places = places
+        self._is_sync = False
+        self._channels = [places.reach(server) for server in range(len(places.servers))]
+        for server, channel in enumerate(self._channels):
+            shares = places.shares_memory(server)
+            channel.send(Join(ctx.rank, shares))
+            if shares:
+                to_worker, to_server = places.files(server, ctx.rank)
+                channel.share_memory(to_server, to_worker)
+        self.pushed = 0
+        self.dropped = 0
+        """How many of this worker's gradients came too late."""
+        self.answered = Answered()
+        self._versions = [0] * len(places.servers)  # of the variables held here, on each server
+
+    def divide(self, pieces: list[Piece], dtype: Any, is_sync: bool) -> None:
+        """Say which server holds what, in order of server, and the type in which it travels; before all but ``meet``.
+
+        ``is_sync``: the variables of all servers are to be of one version.
+        """
+        self._by_server = [[p for p in pieces if p.server == s] for s in range(len(self._channels))]
+        self.dtype = dtype
+        self._is_sync = is_sync
+
+    # -- training -----------------------------------------------------------------------------------------------
+
+    def fetch(self) -> npt.NDArray[Any]:
+        """All pieces, flattened, one after the other, once there are any; a new array."""
+        return self._values([self._ask(server, Fetch(0)) for server in range(len(self._channels))])
+
+    def push(
+        self,
+        *,
+        examples: int,
+        dense: npt.NDArray[Any],
+        sparse: dict[int, Rows],
+        absent: frozenset[int],
+        learning_rate: float | None = None,
+        stop: bool = False,
+    ) -> npt.NDArray[Any]:
+        """Send a gradient and wait for the variables: as ``fetch``.
+
+        ``dense`` holds the pieces, flattened, of all variables that are neither in ``sparse`` nor in ``absent``.
+        """
+        self.pushed += 1
+        start = 0
+        for server, pieces in enumerate(self._by_server):
+            here = [p for p in pieces if p.variable not in absent and p.variable not in sparse]
+            size = sum(p.size for p in here)
+            rows = [(i, _within(p, *sparse[p.variable])) for i, p in enumerate(pieces) if p.variable in sparse]
+            word = Push(
+                number=self.pushed,
+                version=self._versions[server],
+                examples=examples,
+                absent=tuple(i for i, p in enumerate(pieces) if p.variable in absent),
+                sparse=tuple((i, len(indices), keys is not None) for i, (indices, keys, _) in rows),
+                learning_rate=learning_rate,
+                stop=stop,
+            )
+            arrays = [array for _, parts in rows for array in parts if array is not None]
+            self._send(server, word, dense[start : start + size], *arrays)
+            start += size
+        answers = [self._receive(server) for server in range(len(self._channels))]
+        first = answers[0][0]
+        assert isinstance(first, Values)
+        self.dropped += first.late
+        values = self._values(answers)
+        if not self._is_sync:
+            self.answered.examples = examples
+        return values
+
+    def replace(self, values: dict[int, npt.NDArray[Any]]) -> None:
+        """The servers take these values of variables, by position."""
+
+        def message(server: int) -> tuple[AnyWord, Sequence[npt.NDArray[Any]]]:
+            here = [(i, p) for i, p in enumerate(self._by_server[server]) if p.variable in values]
+            parts = [values[p.variable] if p.is_whole else values[p.variable][p.first :][: p.rows] for _, p in here]
+            word = Replace(tuple(i for i, _ in here))
+            return word, [np.ascontiguousarray(part, self.dtype).reshape(-1) for part in parts]
+
+        self._on_each(message)
+
+    def meet(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The sum over the training tasks of a one-dimensional array."""
+        _, payload = self._ask(0, Meet(array.dtype.str), array)
+        total: npt.NDArray[Any] = Reader(payload).take(array.dtype, array.size).copy()
+        return total
+
+    # -- beginning and end --------------------------------------------------------------------------------------
+
+    def build(self, states: list[list[npt.NDArray[Any]]], batch: Any) -> None:
+        """Say what each server begins with (see ``slots.Plan``). The chief's part. Raises InvalidInput."""
+        self._on_each(lambda server: (Build(batch), states[server]))
+
+    def set_state(self, states: list[list[npt.NDArray[Any]]]) -> None:
+        """Replace variables and slots. The chief's part."""
+        self._on_each(lambda server: (SetState(), states[server]))
+
+    def state(
+        self, shapes: list[list[tuple[Any, int]]], final: bool
+    ) -> tuple[list[list[npt.NDArray[Any]]], State, npt.NDArray[np.float64]]:
+        """Every server's arrays; the first one's word, and the sum of the workers' moving statistics.
+
+        ``final``: when all workers have left.
+        """
+        answers = [self._ask(server, GetState(final)) for server in range(len(self._channels))]
+        states, moving = [], np.zeros(0)
+        for server, (word, payload) in enumerate(answers):
+            assert isinstance(word, State)
+            reader = Reader(payload)
+            statistics = reader.take(np.float64, word.moving).copy()
+            if server == 0:
+                moving = statistics
+            states.append([reader.take(dtype, size).copy() for dtype, size in shapes[server]])
+        first = answers[0][0]
+        assert isinstance(first, State)
+        return states, first, moving
+
+    def leave(self, stop: bool, moving: npt.NDArray[np.float64]) -> None:
+        """Train no more. ``stop`` asks the others to end as well."""
+        self._on_each(lambda server: (Leave(self.pushed, stop), [moving] if server == 0 else []))
+
+    def close(self) -> None:
+        for channel in self._channels:
+            channel.close()
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _values(self, answers: Sequence[tuple[AnyWord, Bytes]]) -> npt.NDArray[Any]:
+        answers = list(answers)
+        while self._is_sync:  # a step's variables lie on several servers, and the others may have taken steps meanwhile
+            versions = [word.version for word, _ in answers if isinstance(word, Values)]
+            behind = [server for server, version in enumerate(versions) if version < max(versions)]
+            if not behind:
+                break
+            for server in behind:
+                answers[server] = self._ask(server, Fetch(max(versions)))
+        flat = np.empty(sum(p.size for pieces in self._by_server for p in pieces), self.dtype)
+        start, words = 0, []
+        for (word, payload), pieces in zip(answers, self._by_server, strict=True):
+            assert isinstance(word, Values)
+            words.append(word)
+            size = sum(p.size for p in pieces)
+            flat[start : start + size] = Reader(payload).take(self.dtype, size)
+            start += size
+        first = words[0]
+        self._versions = [word.version for word in words]
+        self.answered = Answered(
+            version=first.version,
+            iterations=first.iterations,
+            learning_rate=first.learning_rate,
+            staleness=sum(word.staleness for word in words) / len(words),
+            stop=first.stop,
+            examples=first.examples,
+        )
+        return flat
+
+    def _on_each(self, message: Callable[[int], tuple[AnyWord, Sequence[npt.NDArray[Any]]]]) -> None:
+        for server in range(len(self._channels)):
+            word, arrays = message(server)
+            self._send(server, word, *arrays)
+        for server in range(len(self._channels)):
+            self._receive(server)
+
+    def _ask(self, server: int, word: AnyWord, *arrays: npt.NDArray[Any]) -> tuple[AnyWord, Bytes]:
+        self._send(server, word, *arrays)
+        return self._receive(server)
+
+    def _send(self, server: int, word: AnyWord, *arrays: npt.NDArray[Any]) -> None:
+        try:
+            self._channels[server].send(word, *arrays)
+        except OSError as error:
+            raise peer_lost(f"The task {self._places.servers[server]} has gone") from error
+
+    def _receive(self, server: int) -> tuple[AnyWord, Bytes]:
+        try:
+            word, payload = self._channels[server].receive()
+        except (EOFError, OSError) as error:
+            raise peer_lost(f"The task {self._places.servers[server]} has gone") from error
+        if isinstance(word, Refused):
+            raise InvalidInput(word.why)
+        return word, payload
+
+
+def _within(
+    piece: Piece, indices: npt.NDArray[np.int64], keys: npt.NDArray[np.int64] | None, rows: npt.NDArray[Any]
+) -> Rows:
+    """The part of a sparse gradient that falls on a piece, its rows numbered from the piece's first."""
+    if piece.is_whole:
+        return indices, keys, rows
+    chosen = (indices >= piece.first) & (indices < piece.first + piece.rows)
+    return indices[chosen] - piece.first, None if keys is None else keys[chosen], rows[chosen]

@@ -1,0 +1,161 @@
+"""The tasks' parts of a pipelined ``fit``: the chief is the one client, the others lend it their devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from .....errors import InvalidInput
+from .....schema.placement import Placement
+from .....schema.strategy import Pipeline
+from .....schema.trace import leave_placement
+from ...collectives.contract import Alone
+from ...model import keras_io
+from ...trace.session_trace import full_trace
+from ..agree import Weights
+from ..callbacks import State, callbacks_here
+from ..checks import Asked
+from ..data import training_data, validation_data
+from ..first_step_check import Parts, guard_of
+from ..gradient_sync import Agreement
+from ..hooked import hooked
+from ..job import FitJob, FitResult
+from ..keras_fit import KerasFit
+from ..learning_rate import linear_scaling
+from ..models import configure_keras, job_model
+from ..one_client import OneClient
+from ..steps import Metrics
+from . import layer_devices
+from .callbacks import Down, Up
+from .checks import PipelineChecks
+from .engine import Engine
+from .limits import own_step
+
+
+def train(job: FitJob, ctx: Any) -> FitResult | None:
+    """Run ``job`` as the client on the chief; elsewhere serve until the client has ended, and return None.
+
+    Raises InvalidInput for what cannot be trained this way, and what Keras and TensorFlow raise.
+    """
+    assert isinstance(job.strategy, Pipeline) and isinstance(job.strategy.placement, Placement)
+    if not ctx.is_chief:
+        ctx.server.join()
+        return None
+    if ctx.job_name not in Pipeline.jobs:
+        raise InvalidInput(f"The client is a task of {' or '.join(Pipeline.jobs)}. Received: {ctx.task}", field="jobs")
+    configure_keras(job.keras_config)
+    keras.utils.set_random_seed(job.seed % 2**32)
+    strategy = job.strategy
+    model = job_model(job, PipelineChecks(), Asked.of(job))
+    own = [method for method in ("train_step", "test_step") if own_step(model, method)]
+    for method in own:
+        why = f"It is run on whole batches, each layer on its device: microbatches={strategy.microbatches} is set aside"
+        ctx.note("info", f"A {method} of its own: nothing overlaps", why)
+    for name, plain, why in (("jit_compile", False, "several tasks"), ("steps_per_execution", 1, "microbatches")):
+        if getattr(model, name) != plain:
+            setattr(model, name, plain)
+            ctx.note("info", f"{name} is set aside", f"A step of {why} has none")
+    alone, here = Alone(), OneClient(ctx)
+    data = training_data(job, here, alone, 1)
+    _refuse_not_dense(data.dataset.element_spec)
+    spec = keras_io.batch_spec(data.dataset.element_spec)
+    keras_io.build(model, spec)
+    if isinstance(job.model, keras_io.PackedModel):
+        keras_io.restore(model, job.model)
+    validation = validation_data(job, here, alone, model)
+    where = layer_devices.read(job.strategy.placement)
+    engine = Engine(
+        model,
+        where,
+        strategy.microbatches,
+        ctx,
+        replicas=strategy.replicas,
+        known_layers=job.layers,
+        scaling=linear_scaling(job, strategy.replicas, data.length),
+        steps_per_epoch=data.length,
+    )
+    with closing(engine):
+        callbacks = callbacks_here(job.callbacks, is_chief=True)
+        told: Any = _Told(engine)  # in place of a GradientSync
+        state = State(Weights([], alone, ctx), Metrics(model, alone, lambda: None), told, alone)
+        first = Down(state, engine, callbacks)
+        last = Up(state, job, ctx, data.length, engine=engine, own=callbacks)
+        parts = Parts(strategy.microbatches * strategy.replicas, in_turn=True)
+        guard = guard_of(job, model, ctx, parts, data, exact=PipelineChecks().is_exact(job), fetch=engine.fetch)
+        fit = KerasFit(job, ctx, data, callbacks, first=first, last=last, guard=guard)
+        with ExitStack() as stack:
+            stack.enter_context(
+                hooked(
+                    model,
+                    train_function=_stepping(_Recording(engine, ctx.run_dir)),
+                    test_function=_stepping(engine.test),
+                    reset_metrics=engine.reset_metrics,
+                    _get_metrics_result_or_logs=lambda logs: dict(logs or engine.logs),
+                )
+            )
+            stack.enter_context(hooked(model.optimizer, finalize_variable_values=_fetching(engine, model.optimizer)))
+            fit(model, validation)
+    return fit.result(model, spec)
+
+
+class _Recording:
+    """Training steps, of which the first ones tell where the layers ran; the very first also prepares the devices."""
+
+    def __init__(self, engine: Engine, run_dir: Path, steps: int = 2) -> None:
+        self._engine = engine
+        self._run_dir = run_dir
+        self._left = steps
+
+    def __call__(self, batch: Any, spec: Any) -> dict[str, Any]:
+        if not self._left:
+            return self._engine.train(batch, spec)
+        self._left -= 1
+        metadata = tf.compat.v1.RunMetadata()
+        logs = self._engine.train(batch, spec, full_trace(), metadata)
+        leave_placement(self._run_dir, self._engine.placement(metadata))
+        return logs
+
+
+class _Told:
+    """What a fit's callbacks ask for, told by the engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def agreement(self) -> Agreement:
+        return Agreement(float(self._engine.examples), False, self._engine.learning_rate)
+
+    def begin_epoch(self, epoch: int) -> None:
+        self._engine.begin_epoch(epoch)
+
+
+def _stepping(run: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
+    """What Keras calls with an iterator."""
+
+    def function(iterator: Any) -> dict[str, Any]:
+        return run(next(iterator), iterator.element_spec)
+
+    return function
+
+
+def _fetching(engine: Engine, optimizer: Any) -> Callable[[Any], None]:
+    """The optimizer's last word on the weights, once the model has them."""
+    finalize = optimizer.finalize_variable_values
+
+    def finalize_variable_values(variables: Any) -> None:
+        engine.fetch()
+        finalize(variables)
+
+    return finalize_variable_values
+
+
+def _refuse_not_dense(spec: Any) -> None:
+    for leaf in tf.nest.flatten(spec):
+        if leaf is not None and not isinstance(leaf, tf.TensorSpec):
+            raise InvalidInput(f"A pipeline is fed dense tensors. Received: {leaf}", field="data")

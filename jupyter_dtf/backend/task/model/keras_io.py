@@ -1,0 +1,326 @@
+"""A compiled Keras model as plain data and back, with the functions and classes that it is made of.
+
+Keras's own file format does the same through a zip archive and looks custom objects up by name in a registry. Here the
+config stays a dict, the weights stay arrays, and custom objects travel by value. Importing this imports no Keras.
+"""
+
+from __future__ import annotations
+
+import pickle
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....errors import InvalidInput
+from .custom_objects import CustomObjects, names_known
+from .model_state import OTHER_WAY, MoreState, exclude_from_decay, give_more, give_own, set_trainable, take_more
+from .patched import patched
+
+
+@dataclass
+class PackedModel:
+    """What ``unpack`` rebuilds a model from."""
+
+    description: bytes
+    """Cloudpickle of the configuration, and of the custom classes, functions and objects by the names in it."""
+    weights: list[Any] = field(default_factory=list)
+    """Arrays in the order of ``model.weights``; empty if the model is not built."""
+    optimizer: list[Any] = field(default_factory=list)
+    """Arrays in the order of ``model.optimizer.variables``; empty if the optimizer is not built."""
+    more: MoreState = field(default_factory=MoreState)
+    built: bool = False
+    policies: list[str] = field(default_factory=list)
+    """The names of the layers' dtype policies, in order; empty for those of quantized layers."""
+
+    def without_state(self) -> PackedModel:
+        """The same model with weights that its initializers will make."""
+        more = MoreState(own=self.more.own, layers=self.more.layers)
+        return PackedModel(self.description, more=more, built=self.built, policies=self.policies)
+
+
+def pack(model: Any) -> PackedModel:
+    """Describe a compiled model. Raises InvalidInput if it cannot be rebuilt from its configuration."""
+    import keras
+    from keras.src.saving.serialization_lib import ObjectSharingScope
+
+    if not isinstance(model, keras.Model):
+        raise InvalidInput(f"model is a compiled keras.Model or a function that returns one. Received: {model!r:.200}")
+    if not model.compiled:
+        raise InvalidInput(
+            f"The model is compiled: call model.compile(...) first. Received: {model.name!r}, not compiled"
+        )
+    kind = type(model)
+    if kind.compile is not keras.Model.compile and kind.compile_from_config is keras.Model.compile_from_config:
+        raise InvalidInput(
+            f"A model whose class overrides compile() also overrides compile_from_config(). Received: {kind.__name__}, "
+            f"which does not. {OTHER_WAY}"
+        )
+    custom = CustomObjects(model)
+    try:
+        with custom.recorded(), _compiled_as_it_is(model), ObjectSharingScope(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            config = keras.saving.serialize_keras_object(model)
+        description = custom.pickled(config)
+        more = take_more(model)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(f"The model cannot be described by its configuration: {error}. {OTHER_WAY}") from error
+    optimizer = model.optimizer
+    packed = PackedModel(
+        description=description,
+        weights=model.get_weights() if model.built else [],
+        optimizer=[v.numpy() for v in optimizer.variables] if optimizer is not None and optimizer.built else [],
+        more=more,
+        built=bool(model.built),
+        policies=[_policy_name(layer) for layer in model._flatten_layers()],
+    )
+    if _shares_layers_among_parts(model) and len(unpack(packed).weights) != len(model.weights):
+        raise InvalidInput(
+            f"The model has layers that several of its parts share, which Keras rebuilds apart. {OTHER_WAY}"
+        )
+    return packed
+
+
+def unpack(packed: PackedModel) -> Any:
+    """A compiled model with what it is made of, as far as it is built yet (see ``restore``).
+
+    Raises InvalidInput if the configuration does not lead back to a model.
+    """
+    import keras
+    from keras.src.saving.serialization_lib import ObjectSharingScope
+
+    try:
+        config, objects = pickle.loads(packed.description)
+        compile_config = config.pop("compile_config", None)
+        with names_known(objects), ObjectSharingScope(), _undrawn() if packed.weights else nullcontext():
+            with _policy(packed.policies[0] if packed.policies else ""):
+                model = keras.saving.deserialize_keras_object(config, safe_mode=False)
+            _set_policies(model, packed.policies)
+            give_own(model, packed.more)
+            set_trainable(model, packed.more)
+            if compile_config:
+                _compile(model, compile_config, packed.more)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(f"The model could not be rebuilt from its configuration: {error}. {OTHER_WAY}") from error
+    if not model.compiled:
+        raise InvalidInput(f"The model rebuilt from its configuration is not compiled. {OTHER_WAY}")
+    return model
+
+
+@contextmanager
+def _undrawn() -> Iterator[None]:
+    """Weights that Keras's own initializers would draw are zeros: others take their place (``restore``).
+
+    To draw them takes a second for every hundred million, in each task.
+    """
+    import keras
+    from keras.src.backend import Variable
+    from keras.src.initializers import random_initializers
+
+    real = Variable._initialize_with_initializer
+
+    def initialize(self: Any, initializer: Any) -> None:
+        drawn = isinstance(initializer, random_initializers.RandomInitializer)
+        # One that counts what it draws has a state of its own, which goes on as it would.
+        if drawn and isinstance(initializer.seed, int) and type(initializer).__module__ == random_initializers.__name__:
+            initializer = keras.initializers.Zeros()
+        real(self, initializer)
+
+    with patched(Variable, _initialize_with_initializer=initialize):
+        yield
+
+
+def restore(model: Any, packed: PackedModel) -> None:
+    """Give a built model the weights, the optimizer state and all else that was packed.
+
+    Raises InvalidInput if the rebuilt model has other variables.
+    """
+    before = [v.numpy() for v in model.trainable_variables]
+    give_own(model, packed.more)
+    if packed.weights:
+        assign(model.weights, packed.weights, "weights")
+        set_trainable(model, packed.more)
+    if packed.optimizer:
+        assign(model.optimizer.variables, packed.optimizer, "optimizer variables")
+    elif packed.weights and model.optimizer is not None and model.optimizer.built:
+        _refuse_copies(model, before)
+    if packed.weights:
+        give_more(model, packed.more)
+    exclude_from_decay(model, packed.more)
+
+
+def _refuse_copies(model: Any, weights: list[Any]) -> None:
+    """Raise InvalidInput for an optimizer of which some slots began as copies of ``weights``.
+
+    Keras builds an optimizer that is not built in the first step's graph, where what a slot begins with is assigned in
+    every step: one process would do what nobody means.
+    """
+    for variable in model.optimizer.variables:
+        slot = variable.numpy()
+        for weight in weights:
+            if slot.shape == weight.shape and (slot == weight).all() and (slot != slot.flat[0]).any():
+                raise InvalidInput(
+                    "`model`: an optimizer whose slots begin as copies of weights must be built before `fit`, got "
+                    f"{type(model.optimizer).__name__}, not built: Keras would build it within the first step, and it "
+                    "would begin anew in every step. Call optimizer.build(model.trainable_variables)",
+                    field="model",
+                )
+
+
+def assign(variables: list[Any], values: list[Any], what: str) -> None:
+    """Assign arrays to Keras variables of the same shapes and types. Raises InvalidInput if they do not match."""
+    ours = [(tuple(v.shape), str(v.dtype)) for v in variables]
+    theirs = [(tuple(v.shape), v.dtype.name) for v in values]
+    if ours != theirs:
+        differ = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]][:3]
+        raise InvalidInput(
+            f"The rebuilt model must have the same {what} as the one passed: {len(ours)}. Received: {len(theirs)}; "
+            f"of other shapes or types: {differ}. {OTHER_WAY}"
+        )
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
+
+
+def batch_spec(batch: Any) -> Any:
+    """The structure of a batch with ``(shape, dtype name)`` for each leaf (a TensorSpec or None)."""
+    return _map(lambda leaf: None if leaf is None else _Leaf(tuple(leaf.shape), leaf.dtype.name), batch)
+
+
+def build(model: Any, spec: Any) -> None:
+    """Create every variable of a model, its metrics and its optimizer for batches like ``spec`` (see ``batch_spec``).
+
+    Raises what Keras raises when the model does not fit the data.
+    """
+    optimizer = model.optimizer
+    builds_late = optimizer is not None and not optimizer.built and all(x.built for x in model._flatten_layers())
+    model._symbolic_build(data_batch=spec)
+    if optimizer is not None and not optimizer.built:
+        optimizer.build(model.trainable_variables)
+    if builds_late:
+        _refuse_copies(model, [v.numpy() for v in model.trainable_variables])
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """Stands for a tensor in a batch: what Keras asks of one to build a model for it."""
+
+    shape: tuple[int | None, ...]
+    dtype: str
+
+
+def _map(function: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _map(function, item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(_map(function, item) for item in value)
+    return function(value)
+
+
+def _shares_layers_among_parts(model: Any) -> bool:
+    """Whether a layer belongs to several parts of a model, which Keras's configurations do not always say."""
+    found: set[int] = set()
+    for part in model._flatten_layers():
+        for layer in part._layers:
+            if id(layer) in found and layer.weights:
+                return True
+            found.add(id(layer))
+    return False
+
+
+# -- how it is compiled ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _compiled_as_it_is(model: Any) -> Iterator[None]:
+    """While this lasts, the model's configuration says how it is compiled now, not how it once was."""
+    import keras
+    from keras.src.saving.serialization_lib import SerializableDict
+
+    compiled = getattr(model, "_compile_config", None)
+    if type(model).compile is not keras.Model.compile or compiled is None:
+        yield
+        return
+    now = {
+        **compiled.config,
+        "optimizer": model.optimizer,  # with the scaling of losses that it has, or not
+        "auto_scale_loss": False,
+        "run_eagerly": model.run_eagerly,
+        "jit_compile": model.jit_compile,
+        "steps_per_execution": model.steps_per_execution,
+    }
+    with patched(model, _compile_config=SerializableDict(**now)):
+        yield
+
+
+def _compile(model: Any, config: dict[str, Any], more: MoreState) -> None:
+    import keras
+
+    if type(model).compile_from_config is not keras.Model.compile_from_config:
+        model.compile_from_config(config)
+        model.compiled = True
+        return
+    model.compile(**keras.saving.deserialize_keras_object(config, safe_mode=False))
+    optimizer = model.optimizer
+    if optimizer is None:
+        return
+    if more.slots_of is not None:
+        _build_for(model, optimizer, more.slots_of)
+    exclude_from_decay(model, more)
+    if model.built:
+        optimizer.build(model.trainable_variables)
+
+
+def _build_for(model: Any, optimizer: Any, numbers: list[int]) -> None:
+    """Have the optimizer built for the weights of these numbers when it is built, whatever is trained then."""
+
+    def build(optimizer: Any, variables: Any) -> None:
+        del vars(optimizer)["build"]
+        weights = model.weights
+        optimizer.build([weights[number] for number in numbers] if len(weights) > max(numbers) else variables)
+
+    vars(optimizer)["build"] = types.MethodType(build, optimizer)
+
+
+# -- dtype policies ----------------------------------------------------------------------------------------------------
+
+
+def _policy_name(layer: Any) -> str:
+    import keras
+
+    policy = layer.dtype_policy
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap) and layer.path:
+        policy = policy[layer.path]  # which is not where the layer is when it is made anew
+    if type(policy) is not keras.DTypePolicy:
+        return ""
+    same = policy.compute_dtype == policy.variable_dtype
+    return str(policy.compute_dtype) if same else f"mixed_{policy.compute_dtype}"
+
+
+@contextmanager
+def _policy(name: str) -> Iterator[None]:
+    """Layers that are made without a policy of their own get this one."""
+    import keras
+
+    before = keras.config.dtype_policy()
+    if name:
+        keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _set_policies(model: Any, names: list[str]) -> None:
+    """Give layers the policies that they had, where their configurations do not say."""
+    layers = model._flatten_layers()
+    if len(layers) != len(names):
+        return  # layers that are made when the model is built
+    for layer, name in zip(layers, names, strict=True):
+        if name and _policy_name(layer) not in ("", name):
+            layer.dtype_policy = name

@@ -1,0 +1,315 @@
+"""What a Keras model holds beside its configuration, as plain data and back.
+
+Variables travel as arrays, in their order. What layers hold in other forms (the tables of lookups, what ``adapt`` has
+found) travels as Keras writes it into its files: ``save_own_variables`` and ``save_assets``, into memory. What layers
+compute from their variables is computed anew where they arrive. Importing this imports no Keras.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....errors import InvalidInput
+
+OTHER_WAY = "Pass a function that returns the compiled model instead"
+
+
+@dataclass
+class Own:
+    """What one layer writes into a file of Keras's by itself."""
+
+    variables: dict[str, Any] | None = None
+    """What ``save_own_variables`` stores."""
+    assets: dict[str, bytes] = field(default_factory=dict)
+    """Files that ``save_assets`` writes, by their path."""
+    states: list[Any] = field(default_factory=list)
+    """What a stateful recurrent layer goes on from."""
+    vocabulary: list[Any] | None = None
+    """A lookup's; Keras's own file of it has one word a line, whatever is in the words."""
+    idf_weights: Any = None
+
+
+@dataclass
+class MoreState:
+    """What a model holds beside its weights and the optimizer's variables."""
+
+    seeds: list[Any] = field(default_factory=list)
+    """States of the model's random generators, in order."""
+    metrics: list[Any] = field(default_factory=list)
+    """The metrics' variables, in order; empty where they are not built."""
+    own: dict[int, Own] = field(default_factory=dict)
+    """By the number of a layer."""
+    layers: int = 0
+    """How many layers there are, nested ones and the model itself included."""
+    slots_of: list[int] | None = None
+    """The numbers of the variables that the optimizer was built for, where they are not all that are trained."""
+    trainable: list[bool] = field(default_factory=list)
+    """Which of the weights are trained."""
+    trainable_layers: list[bool] = field(default_factory=list)
+    """Which of the layers are."""
+    aside: list[list[Any]] = field(default_factory=list)
+    """The variables of each layer that a class of the caller's holds, and that Keras does not count as the model's."""
+    not_decayed: list[int] = field(default_factory=list)
+    """The numbers of the weights that ``exclude_from_weight_decay`` was given."""
+    not_decayed_names: str = ""
+    """The pattern of the names that it was given."""
+
+
+def take_more(model: Any) -> MoreState:
+    """What a model holds beside its weights. Raises what the caller's ``save_own_variables`` raises."""
+    layers = model._flatten_layers()
+    optimizer = getattr(model, "optimizer", None)
+    more = MoreState(
+        seeds=[variable.numpy() for variable in seed_states(model)],
+        metrics=[variable.numpy() for variable in model.metrics_variables],
+        own={number: own for number, layer in enumerate(layers) if (own := _own(layer)) is not None},
+        layers=len(layers),
+        aside=[[variable.numpy() for variable in layer.variables] for layer in _aside(model)],
+        trainable=[bool(variable.trainable) for variable in model.weights],
+        trainable_layers=[bool(layer.trainable) for layer in layers],
+    )
+    if optimizer is not None:
+        _take_exclusions(more, optimizer, model.weights)
+    if built_for_others(model):
+        numbers = {id(variable): number for number, variable in enumerate(model.weights)}
+        built_for = [numbers.get(id(variable), -1) for variable in _built_for(optimizer)]
+        more.slots_of = built_for if -1 not in built_for else None
+    return more
+
+
+def give_own(model: Any, more: MoreState) -> None:
+    """Give the layers what they write by themselves. Those that are not there yet are left out.
+
+    Raises InvalidInput for a model of other layers.
+    """
+    layers = model._flatten_layers()
+    for number, own in more.own.items():
+        if number < len(layers):
+            _give(layers[number], own)
+
+
+def give_more(model: Any, more: MoreState) -> None:
+    """Give a model with all its weights the rest. Raises InvalidInput if it is not like the one it was taken from."""
+    layers = model._flatten_layers()
+    if more.layers and len(layers) != more.layers:
+        raise InvalidInput(
+            f"The rebuilt model must have as many layers as the one passed: {more.layers}. Received: {len(layers)}. "
+            f"{OTHER_WAY}"
+        )
+    _assign_if_alike(seed_states(model), more.seeds)
+    _assign_if_alike(model.metrics_variables, more.metrics)
+    _give_aside(_aside(model), more.aside)
+    for layer in layers:
+        _compute_anew(layer)
+
+
+def set_trainable(model: Any, more: MoreState) -> None:
+    """Freeze what was frozen. Does nothing to a model that is not built yet."""
+    layers, weights = model._flatten_layers(), model.weights
+    if len(layers) == len(more.trainable_layers):
+        for layer, trainable in zip(layers, more.trainable_layers, strict=True):
+            layer._trainable = trainable  # of this one alone: its variables and sublayers have flags of their own
+    if len(weights) == len(more.trainable):
+        for variable, trainable in zip(weights, more.trainable, strict=True):
+            if variable.trainable != trainable:
+                variable.trainable = trainable
+
+
+def built_for_others(model: Any) -> bool:
+    """Whether the optimizer was built for other variables than those that are trained now."""
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None or not optimizer.built:
+        return False
+    return [id(v) for v in _built_for(optimizer)] != [id(v) for v in model.trainable_variables]
+
+
+def holds_table(layer: Any) -> bool:
+    """Whether a layer looks words or numbers up in a table of TensorFlow's, which is no variable."""
+    from keras.src.layers.preprocessing.index_lookup import IndexLookup
+
+    return isinstance(layer, IndexLookup)
+
+
+def seed_states(model: Any) -> list[Any]:
+    """The variables that hold the states of a model's random generators."""
+    return [variable for variable in model.variables if is_seed(variable)]
+
+
+def is_seed(variable: Any) -> bool:
+    """Whether a variable is the state of a random generator: a seed and a counter."""
+    return bool(variable.name == "seed_generator_state")
+
+
+def exclude_from_decay(model: Any, more: MoreState) -> None:
+    """Tell the optimizer which weights do not decay, as far as they are there."""
+    weights = model.weights
+    if (more.not_decayed or more.not_decayed_names) and max(more.not_decayed, default=-1) < len(weights):
+        inner = _inner(model.optimizer)
+        inner._exclude_from_weight_decay = {inner._var_key(weights[number]) for number in more.not_decayed}
+        inner._exclude_from_weight_decay_pattern = (
+            re.compile(more.not_decayed_names) if more.not_decayed_names else None
+        )
+        inner._exclude_from_weight_decay_cache = {}
+
+
+def _take_exclusions(more: MoreState, optimizer: Any, weights: list[Any]) -> None:
+    inner = _inner(optimizer)
+    keys = getattr(inner, "_exclude_from_weight_decay", ())
+    more.not_decayed = [number for number, weight in enumerate(weights) if inner._var_key(weight) in keys]
+    pattern = getattr(inner, "_exclude_from_weight_decay_pattern", None)
+    more.not_decayed_names = pattern.pattern if pattern is not None else ""
+
+
+# -- what layers write by themselves -----------------------------------------------------------------------------------
+
+
+def _own(layer: Any) -> Own | None:
+    """None for a layer whose variables are all that it has."""
+    from keras.src.layers.preprocessing.text_vectorization import TextVectorization
+
+    if isinstance(layer, TextVectorization):  # its lookup is a layer of its own
+        return None
+    vocabulary = _vocabulary(layer)
+    if vocabulary is not None:
+        return vocabulary
+    own = Own(states=[state.numpy() for state in _states(layer)])
+    if _has_variables_of_its_own(layer):
+        store: dict[str, Any] = {}
+        layer.save_own_variables(store)
+        own.variables = {key: _array(value) for key, value in store.items()}
+    if hasattr(layer, "save_assets") and hasattr(layer, "load_assets"):
+        with tempfile.TemporaryDirectory() as directory:
+            layer.save_assets(directory)
+            own.assets = dict(_files(Path(directory)))
+    return own if own.variables is not None or own.assets or own.states else None
+
+
+def _give(layer: Any, own: Own) -> None:
+    if own.vocabulary is not None:
+        if _vocabulary(layer) != own:
+            layer.set_vocabulary(_typed(own.vocabulary, layer), own.idf_weights)
+        return
+    if own.variables is not None and layer.built:
+        layer.load_own_variables(own.variables)
+    _assign_if_alike(_states(layer), own.states)
+    if own.assets:
+        with tempfile.TemporaryDirectory() as directory:
+            for name, content in own.assets.items():
+                path = Path(directory, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            layer.load_assets(directory)
+
+
+def _aside(model: Any) -> list[Any]:
+    """Layers that classes of the caller's hold and Keras does not count, as a Sequential's beside its own."""
+    layers = model._flatten_layers()
+    known = {id(layer) for layer in layers}
+    variables = {id(variable) for variable in model.variables}
+    found: list[Any] = []
+    for owner in layers:
+        if type(owner).__module__.startswith("keras."):
+            continue
+        for value in _layers_in([vars(owner)[name] for name in sorted(vars(owner))]):
+            if id(value) not in known:
+                known |= {id(layer) for layer in value._flatten_layers()}
+                if any(id(variable) not in variables for variable in value.variables):
+                    found.append(value)
+    return found
+
+
+def _layers_in(value: Any) -> Iterator[Any]:
+    import keras
+
+    if isinstance(value, keras.layers.Layer):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _layers_in(item)
+    elif isinstance(value, dict):
+        yield from _layers_in(list(value.values()))
+
+
+def _give_aside(layers: list[Any], values: list[list[Any]]) -> None:
+    for layer, arrays in zip(layers, values, strict=False):
+        if [tuple(variable.shape) for variable in layer.variables] != [array.shape for array in arrays]:
+            raise InvalidInput(
+                f"A layer that a class of yours holds must be rebuilt with the same variables. Received: {layer.name} "
+                f"with others. {OTHER_WAY}"
+            )
+        _assign_if_alike(layer.variables, arrays)
+
+
+def _states(layer: Any) -> list[Any]:
+    import keras
+
+    stateful = isinstance(layer, keras.layers.RNN) and layer.stateful
+    return [state for state in keras.tree.flatten(layer.states) if state is not None] if stateful else []
+
+
+def _vocabulary(layer: Any) -> Own | None:
+    """A lookup's words as they are. None for other layers, and for words that are in the configuration."""
+    if not holds_table(layer) or layer.input_vocabulary is not None or not int(layer.lookup_table.size()):
+        return None
+    weights = layer.idf_weights_const.numpy().tolist() if layer.output_mode == "tf_idf" else None
+    vocabulary = layer.get_vocabulary(include_special_tokens=True)
+    if weights is not None and layer.pad_to_max_tokens:
+        weights = weights[: len(vocabulary)]
+    return Own(
+        vocabulary=[word.item() if isinstance(word, np.generic) else word for word in vocabulary], idf_weights=weights
+    )
+
+
+def _typed(vocabulary: list[Any], layer: Any) -> Any:
+    """As ``set_vocabulary`` takes it: NumPy would drop zeros at the end of a word."""
+    return np.array(vocabulary, dtype=object if layer.vocabulary_dtype == "string" else layer.vocabulary_dtype)
+
+
+def _has_variables_of_its_own(layer: Any) -> bool:
+    """Whether a layer stores something else than its variables, or does something when it takes them back."""
+    if getattr(layer, "quantization_mode", None) is not None:
+        return True
+    methods = (type(layer).save_own_variables, type(layer).load_own_variables)
+    return any(
+        not method.__module__.startswith("keras.src.layers.") or ".preprocessing." in method.__module__
+        for method in methods
+    )
+
+
+def _compute_anew(layer: Any) -> None:
+    """What Keras's layers keep that they have computed from their variables."""
+    import keras
+
+    if isinstance(layer, keras.layers.Normalization):
+        layer.finalize_state()
+
+
+def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(directory).as_posix(), path.read_bytes()
+
+
+def _array(value: Any) -> Any:
+    return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+
+
+def _inner(optimizer: Any) -> Any:
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def _built_for(optimizer: Any) -> list[Any]:
+    return list(_inner(optimizer)._trainable_variables)
+
+
+def _assign_if_alike(variables: list[Any], values: list[Any]) -> None:
+    if [tuple(v.shape) for v in variables] == [tuple(v.shape) for v in values]:
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)

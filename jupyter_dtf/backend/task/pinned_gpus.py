@@ -1,0 +1,56 @@
+"""A task's GPUs: the only ones that TensorFlow sees in its process, and how much of their memory it takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ...schema.launch import TaskSpec
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_MIB = 1 << 20
+
+
+def pin(spec: TaskSpec) -> None:
+    """Let CUDA see the task's GPUs and no others, unless the program's own environment says which.
+
+    To be called before TensorFlow's runtime has started: CUDA is asked once in the life of a process.
+    """
+    if _VISIBLE not in spec.environment:
+        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as NVML counts
+        os.environ[_VISIBLE] = ",".join(spec.visible_gpus)
+
+
+def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: Any = None) -> None:
+    """Have TensorFlow (``config``, by default ``tf.config``) take a GPU's memory as it needs it, all or a cap.
+
+    ``note`` is told where TensorFlow does not see GPUs that are there: it was built without CUDA, or lacks a library.
+    """
+    if not spec.visible_gpus:
+        return
+    if config is None:
+        import tensorflow as tf
+
+        config = tf.config
+    gpus = config.list_physical_devices("GPU")
+    if len(gpus) < len(spec.visible_gpus):
+        seen = f"It sees {len(gpus)} of this task's {len(spec.visible_gpus)} ({', '.join(spec.visible_gpus)})"
+        note("warning", "TensorFlow does not see the GPUs", seen)
+    for gpu in gpus:
+        if spec.gpu_memory_bytes:
+            cap = config.LogicalDeviceConfiguration(memory_limit=spec.gpu_memory_bytes // _MIB)
+            config.set_logical_device_configuration(gpu, [cap])
+        else:
+            config.experimental.set_memory_growth(gpu, spec.gpu_growth)
+
+
+def gpu_options(spec: TaskSpec) -> Any:
+    """The same for a ``tf.distribute.Server``, which does not ask ``tf.config``: a ``tf.compat.v1.GPUOptions``."""
+    import tensorflow as tf
+
+    options = tf.compat.v1.GPUOptions(allow_growth=spec.gpu_growth and not spec.gpu_memory_bytes)
+    if spec.gpu_memory_bytes:
+        for _ in spec.visible_gpus:
+            options.experimental.virtual_devices.add(memory_limit_mb=[spec.gpu_memory_bytes // _MIB])
+    return options

@@ -1,0 +1,138 @@
+"""Every TensorFlow server that this process starts stands behind a guard (``guarded_port.py``), whoever starts it.
+
+``tf.distribute.Server``, ``tf.config.experimental_connect_to_cluster`` and the strategies over several processes all
+come to a few functions of TensorFlow's, with a ServerDef as bytes. These are wrapped: who reaches the port is settled
+before the server is there. It is this user's processes on this machine, and the other machines that the ServerDef
+names, with all their users.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from . import guarded_port
+
+UNGUARDED = "Everybody who reaches this machine can use TensorFlow's servers"
+SHARED = "TensorFlow's servers can be used from other machines"
+
+
+def unguarded(why: str) -> str:
+    """What a person should know where ports cannot be guarded, and what can be done."""
+    return (
+        f"{why[:1].upper()}{why[1:]}. TensorFlow's servers listen on every interface and ask nobody who they are: "
+        "whoever reaches such a port, other users of this machine included, can run graphs there, and read and write "
+        "your files. In-graph training and pipelines over several tasks, servers, and programs that start one have "
+        "such ports; all-reduce and parameter servers on one machine have none. Keep the machine to yourself and its "
+        "ports behind a firewall."
+    )
+
+
+def _shared(machines: Iterable[str]) -> str:
+    return (
+        f"Every user of {', '.join(machines)} can run graphs there, and read and write your files: TensorFlow asks "
+        "nobody who they are. Other machines do not get in, and of this one only your own processes do. Use machines "
+        "that you have to yourself, or a single one."
+    )
+
+
+class ClosedPorts:
+    """The guards of this process.
+
+    ``warn(title, text)`` is called before a server starts that others can reach. ``on_refused(who)`` is called by
+    another thread, once of everybody who was turned away.
+    """
+
+    def __init__(self, warn: Callable[[str, str], None], on_refused: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._gate = guarded_port.Gate(on_refused)
+        self._guards: dict[int, guarded_port.Guard] = {}
+        self._open: set[int] = set()
+        self._is_sealed = False
+        self.machines: list[str] = []
+        """Addresses of machines that are to reach the servers beside those of the ServerDef."""
+
+    def install(self) -> None:
+        """From now on guard every server of this process."""
+        from tensorflow.python import pywrap_tfe
+        from tensorflow.python.client import pywrap_tf_session
+
+        self._wrap(pywrap_tf_session, "TF_NewServer", 0)
+        self._wrap(pywrap_tfe, "TFE_ContextSetServerDef", 2)
+        self._wrap(pywrap_tfe, "TFE_ContextSetServerDefWithTimeoutAndRetries", 2)
+        self._wrap(pywrap_tfe, "TFE_EnableCollectiveOps", 1)
+
+    @contextlib.contextmanager
+    def sealed(self) -> Iterator[None]:
+        """Nobody gets through to what starts meanwhile, nor any more to what is there: TensorFlow never stops it."""
+        for port in self._open:
+            self._gate.shut(port)
+        self._open.clear()
+        self._is_sealed = True
+        try:
+            yield
+        finally:
+            self._is_sealed = False
+
+    def _wrap(self, module: Any, name: str, place: int) -> None:
+        """``module.name`` takes a ServerDef as its argument number ``place``, and starts its server."""
+        start = getattr(module, name)
+
+        def guarded(*args: Any) -> Any:
+            definition, made = self._guarded(args[place])
+            with guarded_port.reusing_ports():
+                result = start(*args[:place], definition, *args[place + 1 :])
+            if made is not None and not made.aim():
+                self._warn(UNGUARDED, unguarded("the server is not where it was expected to listen"))
+            return result
+
+        setattr(module, name, guarded)
+
+    def _guarded(self, serialized: bytes) -> tuple[bytes, guarded_port.Guard | None]:
+        """Guard the port of a ServerDef. Returns that, with a port where it left the choice, and the guard."""
+        from tensorflow.core.protobuf.tensorflow_server_pb2 import ServerDef
+
+        definition = ServerDef.FromString(serialized)
+        jobs = {job.name: dict(job.tasks) for job in definition.cluster.job}
+        own = jobs.get(definition.job_name, {}).get(definition.task_index)
+        if own is None:
+            return serialized, None  # TensorFlow says what is wrong with it
+        if why := guarded_port.why_not():
+            self._warn(UNGUARDED, unguarded(why))
+            return serialized, None
+        hosts = {endpoint.rpartition(":")[0] for tasks in jobs.values() for endpoint in tasks.values()}
+        machines = [] if self._is_sealed else sorted(_elsewhere({*hosts, *self.machines}))
+        if machines:
+            self._warn(SHARED, _shared(machines))
+        port = definition.port or int(own.rpartition(":")[2])
+        made = self._guards.get(port)
+        if made is None:
+            made = guarded_port.Guard(port, machines)
+            self._guards[made.port] = made
+            definition.port = made.port
+        if not self._is_sealed and made.port not in self._open:
+            self._gate.open(made)
+            self._open.add(made.port)
+        return definition.SerializeToString(), made
+
+
+def _elsewhere(hosts: Iterable[str]) -> set[str]:
+    """The addresses of those hosts that are not this machine."""
+    found = set()
+    for host in hosts:
+        with contextlib.suppress(OSError):  # a name that nobody knows: TensorFlow says so
+            for family, _, _, _, address in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM):
+                if not _is_here(family, str(address[0])):
+                    found.add(str(address[0]).partition("%")[0])
+    return found
+
+
+def _is_here(family: int, address: str) -> bool:
+    with socket.socket(family) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,223 @@
+"""A guarded port: a TensorFlow server listens there, and only who may reach it does.
+
+TensorFlow's servers listen on every interface and ask nobody who they are. This needs no privileges and no help of
+TensorFlow's: sockets that listen at one port with SO_REUSEPORT share what comes in, and a classic BPF program that the
+first of them brings along says who gets a connection, before it is made. The guard's own socket is there first, so all
+goes to it but
+
+* what comes from the *source port*, which the guard holds bound: the kernel lets no other user have it;
+* what comes from the machines that are named: there is no telling their users apart.
+
+Behind the guard's socket is the gate (``gate.py``), which looks at who has connected and carries on what the same user
+has. Whoever ends it does not open anything: nobody answers then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from . import gate
+
+_SO_ATTACH_REUSEPORT_CBPF = 51
+_BACKLOG = 128
+_LOAD_WORD, _LOAD_HALF, _LOAD_BYTE = 0x20, 0x28, 0x30
+_EQUAL, _JUMP, _RETURN = 0x15, 0x05, 0x06
+_NETWORK = 0xFFF00000  # SKF_NET_OFF: from here offsets count from the IP header
+_TO_GUARD, _TO_SERVER = 0, 1  # in the order in which they began to listen
+
+_DIGITS = {socket.AF_INET: 8, socket.AF_INET6: 32}  # of an address in /proc/net/tcp and tcp6
+_PROBE_S = 2.0
+
+
+class Guard:
+    """The guarded ``port`` (0: a free one is taken). ``machines``: addresses from which everybody may reach the server.
+
+    Raises OSError where the system does not allow it. Until ``close``, the port takes connections that nobody answers:
+    whoever holds a guard and no gate has sealed the port. The sockets are held as bare descriptors, which the end of
+    the interpreter does not close: TensorFlow still listens then.
+    """
+
+    def __init__(self, port: int = 0, machines: Sequence[str] = ()) -> None:
+        self.family = _family()
+        self._machines = machines
+        with _reusable(socket.AF_INET) as source, _reusable(self.family) as listener:
+            source.bind(("", 0))
+            self.source_port: int = source.getsockname()[1]
+            listener.bind(("", port))
+            self.port: int = listener.getsockname()[1]
+            listener.listen(_BACKLOG)
+            _steer(listener, _program(self.source_port, machines))
+            self.source, self.listener = source.detach(), listener.detach()
+
+    def aim(self) -> bool:
+        """Have who is let through reach the server that was the last to listen here. Whether it is behind the guard."""
+        there = [row[1].partition(":")[0] for row in gate.tables() if gate.listens(row, self.port)]
+        behind = [address for address in there if len(address) == _DIGITS[self.family]]
+        if len(behind) > _TO_SERVER + 1:
+            with socket.socket(fileno=os.dup(self.listener)) as listener:
+                _steer(listener, _program(self.source_port, self._machines, len(behind) - 1))
+        return 1 < len(behind) == len(there)
+
+    def close(self) -> None:
+        """To be called when nothing else listens at the port any more: it would be open to everybody."""
+        os.close(self.listener)
+        os.close(self.source)
+
+
+def _reusable(family: int) -> socket.socket:
+    made = socket.socket(family)
+    if family == socket.AF_INET6:
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return made
+
+
+def _family() -> socket.AddressFamily:
+    """In which gRPC listens on every interface: IPv6, which takes IPv4 too, wherever there is its loopback address.
+
+    Only sockets of one family share a port.
+    """
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        return socket.AF_INET6
+    return socket.AF_INET
+
+
+def _program(source_port: int, machines: Sequence[str], server: int = _TO_SERVER) -> list[tuple[int, int, int, int]]:
+    """Classic BPF: (operation, jump if true, jump if false, value). Returns which of the sockets gets a connection."""
+    to_server = (_RETURN, 0, 0, server)
+    loopback = [
+        (_LOAD_BYTE, 0, 0, _NETWORK + 12),
+        (_EQUAL, 0, 3, 127),
+        (_LOAD_HALF, 0, 0, _NETWORK + 20),
+        (_EQUAL, 0, 1, source_port),
+        to_server,
+        (_RETURN, 0, 0, _TO_GUARD),
+    ]
+    v4 = [(_LOAD_WORD, 0, 0, _NETWORK + 12)]
+    v6 = []
+    for machine in machines:
+        if ":" in machine:
+            words = struct.unpack(">4I", socket.inet_pton(socket.AF_INET6, machine))
+            for i, word in enumerate(words):
+                v6 += [(_LOAD_WORD, 0, 0, _NETWORK + 8 + 4 * i), (_EQUAL, 0, 2 * (3 - i) + 1, word)]
+            v6.append(to_server)
+        else:
+            (word,) = struct.unpack(">I", socket.inet_pton(socket.AF_INET, machine))
+            v4 += [(_EQUAL, 0, 1, word), to_server]
+    v4 += loopback
+    v6.append((_RETURN, 0, 0, _TO_GUARD))
+    # IPv4 with a header of five words has 0x45 as its first byte. One with options goes to the gate.
+    is_v4 = [(_LOAD_BYTE, 0, 0, _NETWORK), (_EQUAL, 1, 0, 0x45), (_JUMP, 0, 0, len(v4))]
+    return [*is_v4, *v4, *v6]
+
+
+def _steer(listener: socket.socket, program: Sequence[tuple[int, int, int, int]]) -> None:
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in program))
+    listener.setsockopt(
+        socket.SOL_SOCKET, _SO_ATTACH_REUSEPORT_CBPF, struct.pack("HP", len(program), ctypes.addressof(code))
+    )
+
+
+@cache
+def why_not() -> str:
+    """Why this system cannot guard a port; "" if it can, which is tried."""
+    if not sys.platform.startswith("linux"):
+        return f"{sys.platform} has no way to guard a port that jupyter_dtf knows"
+    try:
+        guard = Guard()
+    except OSError as error:
+        return f"the kernel does not steer connections ({error.strerror})"
+    with contextlib.closing(guard), contextlib.ExitStack() as opened:
+        try:
+            server = opened.enter_context(_reusable(guard.family))
+            server.bind(("", guard.port))
+            server.listen()
+            before = opened.enter_context(socket.socket(fileno=os.dup(guard.listener)))
+            for source, expected in ((("", 0), before), (("127.1.1.1", guard.source_port), server)):
+                client = opened.enter_context(_reusable(socket.AF_INET))
+                client.bind(source)
+                client.settimeout(_PROBE_S)
+                client.connect(("127.0.0.1", guard.port))
+                expected.settimeout(_PROBE_S)
+                came, peer = expected.accept()
+                opened.enter_context(came)
+                if gate.owner(peer[:2], came.getsockname()[:2], gate.tables()) != os.getuid():
+                    return "/proc/net/tcp does not say whose a connection is"
+        except OSError as error:
+            return f"the kernel does not steer connections as it should ({error})"
+    return ""
+
+
+class Gate:
+    """This process's gate, which lets its user through to the servers behind guards.
+
+    ``on_refused(who)`` is called by another thread, once of everybody who was turned away.
+    """
+
+    def __init__(self, on_refused: Callable[[str], None]) -> None:
+        self._on_refused = on_refused
+        self._lock = threading.Lock()
+        self._ports: set[int] = set()
+        self._control: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def open(self, guard: Guard) -> None:
+        """Let this user's processes through to the guard's port, from when a server listens there."""
+        with self._lock:
+            if self._control is None or (self._process is not None and self._process.poll() is not None):
+                self._control = self._start()
+            self._ports.add(guard.port)
+            message = json.dumps({"op": "add", "port": guard.port}).encode()
+            socket.send_fds(self._control, [message], [guard.listener, guard.source])
+
+    def shut(self, port: int) -> None:
+        """Let nobody through any more. The gate ends with its last port."""
+        with self._lock:
+            self._ports.discard(port)
+            if self._control is None or self._process is None:
+                return
+            if self._ports:
+                self._control.send(json.dumps({"op": "forget", "port": port}).encode())
+                return
+            self._control.shutdown(socket.SHUT_RDWR)
+            self._control = None
+            self._process.wait()
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            program = [sys.executable, "-I", "-S", str(Path(gate.__file__))]
+            self._process = subprocess.Popen(program, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
+        threading.Thread(target=self._listen, args=(ours,), name="dtf-gate", daemon=True).start()
+        return ours
+
+    def _listen(self, control: socket.socket) -> None:
+        with control, contextlib.suppress(OSError):
+            while data := control.recv(4096):
+                self._on_refused(json.loads(data)["refused"])
+
+
+@contextlib.contextmanager
+def reusing_ports() -> Iterator[None]:
+    """TensorFlow's servers that start meanwhile share their ports with the guards that are there."""
+    before = os.environ.get("TF_GRPC_REUSE_PORT")
+    os.environ["TF_GRPC_REUSE_PORT"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TF_GRPC_REUSE_PORT"]
+        else:
+            os.environ["TF_GRPC_REUSE_PORT"] = before

@@ -1,0 +1,156 @@
+"""Records what runs in this task during some steps, and leaves it in the run's directory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from ....schema.launch import TaskSpec
+from ....schema.trace import TraceData, leave_trace, merge
+from . import placed, remote
+from .device_names import plain
+from .xplane import Window, rows
+
+
+class StepRecorder:
+    """Traces the steps ``first`` to ``last`` of one task: functions and eager operations by TensorFlow's profiler.
+
+    Starting from the step before the first, the graphs that run are collected: they alone tell an operation's device.
+    What sessions' steps add comes by ``add``. ``on_done`` is called once, when all is written. All methods but ``add``
+    belong to one thread. Tasks on whose devices this one's functions run record the same steps.
+    """
+
+    def __init__(self, spec: TaskSpec, on_done: Callable[[], None]) -> None:
+        self.first, self.last = spec.trace_steps
+        self._spec = spec
+        self._on_done: Callable[[], None] | None = on_done
+        self.task = f"/job:{spec.job_name}/task:{spec.task_index}"
+        """The beginning of its device strings."""
+        self._windows: list[Window] = []
+        self._collecting = False
+        self._profile_dir = ""
+        self.marked = False
+        """Whether the program has said where a step begins."""
+        self.current: int | None = None
+        """The step that the program is in, where it says so."""
+        self._others: list[str] = []
+        self._listening = remote.listen(self.begin, self.end)
+        self._lock = threading.Lock()
+        self._parts: list[TraceData] = []
+
+    @contextmanager
+    def step(self, step: int) -> Iterator[None]:
+        """What runs inside is step ``step``."""
+        self.marked = True
+        self.current = step
+        self.begin(step)
+        try:
+            yield
+        finally:
+            self.current = None
+            self.end(step)
+
+    def begin(self, step: int, count: int = 1) -> None:
+        """Step ``step`` begins, or ``count`` steps that are executed as one."""
+        end = step + count
+        if step > self.last or end < self.first:
+            return
+        if not self._collecting:
+            self._collect()
+            self._others = remote.others(self._spec.task)
+        if end > self.first:
+            if not self._profile_dir:
+                self._start_profile()
+            for device in self._others:
+                remote.tell(device, remote.BEGIN, step, count)
+            self._windows.append(Window(step, time.time_ns(), 0))
+
+    def end(self, step: int) -> None:
+        """Step ``step`` has ended; after the last one, the trace is written."""
+        if self._windows and self._windows[-1].end_ns == 0:
+            self._windows[-1] = self._windows[-1]._replace(end_ns=time.time_ns())
+            for device in self._others:
+                remote.tell(device, remote.END, step)
+        if step >= self.last:
+            self.finish()
+
+    def finish(self) -> None:
+        """Write what there is: the last step has ended, or the program has before it came there."""
+        if self._profile_dir:
+            self._add_profile()
+        if self._collecting:
+            self._stop_collecting()
+        if self._parts and self._on_done is not None:
+            self._on_done()
+            self._on_done = None
+
+    def add(self, part: TraceData) -> None:
+        """Take the trace of a session's step, and write all that there is."""
+        with self._lock:
+            self._parts.append(part)
+            leave_trace(Path(self._spec.run_dir), self._spec.task, merge(self._parts))
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _collect(self) -> None:
+        # A function's graphs are handed over when it is instantiated: have that done once more.
+        context.context().clear_kernel_cache()
+        context.context().enable_run_metadata()
+        self._collecting = True
+
+    def _stop_collecting(self) -> None:
+        context.context().disable_run_metadata()
+        self._collecting = False
+
+    def _start_profile(self) -> None:
+        self._profile_dir = tempfile.mkdtemp(prefix="profile-", dir=self._spec.task_dir or None)
+        tf.profiler.experimental.start(self._profile_dir)
+
+    def _add_profile(self) -> None:
+        from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+        tf.profiler.experimental.stop()
+        metadata = context.context().export_run_metadata()
+        space = xplane_pb2.XSpace()
+        for file in Path(self._profile_dir).rglob("*.xplane.pb"):
+            space.MergeFromString(file.read_bytes())
+        shutil.rmtree(self._profile_dir)
+        self._profile_dir = ""
+        devices = {plain(device.name, self.task) for device in tf.config.list_logical_devices()}
+        own = [device for device in devices if device.startswith(f"{self.task}/")]
+        other = own[0] if len(own) == 1 else self.task
+        data = rows(space, self._windows, _devices(metadata, self.task), other)
+        data.warnings = _warnings(metadata, self.task)
+        self.add(data)
+
+
+def _devices(metadata: Any, task: str) -> dict[str, str]:
+    """Where the nodes of the functions that ran are, by their names; of names that several devices have, none."""
+    found: dict[str, str] = {}
+    doubtful = set()
+    for function in metadata.function_graphs:
+        for graph in function.partition_graphs:
+            for node in graph.node:
+                device = plain(node.device, task)
+                if found.setdefault(node.name, device) != device:
+                    doubtful.add(node.name)
+    return {name: task if name in doubtful else device for name, device in found.items()}
+
+
+def _warnings(metadata: Any, task: str) -> list[str]:
+    """What the functions' own placement says, against the graphs that ran."""
+    texts = [
+        one.text
+        for function in metadata.function_graphs
+        for one in placed.displaced(function.pre_optimization_graph, function.partition_graphs, task=task)
+    ]
+    return list(dict.fromkeys(texts))  # a function may have been instantiated more than once

@@ -1,0 +1,1 @@
+"""What whoever looks at clusters holds of them: the Jupyter server, a kernel, the command line."""

@@ -1,0 +1,195 @@
+"""A viewer's connection to one cluster's Controller: requests, and the stream of everything that happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ... import errors
+from ...errors import ClusterLost, DtfError
+from ...schema import protocol
+from ...schema.base import to_plain
+from ...schema.operations import ScopedRpc, scoped
+from .connections import Connection
+
+if TYPE_CHECKING:
+    from distributed import Security
+    from distributed.comm import Comm
+
+CONNECT_TIMEOUT_S = 10.0
+PING_S = 1.0
+SILENT_S = 3.0
+"""A cluster that has not answered for so long is shown as not answering."""
+GIVE_UP_S = 6.0
+"""And after so long requests fail, and who stops it ends its processes directly."""
+
+logger = logging.getLogger(__name__)
+
+
+def not_answering(name: str, silent_s: float) -> ClusterLost:
+    """What a request to a cluster raises that does not answer."""
+    return ClusterLost(
+        f"The cluster {name} has not answered for {silent_s:.0f} s. It is busy or frozen: wait, or end it with "
+        f"`jupyter dtf stop {name}` or Stop on its card"
+    )
+
+
+def security_of(connection: Connection) -> Security:
+    """Dask's TLS settings for a cluster: one certificate for every role; none where its scheduler has none."""
+    from distributed import Security
+
+    if not connection.ca:
+        return Security(require_encryption=False)
+    roles = {
+        f"tls_{role}_{part}": getattr(connection, part)
+        for role in ("client", "scheduler", "worker")
+        for part in ("cert", "key")
+    }
+    return Security(require_encryption=True, tls_ca_file=connection.ca, **roles)
+
+
+_known: dict[tuple[str, str], dict[str, Any]] = {}
+
+
+def arguments_of(connection: Connection) -> dict[str, Any]:
+    """What a connection is opened with. Kept: OpenSSL reads certificates from files, which need room on a disk."""
+    key = connection.address, connection.cert
+    if key not in _known:
+        while len(_known) >= 16:
+            del _known[next(iter(_known))]
+        _known[key] = security_of(connection).get_connection_args("client")
+    return _known[key]
+
+
+class Link:
+    """An open connection. ``on_message`` gets each message of the stream, ``on_lost`` is called once if it breaks."""
+
+    def __init__(
+        self,
+        name: str,
+        stream: Comm,
+        rpc: Any,
+        on_message: Callable[[dict[str, Any]], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self.refusal = ""
+        """Why the stream cannot be followed, where the cluster speaks protocols that this version does not."""
+        self._stream = stream
+        self._rpc = rpc
+        self._on_message = on_message
+        self._on_lost = on_lost
+        loop = asyncio.get_running_loop()
+        self._heard = loop.time()
+        self._reader = loop.create_task(self._read())
+        self._pinging = loop.create_task(self._ping())
+
+    @property
+    def unheard_s(self) -> float:
+        """Seconds since the cluster last said anything."""
+        return asyncio.get_running_loop().time() - self._heard
+
+    @property
+    def silent_s(self) -> float:
+        """The same; 0 where that is not longer than usual."""
+        return self.unheard_s if self.unheard_s > SILENT_S else 0.0
+
+    @classmethod
+    async def open(
+        cls,
+        connection: Connection,
+        on_message: Callable[[dict[str, Any]], None],
+        on_lost: Callable[[], None],
+        *,
+        after: Mapping[str, int] | None = None,
+        role: str = "viewer",
+    ) -> Link:
+        """Attach to a running cluster; ``after`` is the last sequence number seen of each run.
+
+        Raises ClusterLost if it does not answer.
+        """
+        from distributed.comm import connect
+        from distributed.core import rpc
+
+        try:
+            arguments = arguments_of(connection)
+            stream = await connect(connection.address, timeout=CONNECT_TIMEOUT_S, **arguments)
+            speech = to_plain(protocol.ours())
+            op = scoped("dtf_attach", connection.scope)
+            await stream.write({"op": op, "role": role, "after": dict(after or {}), "speech": speech, "reply": False})
+        except (OSError, asyncio.TimeoutError, ssl.SSLError) as error:
+            raise ClusterLost(
+                f"The cluster {connection.name} does not answer at {connection.address}: {error}"
+            ) from None
+        requests = rpc(connection.address, connection_args=arguments, timeout=CONNECT_TIMEOUT_S)
+        return cls(connection.name, stream, ScopedRpc(requests, connection.scope), on_message, on_lost)
+
+    async def request(self, operation: str, **message: Any) -> Any:
+        """Ask the controller (``submit``, ``stop_run``, ``scale``...). Raises what it raised, or ClusterLost.
+
+        It may take as long as it likes, while the cluster answers at all.
+        """
+        call = asyncio.ensure_future(getattr(self._rpc, f"dtf_{operation}")(**message))
+        try:
+            while not (await asyncio.wait({call}, timeout=PING_S / 2))[0]:
+                if self.silent_s > GIVE_UP_S:
+                    raise not_answering(self.name, self.silent_s)
+            answer = call.result()
+        except OSError as error:
+            raise ClusterLost(f"The cluster {self.name} does not answer: {error}") from None
+        finally:
+            if not call.done():
+                call.cancel()
+        if "ok" in answer:
+            return answer["ok"]
+        kind = getattr(errors, answer["error"], DtfError)
+        raise kind(answer["message"])
+
+    async def close(self) -> None:
+        """Leave; ``on_lost`` is not called."""
+        self._pinging.cancel()
+        self._reader.cancel()
+        await asyncio.gather(self._pinging, self._reader, return_exceptions=True)
+        self._stream.abort()
+        await self._rpc.close_rpc()
+
+    async def _read(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while not self.refusal:
+                for message in await self._stream.read():
+                    self._heard = loop.time()
+                    if message["op"] == "speech":  # comes first
+                        self.refusal = protocol.cluster_refusal(self.name, protocol.theirs(message["speech"]))
+                    if self.refusal or message["op"] == "speech":
+                        continue
+                    try:
+                        self._on_message(message)
+                    except Exception:  # the next one may be another run's end
+                        logger.exception("A message of the cluster %s could not be followed", self.name)
+                await asyncio.sleep(0)  # a long log comes in many pieces: others have their turn between them
+        except asyncio.CancelledError:
+            raise
+        except OSError:
+            pass
+        except Exception:  # what has come is no message at all
+            logger.exception("The stream of the cluster %s cannot be read", self.name)
+        self._pinging.cancel()
+        self._stream.abort()
+        await self._rpc.close_rpc()
+        self._on_lost()
+
+    async def _ping(self) -> None:
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):  # its end is noticed by the reader
+            while True:
+                before = loop.time()
+                await asyncio.sleep(PING_S)
+                late = loop.time() - before - PING_S
+                if late > PING_S:  # it was this process that was held up, and has not listened
+                    self._heard += late
+                await self._stream.write({"op": "ping"})

@@ -1,0 +1,159 @@
+"""Links to clusters: opened, tried again, and what comes over them brought to where it belongs."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import random
+from typing import Any
+
+import msgspec
+
+from ...errors import ClusterLost, DtfError, NotFound, Unavailable
+from ...schema.api import ClusterState, read_cluster
+from ...schema.base import convert
+from ...schema.run import RunDescriptor, read_run
+from ..records.hub import Hub
+from .background import Background, off_loop
+from .link import Link
+from .member import Member, described
+from .roster import Roster
+
+logger = logging.getLogger(__name__)
+
+_RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
+
+
+class Linking:
+    """Keeps a link to every cluster that runs. ``hub`` receives their runs."""
+
+    def __init__(self, roster: Roster, hub: Hub, background: Background) -> None:
+        self._roster = roster
+        self._hub = hub
+        self._background = background
+        self._is_over = False
+
+    def begin(self, member: Member) -> None:
+        """Reach for a cluster until it answers."""
+        member.linking = self._background.begin(self._connect(member))
+
+    async def end(self, member: Member) -> None:
+        """Leave a cluster."""
+        if member.linking is not None and member.linking is not asyncio.current_task():
+            member.linking.cancel()
+            member.linking = None
+        link, member.link = member.link, None
+        if link is not None:
+            await link.close()
+
+    async def end_all(self) -> None:
+        """Leave every cluster for good."""
+        self._is_over = True
+        for member in list(self._roster.members.values()):
+            await self.end(member)
+
+    async def answering(self, member: Member) -> Link | None:
+        """The link to a cluster, once there is one; None if it does not answer. Raises NotFound, ClusterLost."""
+        await self._roster.wait_for(
+            lambda: (
+                not self._roster.holds(member)
+                or member.connection.state is not ClusterState.RUNNING
+                or member.is_linked
+                or member.has_given_up
+                or member.info.incompatible
+            )
+        )
+        if not self._roster.holds(member):
+            raise NotFound(f"There is no cluster of that name. Received: {member.name!r}")
+        return member.link if member.is_linked and not member.has_given_up else None
+
+    async def _connect(self, member: Member) -> None:
+        await off_loop(_import_dask)  # half a second that the loop need not wait
+        for wait_s in itertools.chain(_RETRY_S, itertools.repeat(_RETRY_S[-1])):
+            if not self._roster.holds(member):
+                return
+            try:
+                await self._attach(member)
+            except ClusterLost as error:
+                logger.info("%s", error)
+                await asyncio.sleep(wait_s * random.uniform(0.7, 1.3))
+            except Unavailable as error:  # it is of another version
+                logger.warning("%s", error)
+                member.linking, member.reaching_since = None, None
+                member.info = described(member.connection)
+                member.info.state, member.info.incompatible = ClusterState.RUNNING, str(error)
+                self._roster.tell()
+                return
+            else:
+                member.linking = None
+                self._roster.tell()
+                return
+
+    async def _attach(self, member: Member) -> None:
+        """Open the link; return when all that has happened so far has arrived.
+
+        Raises ClusterLost, and Unavailable if the cluster speaks no protocol that is understood here.
+        """
+        loop = asyncio.get_running_loop()
+        member.reaching_since = member.reaching_since or loop.time()
+        attached: asyncio.Future[None] = loop.create_future()
+        link = member.link = await Link.open(
+            member.connection,
+            lambda message: self._on_message(member, message, attached),
+            lambda: self._on_lost(member, attached),
+            after=await off_loop(lambda: self._known(member)),
+        )
+        try:
+            await attached
+        except Unavailable:
+            raise
+        except BaseException:  # this viewer is leaving
+            if member.link is link:
+                member.link = None
+            await link.close()
+            raise
+        member.reaching_since = None
+
+    def _known(self, member: Member) -> dict[str, int]:
+        """How far each run of a cluster is known here."""
+        return {
+            run.id: self._hub.next_seq(run.id) - 1
+            for run in self._hub.runs()
+            if run.cluster == member.name and run.created >= member.connection.created
+        }
+
+    def _on_message(self, member: Member, message: dict[str, Any], attached: asyncio.Future[None]) -> None:
+        try:
+            match message["op"]:
+                case "pong":
+                    pass
+                case "event":
+                    self._hub.apply(message["run"], message["seq"], message["data"])
+                case "run":
+                    self._hub.add_run(convert(message["info"], RunDescriptor))
+                case "summary":
+                    self._hub.add_summary(read_run(message["info"]))
+                case "cluster":
+                    silent_s, member.info = member.info.silent_s, read_cluster(message["info"])
+                    member.info.silent_s = silent_s if member.link is None else round(member.link.silent_s, 1)
+                    self._roster.tell()
+                case "attached":
+                    if not attached.done():
+                        attached.set_result(None)
+        except (DtfError, msgspec.MsgspecError):
+            logger.exception("A message of the cluster %s could not be followed", member.name)
+
+    def _on_lost(self, member: Member, attached: asyncio.Future[None]) -> None:
+        refusal = member.link.refusal if member.link is not None else ""
+        member.link = None
+        if refusal and not attached.done():
+            attached.set_exception(Unavailable(refusal))
+        elif not attached.done():  # it is being attached to, which is tried again
+            attached.set_exception(ClusterLost(f"The cluster {member.name} broke off"))
+        elif self._roster.holds(member) and not self._is_over:
+            self.begin(member)
+
+
+def _import_dask() -> None:
+    import distributed  # noqa: F401

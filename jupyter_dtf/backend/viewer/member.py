@@ -1,0 +1,126 @@
+"""One cluster as a viewer's fleet holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from ...errors import ClusterLost, Unavailable
+from ...schema.api import ClusterInfo, ClusterState
+from ..machine.processes import stat_of
+from . import connections
+from .connections import Connection
+from .link import GIVE_UP_S, SILENT_S, Link, not_answering
+from .process_end import ProcessEnd
+
+REACH_S = 8.0
+"""How long a cluster that is reached for may take to answer: a busy machine takes its time over a connection."""
+CLOSE_LIMIT_S = 25.0
+"""A cluster that answers, and still is not gone so long after it was asked to close, is ended."""
+
+
+class Member:
+    """Its connection file's word, what its controller last said, the link to it, and whether it answers."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.info = described(connection)
+        self.link: Link | None = None
+        self.linking: asyncio.Task[None] | None = None
+        self.ending: asyncio.Task[None] | None = None
+        """It is being ended directly."""
+        self.dying: asyncio.Task[None] | None = None
+        """Its process has died, and it is being found out how."""
+        self.asked_to_stop: float | None = None
+        """When this viewer asked it to."""
+        self.process_end = ProcessEnd()
+        self.reaching_since: float | None = None
+        """Since when it has been tried to open the link, without an answer."""
+        self._stopped_since: float | None = None
+
+    @property
+    def name(self) -> str:
+        return self.connection.name
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether requests can be made, and everything that happened so far has come."""
+        return self.link is not None and self.linking is None
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether it has not answered for so long that nobody waits for it any more."""
+        limit_s = GIVE_UP_S if self.link is not None else REACH_S
+        return self.info.silent_s > limit_s or (self.info.silent_s > 0 and self._is_stopped())
+
+    def answering_link(self) -> Link:
+        """The link, for a request.
+
+        Raises Unavailable for a cluster of another version, ClusterLost if it cannot be asked now.
+        """
+        if self.info.incompatible:
+            raise Unavailable(self.info.incompatible)
+        if self.has_given_up:
+            raise not_answering(self.name, self.info.silent_s)
+        if self.link is None:
+            raise ClusterLost(f"The cluster {self.name} cannot be asked now. It is {self.info.state.value}")
+        return self.link
+
+    def look(self, patience_s: float = SILENT_S) -> bool:
+        """See whether it has answered in the last ``patience_s``. Returns whether there is something new to tell."""
+        before = self.info.silent_s, self.info.state
+        self.info.silent_s = self._silent_s(patience_s)
+        is_there = self.connection.state is ClusterState.RUNNING
+        if self.info.silent_s and is_there and self.info.state is ClusterState.STARTING:  # as it seems until it answers
+            self.info.state = ClusterState.RUNNING
+        return (self.info.silent_s, self.info.state) != before
+
+    def _silent_s(self, patience_s: float) -> float:
+        now = asyncio.get_running_loop().time()
+        state = self.info.state
+        if state in (ClusterState.FAILED, ClusterState.LOST):
+            return 0.0
+        if self.link is not None:
+            unheard_s = self.link.unheard_s
+            return round(unheard_s, 1) if unheard_s > patience_s else 0.0
+        since = self.reaching_since
+        if since is None:  # it starts or ends: only that it is stopped shows that it does not
+            self._stopped_since = (self._stopped_since or now) if self._is_stopped() else None
+            since = self._stopped_since
+        silent_s = now - since if since is not None else 0.0
+        if self.info.silent_s:
+            patience_s = 0.0  # it was said already, and holds until an answer comes
+        return round(silent_s, 1) if silent_s > patience_s else 0.0
+
+    def _is_stopped(self) -> bool:
+        stat = stat_of(self.connection.pid) if self.connection.pid != os.getpid() else None
+        return stat is not None and stat.is_stopped
+
+    @property
+    def takes_too_long(self) -> bool:
+        """Whether it was asked from here to stop, and will not by itself."""
+        if self.asked_to_stop is None or self.ending is not None:
+            return False
+        age = asyncio.get_running_loop().time() - self.asked_to_stop
+        return self.has_given_up or age > CLOSE_LIMIT_S
+
+
+def described(connection: Connection) -> ClusterInfo:
+    """What is known of a cluster before it has said anything itself."""
+    message = connection.message
+    if connection.state is ClusterState.LOST:
+        log = connections.log_of(connection.name)
+        message += (
+            f". Its runs are lost; what they have saved is in their directories. Dismiss it here or with "
+            f"`jupyter dtf stop {connection.name}`, and start it again. Its output is in {log}"
+        )
+    seems_to_start = connection.state is ClusterState.RUNNING and not connection.refusal
+    return ClusterInfo(
+        name=connection.name,
+        kind=connection.kind,
+        state=ClusterState.STARTING if seems_to_start else connection.state,
+        message=message,
+        jobs=dict(connection.jobs),
+        created=connection.created,
+        incompatible=connection.refusal,
+    )

@@ -1,0 +1,128 @@
+"""Which clusters there are: what their connection files say, and what becomes of those whose process has ended."""
+
+from __future__ import annotations
+
+import logging
+
+from ...schema.api import ClusterState
+from ..machine.oom import OomWatch
+from ..records.hub import Hub
+from . import connections, ending, lost_runs, starting
+from .background import Background, off_loop
+from .connections import Connection
+from .linking import Linking
+from .member import Member, described
+from .roster import Roster
+
+logger = logging.getLogger(__name__)
+
+
+class Presence:
+    """Brings clusters into the ``roster`` and out of it. Runs of those that are lost are marked in ``hub``."""
+
+    def __init__(self, roster: Roster, linking: Linking, hub: Hub, background: Background) -> None:
+        self._roster = roster
+        self._linking = linking
+        self._hub = hub
+        self._background = background
+        self._oom = OomWatch()
+
+    def close(self) -> None:
+        self._oom.close()
+
+    def refresh(self) -> None:
+        """Read the connection files again."""
+        found = connections.read_all()
+        for connection in found.values():
+            self._update(self.welcome(connection), connection)
+        for name in set(self._roster.members) - set(found):
+            self.gone(self._roster.members[name])
+
+    def welcome(self, connection: Connection) -> Member:
+        """The member that a connection file is of: a new one, where another cluster had that name before."""
+        member = self._roster.members.get(connection.name)
+        if member is not None and member.connection.created != connection.created:
+            self.gone(member)
+            member = None
+        if member is None:
+            member = self._roster.members[connection.name] = Member(connection)
+        return member
+
+    def settle(self, member: Member) -> None:
+        """A cluster is no more, or never was, and its card stays until it is dismissed."""
+        member.info = described(member.connection)
+        member.process_end.forget()
+        self._background.begin(self._linking.end(member))
+        if member.connection.state is ClusterState.LOST:
+            self._background.begin(self.mark_lost(member, member.connection.message))
+        self._roster.tell()
+
+    def gone(self, member: Member) -> None:
+        """Its user has ended it."""
+        if self._roster.holds(member):
+            del self._roster.members[member.name]
+        member.process_end.forget()
+        self._background.begin(self._linking.end(member))
+        why = member.connection.message if member.connection.state is ClusterState.LOST else ""
+        self._background.begin(self.mark_lost(member, why or f"The cluster {member.name} was closed"))
+        self._roster.tell()
+
+    async def mark_lost(self, member: Member, why: str) -> None:
+        """Its runs that were under way."""
+        await off_loop(lambda: lost_runs.mark_lost(self._hub, member.name, member.connection.created, why))
+
+    def _update(self, member: Member, connection: Connection) -> None:
+        changed = connection != member.connection or not member.process_end.is_watched
+        member.connection = connection
+        if member.ending is not None or member.dying is not None:
+            return
+        if connection.state in (ClusterState.FAILED, ClusterState.LOST):
+            if connection.state is not member.info.state:
+                self.settle(member)
+            return
+        if not connection.is_alive:
+            if connection.state is ClusterState.STOPPING:  # asked for; it did not come to removing its file
+                connections.forget(member.name)
+                self.gone(member)
+            else:
+                member.dying = self._background.begin(self._died(member))
+            return
+        if connection.refusal:  # it is shown, and can be stopped
+            if member.asked_to_stop is None or connection.state is ClusterState.STOPPING:
+                member.info = described(connection)
+        elif connection.state is ClusterState.RUNNING:
+            if member.link is None and member.linking is None:
+                self._linking.begin(member)
+        elif member.link is None:
+            member.info = described(connection)
+        else:
+            member.info.message = connection.message
+        member.process_end.watch(connection, self.refresh)  # which may have left word of why
+        if changed:
+            self._roster.tell()
+
+    async def _died(self, member: Member) -> None:
+        """The cluster process has ended, and nobody had asked it to."""
+        connection = member.connection
+        await self._linking.end(member)
+        how = await off_loop(lambda: starting.how_it_died(connection))
+        if "status" not in how and (memory := self._oom.explain(connection.pid)):
+            how = f"was killed {memory}"
+        message = f"The cluster {member.name} {how}"
+        logger.warning("%s", message)
+        await self.mark_lost(member, message)
+        try:
+            lost = await off_loop(lambda: connections.mark_lost(connection, message))
+        except OSError:  # the disk is full: other viewers find out for themselves
+            logger.exception("It could not be noted that %s", message)
+            connection.state, connection.message = ClusterState.LOST, message
+            lost = connection
+        member.dying = None
+        if not self._roster.holds(member):
+            return
+        if lost is None:  # its user has ended it meanwhile
+            self.gone(member)
+        else:
+            member.connection = lost
+            self.settle(member)
+        await off_loop(lambda: ending.end_rest(connection))

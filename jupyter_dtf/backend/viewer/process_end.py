@@ -1,0 +1,44 @@
+"""The end of a cluster process, of which the kernel tells."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from .connections import Connection
+
+
+class ProcessEnd:
+    """Watches one process at a time. Lives on an event loop; its methods are called there."""
+
+    def __init__(self) -> None:
+        self._fd = -1
+
+    @property
+    def is_watched(self) -> bool:
+        return self._fd >= 0
+
+    def watch(self, connection: Connection, on_end: Callable[[], None]) -> None:
+        """Call ``on_end()`` once when the cluster process ends, in place of what was watched before.
+
+        Without process descriptors (outside Linux) nothing is watched: there the broken link tells of it.
+        """
+        if connection.pid == os.getpid() or not hasattr(os, "pidfd_open"):
+            return
+        self.forget()
+        try:
+            self._fd = os.pidfd_open(connection.pid)
+        except OSError:
+            return
+        asyncio.get_running_loop().add_reader(self._fd, self._ended, on_end)
+
+    def forget(self) -> None:
+        if self.is_watched:
+            asyncio.get_running_loop().remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _ended(self, on_end: Callable[[], None]) -> None:
+        self.forget()
+        on_end()

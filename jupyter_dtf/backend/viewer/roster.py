@@ -1,0 +1,56 @@
+"""The clusters that a viewer knows, by their names, and who is told when one of them changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ...errors import NotFound
+from .background import Background
+from .member import Member
+
+logger = logging.getLogger(__name__)
+
+
+class Roster:
+    """Lives on one event loop; its methods are called there."""
+
+    def __init__(self, background: Background) -> None:
+        self.members: dict[str, Member] = {}
+        self._background = background
+        self._subscribers: list[Callable[[], None]] = []
+        self._changed = asyncio.Condition()
+
+    def find(self, name: str) -> Member:
+        """Raises NotFound."""
+        if name not in self.members:
+            raise NotFound(f"There is no cluster of that name. Received: {name!r}")
+        return self.members[name]
+
+    def holds(self, member: Member) -> bool:
+        """Whether it is still this one that has its name."""
+        return self.members.get(member.name) is member
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call ``callback()`` after anything of a cluster has changed; returns what ends it."""
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback) if callback in self._subscribers else None
+
+    def tell(self) -> None:
+        """Something of a cluster has changed."""
+        for callback in list(self._subscribers):
+            try:
+                callback()
+            except Exception:
+                logger.exception("A subscriber to clusters raised")
+        self._background.begin(self._notify())
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def wait_for(self, holds: Callable[[], object]) -> None:
+        """Wait until ``holds()``, which is asked after each change. What it raises ends the waiting."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: bool(holds()))

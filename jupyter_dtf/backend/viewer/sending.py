@@ -1,0 +1,114 @@
+"""A viewer's half of ``parcel``: a large program on its way to a cluster, by the shortest way that is there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+from distributed.comm import connect
+from distributed.comm.core import Comm
+
+from ... import errors
+from ...errors import ClusterLost, DtfError
+from ...schema.operations import scoped
+from ...schema.payload import Packed
+from ..machine import meeting_place
+from .connections import Connection
+from .link import CONNECT_TIMEOUT_S, arguments_of
+
+logger = logging.getLogger(__name__)
+
+SENT_APART_BYTES = 1 << 20
+"""A program that is larger goes on a connection of its own; others are part of the request."""
+_WRITTEN_BYTES = 32 << 20
+"""At a time, where the cluster sees what is written here."""
+_SENT_BYTES = 2 << 20
+_ON_THE_WAY = 8
+"""Pieces that are sent before the first of them is answered."""
+
+
+class Sending:
+    """One program on its way. ``start`` it, then ``finish`` it."""
+
+    def __init__(self, connection: Connection, program: Packed) -> None:
+        self._connection = connection
+        self._program = program
+        self._places: list[str] = []
+        self._comm: Comm | None = None
+
+    async def start(self, request: bytes) -> dict[str, Any]:
+        """Ask the cluster to accept the run. Returns its description. Raises its errors, ClusterLost."""
+        op = scoped("dtf_send", self._connection.scope)
+        message = {"op": op, "request": request, "size": self._program.size, "reply": False}
+        try:
+            self._comm = await connect(
+                self._connection.address, timeout=CONNECT_TIMEOUT_S, **arguments_of(self._connection)
+            )
+            await self._comm.write(message)
+            answer = await self._comm.read()
+        except OSError as error:
+            raise ClusterLost(f"The cluster {self._connection.name} does not answer: {error}") from None
+        if "ok" not in answer:
+            raise getattr(errors, answer["error"], DtfError)(answer["message"])
+        self._places = answer["places"]
+        info: dict[str, Any] = answer["ok"]
+        return info
+
+    async def finish(self, is_over: Callable[[], bool]) -> None:
+        """Send it all, until the run ``is_over``. What goes wrong is told by the run's end."""
+        comm = self._comm
+        assert comm is not None
+        try:
+            if not await self._share(comm, is_over) and not is_over():
+                await self._send(comm, is_over)
+        except OSError as error:  # the run has been stopped, or the cluster is lost: both are known by other ways
+            logger.debug("The program could not be sent: %s", error)
+        finally:
+            comm.abort()
+
+    async def _share(self, comm: Comm, is_over: Callable[[], bool]) -> bool:
+        """Write it where the cluster sees it. Returns whether there is such a place, with room in it."""
+        for index, directory in enumerate(self._places):
+            if not (word := await asyncio.to_thread(meeting_place.read_word, directory)):
+                continue
+            try:
+                descriptor = meeting_place.create(directory)
+            except OSError:
+                continue
+            done = 0
+            try:
+                for chunk in self._program.chunks(_WRITTEN_BYTES):
+                    if is_over():
+                        return True
+                    await asyncio.to_thread(meeting_place.write, descriptor, chunk)
+                    done += len(chunk)
+                    await comm.write({"done": done})
+            except OSError as error:
+                if comm.closed():
+                    raise
+                logger.debug("The program could not be written to %s: %s", directory, error)
+                meeting_place.discard(directory)
+                continue
+            finally:
+                os.close(descriptor)
+            await comm.write({"at": index, "word": word})
+            await comm.read()
+            return True
+        return False
+
+    async def _send(self, comm: Comm, is_over: Callable[[], bool]) -> None:
+        waiting = 0
+        for chunk in self._program.chunks(_SENT_BYTES):
+            if is_over():
+                return
+            await comm.write({"data": bytes(chunk)})
+            waiting += 1
+            while waiting > _ON_THE_WAY:
+                waiting -= 1
+                if "ok" not in await comm.read():
+                    return
+        while waiting and "ok" in await comm.read():
+            waiting -= 1

@@ -1,0 +1,175 @@
+"""Starting a cluster process, and what a request would make. Imports neither Dask nor TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+
+from ...errors import DtfError, GangIncomplete, InvalidInput, Unavailable
+from ...schema import private
+from ...schema.api import ClusterState, FieldInfo, Preview, Problem
+from ...schema.base import encode_json
+from ...schema.cluster_request import ClusterRequest
+from ...schema.hosts import HostDesign
+from ..kinds import registry
+from ..kinds.base import Kind
+from ..machine import children, family, paths
+from ..machine.processes import signal_name, signal_words
+from ..planning.launch_plan import Drawing, crowding, plan, promised_slots, tf_configs
+from . import connections
+from .connections import Connection
+
+_COLLECT_S = 2.0
+_UNKNOWN = "was killed or has crashed"
+
+
+@dataclass
+class StartedCluster:
+    """A cluster process that was just started. ``ready_fd`` becomes readable when it runs, or has failed."""
+
+    connection: Connection
+    ready_fd: int
+
+
+def start(request: ClusterRequest) -> StartedCluster:
+    """Start a cluster process and return at once. Raises InvalidInput, NotFound, Conflict or Unavailable."""
+    kind = registry.find_kind(request.kind)
+    check_there(kind, request)
+    paths.check_writable()
+    token = secrets.token_hex(6)
+    connection = Connection(
+        name=request.name or connections.free_name(request.kind),
+        kind=request.kind,
+        state=ClusterState.STARTING,
+        pid=0,
+        pid_created=0.0,
+        created=time.time(),
+        jobs=dict(request.jobs),
+        started_by=os.getpid(),
+        token=token,
+        directories=[str(parent / token) for parent in paths.family_parents()],
+    )
+    connection.is_of(os.getpid())  # until there is a cluster process
+    connections.reserve(connection)
+    ready_read, ready_write = os.pipe()
+    try:
+        with private.open_file(connections.log_of(connection.name)) as log:
+            process = subprocess.Popen(
+                children.command("jupyter_dtf.backend.cluster.cluster_process", connection.name, str(ready_write)),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=[ready_write],
+                start_new_session=True,
+                env=family.environment(token),
+            )
+    except OSError as error:
+        connections.forget(connection.name)
+        os.close(ready_read)
+        raise Unavailable(f"The cluster process could not be started: {error}") from None
+    finally:
+        os.close(ready_write)
+    connection.is_of(process.pid)
+    connections.write(connection)
+    assert process.stdin is not None
+    with process.stdin as stdin:  # it waits for this, so that from now on it alone writes the file
+        stdin.write(encode_json(request))
+    # It outlives us by design; while we live somebody must collect its exit status.
+    threading.Thread(target=_collect, args=(process,), name=f"dtf-cluster-{connection.name}", daemon=True).start()
+    return StartedCluster(connection, ready_read)
+
+
+_ends: dict[int, str] = {}
+_end_noted = threading.Condition()
+
+
+def _collect(process: subprocess.Popen[bytes]) -> None:
+    status = process.wait()
+    how = f"was killed ({signal_words(signal_name(-status))})" if status < 0 else f"ended with status {status}"
+    with _end_noted:
+        # 0 where somebody else in this process has waited for all of its children; it does not die of itself with 0
+        _ends[process.pid] = how if status else _UNKNOWN
+        _end_noted.notify_all()
+
+
+def how_it_died(connection: Connection) -> str:
+    """How a cluster process ended, as far as that is known here: its starter alone is told by the kernel."""
+    if connection.started_by != os.getpid():
+        return _UNKNOWN
+    with _end_noted:
+        _end_noted.wait_for(lambda: connection.pid in _ends, _COLLECT_S)
+        return _ends.get(connection.pid, _UNKNOWN)
+
+
+def preview(request: ClusterRequest) -> Preview:
+    """The ClusterSpec that a request would make, and what is wrong with it. Ports are 0: a run chooses its own."""
+    spec, tf_config = tf_configs(request.jobs)
+    problems, hosts = _problems(request)
+    fields: list[FieldInfo] = []
+    if not any(problem.field == "kind" or problem.field.startswith("options.") for problem in problems):
+        fields, wrong = _more_fields(request)
+        problems += wrong
+    prevents = any(problem.field != "name" and problem.level == "error" for problem in problems)
+    script = "" if prevents else _script(request)
+    return Preview(cluster_spec=spec, tf_config=tf_config, problems=problems, hosts=hosts, script=script, fields=fields)
+
+
+def _more_fields(request: ClusterRequest) -> tuple[list[FieldInfo], list[Problem]]:
+    """What a kind offers once it knows the options so far, and what is wrong with what was given of that."""
+    kind = registry.find_kind(request.kind)
+    fields: list[FieldInfo] = []
+    if not kind.has_more_fields:
+        return fields, []
+    options = registry.options_of(kind, request)
+    try:
+        fields = kind.more_fields(options)
+        registry.check_more(kind, options, fields)
+    except InvalidInput as error:
+        return fields, [Problem(field=error.field, message=str(error))]
+    return fields, []
+
+
+def _script(request: ClusterRequest) -> str:
+    kind = registry.find_kind(request.kind)
+    return kind.script(registry.options_of(kind, request))
+
+
+def check_there(kind: Kind, request: ClusterRequest) -> list[HostDesign]:
+    """The hosts that the kind promises, once it is sure that it can be as it was drawn.
+
+    Raises InvalidInput for options that the kind does not have, Unavailable for a device that was drawn and is not
+    there.
+    """
+    hosts = kind.promised(registry.options_of(kind, request))
+    if hosts and request.hosts:
+        plan(request.jobs, promised_slots(hosts), drawing=Drawing(request.hosts, request.tasks))
+    return hosts
+
+
+def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]:
+    """What is wrong with a request, and the hosts that there would be."""
+    problems = []
+    if request.name and (known := connections.read_all().get(request.name)) and known.is_alive:
+        problems.append(Problem(field="name", message=f"There is a cluster of that name: {request.name}"))
+    try:
+        kind = registry.find_kind(request.kind)
+    except DtfError as error:
+        return [*problems, Problem(field="kind", message=str(error))], []
+    try:
+        hosts = check_there(kind, request)
+    except InvalidInput as error:
+        return [*problems, Problem(field=error.field, message=str(error))], []
+    except GangIncomplete as error:
+        return [*problems, Problem(field="hosts", message=str(error))], []
+    except Unavailable as error:
+        chips = [f"tasks[{number}].device" for number, place in enumerate(request.tasks) if place.task == error.task]
+        return [*problems, Problem(field=chips[0] if chips else "tasks", message=str(error))], []
+    if hosts:
+        drawing = Drawing(request.hosts, request.tasks)
+        if crowded := crowding(plan(request.jobs, promised_slots(hosts), drawing=drawing)):
+            problems.append(Problem(field="jobs", message=crowded, level="warning"))
+    return problems, hosts

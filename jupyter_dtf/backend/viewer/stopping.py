@@ -1,0 +1,191 @@
+"""Stopping clusters and runs: asked in words, by a signal where nobody listens, by their processes if need be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+
+from ...errors import ClusterLost, Conflict, Unavailable
+from ...schema.api import ClusterState
+from ..records.hub import Hub
+from . import connections, ending
+from .background import Background, off_loop
+from .connections import Connection
+from .link import not_answering
+from .linking import Linking
+from .member import Member
+from .presence import Presence
+from .roster import Roster
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""Between two looks whether clusters answer."""
+
+
+class Stopping:
+    """Sees to it that what was asked to stop does, whether or not it answers."""
+
+    def __init__(self, roster: Roster, linking: Linking, presence: Presence, hub: Hub, background: Background) -> None:
+        self._roster = roster
+        self._linking = linking
+        self._presence = presence
+        self._hub = hub
+        self._background = background
+
+    # -- whether they answer ------------------------------------------------------------------------------------
+
+    async def watch(self) -> None:
+        """Look, for ever, whether clusters answer, and end those that were asked to stop and do not."""
+        loop = asyncio.get_running_loop()
+        while True:
+            before = loop.time()
+            await asyncio.sleep(LOOK_S)
+            if loop.time() - before > 2 * LOOK_S:  # it was this process that was held up, and has not listened
+                continue
+            for member in list(self._roster.members.values()):
+                try:
+                    self._look_after(member)
+                except Exception:
+                    logger.exception("Whether the cluster %s answers could not be seen", member.name)
+
+    def _look_after(self, member: Member) -> None:
+        if member.look():
+            self._roster.tell()
+        if member.takes_too_long:
+            self._background.begin(self._end(member, f"The cluster {member.name} did not answer and was ended"))
+
+    # -- what a person asks for ---------------------------------------------------------------------------------
+
+    async def stop_cluster(self, name: str) -> None:
+        """Close a cluster and stop its runs. A second call while it is closing ends it at once. Raises NotFound.
+
+        One that does not answer is ended directly; one that has died, or never lived, is forgotten.
+        """
+        member = self._roster.find(name)
+        if member.info.state in (ClusterState.FAILED, ClusterState.LOST):
+            connections.forget(name)
+            self._presence.refresh()
+        elif member.info.state is ClusterState.STOPPING:
+            await self._end(member, f"The cluster {name} was closed at once")
+        elif member.connection.state is ClusterState.STARTING:
+            if member.has_given_up:
+                await self._end(member, f"The cluster {name} was closed at once")
+            else:
+                self._stop_starting(member)
+        elif member.info.incompatible:
+            self._stop_unasked(member)
+        else:
+            link = await self._linking.answering(member)
+            if link is None and not member.has_given_up:  # somebody else has asked it to, just now
+                return
+            member.asked_to_stop = asyncio.get_running_loop().time()
+            try:
+                if link is None:
+                    raise not_answering(name, member.info.silent_s)
+                await link.request("close")
+            except ClusterLost:
+                await self._end(member, f"The cluster {name} did not answer and was ended")
+
+    async def close_cluster(self, name: str) -> str:
+        """Close a cluster, in whatever state it is, and wait until nothing of it is left. Raises NotFound.
+
+        Returns what it left word of: where its runs are that could not be saved in their place. Raises Unavailable if
+        there is no place for them at all, with what would be lost; called again, it ends the cluster at once.
+        """
+        member = self._roster.find(name)
+        told = member.info.state is ClusterState.STOPPING and member.connection.message
+        if member.info.state is not ClusterState.STOPPING or told:
+            await self.stop_cluster(name)
+        ends = (ClusterState.FAILED,) if told else (ClusterState.FAILED, ClusterState.STOPPING)
+        members = self._roster.members
+
+        def has_spoken() -> bool:
+            known = members.get(name)
+            return known is None or (bool(known.connection.message) and known.connection.state in ends)
+
+        await self._roster.wait_for(has_spoken)
+        if name not in members:
+            return ""
+        message = members[name].connection.message
+        if members[name].connection.state is ClusterState.STOPPING:
+            raise Unavailable(f"The cluster {name} does not end: {message}. Close it again to end it at once")
+        connections.forget(name)
+        self._presence.refresh()
+        return message
+
+    async def stop_run(self, run_id: str, *, now: bool = False) -> None:
+        """Ask a run to stop; a second call, or ``now``, ends it. Raises NotFound, Conflict if it has ended.
+
+        A cluster that does not answer is ended, and its card stays.
+        """
+        info = self._hub.info(run_id)
+        if info.state.is_final:
+            raise Conflict(f"A run is stopped while it is under way. Received: {run_id}, {info.state.value}")
+        member = self._roster.find(info.cluster)
+        if member.info.incompatible:
+            raise Unavailable(member.info.incompatible)
+        link = await self._linking.answering(member)
+        try:
+            if link is None:
+                raise not_answering(member.name, member.info.silent_s)
+            await link.request("stop_run", run_id=run_id, now=now)
+        except ClusterLost:
+            if not member.has_given_up:
+                raise
+            why = f"The cluster {member.name} did not answer when its run was stopped, and was ended"
+            await self._end(member, why, keep=True)
+
+    # -- how it is done -----------------------------------------------------------------------------------------
+
+    def _stop_starting(self, member: Member) -> None:
+        """Nobody listens there yet: a signal says it, the file says to all others that it was asked for."""
+        member.asked_to_stop = asyncio.get_running_loop().time()
+        member.connection.state = member.info.state = ClusterState.STOPPING
+        connections.write(member.connection)
+        _signal(member.connection, signal.SIGTERM)
+        self._roster.tell()
+
+    def _stop_unasked(self, member: Member) -> None:
+        """It cannot be asked in words, but every version ends in order at this signal, and says so in its file."""
+        member.asked_to_stop = asyncio.get_running_loop().time()
+        member.info.state = ClusterState.STOPPING
+        _signal(member.connection, signal.SIGTERM)
+        self._roster.tell()
+
+    async def _end(self, member: Member, why: str, *, keep: bool = False) -> None:
+        """End a cluster directly, by its processes. With ``keep``, it stays in sight as lost."""
+        if member.ending is None:
+            member.ending = self._background.begin(self._end_directly(member, why, keep))
+        await asyncio.shield(member.ending)
+
+    async def _end_directly(self, member: Member, why: str, keep: bool) -> None:
+        connection = member.connection
+        logger.warning("%s", why)
+        member.info.state, member.info.silent_s = ClusterState.STOPPING, 0.0
+        self._roster.tell()
+        try:
+            await self._linking.end(member)
+            await off_loop(lambda: ending.end_directly(connection))
+            await self._presence.mark_lost(member, why)
+            if keep:
+                connection.state, connection.message = ClusterState.LOST, why
+                connections.write(connection)
+                member.connection = connection
+            else:
+                connections.forget(member.name)
+        finally:
+            member.ending = None
+        if keep:
+            self._presence.settle(member)
+        else:
+            self._presence.gone(member)
+
+
+def _signal(connection: Connection, number: int) -> None:
+    if connection.is_alive and connection.pid != connection.started_by:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(connection.pid, number)

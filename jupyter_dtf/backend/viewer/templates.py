@@ -1,0 +1,75 @@
+"""Remembered cluster requests: one JSON file, written whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...errors import InvalidInput, NotFound, Unavailable
+from ...schema import private
+from ...schema.api import Template
+from ...schema.base import decode_json, encode_json
+from ..machine import paths
+
+_log = logging.getLogger(__name__)
+
+
+class Templates:
+    """The templates of this user. Several processes may use the file at once."""
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        """``path``: by default ``templates.json`` in ``paths.data_dir()``; it need not exist."""
+        self.path = Path(path) if path is not None else paths.data_dir() / "templates.json"
+
+    def all(self) -> list[Template]:
+        """Every template, by name. Raises Unavailable if the file cannot be read."""
+        return sorted(self._read().values(), key=lambda template: template.name)
+
+    def put(self, template: Template) -> None:
+        """Remember a template in place of one of the same name. Raises Unavailable if it cannot be written."""
+        with self._changing() as templates:
+            templates[template.name] = template
+
+    def delete(self, name: str) -> None:
+        """Forget a template. Raises NotFound."""
+        with self._changing() as templates:
+            if name not in templates:
+                raise NotFound(f"There is no template of that name. Received: {name!r:.100}")
+            del templates[name]
+
+    def _read(self) -> dict[str, Template]:
+        try:
+            data = private.read_file(self.path)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise Unavailable(f"The file of templates cannot be read: {error}") from error
+        try:
+            return {template.name: template for template in decode_json(data, list[Template])}
+        except InvalidInput as error:
+            aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+            os.replace(self.path, aside)
+            _log.warning("%s is damaged (%s); it was moved to %s", self.path, error, aside)
+            return {}
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Template]]:
+        try:
+            private.make_dir(self.path.parent)
+            lock = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            raise Unavailable(f"The file of templates cannot be written: {error}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            templates = self._read()
+            yield templates
+            private.write_file(self.path, encode_json(list(templates.values())))
+        except OSError as error:
+            raise Unavailable(f"The file of templates cannot be written: {error}") from error
+        finally:
+            os.close(lock)

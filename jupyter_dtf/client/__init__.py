@@ -1,0 +1,1 @@
+"""The Python API: ``Cluster``, ``Run``, ``fit``, placement, servers."""

@@ -1,0 +1,344 @@
+"""``Cluster``: a cluster as a person holds it, started here or found by its name, and what runs on it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..backend.planning import check_design
+from ..backend.task.context import serve
+from ..backend.task.script_program import run as run_script
+from ..errors import Conflict, InvalidInput, NotFound
+from ..schema.base import convert
+from ..schema.cluster import as_jobs, default_jobs
+from ..schema.cluster_request import DEFAULT_KIND, GRACE_S, ClusterRequest, split_common
+from ..schema.design import Design
+from ..schema.printable import shown_path
+from ..schema.run_options import RunOptions
+from ..schema.strategy import Strategy
+from . import own_modules
+from .cluster_handle import ClusterHandle
+from .fit_run import FitRun
+from .named import names_arguments
+from .run import Run
+from .run_names import numbered
+from .servers import Servers, address_towards
+from .session import session
+from .submitting import request_of, submit, training_jobs
+from .waiting import show_until_end, show_until_sent
+
+
+class Cluster(ClusterHandle):
+    """Start a cluster of TensorFlow tasks, or hold one that there is (``dtf.connect``).
+
+    ``jobs`` maps job names to numbers of tasks, or is the number of workers. The constructor returns at once; the first
+    run waits for what is not there yet. The cluster ends with the ``with`` block, with ``close()``, with this process,
+    or ``grace_s`` (60) seconds after its last viewer has gone, but never during a run; ``keep=True`` lets it stay until
+    it is stopped. Other keyword arguments are the options of the kind of cluster (``backend``), such as ``hosts`` and
+    ``threads_per_host`` of ``local``. ``dtf.cluster()`` is the one that a notebook shares with its toolbar, the panel
+    and ``%dtf``; a ``with`` block leaves that one running.
+
+    ``design``: the path of a ``.dtf`` file, or a ``Design``, that says all this instead, and where each task runs.
+
+    Raises InvalidInput, Conflict (the name is taken), Unavailable (the kind lacks something here, or a device that was
+    drawn is not there), NotFound (for the path of a design).
+    """
+
+    def __init__(
+        self,
+        jobs: Mapping[str, int] | int | None = None,
+        *,
+        name: str = "",
+        backend: str = DEFAULT_KIND,
+        design: Design | str | os.PathLike[str] | None = None,
+        keep: bool = False,
+        grace_s: float = GRACE_S,
+        **options: Any,
+    ) -> None:
+        own, options = split_common(options)
+        own |= {"keep": keep, "grace_s": grace_s}
+        if design is not None:
+            if jobs is not None or backend != DEFAULT_KIND or options:
+                raise InvalidInput(
+                    "A design says which jobs, backend and options a cluster has. Received these beside it",
+                    field="design",
+                )
+            drawn = design if isinstance(design, Design) else Design.open(design)
+            request = check_design.request_of(drawn, name=name, **own)
+        else:
+            raw = {
+                "jobs": default_jobs() if jobs is None else as_jobs(jobs),
+                "name": name,
+                "kind": backend,
+                **own,
+                "options": options,
+            }
+            request = convert(raw, ClusterRequest)
+        self._start(request)
+
+    @classmethod
+    def start(cls, request: ClusterRequest) -> Cluster:
+        """Start what a request describes. Raises as the constructor."""
+        self = cls.__new__(cls)
+        self._start(request)
+        return self
+
+    def _start(self, request: ClusterRequest) -> None:
+        try:
+            self._session = session()
+            self._name = self._session.start_cluster(request)
+        except Conflict as error:
+            raise Conflict(f"{error}. `dtf.connect({request.name!r})` joins it") from None
+        if not request.keep:
+            self.end_with_process()
+
+    @classmethod
+    def connect(cls, name: str) -> Cluster:
+        """Hold a cluster that is there, by its name. It stays when this process ends.
+
+        Raises NotFound, Unavailable if it did not start or is of a version that this one does not understand,
+        ClusterLost if it has died or does not answer.
+        """
+        self = cls._held(name)
+        self._session.do(lambda fleet: fleet.cluster(name))
+        return self.wait_ready()
+
+    @classmethod
+    def _held(cls, name: str) -> Cluster:
+        self = cls.__new__(cls)
+        self._name = name
+        self._session = session()
+        return self
+
+    # -- running something on it --------------------------------------------------------------------------------
+
+    def upload(self, *modules: Any) -> list[str]:
+        """Have the runs that this process starts from now on take modules of your own along. Returns their names.
+
+        Each is the path of a ``.py`` file or of a package's directory, or an imported module. They are read now: after
+        a change, upload again. Tasks find them after all that is installed. Raises NotFound, InvalidInput.
+        """
+        return own_modules.upload(self._this_one, modules)
+
+    @names_arguments
+    def run(
+        self,
+        main_fun: Callable[..., Any],
+        args: Any = None,
+        *,
+        name: str = "",
+        jobs: Mapping[str, int] | None = None,
+        threads_per_task: int = 0,
+        gpus_per_task: int | None = None,
+        gpu_memory: int | float | None = None,
+        stop_grace_s: float = 10.0,
+        environment: Mapping[str, str] | None = None,
+        trace_steps: tuple[int, int] | None = None,
+        modules: Sequence[Any] = (),
+        wait: bool = True,
+    ) -> Run:
+        """Run ``main_fun(args, ctx)`` on every task, each in a process of its own.
+
+        ``jobs`` restricts or changes which tasks take part; ``threads_per_task`` 0 divides a host's threads among its
+        tasks, ``gpus_per_task`` None a machine's GPUs. ``gpu_memory`` caps what a task takes of each of its GPUs, in
+        bytes (int) or as a fraction (float), so that several tasks may share one.
+        ``trace_steps=(first, last)`` records what ran where in the steps that the program marks with
+        ``ctx.traced(step)``, or in those calls of ``Session.run``, for ``run.placement()`` and ``run.timeline()``.
+        ``modules``: paths of modules and packages of your own, or imported ones, that go along with this run.
+        Waits until the end unless ``wait=False``; ``run.result()`` is what the tasks returned.
+        Raises RunFailed with the traceback of the task that failed first, RunStopped, and Unavailable for devices that
+        are not there.
+        """
+        options = RunOptions.among(locals())
+        if not callable(main_fun):
+            raise InvalidInput(f"main_fun is a function main_fun(args, ctx). Received: {main_fun!r:.200}")
+        options.name = options.name or self._run_name(getattr(main_fun, "__name__", "program"))
+        program = self._with_modules(modules, (main_fun, (args,), {}))
+        run = submit(self._name, request_of(options), program, Run)
+        return _shown(run, wait)
+
+    @names_arguments
+    def run_script(
+        self,
+        path: str | Path,
+        arguments: Sequence[str] = (),
+        *,
+        name: str = "",
+        jobs: Mapping[str, int] | None = None,
+        threads_per_task: int = 0,
+        gpus_per_task: int | None = None,
+        gpu_memory: int | float | None = None,
+        stop_grace_s: float = 10.0,
+        environment: Mapping[str, str] | None = None,
+        trace_steps: tuple[int, int] | None = None,
+        modules: Sequence[Any] = (),
+        wait: bool = True,
+    ) -> Run:
+        """Run a Python script on every task as ``python path arguments...`` would, with TF_CONFIG set.
+
+        Where the script defines ``--job_name``, ``--task_index`` (or ``--task_id``), ``--ps_hosts`` and its like, or
+        ``--cluster_spec``, and ``arguments`` do not give them, each task gives its own. All else is as in ``run``.
+        Raises NotFound or InvalidInput for what is no Python script, and what ``run`` raises.
+        """
+        options = RunOptions.among(locals())
+        from . import script_run as scripts
+
+        script = scripts.read(path, arguments)
+        options.name = options.name or self._run_name(shown_path(Path(path).name))
+        parameters = {"script": shown_path(script.path), "arguments": shown_path(shlex.join(script.arguments))}
+        request = request_of(options, kind="script", parameters=parameters)
+        program = self._with_modules(modules, (run_script, (script,), {}))
+        return _shown(submit(self._name, request, program, Run), wait)
+
+    @names_arguments
+    def fit(
+        self,
+        model: Any,
+        x: Any = None,
+        y: Any = None,
+        *,
+        strategy: str | Strategy = "allreduce",
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: dict[int, float] | None = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+        scale_lr: bool = False,
+        warmup_epochs: float | None = None,
+        check: bool = True,
+        name: str = "",
+        jobs: Mapping[str, int] | None = None,
+        threads_per_task: int = 0,
+        gpus_per_task: int | None = None,
+        gpu_memory: int | float | None = None,
+        trace_steps: tuple[int, int] | None = None,
+        modules: Sequence[Any] = (),
+        wait: bool = True,
+    ) -> FitRun:
+        """Train a model on every task: ``model.fit`` over the cluster, with the same arguments.
+
+        ``model`` is a compiled Keras model or a function that returns one. ``x`` and ``y`` are arrays (or lists or
+        dicts of them), or ``x`` is a function ``data_fn(ctx)`` that returns a ``tf.data.Dataset``. ``batch_size`` is
+        global. ``scale_lr=True`` multiplies the learning rate by the number of tasks that share a step; it rises to
+        that over the first ``warmup_epochs`` (5) epochs. ``trace_steps=(first, last)`` records what ran where in these
+        steps, counted from 1 over all epochs, for ``run.placement()`` and ``run.timeline()``. After the run ``model``
+        holds the trained weights; ``run.model`` is the trained model in every case, ``run.history`` what Keras's
+        ``History`` would be. Waits until the end unless ``wait=False``.
+
+        ``gpus_per_task``, ``gpu_memory`` and ``modules`` as in ``run``.
+
+        Raises InvalidInput and Unavailable before anything starts, RunFailed with the failing task's traceback. A run
+        that is stopped keeps what it has learnt.
+        """
+        options = RunOptions.among(locals())
+        from . import fit as fit_client
+
+        job = fit_client.prepare(
+            model,
+            x,
+            y,
+            strategy=strategy,
+            batch_size=batch_size,
+            epochs=epochs,
+            verbose=verbose,
+            callbacks=callbacks,
+            validation_split=validation_split,
+            validation_data=validation_data,
+            shuffle=shuffle,
+            class_weight=class_weight,
+            sample_weight=sample_weight,
+            initial_epoch=initial_epoch,
+            steps_per_epoch=steps_per_epoch,
+            validation_steps=validation_steps,
+            validation_batch_size=validation_batch_size,
+            validation_freq=validation_freq,
+            scale_lr=scale_lr,
+            warmup_epochs=warmup_epochs,
+            check=check,
+        )
+        options.name = options.name or self._run_name(job.name)
+        options.jobs = training_jobs(job.strategy, options.jobs or self.jobs)
+        job.check_jobs(options.jobs)
+        request = request_of(
+            options,
+            kind="fit",
+            strategy=job.strategy.name,
+            may_be_spare=job.may_be_spare,
+            parameters=job.parameters,
+        )
+        program = self._with_modules(modules, job.program)
+        run = submit(self._name, request, program, lambda run_id: FitRun(run_id, job))
+        if wait:
+            try:
+                show_until_end(run)
+            except KeyboardInterrupt:
+                if run.info.state.is_final:  # stopped, not left: the model keeps what it has learnt
+                    run.finish()
+                raise
+            run.finish()
+        else:
+            show_until_sent(run)
+        return run
+
+    @names_arguments
+    def servers(
+        self,
+        jobs: Mapping[str, int] | None = None,
+        *,
+        threads_per_task: int = 0,
+        clients: Sequence[str] = (),
+        wait: bool = True,
+    ) -> Servers:
+        """Start bare TensorFlow servers on the tasks, for graphs placed by hand: ``with cluster.servers() as servers``.
+
+        They are a run like any other, which ends with the block, with ``servers.close()`` or when it is stopped.
+        Only your processes on their machines reach them, and where they are elsewhere than this process, or on several
+        machines, everybody on this machine and on those. ``clients``: addresses of further machines that may.
+        ``wait=False`` returns before they serve. Raises RunFailed, RunStopped.
+        """
+        options = RunOptions.among({"name": "servers", "jobs": jobs, "threads_per_task": threads_per_task})
+        self.wait_ready()
+        hosts = self.info.hosts or self._session.call(lambda fleet: fleet.placed(self._name)).hosts
+        machines = {address_towards(host.address.partition("://")[2]) for host in hosts}
+        request = request_of(options, kind="servers")
+        servers = Servers(submit(self._name, request, (serve, (sorted({*machines, *clients}),), {}), Run))
+        return servers.wait_ready() if wait else servers
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _with_modules(self, modules: Sequence[Any], program: tuple[Any, ...]) -> tuple[Any, ...]:
+        return own_modules.with_modules(self._this_one, modules, program)
+
+    @property
+    def _this_one(self) -> str:
+        """What no other cluster is, one of the same name after it included."""
+        try:
+            return f"{self._name} {self.info.created}"
+        except NotFound:
+            return self._name
+
+    def _run_name(self, name: str) -> str:
+        """``name`` with a number if another run, live or past, is called so: what tells them apart in lists."""
+        return numbered(name, (info.name for info in self._session.hub.runs()))
+
+
+def _shown(run: Run, wait: bool) -> Run:
+    """The run, which is shown until its end if it is waited for. Raises RunFailed, RunStopped."""
+    if wait:
+        show_until_end(run)
+        run.raise_for_state()
+    else:
+        show_until_sent(run)
+    return run

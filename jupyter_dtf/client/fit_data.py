@@ -1,0 +1,150 @@
+"""The data of a ``fit``: arrays and functions checked, and made to travel."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ..backend.task.fit.job import Arrays, Data, DataFunction
+from ..errors import InvalidInput
+
+_DATA = "x is an array, a dict or list of arrays, or a function data_fn(ctx) that returns a tf.data.Dataset"
+
+
+def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
+    """The examples as they travel. Raises InvalidInput for what cannot, and for lengths that differ."""
+    if x is None:
+        raise InvalidInput(f"{_DATA}. Received: None", field=field)
+    kinds = {f"{base.__module__}.{base.__name__}" for base in type(x).__mro__}
+    if any(kind.startswith("tensorflow.") and kind.endswith((".DatasetV2", "Iterator")) for kind in kinds):
+        raise InvalidInput(
+            f"A tf.data.Dataset cannot leave its process: pass a function data_fn(ctx) that makes it. {_DATA}. "
+            f"Received: {x!r:.200}",
+            field=field,
+        )
+    if any("PyDataset" in kind or kind.endswith(".DataLoader") for kind in kinds) or hasattr(x, "__next__"):
+        raise InvalidInput(
+            f"Generators and PyDatasets are not divided among tasks: pass a function data_fn(ctx) that returns a "
+            f"tf.data.Dataset of this task's examples. Received: {x!r:.200}",
+            field=field,
+        )
+    if hasattr(x, "__dask_graph__"):
+        raise InvalidInput(f"{_DATA}; a Dask collection is computed first. Received: {x!r:.200}", field=field)
+    if callable(x) and not hasattr(x, "__array__"):
+        return DataFunction(x)
+    arrays = Arrays(_arrays(x, "x"), _arrays(y, "y"), _arrays(sample_weight, "sample_weight"))
+    length_of(arrays)
+    return arrays
+
+
+def validation_of(data: Any) -> Data | None:
+    """``validation_data`` as it travels. Raises InvalidInput."""
+    if data is None:
+        return None
+    if isinstance(data, tuple):
+        if len(data) not in (2, 3):
+            raise InvalidInput(
+                f"validation_data is (x, y), (x, y, sample_weight) or a function of ctx. Received: {len(data)} values",
+                field="validation_data",
+            )
+        return data_of(data[0], data[1], data[2] if len(data) == 3 else None, "validation_data")
+    if callable(data) and not hasattr(data, "__array__"):
+        return DataFunction(data)
+    return data_of(data, None, None, "validation_data")
+
+
+def _arrays(value: Any, name: str) -> Any:
+    """The same structure with NumPy arrays at its leaves; pandas objects as Keras takes them."""
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {key: _arrays(item, name) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(_arrays(item, name) for item in value)
+    kind = type(value)
+    if kind.__module__.partition(".")[0] == "pandas":
+        array = value.to_numpy()
+        array = array[:, None] if array.ndim == 1 else array  # a Series is a column, as in Keras
+    elif hasattr(value, "__array__") and not hasattr(value, "tocsr") and not hasattr(value, "row_splits"):
+        array = np.asarray(value)
+    else:
+        raise InvalidInput(
+            f"{name} is an array, or a dict or list of them (np.asarray makes one); ragged and sparse data come from a "
+            f"function of ctx in the place of x, where the strategy takes them. Received: {value!r:.200}",
+            field=name,
+        )
+    if array.ndim == 0:
+        raise InvalidInput(
+            f"The arrays of {name} have a first dimension, the examples. Received: {value!r}", field=name
+        )
+    if array.dtype.kind not in "biufc" and array.dtype.name not in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        return _words(array, name)
+    keras = sys.modules.get("keras")
+    if array.dtype == np.float64 and (keras is None or keras.config.floatx() == "float32"):
+        array = array.astype(np.float32)  # as Keras does, and half as much to send
+    return np.ascontiguousarray(array)
+
+
+def _words(array: np.ndarray[Any, Any], name: str) -> Any:
+    """An array of strings as TensorFlow has them: of objects, each of them bytes."""
+    words = array.astype(object) if array.dtype.kind in "USTO" else np.empty(0, object)
+    found = [word for word in words.flat if not isinstance(word, (str, bytes))][:1] if words.size else [array.dtype]
+    if found:
+        raise InvalidInput(
+            f"The arrays of {name} must hold numbers, truth values or strings, all of one kind. Received: "
+            f"{array.dtype} with {found[0]!r:.100}",
+            field=name,
+        )
+    encoded = np.empty(words.size, object)
+    encoded[:] = [word.encode() if isinstance(word, str) else word for word in words.flat]
+    return encoded.reshape(words.shape)
+
+
+def _leaves(value: Any) -> list[np.ndarray[Any, Any]]:
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in _leaves(item)]
+    if isinstance(value, tuple):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [value]
+
+
+def length_of(arrays: Arrays) -> int:
+    """How many examples there are. Raises InvalidInput where that differs among the arrays, or is none."""
+    lengths = [len(a) for part in (arrays.x, arrays.y, arrays.sample_weight) for a in _leaves(part)]
+    if not lengths or len(set(lengths)) != 1 or not lengths[0]:
+        raise InvalidInput(
+            f"x, y and sample_weight hold equally many examples, at least one. Received: {lengths}", field="x"
+        )
+    return lengths[0]
+
+
+def split_off(data: Data, fraction: float) -> tuple[Data, Data]:
+    """Training and validation data, the latter the last ``fraction`` of the examples."""
+    if isinstance(data, DataFunction):
+        raise InvalidInput(
+            f"validation_split divides arrays: with data_fn pass validation_data. Received: {fraction}",
+            field="validation_split",
+        )
+    count = length_of(data)
+    cut = int(np.floor(count * (1 - fraction))) if 0 < fraction < 1 else 0
+    if not 0 < cut < count:
+        raise InvalidInput(
+            f"validation_split is between 0 and 1 and leaves examples on both sides. Received: {fraction} of {count}",
+            field="validation_split",
+        )
+
+    def part(value: Any, chosen: slice) -> Any:
+        if isinstance(value, dict):
+            return {key: part(item, chosen) for key, item in value.items()}
+        if isinstance(value, tuple):
+            return tuple(part(item, chosen) for item in value)
+        return None if value is None else value[chosen]
+
+    def parts(chosen: slice) -> Arrays:
+        return Arrays(part(data.x, chosen), part(data.y, chosen), part(data.sample_weight, chosen))
+
+    return parts(slice(0, cut)), parts(slice(cut, None))

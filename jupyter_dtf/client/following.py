@@ -1,0 +1,63 @@
+"""Following a run: whatever shows it is called after each of its changes, no more often than the eye can follow."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+from ..schema.events import AnyEvent
+from .run import Run
+
+logger = logging.getLogger(__name__)
+
+
+class Follower:
+    """Calls ``draw()`` in a thread of its own while its ``with`` block runs, and once more when that has ended."""
+
+    def __init__(self, run: Run, draw: Callable[[], None], period_s: float) -> None:
+        self._run_id = run.id
+        self._hub = run._session.hub
+        self._draw = draw
+        self._period_s = period_s
+        self._next_event = 0
+        self._changed = threading.Event()
+        self._done = threading.Event()
+        # With the caller's context variables, which tell a kernel whose cell's output this is.
+        self._thread = threading.Thread(
+            target=contextvars.copy_context().run, args=(self._follow,), name="dtf-follow", daemon=True
+        )
+
+    def new_events(self) -> list[AnyEvent]:
+        """The run's events, but points, since the last call."""
+        new = self._hub.events(self._run_id, self._next_event - 1)
+        if new:
+            self._next_event = new[-1][0] + 1
+        return [event for _, event in new]
+
+    def __enter__(self) -> Follower:
+        self._unsubscribe = self._hub.subscribe(lambda run_id: self._changed.set() if run_id == self._run_id else None)
+        self._changed.set()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._unsubscribe()
+        self._done.set()
+        self._changed.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        try:
+            while not self._done.is_set():
+                self._changed.wait()
+                self._changed.clear()
+                self._draw()
+                self._done.wait(self._period_s)
+            self._draw()
+        except Exception as error:  # a display that fails is no reason for a traceback amid the person's own output
+            logger.warning("The run %s is not shown any more: %s: %s", self._run_id, type(error).__name__, error)

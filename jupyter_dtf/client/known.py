@@ -1,0 +1,32 @@
+"""Clusters and runs that there are: ``dtf.connect``, ``dtf.clusters``, ``dtf.run`` and ``dtf.runs``."""
+
+from __future__ import annotations
+
+from ..schema.api import ClusterState
+from .cluster import Cluster
+from .run import Run
+from .session import session
+
+
+def connect(name: str) -> Cluster:
+    """Hold a cluster that was started in the panel, by the command line or elsewhere. Raises NotFound."""
+    return Cluster.connect(name)
+
+
+def clusters() -> list[Cluster]:
+    """All clusters of this user that are there, oldest first; ``repr`` says of one if it is not answering."""
+    infos = session().do(lambda fleet: fleet.clusters())
+    there = (ClusterState.STARTING, ClusterState.RUNNING)
+    return [Cluster._held(info.name) for info in infos if info.state in there]
+
+
+def run(run_id: str) -> Run:
+    """Hold a run, live or past, by its id. Raises NotFound."""
+    found = Run(run_id)
+    found.info  # noqa: B018 - raises NotFound
+    return found
+
+
+def runs() -> list[Run]:
+    """All runs, live and past, newest first."""
+    return [Run(info.id) for info in session().hub.runs()]

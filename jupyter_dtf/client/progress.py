@@ -1,0 +1,139 @@
+"""A run's progress in a terminal: one line that is rewritten, or a line for each epoch where there is no terminal."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any, TextIO
+
+from ..schema.events import EpochEnded, Note
+from ..schema.run import RunInfo, RunState
+from ..schema.sizes import duration, number
+from . import terminal, wording
+from .following import Follower
+from .run import Run
+
+_BARS = (24, 12, 6)
+_REFRESH_S = 0.1
+_CLEAR = "\r\x1b[K"
+
+
+class TerminalProgress:
+    """Draws while its ``with`` block runs. Notes of warnings and errors, and epochs, are lines of their own."""
+
+    def __init__(self, run: Run, stream: TextIO | None) -> None:
+        self._run_id = run.id
+        self._hub = run._session.hub
+        self._stream = stream
+        self._rewrite = _is_terminal(stream) and os.environ.get("TERM") != "dumb"
+        self._writing = threading.Lock()
+        self._pace = _Pace()
+        self._follower = Follower(run, self._draw, _REFRESH_S)
+
+    def __enter__(self) -> TerminalProgress:
+        self._follower.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._follower.__exit__(*error)
+        if self._rewrite:
+            terminal.write(self._stream, "\n")
+
+    def line(self, text: str) -> None:
+        """Write a line of its own, above the bar."""
+        with self._writing:
+            terminal.write(self._stream, f"{_CLEAR if self._rewrite else ''}{wording.without_control(text)}\n")
+
+    def _draw(self) -> None:
+        info = self._hub.info(self._run_id)
+        for event in self._follower.new_events():
+            if isinstance(event, Note) and event.level != "info":
+                self.line(note_line(event))
+            elif isinstance(event, EpochEnded):
+                self.line(epoch_line(event, info))
+        if self._rewrite and self._stream is not None:
+            width = _width(self._stream) - 1  # a full line would wrap in some terminals
+            line = progress_line(info, width, self._pace.left_s(info, time.time()))
+            with self._writing:
+                terminal.write(self._stream, _CLEAR + line)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # it is closed
+        return False
+
+
+def _width(stream: TextIO) -> int:
+    """The terminal's width in characters, as it is now."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):  # it has gone
+        return 80
+
+
+def note_line(note: Note) -> str:
+    """A warning or an error in one line."""
+    task = f" ({note.task})" if note.task and note.task not in note.title else ""
+    return f"{note.level}{task}: {' '.join(filter(None, [note.title.rstrip('.') + '.', note.text]))}"
+
+
+def epoch_line(event: EpochEnded, info: RunInfo) -> str:
+    """An epoch in one line, as Keras would print it."""
+    epochs = info.progress.epochs
+    values = " - ".join(f"{metric}: {value:.4g}" for metric, value in event.logs.items())
+    return f"Epoch {event.epoch + 1}{f'/{epochs}' if epochs else ''} - {values}"
+
+
+def progress_line(info: RunInfo, width: int, left_s: float | None = None) -> str:
+    """The state of a run in at most ``width`` characters: a bar, the epoch, the time left, the newest metrics.
+
+    What there is no room for is left out: metrics but the first, then the bar, then the rest, the last part first.
+    """
+    progress = info.progress
+    bars, percent = [""], ""
+    if progress.total:
+        done = min(1.0, progress.done / progress.total)
+        percent = f"{done:.0%}"
+        bars = [f"{'━' * int(done * size)}{'╌' * (size - int(done * size))} {percent:>4}" for size in _BARS]
+    rest = []
+    if progress.epochs:
+        rest.append(f"epoch {progress.epoch}/{progress.epochs}")
+    has_ended = bool(info.started and info.ended)
+    if info.started and info.ended:
+        rest.append(duration(info.ended - info.started))
+    if info.message and info.state is not RunState.SUCCEEDED:
+        rest.append(wording.without_control(info.message))
+    if left_s is not None and not has_ended:
+        rest.append(f"{duration(left_s)} left")
+    metrics = [f"{metric} {number(value):<7}" for metric, value in info.headline.items()]
+    needed = len(rest) + len(metrics[:1])
+    rest += metrics
+    head = f"{wording.without_control(info.name)} {info.state.value}"
+    choices = [(bar, count) for count in range(len(rest), needed - 1, -1) for bar in bars]
+    without = [percent, ""] if info.message else [percent]  # which may well say how far it is
+    choices += [(bar, count) for count in range(needed, -1, -1) for bar in without]
+    for bar, count in choices:
+        line = "  ".join(filter(None, [head, bar, *rest[:count]])).rstrip()
+        if len(line) <= width:
+            return line
+    return line[: max(0, width - 1)] + "…" * (width > 0)
+
+
+class _Pace:
+    """How long the rest takes, at the pace since the first progress: what came before it was no step."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, int] | None = None
+
+    def left_s(self, info: RunInfo, now: float) -> float | None:
+        """Seconds left at ``now`` (seconds since the epoch), or None where nothing tells."""
+        done, total = info.progress.done, info.progress.total
+        if not done or not total or info.state.is_final:
+            return None
+        if self._first is None or done < self._first[1]:
+            self._first = now, done
+        since, before = self._first
+        return (now - since) / (done - before) * max(0, total - done) if done > before else None

@@ -1,0 +1,13 @@
+"""What a run that nobody has named is called: as its model or program, with a number where that is taken. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+def numbered(name: str, taken: Iterable[str]) -> str:
+    """``mlp`` while no run is called so, then ``mlp 2``, ``mlp 3``: one more than the highest of ``taken``."""
+    counted = re.compile(re.escape(name) + r"(?: ([1-9][0-9]{0,8}))?")
+    numbers = [int(match[1] or 1) for other in taken if (match := counted.fullmatch(other))]
+    return name if not numbers else f"{name} {max(numbers) + 1}"

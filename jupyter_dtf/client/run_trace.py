@@ -1,0 +1,104 @@
+"""``Trace``: what ran where and when, as a person holds it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..backend.records import chrome_trace
+from ..errors import InvalidInput
+from ..schema.trace import MAX_STEPS, TraceData, merge, task_of
+from . import surroundings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Trace:
+    """Operations and transfers of some steps, by the clocks of the machines that ran them.
+
+    The last expression of a cell shows it as a timeline: a row for each device, and between them what travelled.
+    """
+
+    def __init__(self, data: TraceData, values: Any = None) -> None:
+        self.data = data
+        self.values = values
+        """What the fetches of a session's trace were in its last step."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """``step``, ``op``, ``op_type``, ``task``, ``device``, ``start_us``, ``duration_us``: a row per execution.
+
+        Times are microseconds since the first of them.
+        """
+        import pandas as pd
+
+        table: pd.DataFrame = pd.DataFrame(
+            [
+                (op.step, op.op, op.op_type, task_of(op.device), op.device, op.start_us, op.duration_us)
+                for op in self.data.ops
+            ],
+            columns=["step", "op", "op_type", "task", "device", "start_us", "duration_us"],
+        )
+        return table
+
+    @property
+    def transfers(self) -> pd.DataFrame:
+        """``step``, ``tensor``, ``source``, ``target``, ``bytes``, ``start_us``, ``duration_us`` of what travelled."""
+        import pandas as pd
+
+        table: pd.DataFrame = pd.DataFrame(
+            [
+                (one.step, one.tensor, one.source, one.target, one.bytes, one.start_us, one.duration_us)
+                for one in self.data.transfers
+            ],
+            columns=["step", "tensor", "source", "target", "bytes", "start_us", "duration_us"],
+        )
+        return table
+
+    @property
+    def warnings(self) -> list[str]:
+        """The operations that did not run where, or as, they were placed: a sentence for each."""
+        return list(self.data.warnings)
+
+    def save(self, path: str | Path) -> Path:
+        """Write Chrome's trace format, which chrome://tracing and ui.perfetto.dev open. Returns the path."""
+        path = Path(path)
+        path.write_text(json.dumps(chrome_trace.document(self.data)))
+        return path
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        return surroundings.here().trace_bundle(self)
+
+    def __repr__(self) -> str:
+        data = self.data
+        devices = len({op.device for op in data.ops})
+        parts = [f"{len(data.ops)} operations on {devices} device{'' if devices == 1 else 's'}"]
+        if data.transfers:
+            parts.append(f"{len(data.transfers)} transfer{'' if len(data.transfers) == 1 else 's'}")
+        head = f"<Trace: {', '.join(parts)}>"
+        return "\n".join([head, *(f"Warning: {warning}" for warning in data.warnings)])
+
+
+def trace_session(
+    target: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, *, graph: Any = None, steps: int = 1
+) -> Trace:
+    """Run ``fetches`` of a ``tf.compat.v1`` graph on the servers at ``target`` and record what ran where.
+
+    ``graph`` None is the default graph. The fetches run ``steps`` times, in a session of their own: variables are
+    those that the servers hold. Raises InvalidInput, and what TensorFlow raises.
+    """
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
+        raise InvalidInput(f"steps is a whole number from 1 to {MAX_STEPS}. Received: {steps!r}", field="steps")
+    import tensorflow as tf
+
+    from ..backend.task.trace import session_trace as traced
+
+    values, parts = None, []
+    with tf.compat.v1.Session(target, graph=graph) as session:
+        for step in range(1, steps + 1):
+            values, part = traced.run(session, fetches, feed_dict, step)
+            parts.append(part)
+    return Trace(merge(parts), values)

@@ -1,0 +1,82 @@
+"""Reading a script that shall run on every task: what it is, and by which flags it asks for its place."""
+
+from __future__ import annotations
+
+import ast
+import tokenize
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ..backend.task.script_program import Script, is_place_flag
+from ..errors import InvalidInput, NotFound
+from ..schema.events import Note
+from . import surroundings
+from .following import Follower
+from .progress import note_line
+from .run import Run
+from .waiting import say, stop_in_foreground
+
+_REFRESH_S = 0.2
+
+
+def read(path: str | Path, arguments: Sequence[str] = ()) -> Script:
+    """The script at ``path`` with its ``arguments``. Raises NotFound, and InvalidInput if it is no Python."""
+    path = Path(path).absolute()
+    try:
+        with tokenize.open(path) as file:
+            source = file.read()
+        tree = ast.parse(source, str(path))
+    except OSError as error:
+        raise NotFound(f"The script cannot be read: {error.strerror}. Received: {str(path)!r}") from None
+    except (SyntaxError, ValueError) as error:
+        raise InvalidInput(f"The script is not Python: {error}. Received: {str(path)!r}", field="script") from None
+    given = {_plain(argument) for argument in arguments if argument.startswith("-")}
+    asked = [flag for flag in flags_defined(tree) if is_place_flag(flag) and _plain(flag) not in given]
+    return Script(path=str(path), source=source, arguments=list(arguments), place_flags=asked)
+
+
+def run_in_foreground(run: Run) -> None:
+    """Show what the tasks print, and warnings, until the run has ended. An interrupt stops it, a second one at once.
+
+    Raises what a run raises that did not succeed, and KeyboardInterrupt after an interrupt.
+    """
+
+    def warn() -> None:
+        for event in warnings.new_events():
+            if isinstance(event, Note) and event.level != "info":
+                say(note_line(event))
+
+    interrupted = False
+    warnings = Follower(run, warn, _REFRESH_S)
+    with surroundings.here().output_shown(run), warnings:
+        try:
+            run.wait()
+        except KeyboardInterrupt:
+            interrupted = True
+            stop_in_foreground(run, say, "Stopping the run; another interrupt ends it at once.")
+    if interrupted:
+        raise KeyboardInterrupt(f"the run {run.info.name} ({run.id}) is {run.status}")
+    run.raise_for_state()
+
+
+def flags_defined(tree: ast.AST) -> list[str]:
+    """The long flags, without dashes, that the code defines by argparse, click, absl or ``tf.compat.v1.flags``."""
+    return list(
+        dict.fromkeys(flag for node in ast.walk(tree) if isinstance(node, ast.Call) for flag in _flags_of(node))
+    )
+
+
+def _flags_of(call: ast.Call) -> Iterator[str]:
+    function = call.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
+    words = [value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+    if name.startswith("DEFINE_"):
+        yield from words[:1]
+    elif name in ("add_argument", "option"):
+        yield from (word.removeprefix("--") for word in words if word.startswith("--"))
+
+
+def _plain(flag: str) -> str:
+    """A flag's name without dashes and value, as argparse and absl compare them."""
+    return flag.lstrip("-").partition("=")[0].replace("-", "_")

@@ -1,0 +1,151 @@
+"""The one place of a process where its view of all clusters lives: an event loop in a thread, with fleet and hub."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import Unavailable
+
+if TYPE_CHECKING:
+    from ..backend.records.hub import Hub
+    from ..backend.viewer.fleet import Fleet
+    from ..schema.cluster_request import ClusterRequest
+
+T = TypeVar("T")
+
+
+class Session:
+    """Runs the fleet in a daemon thread. Its methods may be called from any other thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._made: asyncio.Future[None] = self._loop.create_future()
+        self._started: asyncio.Future[None] = self._loop.create_future()
+        self._thread = threading.Thread(target=self._live, name="jupyter_dtf", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._start())
+        self._loop.run_forever()
+        self._loop.close()
+
+    async def _start(self) -> None:
+        try:
+            from ..backend.machine import paths
+            from ..backend.records.hub import Hub
+            from ..backend.records.store import Store
+            from ..backend.viewer.fleet import Fleet
+
+            try:
+                store: Store | None = Store(paths.store_path())
+            except Unavailable as error:  # live runs can be seen without it
+                logging.getLogger(__name__).warning("Past runs cannot be shown: %s", error)
+                store = None
+            self._hub = Hub(store)
+            self._fleet = Fleet(self._hub)
+            self._made.set_result(None)
+            await self._fleet.start()
+        except BaseException as error:
+            for step in (self._made, self._started):
+                if not step.done():
+                    step.set_exception(error)
+                    step.exception()  # it is known, though nobody may wait for this step
+        else:
+            self._started.set_result(None)
+
+    async def _entered(self) -> Fleet:
+        await asyncio.shield(self._started)
+        return self._fleet
+
+    def _submit(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Run ``begin()`` on the loop. Raises Unavailable once the session has been closed."""
+        if self._loop.is_closed():
+            raise Unavailable("This process's view of its clusters has been closed; ask for the cluster again.")
+        return asyncio.run_coroutine_threadsafe(begin(), self._loop)
+
+    def call(self, work: Callable[[Fleet], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
+        """Run ``work(fleet)`` on the loop and wait for what it returns. Raises TimeoutError after ``timeout_s``."""
+
+        async def run() -> T:
+            return await asyncio.wait_for(work(await self._entered()), timeout_s)
+
+        future = self._submit(run)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def start_cluster(self, request: ClusterRequest) -> str:
+        """Start a cluster; returns its name at once, whether or not those that there are have answered yet."""
+
+        async def start() -> str:
+            await asyncio.shield(self._made)
+            return (await self._fleet.start_cluster(request)).name
+
+        future = self._submit(start)
+        try:
+            return future.result()
+        except BaseException:
+            future.add_done_callback(self._end_again)  # interrupted, and it may be there all the same
+            raise
+
+    def _end_again(self, started: Future[str]) -> None:
+        if not started.cancelled() and started.exception() is None:
+            self.begin(lambda fleet: fleet.stop_cluster(started.result()))
+
+    def begin(self, work: Callable[[Fleet], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Run ``work(fleet)`` on the loop. Returns what can be waited for, or cancelled."""
+
+        async def run() -> T:
+            return await work(await self._entered())
+
+        return self._submit(run)
+
+    def do(self, work: Callable[[Fleet], T]) -> T:
+        """Run the plain function ``work(fleet)`` on the loop and wait for what it returns."""
+
+        async def run(fleet: Fleet) -> T:
+            return work(fleet)
+
+        return self.call(run)
+
+    @property
+    def hub(self) -> Hub:
+        """The runs. May be read from any thread."""
+        self.do(lambda fleet: None)
+        return self._hub
+
+    def close(self) -> None:
+        """Leave every cluster as it is and end the thread."""
+        global _session
+        atexit.unregister(self.close)
+        if _session is self:
+            _session = None
+        if self._thread.is_alive():
+            with contextlib.suppress(Exception):  # it never started, or will not end: the thread is a daemon
+                self.call(lambda fleet: fleet.stop(), 5)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(5)
+
+
+_session: Session | None = None
+_lock = threading.Lock()
+
+
+def session() -> Session:
+    """This process's session, started when first asked for."""
+    global _session
+    with _lock:
+        if _session is None:
+            _session = Session()
+        return _session

@@ -1,0 +1,36 @@
+"""The output of a run's tasks as it comes, line by line."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from . import terminal
+from .following import Follower
+from .run import Run
+from .task_output import RunOutput
+
+_REFRESH_S = 0.2
+
+
+class StreamedOutput:
+    """Shows what the tasks of a run print while its ``with`` block runs; at its end, all of it.
+
+    Each line has its task before it, and goes to the stream that it was written to.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._log = RunOutput(run._session.hub, run.id)
+        self._follower = Follower(run, self._show_new, _REFRESH_S)
+
+    def __enter__(self) -> StreamedOutput:
+        self._follower.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._follower.__exit__(*error)
+
+    def _show_new(self) -> None:
+        for event in self._log.new():
+            stream = sys.stderr if event.stream == "stderr" else sys.stdout
+            terminal.write(stream, "".join(f"{event.task} | {line}\n" for line in event.lines))

@@ -1,0 +1,74 @@
+"""The output of a run's tasks, read as it comes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..schema.events import Logged
+
+if TYPE_CHECKING:
+    from ..backend.records.hub import Hub
+
+
+class RunOutput:
+    """What a run's tasks, or one of them, have printed, in the order in which it came, read piece by piece.
+
+    From the run's files; where these are not to be had here, what is kept of it in memory.
+    """
+
+    def __init__(self, hub: Hub, run_id: str, task: str = "") -> None:
+        self._run_id = run_id
+        self._task = task
+        self._hub = hub
+        self._next_event = 0
+        self._places: dict[tuple[str, str], int] = {}
+        self._lines: dict[tuple[str, str], int] = {}  # shown from memory, by task and stream
+
+    def new(self) -> Iterator[Logged]:
+        """Output since the last call, which has to have been read to its end. Raises NotFound."""
+        with self._hub.output(self._run_id, self._task) as reader:
+            for block in reader.blocks(self._places):
+                shown = max(0, self._lines.get((block.task, block.stream), 0) - block.first)
+                if shown < len(block.lines):
+                    block.first, block.lines = block.first + shown, block.lines[shown:]
+                    yield block
+            if reader.found:
+                return
+        for seq, event in self._hub.events(self._run_id, self._next_event - 1):
+            self._next_event = seq + 1
+            if isinstance(event, Logged) and self._task in ("", event.task):
+                self._lines[event.task, event.stream] = event.first + len(event.lines)
+                yield event
+
+
+class LogLines:
+    """What a run's tasks have printed, as lines: of one task, or of all with each line's task before it."""
+
+    def __init__(self, hub: Hub, run_id: str, task: str = "") -> None:
+        self._hub = hub
+        self._run_id = run_id
+        self._task = task
+        self._output = RunOutput(hub, run_id, task)
+
+    def new(self) -> Iterator[str]:
+        """The lines since the last call, which has to have been read to its end. Raises NotFound."""
+        for event in self._output.new():
+            yield from event.lines if self._task else [f"{event.task} | {line}" for line in event.lines]
+
+    def follow(self) -> Iterator[str]:
+        """Every line as it comes, until the run has ended. Raises NotFound."""
+        changed = threading.Event()
+        hub, run_id = self._hub, self._run_id
+        unsubscribe = hub.subscribe(lambda changed_id: changed.set() if changed_id == run_id else None)
+        try:
+            while True:
+                changed.clear()
+                ended = hub.record(run_id).info.state.is_final  # everything has been written before that
+                yield from self.new()
+                if ended:
+                    return
+                changed.wait()
+        finally:
+            unsubscribe()

@@ -1,0 +1,1 @@
+"""What ``jupyter dtf`` and ``%dtf`` do, and how both are asked."""

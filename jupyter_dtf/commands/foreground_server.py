@@ -1,0 +1,90 @@
+"""A plain TensorFlow server in this process, with the flags of TensorFlow's own server program of 2016."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+from collections.abc import Sequence
+
+from .. import quiet
+from ..backend.task.ports import gate
+from ..backend.task.ports.closed_ports import ClosedPorts
+from ..errors import InvalidInput, Unavailable
+from ..schema.cluster import ClusterSpec, split_endpoint
+
+LOCAL = "local"
+"""In place of a ClusterSpec: a cluster of this process alone, at a free port."""
+
+
+def find_task(cluster_spec: str, job_name: str = "", task_index: int | None = None) -> tuple[ClusterSpec, str, int]:
+    """The cluster and this server's place in it. A cluster of one task needs no place. Raises InvalidInput."""
+    spec = ClusterSpec.parse(cluster_spec)
+    tasks = [(job, index) for job, index, _ in spec.tasks()]
+    if len(tasks) == 1:
+        job_name = job_name or tasks[0][0]
+        task_index = tasks[0][1] if task_index is None else task_index
+    if not job_name:
+        raise InvalidInput(f"The job is one of {', '.join(spec.jobs)}. Received none", field="job_name")
+    spec.endpoint(job_name, task_index or 0)  # raises for one that is not there
+    return spec, job_name, task_index or 0
+
+
+def serve(
+    cluster_spec: str,
+    job_name: str = "",
+    task_index: int | None = None,
+    *,
+    gpu_memory_fraction: float = 1.0,
+    verbose: bool = False,
+    clients: Sequence[str] = (),
+) -> None:
+    """Serve until interrupted. Prints the server's target, ``grpc://host:port``, when it serves.
+
+    This user's processes on this machine reach it, and everybody on the other machines of the ClusterSpec and on those
+    of ``clients``.
+
+    Raises InvalidInput, Unavailable if TensorFlow is not there or its server cannot start, KeyboardInterrupt.
+    """
+    if not 0 < gpu_memory_fraction <= 1:
+        raise InvalidInput(
+            f"gpu_memory_fraction is more than 0 and at most 1. Received: {gpu_memory_fraction}",
+            field="gpu_memory_fraction",
+        )
+    place = None if cluster_spec == LOCAL else find_task(cluster_spec, job_name, task_index)
+    if verbose:
+        quiet.speak()
+    try:
+        import tensorflow as tf
+    except ImportError as error:
+        raise Unavailable(f"A TensorFlow server needs TensorFlow: {error}") from None
+    ports = ClosedPorts(
+        warn=lambda title, text: print(f"{title}. {text}", file=sys.stderr, flush=True),
+        on_refused=lambda who: print(f"A connection was turned away ({who})", file=sys.stderr, flush=True),
+    )
+    ports.machines.extend(clients)
+    ports.install()
+    config = tf.compat.v1.ConfigProto()
+    config.gpu_options.per_process_gpu_memory_fraction = gpu_memory_fraction
+    try:
+        if place is None:
+            server = tf.distribute.Server.create_local_server(config)
+        else:
+            spec, job, index = place
+            _refuse_taken(split_endpoint(spec.endpoint(job, index))[1])
+            server = tf.distribute.Server(spec.as_tf(), job_name=job, task_index=index, config=config)
+    except (tf.errors.OpError, OSError) as error:
+        where = "" if place is None else f" at {spec.endpoint(job, index)}"
+        why = error.strerror if isinstance(error, OSError) else error.message
+        raise Unavailable(f"TensorFlow's server cannot start{where}: {why}") from None
+    if verbose:
+        print(server.server_def, file=sys.stderr, flush=True)
+    print(server.target, flush=True)
+    threading.Event().wait()  # not server.join(): a signal would wait for it, and it never returns
+
+
+def _refuse_taken(port: int) -> None:
+    """Raises OSError for a port at which something listens: a server behind a guard would share it."""
+    if any(gate.listens(row, port) for row in gate.tables()):
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

@@ -1,0 +1,121 @@
+"""Reductions as Horovod does them: integers may be averaged and scaled, and gradients are reduced as values are.
+
+The gradients are Horovod's own. Those of ``dtf`` are of the sum of all tasks' losses; docs/horovod.md compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tensorflow as tf
+
+from ...backend.task.collectives import primitives
+from ...backend.task.collectives.calls import call_name
+from ...backend.task.collectives.communicator import Communicator
+from ...backend.task.collectives.inputs import check_place
+from ...backend.task.collectives.reductions import own_rows
+from .reduce_ops import Average, Sum
+from .translated_errors import NotOffered
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What is done to tensors. ``call`` says what the program has called."""
+
+    op: str
+    before: float = 1.0
+    after: float = 1.0
+    call: str = "allreduce"
+    name: str | None = None
+
+    @property
+    def words(self) -> str:
+        scales = self.before != 1 or self.after != 1
+        factors = {"prescale_factor": self.before, "postscale_factor": self.after} if scales else {}
+        return call_name(f"{self.call} {self.op}", self.name, **factors)
+
+
+def reduced(comm: Communicator, tensors: Sequence[tf.Tensor], how: Reduction) -> list[tf.Tensor]:
+    """Each tensor's reduction, in one exchange. The gradient is the same reduction of the upstream ones."""
+    if not tensors:
+        primitives.meet(comm, f"{how.words} of no tensors")
+        return []
+
+    @tf.custom_gradient
+    def forward(*inputs: tf.Tensor) -> tuple[list[tf.Tensor], Any]:
+        def gradient(*upstream: Any) -> list[Any]:
+            smooth = [i for i, x in enumerate(inputs) if x.dtype.is_floating]
+            sent = [tf.cast(tf.convert_to_tensor(upstream[i]), inputs[i].dtype) for i in smooth]
+            gradients: list[Any] = [None] * len(inputs)
+            if sent:
+                again = replace(how, call=f"gradient of {how.call}")
+                for i, total in zip(smooth, reduced(comm, sent, again), strict=True):
+                    gradients[i] = total
+            return gradients
+
+        return _reduced(comm, inputs, how), gradient
+
+    return list(forward(*tensors))
+
+
+def scattered(comm: Communicator, tensors: Sequence[tf.Tensor], how: Reduction) -> list[tf.Tensor]:
+    """This task's rows of each reduction. The gradient is everyone's upstream one, of a sum times the tasks."""
+    if not tensors:
+        primitives.meet(comm, f"{how.words} of no tensors")
+        return []
+
+    @tf.custom_gradient
+    def forward(*inputs: tf.Tensor) -> tuple[list[tf.Tensor], Any]:
+        outputs = [own_rows(comm, total) for total in _reduced(comm, inputs, how)]
+
+        def gradient(*upstream: Any) -> list[Any]:
+            factor = how.before * how.after * (comm.size if how.op == Sum else 1)
+            gradients: list[Any] = []
+            for x, slope in zip(inputs, upstream, strict=True):
+                if x.dtype.is_floating:
+                    sent = scaled(tf.cast(tf.convert_to_tensor(slope), x.dtype), factor)
+                    total = primitives.gather(comm, sent, f"gradient of {how.words}", averages=True)
+                    gradients.append(tf.ensure_shape(total, x.shape))
+                else:
+                    gradients.append(None)
+            return gradients
+
+        return outputs, gradient
+
+    return list(forward(*tensors))
+
+
+def gathered_slices(comm: Communicator, slices: tf.IndexedSlices, how: Reduction) -> tf.IndexedSlices:
+    """The slices of all tasks; of an average their share. Raises NotOffered for what Horovod does not do to them."""
+    if how.before != 1 or how.after != 1:
+        raise NotOffered(
+            f"tf.IndexedSlices take no factors, got prescale_factor={how.before}, postscale_factor={how.after}",
+            field="prescale_factor",
+        )
+    check_place()
+    values = primitives.gather(comm, slices.values, f"{how.words}, slices", averages=True)
+    indices = primitives.gather(comm, slices.indices, f"{how.words}, slices' indices", averages=True)
+    if how.op == Average:
+        values = values / tf.cast(comm.size, values.dtype)
+    return tf.IndexedSlices(values, indices, slices.dense_shape)
+
+
+def scaled(tensor: tf.Tensor, factor: float) -> tf.Tensor:
+    """The product in the tensor's type: of integers computed in float64 and cut off, of 16 bits in float32."""
+    if factor == 1:
+        return tensor
+    if tensor.dtype.is_floating and tensor.dtype.size > 2:
+        return tensor * tf.cast(factor, tensor.dtype)
+    wide = tf.float32 if tensor.dtype.is_floating else tf.float64
+    return tf.cast(tf.cast(tensor, wide) * tf.cast(factor, wide), tensor.dtype)
+
+
+def _reduced(comm: Communicator, tensors: Sequence[tf.Tensor], how: Reduction) -> list[tf.Tensor]:
+    check_place()
+    name = comm.named(how.words)
+    sent = [scaled(tensor, how.before) for tensor in tensors]
+    merge = Sum if how.op == Average else how.op
+    totals = comm.in_order(lambda: comm.reducer.reduce_tensors(sent, merge, name))
+    return [scaled(total, how.after / (comm.size if how.op == Average else 1)) for total in totals]

@@ -1,0 +1,123 @@
+"""An errand: the layers of a model in a file. It imports TensorFlow, which the Jupyter server does not.
+
+Nothing that a file brings or names is run: ``.keras`` and ``.h5`` are rebuilt from Keras's own layers without memory
+for weights, a SavedModel is read as the protocol buffers that it is. The process can neither write nor open sockets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..backend.task.describe.confined import confine
+from ..backend.task.describe.layer_graph import describe
+from ..backend.task.describe.model_files import Configuration, read_configuration
+from ..backend.task.describe.rebuilt import compile_as_saved, give_optimizer, rebuilt
+from ..backend.task.describe.saved_model_graph import describe_saved
+from ..backend.task.describe.unallocated import unallocated
+from ..backend.task.fit.pipeline.checks import refused_as_drawn
+from ..errors import InvalidInput
+from ..schema.errand import answer
+from ..schema.graph import Layer, LayerGraph, Refusal
+from ..schema.text import MAX_WHOLE
+
+T = TypeVar("T")
+
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+MAX_LOADED_BYTES = 4 << 30
+"""Of a model that is measured, which has to be held at home once."""
+
+
+def describe_file(path: Path) -> LayerGraph:
+    """The layers of a ``.keras`` or ``.h5`` file or a SavedModel. Raises InvalidInput for what cannot be read."""
+    is_saved = (path / "saved_model.pb").is_file()
+    graph = _read(describe_saved if is_saved else _describe_keras, path)
+    for layer in graph.layers:
+        for field in _COUNTS:
+            if not 0 <= getattr(layer, field) <= MAX_WHOLE:
+                raise InvalidInput(
+                    f"{path.name}: {field} of a layer must be from 0 to {MAX_WHOLE}, got {getattr(layer, field)} of "
+                    f"{layer.id!r:.100}",
+                    field="path",
+                )
+    return graph
+
+
+def load(path: Path) -> Any:
+    """The model of a ``.keras`` or ``.h5`` file with weights of its initializers; code in it is not run.
+
+    Raises InvalidInput, also for one that is too large to be held here.
+    """
+    size = sum(layer.parameter_bytes + layer.slot_bytes for layer in describe_file(path).layers)
+    if size > MAX_LOADED_BYTES:
+        raise InvalidInput(
+            f"A model that is measured must have at most {MAX_LOADED_BYTES} bytes of parameters and slots, got {size}",
+            field="path",
+        )
+    return _read(_load, path)
+
+
+def _load(path: Path) -> Any:
+    configuration = read_configuration(path)
+    model = rebuilt(configuration, path.name)
+    compile_as_saved(model, configuration, path.name)
+    return model
+
+
+def _describe_keras(path: Path) -> LayerGraph:
+    configuration = read_configuration(path)
+    with unallocated():
+        model = rebuilt(configuration, path.name)
+        give_optimizer(model, configuration, path.name)
+        return msgspec.structs.replace(describe(model), refusals=_refused(model, configuration, path.name))
+
+
+def _refused(model: Any, configuration: Configuration, what: str) -> list[Refusal]:
+    """Why a pipeline would not train the model as it was saved; of one that was not compiled nothing is said."""
+    if configuration.compiled is None:
+        return []
+    optimizer = getattr(model, "optimizer", None)
+    try:
+        compile_as_saved(model, configuration, what)
+    except (
+        Exception
+    ):  # losses and metrics of a person's own, which a notebook knows: it is to be described all the same
+        return []
+    if optimizer is not None:
+        model.optimizer = optimizer  # which is built for the model's variables
+    return refused_as_drawn(model)
+
+
+_COUNTS = [field for field, hint in Layer.__annotations__.items() if hint == "int"]
+
+
+def _read(reading: Callable[[Path], T], path: Path) -> T:
+    try:
+        return reading(path)
+    except InvalidInput:
+        raise
+    except MemoryError:
+        raise InvalidInput(
+            f"{path.name} cannot be read: it would take more memory than there is", field="path"
+        ) from None
+    except RecursionError:
+        raise InvalidInput(f"{path.name} cannot be read: it is nested too deeply", field="path") from None
+    except Exception as error:  # whatever a damaged file makes them raise
+        said = " ".join(_STYLE.sub("", str(error)).split())  # Keras writes in bold, for terminals
+        raise InvalidInput(f"{path.name} cannot be read. {type(error).__name__}: {said:.500}", field="path") from None
+
+
+def _work(argument: bytes) -> LayerGraph:
+    confine()
+    return describe_file(Path(json.loads(argument)))
+
+
+if __name__ == "__main__":
+    sys.exit(answer(_work))

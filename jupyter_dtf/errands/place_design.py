@@ -1,0 +1,20 @@
+"""An errand: the automatic placement of a design, which takes seconds where the model is large."""
+
+from __future__ import annotations
+
+import sys
+
+from ..backend.planning import check_design
+from ..schema.base import decode_json
+from ..schema.errand import PlaceRequest, answer
+from ..schema.placement import Placement
+
+
+def work(argument: bytes) -> Placement:
+    """Raises InvalidInput, as ``check_design.place``."""
+    request = decode_json(argument, PlaceRequest)
+    return check_design.place(request.design, request.promised)
+
+
+if __name__ == "__main__":
+    sys.exit(answer(work))

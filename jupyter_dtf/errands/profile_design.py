@@ -1,0 +1,39 @@
+"""An errand: a model in a file is measured on the tasks of a cluster. The run that it starts ends with it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+from ..client.cluster import Cluster
+from ..client.model_placement import calibrate
+from ..schema.base import decode_json
+from ..schema.errand import MeasureRequest, answer
+from ..schema.placement import Calibration
+from .describe_file import load
+
+
+def work(argument: bytes) -> Calibration:
+    """Raises InvalidInput for a model that cannot be read or is not compiled, NotFound, RunFailed."""
+    wanted = decode_json(argument, MeasureRequest)
+    cluster = Cluster.connect(wanted.cluster)
+    before = {run.id for run in cluster.runs}
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        return calibrate(
+            load(Path(wanted.path)), cluster, batch_size=wanted.batch_size, microbatches=wanted.microbatches
+        )
+    except SystemExit:
+        for run in cluster.runs:
+            if run.id not in before and run.info.kind == "profile" and not run.info.state.is_final:
+                run.stop()
+        raise
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(answer(work))

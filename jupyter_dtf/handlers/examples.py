@@ -1,0 +1,72 @@
+"""Examples: copied into the person's folder, to be run and changed there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.utils import ensure_async
+from tornado import web
+
+from ..errors import NotFound, Unavailable
+from ..schema.api import ExampleCopy, ExampleRequest
+from .base import Handler
+from .designs import MAX_PATH_BYTES
+from .operation import operation
+
+
+def directory() -> Path:
+    """In a wheel the examples are within the package; in a checkout, and where one is installed in place, beside it."""
+    package = Path(__file__).parents[1]
+    packaged = package / "examples"
+    return packaged if packaged.is_dir() else package.parent / "examples"
+
+
+def model_of(name: str) -> dict[str, Any]:
+    """An example as a contents manager saves it. Raises NotFound."""
+    names = sorted(path.name for path in directory().glob("*") if path.suffix in (".ipynb", ".py"))
+    if name not in names:
+        raise NotFound(f"The examples are {', '.join(names)}. Received: {name!r:.200}")
+    text = (directory() / name).read_text(encoding="utf-8")
+    if name.endswith(".ipynb"):
+        return {"type": "notebook", "format": "json", "content": json.loads(text)}
+    return {"type": "file", "format": "text", "content": text}
+
+
+class ExampleHandler(Handler):
+    max_body_bytes = MAX_PATH_BYTES
+
+    @operation(
+        "Copy an example into a folder of the server, under a name that is free there", status=201, errors=(404, 503)
+    )
+    async def post(self, name: str, *, body: ExampleRequest) -> ExampleCopy:
+        folder = body.folder.strip("/")
+        if not await ensure_async(self.authorizer.is_authorized(self, self.current_user, "write", "contents")):
+            raise web.HTTPError(403, "You are not permitted to write files on this server")
+        model = await asyncio.to_thread(model_of, name)
+        manager = self.contents_manager
+        await self._check_folder(folder)
+        try:
+            async with self.services.copying:
+                free = await ensure_async(manager.increment_filename(name, folder, insert="-"))
+                path = f"{folder}/{free}" if folder else free
+                await ensure_async(manager.save(model, path))
+        except (web.HTTPError, OSError) as error:
+            why = error.log_message if isinstance(error, web.HTTPError) else error.strerror
+            raise Unavailable(f"The folder {'/' + folder!r:.200} cannot be written: {why}") from None
+        return ExampleCopy(path=path)
+
+    async def _check_folder(self, folder: str) -> None:
+        """Raises NotFound for what is no folder that the server shows."""
+        manager = self.contents_manager
+        try:
+            is_there = folder == "" or (
+                await ensure_async(manager.dir_exists(folder))
+                and (manager.allow_hidden or not await ensure_async(manager.is_hidden(folder)))
+            )
+        except (web.HTTPError, OSError, ValueError):  # outside of the server's, or no name that a folder can have
+            is_there = False
+        if not is_there:
+            raise NotFound(f"There is no folder of that name. Received: {folder!r:.200}")

@@ -1,0 +1,71 @@
+"""What a run's tasks have printed, by pages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+from ..errors import InvalidInput
+from ..schema.api import OutputPage
+from ..schema.base import to_plain
+from .base import Handler
+from .operation import operation
+
+if TYPE_CHECKING:
+    from ..backend.records.hub import Hub
+    from ..backend.records.output_reader import OutputReader
+
+STREAMS = ("stdout", "stderr")
+
+
+class OutputHandler(Handler):
+    """Pages by time, over all tasks or one; with ``stream``, pages of one stream of one task by line numbers."""
+
+    @operation(
+        "A page of what a run's tasks have printed: without a time the end of it; with stream, lines by their numbers",
+        errors=(404,),
+    )
+    async def get(
+        self,
+        run_id: str,
+        *,
+        task: Annotated[str, "Only that of one task, such as worker:1"] = "",
+        before_time: Annotated[float | None, "The page before this time, in seconds since the epoch"] = None,
+        after_time: Annotated[float | None, "The page after this time"] = None,
+        stream: Annotated[str, "stdout or stderr of the task: lines by their numbers"] = "",
+        first: Annotated[int, "The number of the first line, from 0; negative, from the end"] = 0,
+        count: Annotated[int, "At most so many lines"] = 1000,
+    ) -> OutputPage:
+        hub = await self.services.hub()
+        if stream:
+            if stream not in STREAMS or not task:
+                raise InvalidInput(
+                    f"stream is stdout or stderr, with a task. Received: {stream!r:.100} of {task!r:.100}",
+                    field="stream",
+                )
+            if count < 1:
+                raise InvalidInput(f"count is 1 or more. Received: {count}", field="count")
+            reader = await asyncio.to_thread(hub.output, run_id, task)
+            return await asyncio.to_thread(_lines, reader, run_id, stream, first, count)
+        if before_time is not None and after_time is not None:
+            raise InvalidInput("A page is before or after a time, not both", field="after_time")
+        return await asyncio.to_thread(_page, hub, run_id, task, before_time, after_time)
+
+
+def _page(hub: Hub, run_id: str, task: str, before: float | None, after: float | None) -> OutputPage:
+    with hub.output(run_id, task) as reader:
+        if after is not None:
+            events, later = reader.after(after)
+            return OutputPage(run=run_id, events=list(map(to_plain, events)), earlier=True, later=later)
+        events, earlier = reader.before(before)
+        return OutputPage(run=run_id, events=list(map(to_plain, events)), earlier=earlier, later=before is not None)
+
+
+def _lines(reader: OutputReader, run_id: str, stream: str, first: int, count: int) -> OutputPage:
+    with reader:
+        found = reader.lines(stream, first, count)
+        total = reader.total(stream)
+    if found is None:
+        return OutputPage(run=run_id)
+    end = found.first + len(found.lines)
+    return OutputPage(run=run_id, events=[to_plain(found)], earlier=found.first > 0, later=end < total, total=total)

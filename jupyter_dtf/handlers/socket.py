@@ -1,0 +1,114 @@
+"""The event stream: one WebSocket for everything that moves."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from jupyter_server.auth.decorator import ws_authenticated
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.base.websocket import WebSocketMixin
+from tornado import web
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from ..errors import DtfError
+from ..schema import protocol
+from ..schema.base import encode_json
+from ..schema.socket_messages import HelloMessage, SocketError
+from .base import SETTING
+from .feed import Feed
+from .operation import described
+from .request_guard import Guard
+from .services import Services
+
+MAX_MESSAGE_BYTES = 1 << 16
+FOREIGN = 4001
+"""Closes a socket whose page speaks no protocol that is understood here."""
+MAX_READ_BYTES = 10 << 20
+"""Up to here a message that is too long is read, so that its sender can be told why the socket closes."""
+
+
+@web.stream_request_body
+class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # type: ignore[misc]  # as Handler
+    """Sends ``schema.socket_messages.ServerMessage``, takes its ``ClientMessage``, both as JSON text.
+
+    Whoever may read may open it: what it takes are subscriptions, which change nothing but what it sends.
+    """
+
+    _feed: Feed | None = None
+    _task: asyncio.Task[None] | None = None
+
+    def get_compression_options(self) -> dict[str, Any] | None:
+        options: dict[str, Any] | None = self.settings.get("websocket_compression_options")  # as for Jupyter's kernels
+        return options
+
+    def initialize(self) -> None:
+        self._is_open = asyncio.Event()
+
+    @property
+    def max_message_size(self) -> int:
+        """What is longer than this ends the connection in tornado, before it is in memory and without a word."""
+        return MAX_READ_BYTES
+
+    @described(
+        "A WebSocket. The server sends ServerMessage: all clusters and runs, then what changes, and the events and "
+        "decimated series of subscribed runs. The browser sends ClientMessage",
+        status=101,
+    )
+    @ws_authenticated
+    async def get(self, *args: Any, **kwargs: Any) -> None:
+        await super().get(*args, **kwargs)
+
+    def open(self, *args: str, **kwargs: str) -> None:
+        super().open(*args, **kwargs)
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="jupyter_dtf events")
+
+    async def on_message(self, message: str | bytes) -> None:
+        if len(message) > MAX_MESSAGE_BYTES:
+            self.close(1009, f"A message has at most {MAX_MESSAGE_BYTES} bytes")
+            return
+        await self._is_open.wait()  # tornado reads no further meanwhile
+        if self._feed is not None:
+            await self._feed.has_room()
+            self._feed.receive(message)
+
+    def on_close(self) -> None:
+        super().on_close()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        services: Services = self.settings[SETTING]
+        ours = protocol.ours()
+        try:
+            await self._send(
+                encode_json(HelloMessage(protocol=ours.protocol, oldest=ours.oldest, version=ours.release))
+            )
+            if not ours.understands(self._speech(ours)):
+                self.close(FOREIGN, "no protocol in common")
+                return
+            try:
+                self._feed = Feed(await services.fleet(), self._send)
+            except DtfError as error:
+                await self._send(encode_json(SocketError(message=str(error))))
+                self.close(1011, "not available")
+                return
+            self._is_open.set()
+            await self._feed.run()
+        except (WebSocketClosedError, asyncio.CancelledError):
+            pass
+        except Exception:
+            self.log.exception("The event stream ended by a mistake")
+            self.close(1011, "internal error")
+        finally:
+            self._is_open.set()
+
+    def _speech(self, otherwise: protocol.Speech) -> protocol.Speech:
+        """What the page says that it speaks; a program that says nothing is taken to know what it does."""
+        said = [self.get_query_argument(name, "") for name in ("protocol", "oldest")]
+        if not all(text.isdecimal() and len(text) < 10 for text in said):
+            return otherwise
+        return protocol.Speech(protocol=int(said[0]), oldest=int(said[1]))
+
+    async def _send(self, data: bytes) -> None:
+        await self.write_message(data.decode())

@@ -1,0 +1,141 @@
+"""What TensorFlow writes to standard error about itself, kept out of notebooks, terminals and logs.
+
+TensorFlow's C++ tells at INFO and WARNING how it was built and what this machine lacks. ``TF_CPP_MIN_LOG_LEVEL`` says
+how much of it is shown (0: all, 1: no INFO, 2: no WARNING either); importing jupyter_dtf sets it to 2 where nobody has
+set it. While TensorFlow is imported it does not follow that setting yet: what it writes then goes through a filter, a
+process of its own, so that the last words of an import that crashes are not lost. Errors are never kept out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
+DEFAULT = "2"
+_MODULE = "tensorflow"
+
+_set_here = False
+
+
+def hush() -> None:
+    """Have TensorFlow keep to itself what is no error, unless it has been imported, or asked to say more."""
+    global _set_here
+    if _MODULE in sys.modules:
+        return
+    if VARIABLE not in os.environ:
+        os.environ[VARIABLE] = DEFAULT
+        _set_here = True
+    if pattern() and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def speak() -> None:
+    """Undo ``hush``: TensorFlow says all that it has to say, unless a person has set how much."""
+    global _set_here
+    if _set_here:
+        del os.environ[VARIABLE]
+        _set_here = False
+        unhook()
+
+
+def unhook() -> None:
+    """Leave the import of TensorFlow alone: nobody reads this process's standard error but in a log."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
+
+
+def pattern() -> str:
+    """An extended regular expression for the lines that are kept out at the level that is set; empty: none."""
+    level = os.environ.get(VARIABLE, "")
+    kept_out = {"1": "I", "2": "IW", "3": "IW"}.get(level, "")
+    if not kept_out:
+        return ""
+    return "|".join(
+        (
+            r"^WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR$",
+            rf"^[{kept_out}][0-9]{{4}} [0-9:.]+ +[0-9]+ [A-Za-z0-9_./-]+:[0-9]+\] ",
+            rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}} [0-9:.]+: [{kept_out}] ",
+            r"^To enable the following instructions: ",  # the second line of such a message
+        )
+    )
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds TensorFlow as the others would, once, and has its import filtered."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != _MODULE:
+            return None
+        unhook()
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader  # what is asked of it later has nothing to do with this
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        with filtered():
+            self._loader.exec_module(module)
+
+
+@contextlib.contextmanager
+def filtered() -> Iterator[None]:
+    """A context in which this process's standard error goes through the filter, where one can be had."""
+    grep, lines = shutil.which("grep"), pattern()
+    try:
+        if grep is None or not lines:
+            raise OSError
+        kept = os.dup(2)
+    except OSError:  # it is closed, or there is nothing to keep out
+        yield
+        return
+    command = [grep, "--line-buffered", "-v", "-E", lines]
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=kept,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # an interrupt is not its own
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except OSError:
+        os.close(kept)
+        yield
+        return
+    assert process.stdin is not None
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os.dup2(process.stdin.fileno(), 2)
+    process.stdin.close()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # something that was started meanwhile holds its end
+            process.wait(5)

@@ -1,0 +1,44 @@
+"""A person's own modules on their way to tasks: files by their names, and the program that needs them.
+
+A program's functions and classes are pickled by the names of their modules, which have to be there before it is read.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module or a package: ``files`` by their paths, with slashes, below the directory that it is imported from."""
+
+    name: str
+    files: dict[str, bytes]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(map(len, self.files.values()))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A program that is not read yet: its pickle, and its arrays beside it, which travel as they are."""
+
+    body: bytes
+    buffers: Sequence[pickle.PickleBuffer]
+
+    @classmethod
+    def of(cls, program: tuple[Any, ...]) -> Packed:
+        """The program ``(function, args, kwargs)``."""
+        import cloudpickle
+
+        buffers: list[pickle.PickleBuffer] = []
+        return cls(cloudpickle.dumps(program, protocol=5, buffer_callback=buffers.append), buffers)
+
+    def open(self) -> Any:
+        """The program, once its modules can be imported."""
+        return pickle.loads(self.body, buffers=self.buffers)

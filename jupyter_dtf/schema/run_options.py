@@ -1,0 +1,91 @@
+"""What a person chooses of any run: the arguments that ``run``, ``run_script`` and ``fit`` share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidInput
+from .base import Struct
+from .printable import check_line, check_word
+from .trace import check_steps
+
+MIN_GPU_MEMORY_BYTES = 1 << 20
+
+
+class RunOptions(Struct):
+    """Checked when it is made. A further option is a field here, and an argument of the functions that take it."""
+
+    name: str = ""
+    jobs: dict[str, int] = {}
+    """Which jobs take part, and with how many tasks; empty: all of the cluster's."""
+    threads_per_task: int = 0
+    """0: the host's threads divided among its tasks of this run."""
+    gpus_per_task: int | None = None
+    """None: the machine's GPUs divided among its tasks of this run, but ``ps`` and ``evaluator``. 0: none."""
+    gpu_memory: int | float | None = None
+    """The most that a task takes of each of its GPUs: bytes (int), or a fraction (float). None: one task, all of it."""
+    stop_grace_s: float = 10.0
+    """After a stop, how long the program may take to end by itself."""
+    environment: dict[str, str] = {}
+    trace_steps: list[int] = []
+    """``[first, last]``: record what ran where in these steps, counted from 1. Empty: in none."""
+
+    @classmethod
+    def among(cls, arguments: Mapping[str, Any]) -> RunOptions:
+        """Those among a function's arguments, its ``locals()``. What is not there, or None, is as it is by default.
+
+        Raises InvalidInput.
+        """
+        given = {name: arguments[name] for name in cls.__struct_fields__ if arguments.get(name) is not None}
+        for name in ("jobs", "environment"):
+            if name in given:
+                given[name] = _as_dict(name, given[name])
+        if "trace_steps" in given:
+            given["trace_steps"] = check_steps(given["trace_steps"])
+        return RunOptions(**given)
+
+    def __post_init__(self) -> None:
+        check_line(self.name, "name")
+        for key, value in self.environment.items():
+            check_word(value, f"environment.{key!s:.100}")
+            check_word(key, "environment")
+            if not key or "=" in key:
+                raise InvalidInput(
+                    f"A variable of the environment must have a name without =, got {key!r:.100}", field="environment"
+                )
+        if self.trace_steps:
+            check_steps(self.trace_steps)
+        threads, grace_s = self.threads_per_task, self.stop_grace_s
+        if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
+            raise InvalidInput(
+                f"threads_per_task is 0 (divide) or more. Received: {threads!r:.100}", field="threads_per_task"
+            )
+        self._check_gpus()
+        if isinstance(grace_s, bool) or not isinstance(grace_s, (int, float)) or not grace_s >= 0:
+            raise InvalidInput(f"stop_grace_s is 0 or more seconds. Received: {grace_s!r:.100}", field="stop_grace_s")
+
+    def _check_gpus(self) -> None:
+        count, memory = self.gpus_per_task, self.gpu_memory
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
+            raise InvalidInput(
+                f"gpus_per_task is a whole number, 0 or more, or None (divide). Received: {count!r}",
+                field="gpus_per_task",
+            )
+        if memory is None:
+            return
+        fraction = isinstance(memory, float) and 0 < memory <= 1
+        if not fraction and (not isinstance(memory, int) or memory < MIN_GPU_MEMORY_BYTES):
+            raise InvalidInput(
+                f"gpu_memory is a whole number of bytes, {MIN_GPU_MEMORY_BYTES} or more, or a fraction of a GPU, above "
+                f"0 and up to 1.0. Received: {memory!r}",
+                field="gpu_memory",
+            )
+        if count == 0:
+            raise InvalidInput(f"gpu_memory is of a GPU. Received: {memory!r} with gpus_per_task=0", field="gpu_memory")
+
+
+def _as_dict(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"`{name}` must be a mapping, got {value!r:.100}", field=name)
+    return dict(value)

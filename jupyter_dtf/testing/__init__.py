@@ -1,0 +1,1 @@
+"""What the authors of other packages run in their own tests. It needs pytest."""

@@ -1,0 +1,67 @@
+import { ISignal, Signal } from '@lumino/signaling';
+
+/** What the person opened, folded and pinned among the plots of runs, as it is kept. */
+export interface KeptChoices {
+  open: string[];
+  folded: string[];
+  pinned: string[];
+}
+
+// The oldest are forgotten: nobody misses them, and it is sent with every change.
+const MOST = 500;
+
+/** Which headings are open and which metrics are pinned, in all dashboards alike; names mean the same in every run. */
+export class PlotChoices {
+  /** Emitted after every change. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get pinned(): readonly string[] {
+    return this._pinned;
+  }
+
+  /** Whether the person opened or folded this heading; undefined where they did neither. */
+  isOpen(key: string): boolean | undefined {
+    return this._open.get(key);
+  }
+
+  setOpen(keys: readonly string[], open: boolean): void {
+    for (const key of keys) {
+      this._open.delete(key);
+      this._open.set(key, open);
+    }
+    this._changed.emit();
+  }
+
+  setPinned(metric: string, pinned: boolean): void {
+    this._pinned = [...this._pinned.filter(other => other !== metric), ...(pinned ? [metric] : [])];
+    this._changed.emit();
+  }
+
+  /** What is to be kept. */
+  save(): KeptChoices {
+    const newest = [...this._open].slice(-MOST);
+    const keys = (wanted: boolean) => newest.filter(([, open]) => open === wanted).map(([key]) => key);
+    return { open: keys(true), folded: keys(false), pinned: this._pinned.slice(-MOST) };
+  }
+
+  /** Take up what was kept; anything else is ignored. */
+  load(kept: unknown): void {
+    const { open, folded, pinned } = (kept ?? {}) as Partial<Record<keyof KeptChoices, unknown>>;
+    this._open = new Map([
+      ...texts(open).map((key): [string, boolean] => [key, true]),
+      ...texts(folded).map((key): [string, boolean] => [key, false])
+    ]);
+    this._pinned = [...new Set(texts(pinned))];
+    this._changed.emit();
+  }
+
+  private _open = new Map<string, boolean>();
+  private _pinned: readonly string[] = [];
+  private readonly _changed = new Signal<this, void>(this);
+}
+
+function texts(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter(item => typeof item === 'string').slice(-MOST) : [];
+}

@@ -1,0 +1,167 @@
+import { ISignal, Signal } from '@lumino/signaling';
+
+import type { MachineSeries } from '../api/schema';
+import type { Unit } from './format';
+import { Line, SeriesStore } from './series';
+
+/** A plot of one host, as the server describes it, and the series in it. */
+export interface MachinePlot {
+  host: string;
+  title: string;
+  unit: Unit;
+  lines: { name: string; label: string }[];
+}
+
+/** How often is asked for what is new, ms. Hosts tell of themselves every two seconds. */
+export const POLL_MS = 4000;
+// A line of more points is asked for anew: of what is older than an hour, the server has a mean for each minute.
+const MOST_POINTS = 4000;
+// So much is seen of how a machine comes to rest, s.
+const AFTER_END_S = 10;
+// Hosts tell of what has been a little later, s.
+const LATE_S = 30;
+
+/** How the machines of a run's cluster were while it ran. They are asked for while somebody looks. */
+export class MachinesModel {
+  /** `from`: when the run began, in seconds since the epoch. `ask` gets what is newer than a time. */
+  constructor(
+    readonly from: number,
+    private readonly _ask: (after: number) => Promise<MachineSeries[]>
+  ) {
+    this._after = from;
+  }
+
+  /** Points have come, or a problem has come or gone. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** Whether an answer has come at least once. */
+  get isReady(): boolean {
+    return this._ready;
+  }
+
+  /** Why nothing comes; empty: it does. */
+  get problem(): string {
+    return this._problem;
+  }
+
+  /** Of each host, in the order in which the server tells of them. */
+  get plots(): readonly MachinePlot[] {
+    return [...this._plots.values()];
+  }
+
+  /** All series. */
+  get names(): string[] {
+    return [...this._points.keys()];
+  }
+
+  lines(name: string): Line[] {
+    return this._series.lines(name);
+  }
+
+  xExtent(names: Iterable<string>): [number, number] | null {
+    return this._series.xExtent(names);
+  }
+
+  /** When the run ended, in seconds since the epoch; null while it goes on. */
+  setEnd(ended: number | null): void {
+    this._until = ended === null ? Infinity : ended + AFTER_END_S;
+  }
+
+  /** Somebody looks: ask now, and again and again. */
+  follow(): void {
+    if (!this._following) {
+      this._following = true;
+      void this._poll();
+    }
+  }
+
+  /** Nobody looks any more. What has come is kept. */
+  rest(): void {
+    this._following = false;
+    clearTimeout(this._timer);
+  }
+
+  private async _poll(): Promise<void> {
+    clearTimeout(this._timer);
+    if (this._asking || this._complete) {
+      return;
+    }
+    this._asking = true;
+    const asked = Date.now() / 1000;
+    let problem = '';
+    try {
+      this._apply(await this._ask(this._after));
+      this._ready = true;
+      this._complete = asked > this._until + LATE_S;
+    } catch (error) {
+      problem = error instanceof Error ? error.message : String(error);
+    }
+    this._asking = false;
+    this._problem = problem;
+    this._changed.emit();
+    if (this._following && !this._complete) {
+      this._timer = setTimeout(() => void this._poll(), POLL_MS);
+    }
+  }
+
+  private _apply(all: readonly MachineSeries[]): void {
+    // Hosts differ in when they tell: the last to do so decides from where is asked next.
+    const newest = new Map<string, number>();
+    for (const series of all) {
+      newest.set(series.host, Math.max(newest.get(series.host) ?? 0, ...series.time.slice(-1)));
+      this._add(series);
+    }
+    if (newest.size > 0) {
+      this._after = Math.max(this.from, Math.min(...newest.values()));
+    }
+    if (Math.max(0, ...[...this._points.values()].map(({ count }) => count)) > MOST_POINTS) {
+      this._points.forEach(points => Object.assign(points, { count: 0, last: -Infinity }));
+      this._after = this.from;
+    }
+  }
+
+  private _add({ host, metric, plot, line, unit, time, value }: MachineSeries): void {
+    const name = `${host}\0${metric}`;
+    const known = this._points.get(name) ?? { count: 0, last: -Infinity };
+    const fresh = [...time.keys()].filter(
+      index => time[index]! > known.last && time[index]! >= this.from && time[index]! <= this._until
+    );
+    if (fresh.length === 0) {
+      return;
+    }
+    if (!this._points.has(name)) {
+      this._points.set(name, known);
+      this._describe(host, plot || metric, unit, { name, label: line || metric });
+    }
+    const [x, y] = [fresh.map(index => time[index]!), fresh.map(index => value[index]!)];
+    this._series.apply({ metric: name, task: line || metric, start: known.count, x, y });
+    known.count += fresh.length;
+    known.last = x[x.length - 1]!;
+  }
+
+  private _describe(host: string, title: string, unit: string, line: MachinePlot['lines'][number]): void {
+    // What has another unit has another axis.
+    const key = [host, title, unit].join('\0');
+    const plot = this._plots.get(key);
+    if (plot) {
+      plot.lines.push(line);
+    } else {
+      this._plots.set(key, { host, title, unit: unit || 'number', lines: [line] });
+    }
+  }
+
+  private _after: number;
+  private _until = Infinity;
+  private _following = false;
+  private _asking = false;
+  private _complete = false;
+  private _ready = false;
+  private _problem = '';
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly _points = new Map<string, { count: number; last: number }>();
+  private readonly _plots = new Map<string, MachinePlot>();
+  private readonly _series = new SeriesStore();
+  private readonly _changed = new Signal<this, void>(this);
+}

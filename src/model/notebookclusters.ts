@@ -1,0 +1,39 @@
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { NotebookCluster } from './notebookcluster';
+
+/** The clusters of all notebooks that are open. */
+export class NotebookClusters {
+  constructor(private readonly _tracker: INotebookTracker) {
+    _tracker.widgetAdded.connect((_, panel) => void this.of(panel));
+    _tracker.currentChanged.connect(() => this._changed.emit());
+    _tracker.forEach(panel => void this.of(panel));
+  }
+
+  /** Emitted when another notebook becomes the current one, and when any notebook's cluster is another. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** Of the notebook that is, or was last, in front; null where none is open. */
+  get current(): NotebookCluster | null {
+    const panel = this._tracker.currentWidget;
+    return panel ? this.of(panel) : null;
+  }
+
+  of(panel: NotebookPanel): NotebookCluster {
+    let cluster = this._clusters.get(panel);
+    if (!cluster) {
+      const made = new NotebookCluster(panel.context.model, panel.sessionContext);
+      made.changed.connect(() => this._changed.emit());
+      panel.disposed.connect(() => made.dispose());
+      this._clusters.set(panel, made);
+      cluster = made;
+    }
+    return cluster;
+  }
+
+  private readonly _clusters = new WeakMap<NotebookPanel, NotebookCluster>();
+  private readonly _changed = new Signal<this, void>(this);
+}

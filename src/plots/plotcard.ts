@@ -1,0 +1,188 @@
+import type { BokehApi } from './bokeh';
+import { element } from './dom';
+import { shortTitle } from './families';
+import { figureHeight, MetricFigure } from './figure';
+import type { FigureOptions } from './figureoptions';
+import type { Plot } from './groups';
+import { Legend, PlotWords } from './legend';
+import { PlotTools } from './plottools';
+
+/** What a person does with a card. */
+export interface CardActions {
+  /** The pointer, or the keyboard, is at this x of this card; null when it has left. */
+  point(card: PlotCard, x: number | null): void;
+  pin(metric: string, pinned: boolean): void;
+  /** The person wants to see all of the lines again. */
+  reset(): void;
+}
+
+// So much of a plot's width is one press of an arrow key.
+const KEY_STEP = 0.02;
+
+/**
+ * The place of one plot in the page: a heading, what its lines are, and the Bokeh figure while it is near the view. It is as
+ * large with a figure as without, so that nothing moves when figures come and go.
+ */
+export class PlotCard {
+  readonly node = element('section', 'jp-dtf-plot');
+
+  constructor(
+    readonly plot: Plot,
+    private readonly _words: PlotWords,
+    private readonly _actions: CardActions
+  ) {
+    this.node.setAttribute('aria-label', plot.title);
+    const head = element('div', 'jp-dtf-plot-head');
+    this._title.title = plot.heading === undefined ? plot.metric : plot.title;
+    this._tools = new PlotTools(plot.small ? plot.title : plot.metric, _words, {
+      pin: plot.heading === undefined ? pinned => _actions.pin(plot.metric, pinned) : null,
+      move: moves => this._figure?.setMoving(moves),
+      reset: () => _actions.reset(),
+      save: () => this._save()
+    });
+    head.append(this._title, this._tools.node);
+    this._legend = new Legend(_words);
+    this._area.style.height = `${figureHeight(plot.small ?? false)}px`;
+    this._area.append(this._canvas, this._crosshair);
+    this._crosshair.hidden = true;
+    this.node.append(head, this._legend.node, this._area);
+    this.node.onpointermove = event => {
+      this._pointer = event.clientX;
+      const x = this._pointedX();
+      this._actions.point(this, x);
+      this._area.title = this._figure?.markNear(x) ?? '';
+    };
+    this.node.onpointerleave = () => this._actions.point(this, null);
+    this._area.onkeydown = event => this._onKey(event);
+    this._area.ondblclick = () => _actions.reset();
+    this._area.onblur = () => this._actions.point(this, null);
+  }
+
+  get figure(): MetricFigure | null {
+    return this._figure;
+  }
+
+  /** How high the legend is, in pixels. */
+  get legendHeight(): number {
+    return this._legend.node.offsetHeight;
+  }
+
+  /** Whether any of it is in the window. */
+  get isInSight(): boolean {
+    const { top, bottom } = this.node.getBoundingClientRect();
+    return bottom > 0 && top < window.innerHeight;
+  }
+
+  /** Whether the person is in it, by keyboard. */
+  get isFocused(): boolean {
+    return this.node.contains(document.activeElement);
+  }
+
+  setPinned(pinned: boolean): void {
+    this._title.textContent = pinned ? this.plot.title : shortTitle(this.plot);
+    this._tools.setPinned(pinned);
+  }
+
+  /** Whether only a part of the lines is seen. */
+  setZoomed(zoomed: boolean): void {
+    this._tools.setZoomed(zoomed);
+  }
+
+  /** Make the figure; it is not drawn before `show` is called. */
+  make(bokeh: BokehApi, options: FigureOptions): MetricFigure {
+    this._figure = new MetricFigure(bokeh, this._canvas, this._legend, options);
+    this._figure.setMoving(this._tools.moves);
+    this._tools.setFigure(true);
+    this._area.tabIndex = 0;
+    this._area.setAttribute('role', 'slider');
+    this._area.setAttribute('aria-label', this._words.values(this.plot.title));
+    return this._figure;
+  }
+
+  /** Let go of the figure. */
+  letGo(): void {
+    this._figure?.dispose();
+    this._figure = null;
+    this._tools.setFigure(false);
+    this._crosshair.hidden = true;
+    this._area.removeAttribute('tabindex');
+    this._area.removeAttribute('role');
+    this._area.removeAttribute('aria-label');
+  }
+
+  /** Show where the pointer is, on this plot or another. */
+  showCrosshair(x: number | null): void {
+    const frame = this._figure?.frame;
+    if (!this._figure || !frame) {
+      return;
+    }
+    const [start, end] = this._figure.limits;
+    const at = x === null ? -1 : (x - start) / (end - start);
+    const inside = at >= 0 && at <= 1;
+    if (this._crosshair.hidden === inside) {
+      this._crosshair.hidden = !inside;
+    }
+    if (inside) {
+      // A transform moves it without a new layout, and without drawing the plot again.
+      const { style } = this._crosshair;
+      style.top = `${frame.top}px`;
+      style.height = `${frame.height}px`;
+      style.transform = `translateX(${(frame.left + at * frame.width).toFixed(1)}px)`;
+    }
+    if (x !== null && document.activeElement === this._area) {
+      this._area.setAttribute('aria-valuenow', String(x));
+      this._area.setAttribute('aria-valuetext', this._figure.read(x));
+    }
+  }
+
+  private _pointedX(): number | null {
+    const frame = this._figure?.frame;
+    if (!this._figure || !frame) {
+      return null;
+    }
+    const at = (this._pointer - this._canvas.getBoundingClientRect().left - frame.left) / frame.width;
+    const [start, end] = this._figure.limits;
+    return at >= 0 && at <= 1 ? start + at * (end - start) : null;
+  }
+
+  private _onKey(event: KeyboardEvent): void {
+    if (!this._figure || event.altKey || event.ctrlKey || event.metaKey) {
+      return;
+    }
+    const [start, end] = this._figure.limits;
+    const now = Number(this._area.getAttribute('aria-valuenow') ?? start);
+    const step = KEY_STEP * (end - start) * (event.shiftKey ? 5 : 1);
+    const to = { ArrowRight: now + step, ArrowLeft: now - step, Home: start, End: end }[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      this._area.setAttribute('aria-valuemin', String(start));
+      this._area.setAttribute('aria-valuemax', String(end));
+      const x = Math.min(end, Math.max(start, to));
+      this._area.setAttribute('aria-valuenow', String(x)); // the next key may come before the next frame
+      this._actions.point(this, x);
+    } else if (event.key === 'Escape') {
+      this._actions.point(this, null);
+    }
+  }
+
+  private _save(): void {
+    this._figure?.picture()?.toBlob(blob => {
+      if (blob) {
+        const link = document.createElement('a');
+        link.href = URL.createObjectURL(blob);
+        link.download = `${this.plot.title.replace(/[^\p{L}\p{N}_.-]+/gu, '-')}.png`;
+        link.click();
+        URL.revokeObjectURL(link.href);
+      }
+    });
+  }
+
+  private _figure: MetricFigure | null = null;
+  private _pointer = 0;
+  private readonly _title = element('h3');
+  private readonly _tools: PlotTools;
+  private readonly _legend: Legend;
+  private readonly _area = element('div', 'jp-dtf-plot-area');
+  private readonly _canvas = element('div', 'jp-dtf-plot-canvas');
+  private readonly _crosshair = element('div', 'jp-dtf-plot-crosshair');
+}

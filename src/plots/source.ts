@@ -1,0 +1,42 @@
+import type { ISignal } from '@lumino/signaling';
+
+import type { XAxis } from '../model/run';
+import type { Line } from '../model/series';
+import type { Arrangement } from './families';
+import type { Plot } from './groups';
+
+/** A moment to mark on a plot. Without a task it is something wrong. */
+export interface SourceMark {
+  x: number | null;
+  label: string;
+  task: string;
+}
+
+/** Where the plots of a grid come from, and what is drawn in them. */
+export interface PlotSource {
+  /** Each says that there may be something new to draw. */
+  readonly changed: readonly ISignal<unknown, unknown>[];
+  /** What the x of the lines is: all is drawn anew when it changes. */
+  readonly x: XAxis;
+  /** What the axis says it is. */
+  readonly axis: XAxis;
+  /** What x counts from. */
+  readonly origin: number;
+  /** All series by their names, drawn or not. */
+  readonly names: readonly string[];
+  readonly tasks: readonly string[];
+  /** The plots of these series, in their order. */
+  plots(): Plot[];
+  /** Those that are to be seen, under their headings. */
+  arrange(plots: readonly Plot[], pinned: readonly string[]): Arrangement;
+  lines(name: string): Line[];
+  /** From the first to the last x of these series; null while none has come. */
+  xExtent(names: Iterable<string>): [number, number] | null;
+  /** `viewer` shows these series, and none but these. */
+  want(viewer: object, names: readonly string[]): void;
+  /** A plot is this many pixels wide. */
+  needWidth(pixels: number): void;
+  /** The colours of a plot's lines, by their tasks. */
+  colours(plot: Plot): ReadonlyMap<string, string>;
+  marks(plot: Plot): SourceMark[];
+}

@@ -1,0 +1,61 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
+import { ILauncher } from '@jupyterlab/launcher';
+import { IMainMenu } from '@jupyterlab/mainmenu';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { notebookIcon } from '@jupyterlab/ui-components';
+
+import { CommandIDs, IDtf } from '../tokens';
+import { attempt, describe } from './ask';
+
+const EXAMPLE = 'digits.ipynb';
+
+/** Opens copies of the example that comes with the package, from the palette, the launcher and the Help menu. */
+export const example: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter_dtf:example',
+  description: 'Opens a copy of the example notebook.',
+  autoStart: true,
+  requires: [IDtf],
+  optional: [ICommandPalette, ILauncher, IMainMenu, IDefaultFileBrowser, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    dtf: IDtf,
+    palette: ICommandPalette | null,
+    launcher: ILauncher | null,
+    menu: IMainMenu | null,
+    browser: IDefaultFileBrowser | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('jupyter_dtf');
+    const { commands } = app;
+    const { contents } = app.serviceManager;
+    const category = trans.__('Distributed TensorFlow');
+
+    /** The folder that the person sees; the server's own where that is on another drive. */
+    const folder = (cwd: unknown) => {
+      const seen = typeof cwd === 'string' ? cwd : (browser?.model.path ?? '');
+      return ['', 'RTC'].includes(contents.driveName(seen)) ? contents.localPath(seen) : '';
+    };
+    commands.addCommand(CommandIDs.openExample, {
+      label: args => {
+        if (args['isHelp']) {
+          return trans.__('Distributed TensorFlow Example');
+        }
+        return args['isPalette'] ? trans.__('Open the Example') : trans.__('Example');
+      },
+      caption: trans.__('Open a copy of the example: a Keras model trained on two processes'),
+      icon: args => (args['isPalette'] || args['isHelp'] ? undefined : notebookIcon),
+      describedBy: describe({ cwd: trans.__('The folder to copy it to; without, the one in the file browser') }),
+      isEnabled: () => dtf.server.health === 'ok',
+      execute: args =>
+        attempt(trans, async () => {
+          const { path } = await dtf.api.copyExample(EXAMPLE, folder(args['cwd']));
+          return (await commands.execute('docmanager:open', { path })) as unknown;
+        })
+    });
+    palette?.addItem({ command: CommandIDs.openExample, category, args: { isPalette: true } });
+    launcher?.add({ command: CommandIDs.openExample, category, rank: 11 });
+    menu?.helpMenu.addGroup([{ command: CommandIDs.openExample, args: { isHelp: true } }], 20);
+  }
+};

@@ -1,0 +1,175 @@
+import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import {
+  Clipboard,
+  Dialog,
+  ICommandPalette,
+  IThemeManager,
+  MainAreaWidget,
+  showDialog,
+  WidgetTracker
+} from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { Menu } from '@lumino/widgets';
+
+import type { RunInfo } from '../api/schema';
+import { runIcon } from '../icons';
+import { canStop, isFinal } from '../model/state';
+import { CommandIDs, IDtf } from '../tokens';
+import { momentText } from '../views/words';
+import { RunDashboard } from '../widgets/dashboard';
+import { attempt, choose, describe } from './ask';
+
+/** Dashboards of runs, and the commands for runs. */
+export const runs: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter_dtf:runs',
+  description: 'The dashboard of a run, and commands for runs.',
+  autoStart: true,
+  requires: [IDtf],
+  optional: [ILayoutRestorer, ICommandPalette, IThemeManager, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    dtf: IDtf,
+    restorer: ILayoutRestorer | null,
+    palette: ICommandPalette | null,
+    themes: IThemeManager | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('jupyter_dtf');
+    const { commands } = app;
+    const byId = describe({ run: trans.__('The id of the run') });
+    const tracker = new WidgetTracker<MainAreaWidget<RunDashboard>>({ namespace: 'jupyter-dtf-runs' });
+
+    const pick = (given: unknown, title: string, wanted: (run: RunInfo) => boolean) =>
+      choose(
+        given,
+        dtf.runs.runs
+          .filter(wanted)
+          .slice(0, 200)
+          .map(run => ({ value: run.id, label: `${dtf.runs.title(run.id)} (${run.cluster}, ${run.id})` })),
+        title,
+        trans.__('There is no such run.')
+      );
+
+    const menu = (run: string, at: HTMLElement) => {
+      const made = new Menu({ commands });
+      for (const command of [CommandIDs.openRun, CommandIDs.stopRun, CommandIDs.copyRunId, CommandIDs.forgetRun]) {
+        made.addItem({ command, args: { run } });
+      }
+      const { left, bottom } = at.getBoundingClientRect();
+      made.open(left, bottom);
+    };
+
+    commands.addCommand(CommandIDs.openRun, {
+      label: args => (args['run'] ? trans.__('Open Dashboard') : trans.__('Open Dashboard of Run…')),
+      icon: args => (args['run'] ? runIcon : undefined),
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            run: { type: 'string', description: trans.__('The id of the run') },
+            mode: { type: 'string', description: trans.__('Where to open it, such as split-right') },
+            activate: { type: 'boolean', description: trans.__('Whether to bring it to the front; yes without') }
+          }
+        }
+      },
+      execute: async args => {
+        const run = await pick(args['run'], trans.__('Open which run?'), () => true);
+        if (run === null) {
+          return;
+        }
+        let widget = tracker.find(other => other.content.run === run);
+        if (!widget) {
+          const content = new RunDashboard({
+            run,
+            dtf,
+            trans,
+            themeChanged: themes?.themeChanged ?? null,
+            stop: id => void commands.execute(CommandIDs.stopRun, { run: id }),
+            menu
+          });
+          widget = new MainAreaWidget({ content });
+          widget.toolbar.hide(); // the dashboard has its own
+          widget.id = `jupyter-dtf-run-${run}`;
+          widget.title.icon = runIcon;
+          const { title } = widget;
+          const name = () => {
+            const info = dtf.runs.get(run);
+            title.label = dtf.runs.title(run);
+            title.caption = info
+              ? trans.__('Run %1 on %2, %3', info.name, info.cluster, momentText(info.created))
+              : run;
+          };
+          name();
+          dtf.runs.changed.connect(name);
+          widget.disposed.connect(() => dtf.runs.changed.disconnect(name));
+          await tracker.add(widget);
+        }
+        if (!widget.isAttached) {
+          const mode = args['mode'] as 'split-right' | undefined;
+          app.shell.add(widget, 'main', mode === undefined ? {} : { mode });
+        }
+        if (args['activate'] !== false) {
+          app.shell.activateById(widget.id);
+        }
+      }
+    });
+    commands.addCommand(CommandIDs.stopRun, {
+      label: args => (args['run'] ? trans.__('Stop Run') : trans.__('Stop Run…')),
+      describedBy: byId,
+      isEnabled: args => {
+        const info = typeof args['run'] === 'string' ? dtf.runs.get(args['run']) : undefined;
+        return dtf.server.health === 'ok' && (info === undefined || canStop(info.state));
+      },
+      execute: async args => {
+        const run = await pick(args['run'], trans.__('Stop which run?'), info => canStop(info.state));
+        if (run !== null) {
+          await attempt(trans, () => dtf.runs.stop(run));
+        }
+      }
+    });
+    commands.addCommand(CommandIDs.copyRunId, {
+      label: trans.__('Copy Run Id'),
+      describedBy: byId,
+      execute: args => Clipboard.copyToSystem(args['run'] as string)
+    });
+    commands.addCommand(CommandIDs.forgetRun, {
+      label: trans.__('Forget Run…'),
+      describedBy: byId,
+      isEnabled: args => {
+        const info = typeof args['run'] === 'string' ? dtf.runs.get(args['run']) : undefined;
+        return dtf.server.health === 'ok' && (info === undefined || isFinal(info.state));
+      },
+      execute: async args => {
+        const run = await pick(args['run'], trans.__('Forget which run?'), info => isFinal(info.state));
+        const info = run === null ? undefined : dtf.runs.get(run);
+        if (!info) {
+          return;
+        }
+        const { button } = await showDialog({
+          title: trans.__('Forget %1?', info.name),
+          body: trans.__('Its metrics, output and events are deleted.'),
+          buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Forget') })]
+        });
+        if (button.accept) {
+          await attempt(trans, () => dtf.runs.forget(info.id));
+        }
+      }
+    });
+
+    const category = trans.__('Distributed TensorFlow');
+    for (const command of [CommandIDs.openRun, CommandIDs.stopRun, CommandIDs.forgetRun]) {
+      palette?.addItem({ command, category });
+    }
+    dtf.runs.changed.connect(() => commands.notifyCommandChanged(CommandIDs.stopRun));
+    dtf.runs.started.connect((_, info) => {
+      if (dtf.preferences.values.openOnStart) {
+        void commands.execute(CommandIDs.openRun, { run: info.id, mode: 'split-right', activate: false });
+      }
+    });
+    void restorer?.restore(tracker, {
+      command: CommandIDs.openRun,
+      args: widget => ({ run: widget.content.run }),
+      name: widget => widget.content.run
+    });
+  }
+};

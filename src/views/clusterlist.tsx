@@ -1,0 +1,335 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { addIcon, ellipsesIcon, refreshIcon, runIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import type { ClusterInfo, GpuInfo, Template } from '../api/schema';
+import { formatBytesOf, formatDuration, formatJobs, formatPercent } from '../model/format';
+import { Bar, IconButton, Section, SmallButton, StateMark, WithCode } from './basics';
+import { Mark } from './marks';
+import { stateText } from './words';
+
+/** What can be done to a cluster from its row. */
+export interface ClusterActions {
+  connect(name: string): void;
+  disconnect(): void;
+  scale(name: string): void;
+  stop(name: string): void;
+  menu(name: string, at: HTMLElement): void;
+  /** The pointer has begun to drag the row. */
+  drag(name: string, at: { clientX: number; clientY: number }): void;
+}
+
+const DRAG_THRESHOLD_PX = 5;
+
+function useDrag(begin: (at: { clientX: number; clientY: number }) => void): (event: React.PointerEvent) => void {
+  return event => {
+    if (event.button !== 0 || (event.target as HTMLElement).closest('button')) {
+      return;
+    }
+    const { clientX, clientY } = event;
+    const move = (moved: PointerEvent) => {
+      if (Math.hypot(moved.clientX - clientX, moved.clientY - clientY) > DRAG_THRESHOLD_PX) {
+        end();
+        begin(moved);
+      }
+    };
+    const end = () => {
+      document.removeEventListener('pointermove', move);
+      document.removeEventListener('pointerup', end);
+    };
+    document.addEventListener('pointermove', move);
+    document.addEventListener('pointerup', end);
+  };
+}
+
+/** Cores, memory and GPUs of a cluster's hosts together. */
+export function Load(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement | null {
+  const { cluster, trans } = props;
+  const { hosts } = cluster;
+  if (hosts.length === 0) {
+    return null;
+  }
+  const sum = (of: (host: (typeof hosts)[number]) => number) => hosts.reduce((total, host) => total + of(host), 0);
+  const threads = sum(host => host.threads);
+  const cpu = threads > 0 ? sum(host => host.cpu) / threads : 0;
+  const [used, memory] = [sum(host => host.memory_used_bytes), sum(host => host.memory_bytes)];
+  return (
+    <div className="jp-dtf-load">
+      <Bar fraction={cpu} label={trans.__('%1 of %2 cores in use', formatPercent(cpu), threads)} />
+      <span className="jp-dtf-number">{trans.__('%1 CPU', formatPercent(cpu))}</span>
+      <span className="jp-dtf-number jp-dtf-memory" title={trans.__('memory in use, of the limit')}>
+        {formatBytesOf(used, memory)}
+      </span>
+      {hosts
+        .flatMap(host => host.gpus.map(gpu => ({ host: host.name, gpu })))
+        .map(({ host, gpu }) => (
+          <GpuLoad key={`${host}/${gpu.index}`} gpu={gpu} trans={trans} />
+        ))}
+    </div>
+  );
+}
+
+function GpuLoad(props: { gpu: GpuInfo; trans: TranslationBundle }): React.ReactElement {
+  const { gpu, trans } = props;
+  return (
+    <>
+      <Bar kind="gpu" fraction={gpu.utilization} label={`GPU ${gpu.index}, ${gpu.name}`} />
+      <span className="jp-dtf-number">{trans.__('%1 GPU %2', formatPercent(gpu.utilization), gpu.index)}</span>
+      <span className="jp-dtf-number jp-dtf-memory">{formatBytesOf(gpu.memory_used_bytes, gpu.memory_bytes)}</span>
+    </>
+  );
+}
+
+/** What a person should know of a cluster: that it does not answer, what is wrong and can be mended, what else there is. */
+export function Remarks(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement {
+  const { cluster, trans } = props;
+  const { name, state, silent_s: silent } = cluster;
+  return (
+    <>
+      {silent > 0 && (
+        <div className="jp-dtf-problem">
+          {trans.__('%1 has not answered for %2. It is busy or frozen; Stop ends it.', name, formatDuration(silent))}
+        </div>
+      )}
+      {cluster.incompatible && (
+        <div className="jp-dtf-note">
+          <WithCode text={cluster.incompatible} />
+        </div>
+      )}
+      {cluster.message !== '' && (
+        <div className={state === 'failed' || state === 'lost' ? 'jp-dtf-problem' : 'jp-dtf-note'}>
+          {cluster.message}
+        </div>
+      )}
+      {cluster.warnings.map(warning => (
+        <div key={warning} className="jp-dtf-problem">
+          {warning}
+        </div>
+      ))}
+    </>
+  );
+}
+
+/** Each host of a cluster some of whose hosts are on their way, and what it is at. */
+export function Coming(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement | null {
+  const { cluster, trans } = props;
+  const coming = cluster.coming.filter(host => host.problem === '');
+  if (coming.length === 0) {
+    return null;
+  }
+  const there = cluster.hosts.map(host => ({
+    name: host.name,
+    step: host.warm ? trans.__('ready') : trans.__('importing TensorFlow')
+  }));
+  const steps: Record<string, string> = {
+    connecting: trans.__('connecting'),
+    'starting Python': trans.__('starting Python'),
+    'starting Dask': trans.__('starting Dask'),
+    waiting: trans.__('waiting')
+  };
+  const all = [...coming, ...there].sort((one, other) => one.name.localeCompare(other.name));
+  return (
+    <ul className="jp-dtf-coming" aria-label={trans.__('Hosts on their way')}>
+      {all.map(host => (
+        <li key={host.name} className="jp-dtf-faint">
+          {host.name}: {steps[host.step] ?? host.step}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Stop, or what takes its place where there is nothing to stop any more. */
+export function StopButton(props: {
+  cluster: ClusterInfo;
+  trans: TranslationBundle;
+  onStop: () => void;
+}): React.ReactElement {
+  const { trans } = props;
+  const { name, state, silent_s: silent } = props.cluster;
+  const dead = state === 'lost' || state === 'failed';
+  return (
+    <SmallButton
+      label={dead ? trans.__('Dismiss %1', name) : trans.__('Stop %1', name)}
+      disabled={state === 'stopping' && silent === 0}
+      onClick={props.onStop}
+    >
+      {dead ? trans.__('Dismiss') : trans.__('Stop')}
+    </SmallButton>
+  );
+}
+
+export function ClusterRow(props: {
+  cluster: ClusterInfo;
+  /** Whether it is the cluster of the notebook in front. */
+  connected: boolean;
+  actions: ClusterActions;
+  trans: TranslationBundle;
+}): React.ReactElement {
+  const { cluster, connected, actions, trans } = props;
+  const { name, state } = cluster;
+  const drag = useDrag(at => actions.drag(name, at));
+  const usable = (state === 'running' || state === 'starting') && !cluster.incompatible;
+  const jobs = cluster.incompatible ? trans.__('another version') : formatJobs(cluster.jobs);
+  const words = state === 'running' ? jobs : stateText(state, trans);
+  return (
+    <li
+      className="jp-dtf-row jp-dtf-cluster"
+      data-name={name}
+      aria-label={trans.__('Cluster %1', name)}
+      onPointerDown={usable ? drag : undefined}
+      title={usable ? trans.__('Drag into a notebook to connect it') : undefined}
+    >
+      <div className="jp-dtf-row-head">
+        <StateMark state={state} trans={trans} />
+        <span className="jp-dtf-name">{name}</span>
+        <span className="jp-dtf-faint">
+          {cluster.kind} · {words}
+        </span>
+      </div>
+      {state === 'running' && <Load cluster={cluster} trans={trans} />}
+      <Coming cluster={cluster} trans={trans} />
+      <Remarks cluster={cluster} trans={trans} />
+      {cluster.notes.map(note => (
+        <div key={note} className="jp-dtf-note">
+          {note}
+        </div>
+      ))}
+      <div className="jp-dtf-row-actions">
+        {connected ? (
+          <SmallButton
+            label={trans.__('Disconnect the notebook from %1', name)}
+            hint={trans.__("It is this notebook's cluster; disconnected, it goes on running")}
+            onClick={() => actions.disconnect()}
+          >
+            {trans.__('Disconnect')}
+          </SmallButton>
+        ) : cluster.incompatible ? null : (
+          <SmallButton
+            label={trans.__('Connect the notebook to %1', name)}
+            hint={trans.__("Make it the notebook's cluster; without an open notebook, a new one is made")}
+            disabled={!usable}
+            onClick={() => actions.connect(name)}
+          >
+            {trans.__('Connect')}
+          </SmallButton>
+        )}
+        {!cluster.incompatible && (
+          <SmallButton
+            label={trans.__('Scale %1', name)}
+            disabled={state !== 'running'}
+            onClick={() => actions.scale(name)}
+          >
+            {trans.__('Scale')}
+          </SmallButton>
+        )}
+        <StopButton cluster={cluster} trans={trans} onStop={() => actions.stop(name)} />
+        <IconButton
+          icon={ellipsesIcon}
+          label={trans.__('More about %1', name)}
+          menu
+          onClick={event => actions.menu(name, event.currentTarget)}
+        />
+      </div>
+    </li>
+  );
+}
+
+export function TemplateRow(props: {
+  template: Template;
+  trans: TranslationBundle;
+  onStart: (name: string) => void;
+  onMenu: (name: string, at: HTMLElement) => void;
+}): React.ReactElement {
+  const { template, trans } = props;
+  const { name, request } = template;
+  return (
+    <li className="jp-dtf-row jp-dtf-template" data-name={name} aria-label={trans.__('Template %1', name)}>
+      <div className="jp-dtf-row-head">
+        <Mark kind="pending" />
+        <span className="jp-dtf-name">{name}</span>
+        <span className="jp-dtf-faint">
+          {request.kind} · {trans.__('not running')}
+        </span>
+        <IconButton icon={runIcon} label={trans.__('Start %1', name)} onClick={() => props.onStart(name)} />
+        <IconButton
+          icon={ellipsesIcon}
+          label={trans.__('More about %1', name)}
+          menu
+          onClick={event => props.onMenu(name, event.currentTarget)}
+        />
+      </div>
+    </li>
+  );
+}
+
+/** The panel's part on clusters. */
+export function Clusters(props: {
+  clusters: readonly ClusterInfo[];
+  templates: readonly Template[];
+  ready: boolean;
+  /** The name of the cluster of the notebook in front; empty without. */
+  connected: string;
+  actions: ClusterActions;
+  trans: TranslationBundle;
+  onNew: () => void;
+  onRefresh: () => void;
+  onMore: (at: HTMLElement) => void;
+  onStartTwo: () => void;
+  onExample: () => void;
+  onStartTemplate: (name: string) => void;
+  onTemplateMenu: (name: string, at: HTMLElement) => void;
+}): React.ReactElement {
+  const { clusters, templates, trans } = props;
+  const empty = props.ready && clusters.length === 0 && templates.length === 0;
+  return (
+    <Section
+      title={trans.__('Clusters')}
+      tools={
+        <>
+          <IconButton icon={addIcon} label={trans.__('New cluster…')} onClick={props.onNew} />
+          <IconButton icon={refreshIcon} label={trans.__('Refresh')} onClick={props.onRefresh} />
+          <IconButton
+            icon={ellipsesIcon}
+            label={trans.__('More to start and to open')}
+            menu
+            onClick={event => props.onMore(event.currentTarget)}
+          />
+        </>
+      }
+    >
+      {!props.ready && <p className="jp-dtf-faint">{trans.__('Asking the server…')}</p>}
+      {empty && (
+        <div className="jp-dtf-empty">
+          <p>{trans.__('A cluster is a set of TensorFlow processes that train one model together.')}</p>
+          <SmallButton accent onClick={props.onStartTwo}>
+            {trans.__('Start two local workers')}
+          </SmallButton>
+          <button type="button" className="jp-dtf-link" onClick={props.onExample}>
+            {trans.__('Open the example')}
+          </button>
+        </div>
+      )}
+      <ul className="jp-dtf-list">
+        {clusters.map(cluster => (
+          <ClusterRow
+            key={cluster.name}
+            cluster={cluster}
+            connected={cluster.name === props.connected}
+            actions={props.actions}
+            trans={trans}
+          />
+        ))}
+        {templates.map(template => (
+          <TemplateRow
+            key={`template:${template.name}`}
+            template={template}
+            trans={trans}
+            onStart={props.onStartTemplate}
+            onMenu={props.onTemplateMenu}
+          />
+        ))}
+      </ul>
+    </Section>
+  );
+}

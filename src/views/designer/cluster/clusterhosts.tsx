@@ -1,0 +1,236 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { addIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import type { ClusterDesign, GpuInfo, HostDesign, HostInfo } from '../../../api/schema';
+import { DesignTask, HostDevice, devicesOfHost, liveHost } from '../../../model/clusterdesign';
+import type { Said } from '../../../model/designproblems';
+import { formatBytes, formatBytesOf, formatPercent } from '../../../model/format';
+import { Bar, SmallButton } from '../../basics';
+import { SaidBeside, TASK_MIME } from './clusterchip';
+
+/** Hosts that can be drawn at once. `hosts` may have to ask the server. */
+export interface HostSource {
+  label: string;
+  hosts: () => Promise<readonly HostDesign[]>;
+}
+
+export interface HostsProps {
+  cluster: Readonly<ClusterDesign>;
+  tasks: readonly DesignTask[];
+  /** The hosts of the running cluster; empty while it does not run. */
+  live: readonly HostInfo[];
+  sources: readonly HostSource[];
+  readOnly: boolean;
+  /** The device over which something is being carried by the keyboard. */
+  target: HostDevice | null;
+  selected: string | null;
+  /** What is wrong with a host. */
+  problems: ReadonlyMap<string, Said>;
+  chip: (task: DesignTask) => React.ReactNode;
+  onDrop: (what: string, device: HostDevice) => void;
+  onSelect: (host: string) => void;
+  onAdd: () => void;
+  onTake: (label: string, hosts: readonly HostDesign[]) => void;
+  trans: TranslationBundle;
+}
+
+const MOST_CHIPS = 60;
+
+/** Hosts as cards with their devices; on each device the tasks that were put there. */
+export function Hosts(props: HostsProps): React.ReactElement {
+  const { cluster, live, sources, readOnly, trans } = props;
+  const [notice, setNotice] = React.useState('');
+  const none = cluster.hosts.length === 0;
+  const { tasks } = props;
+  const byDevice = React.useMemo(() => groupByDevice(tasks), [tasks]);
+  const take = (source: HostSource) => {
+    setNotice('');
+    source.hosts().then(
+      hosts => {
+        if (hosts.length > 0) {
+          props.onTake(source.label, hosts);
+        } else {
+          setNotice(trans.__('Which hosts %1 will have is known when it runs.', source.label));
+        }
+      },
+      (error: unknown) => setNotice(error instanceof Error ? error.message : String(error))
+    );
+  };
+  return (
+    <section className="jp-dtf-hosts" aria-label={trans.__('Hosts')}>
+      <header className="jp-dtf-part-head">
+        <h3>{trans.__('Hosts')}</h3>
+        {!readOnly && (
+          <>
+            <SmallButton label={trans.__('Add a host')} onClick={props.onAdd}>
+              <addIcon.react tag="span" className="jp-dtf-icon" />
+              {trans.__('Host')}
+            </SmallButton>
+            <select
+              aria-label={trans.__('Draw the hosts of')}
+              value=""
+              onChange={event => take(sources[Number(event.target.value)]!)}
+            >
+              <option value="" disabled>
+                {trans.__('Draw the hosts of…')}
+              </option>
+              {sources.map((source, index) => (
+                <option key={source.label} value={index}>
+                  {source.label}
+                </option>
+              ))}
+            </select>
+          </>
+        )}
+      </header>
+      <div role="status">{notice !== '' && <p className="jp-dtf-note">{notice}</p>}</div>
+      {none && (
+        <p className="jp-dtf-none jp-dtf-faint">
+          {trans.__(
+            'No hosts are drawn: tasks go where there is room, on the hosts that the cluster has. Draw hosts to say which task runs on which device.'
+          )}
+        </p>
+      )}
+      <ul className="jp-dtf-host-cards">
+        {cluster.hosts.map((host, index) => (
+          <HostCard key={index} host={host} live={liveHost(live, host.name)} byDevice={byDevice} all={props} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+type ByDevice = ReadonlyMap<string, readonly DesignTask[]>;
+
+/** The tasks of each device that has any, by `host/device`. */
+function groupByDevice(tasks: readonly DesignTask[]): ByDevice {
+  const found = new Map<string, DesignTask[]>();
+  for (const task of tasks) {
+    if (task.place && task.isDrawn) {
+      const key = `${task.place.host}/${task.place.device}`;
+      const there = found.get(key);
+      if (there) {
+        there.push(task);
+      } else {
+        found.set(key, [task]);
+      }
+    }
+  }
+  return found;
+}
+
+function HostCard(props: {
+  host: HostDesign;
+  live: HostInfo | undefined;
+  byDevice: ByDevice;
+  all: HostsProps;
+}): React.ReactElement {
+  const { host, live, byDevice, all } = props;
+  const { trans } = all;
+  return (
+    <li className="jp-dtf-host" aria-label={trans.__('Host %1', host.name)}>
+      <button
+        type="button"
+        className="jp-dtf-host-head"
+        aria-pressed={all.selected === host.name}
+        onClick={() => all.onSelect(host.name)}
+      >
+        <strong>{host.name}</strong>
+        <span className="jp-dtf-faint">
+          {live ? trans.__('%1 CPU', formatPercent(live.threads > 0 ? live.cpu / live.threads : 0)) : ''}
+        </span>
+      </button>
+      <SaidBeside said={all.problems.get(host.name)} />
+      {devicesOfHost(host).map(device => (
+        <Slot
+          key={device.device}
+          device={device}
+          host={host}
+          live={live}
+          here={byDevice.get(`${device.host}/${device.device}`) ?? []}
+          all={all}
+        />
+      ))}
+    </li>
+  );
+}
+
+function Slot(props: {
+  device: HostDevice;
+  host: HostDesign;
+  live: HostInfo | undefined;
+  here: readonly DesignTask[];
+  all: HostsProps;
+}): React.ReactElement {
+  const { device, host, live, here, all } = props;
+  const { target, trans } = all;
+  const [over, setOver] = React.useState(false);
+  const isCpu = device.device === 'CPU';
+  const carriesTask = (event: React.DragEvent) => !all.readOnly && event.dataTransfer.types.includes(TASK_MIME);
+  const aimed = over || (target?.host === device.host && target.device === device.device);
+  const tasks = trans._n('%1 task', '%1 tasks', here.length);
+  return (
+    <div
+      className={`jp-dtf-slot${aimed ? ' jp-mod-target' : ''}`}
+      role="group"
+      aria-label={trans.__('%1 of %2, %3', device.device, host.name, tasks)}
+      data-host={device.host}
+      data-device-name={device.device}
+      onDragOver={event => {
+        if (carriesTask(event)) {
+          event.preventDefault();
+          event.dataTransfer.dropEffect = 'move';
+          setOver(true);
+        }
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={event => {
+        setOver(false);
+        if (carriesTask(event)) {
+          event.preventDefault();
+          all.onDrop(event.dataTransfer.getData(TASK_MIME), device);
+        }
+      }}
+    >
+      <div className="jp-dtf-slot-head">
+        <span>{isCpu ? trans._n('CPU, %1 core', 'CPU, %1 cores', host.cpus) : device.device.replace(':', ' ')}</span>
+        <Memory device={device} live={live} trans={trans} />
+      </div>
+      <div className="jp-dtf-chips">
+        {here.slice(0, MOST_CHIPS).map(all.chip)}
+        {here.length > MOST_CHIPS && (
+          <span className="jp-dtf-faint">{trans.__('and %1 more', here.length - MOST_CHIPS)}</span>
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** What is in use of a device while the cluster runs, else what it has. */
+function Memory(props: {
+  device: HostDevice;
+  live: HostInfo | undefined;
+  trans: TranslationBundle;
+}): React.ReactElement | null {
+  const { device, live, trans } = props;
+  const gpu: GpuInfo | undefined = live?.gpus[Number(device.device.split(':')[1] ?? NaN)];
+  const now = device.device === 'CPU' ? live : gpu;
+  if (now && now.memory_bytes > 0) {
+    const words = formatBytesOf(now.memory_used_bytes, now.memory_bytes);
+    return (
+      <>
+        <Bar
+          kind={gpu ? 'gpu' : 'cpu'}
+          fraction={now.memory_used_bytes / now.memory_bytes}
+          label={trans.__('Memory in use: %1', words)}
+        />
+        <span className="jp-dtf-number jp-dtf-faint">{words}</span>
+        {gpu && <span className="jp-dtf-number">{formatPercent(gpu.utilization)}</span>}
+      </>
+    );
+  }
+  return device.memory_bytes > 0 ? (
+    <span className="jp-dtf-number jp-dtf-faint">{formatBytes(device.memory_bytes)}</span>
+  ) : null;
+}

@@ -1,0 +1,158 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { addIcon, closeIcon, tableRowsIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import type { ClusterDesign } from '../../../api/schema';
+import { DesignTask, isJobName, rankedJobs, readCount } from '../../../model/clusterdesign';
+import type { Said } from '../../../model/designproblems';
+import { IconButton } from '../../basics';
+import { Chip, ChipHandlers, SaidBeside, TASK_MIME } from './clusterchip';
+import { CommitField } from '../fields';
+
+export interface JobsProps {
+  cluster: Readonly<ClusterDesign>;
+  tasks: readonly DesignTask[];
+  readOnly: boolean;
+  handlers: ChipHandlers;
+  /** Something is being carried over no device at all. */
+  isTarget: boolean;
+  selected: string | null;
+  /** What is wrong with a job. */
+  problems: ReadonlyMap<string, Said>;
+  chip: (task: DesignTask) => React.ReactNode;
+  onCount: (job: string, count: number) => void;
+  onRename: (job: string, name: string) => void;
+  onAdd: () => void;
+  onRemove: (job: string) => void;
+  onLayOut: (job: string) => void;
+  /** A task, or all tasks of a job, are taken from their devices. */
+  onFree: (what: string) => void;
+  trans: TranslationBundle;
+}
+
+const MOST_CHIPS = 60;
+
+/** The jobs with their numbers of tasks, and the tasks that were put on no device. */
+export function Jobs(props: JobsProps): React.ReactElement {
+  const { cluster, trans } = props;
+  const [over, setOver] = React.useState(false);
+  const carriesTask = (event: React.DragEvent) => !props.readOnly && event.dataTransfer.types.includes(TASK_MIME);
+  return (
+    <section
+      className={`jp-dtf-design-jobs${over || props.isTarget ? ' jp-mod-target' : ''}`}
+      aria-label={trans.__('Jobs')}
+      onDragOver={event => {
+        if (carriesTask(event)) {
+          event.preventDefault();
+          setOver(true);
+        }
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={event => {
+        setOver(false);
+        if (carriesTask(event)) {
+          event.preventDefault();
+          props.onFree(event.dataTransfer.getData(TASK_MIME));
+        }
+      }}
+    >
+      <header className="jp-dtf-part-head">
+        <h3>{trans.__('Jobs')}</h3>
+        {!props.readOnly && <IconButton icon={addIcon} label={trans.__('Add a job')} onClick={props.onAdd} />}
+      </header>
+      <ul className="jp-dtf-job-list">
+        {rankedJobs(cluster.jobs).map((job, index) => (
+          <Job key={index} job={job} all={props} />
+        ))}
+      </ul>
+      {!props.readOnly && (
+        <p className="jp-dtf-faint jp-dtf-hint">
+          {trans.__(
+            'Drag tasks onto devices, or pick one up with Enter, choose a device with the arrows, put it down with Enter.'
+          )}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Job(props: { job: string; all: JobsProps }): React.ReactElement {
+  const { job, all } = props;
+  const { cluster, readOnly, trans } = all;
+  const count = cluster.jobs[job]!;
+  const free = all.tasks.filter(task => task.job === job && !task.isDrawn);
+  return (
+    <li aria-label={trans.__('Job %1', job)} className="jp-dtf-design-job">
+      <div className="jp-dtf-design-job-line">
+        <Chip
+          what={job}
+          label={trans.__('All tasks of %1', job)}
+          title={trans.__('Drag all tasks of %1 onto one device', job)}
+          className="jp-dtf-chip-job"
+          selected={all.selected === job}
+          handlers={all.handlers}
+        >
+          <span aria-hidden="true">⠿</span>
+        </Chip>
+        <CommitField<string>
+          hideLabel
+          label={trans.__('Name of %1', job)}
+          text={job}
+          disabled={readOnly}
+          read={typed => {
+            const name = typed.trim();
+            if (!isJobName(name)) {
+              return {
+                problem: trans.__('A job is named by a letter, then letters, digits or underscores. Received: %1', name)
+              };
+            }
+            return Object.hasOwn(cluster.jobs, name)
+              ? { problem: trans.__('A job appears once. Received: %1 twice', name) }
+              : { value: name };
+          }}
+          onCommit={name => all.onRename(job, name)}
+        />
+        <CommitField<number>
+          hideLabel
+          step={1}
+          label={trans.__('Tasks of %1', job)}
+          unit={trans._n('task', 'tasks', count)}
+          text={String(count)}
+          disabled={readOnly}
+          read={typed => {
+            const value = readCount(typed);
+            return value === null
+              ? { problem: trans.__('A job has a whole number of tasks, from 1 to 10000. Received: %1', typed) }
+              : { value };
+          }}
+          onCommit={value => all.onCount(job, value)}
+        />
+        {!readOnly && (
+          <>
+            <IconButton
+              icon={tableRowsIcon}
+              label={trans.__('Lay out %1 over the devices', job)}
+              disabled={cluster.hosts.length === 0}
+              onClick={() => all.onLayOut(job)}
+            />
+            <IconButton
+              icon={closeIcon}
+              label={trans.__('Remove the job %1', job)}
+              disabled={Object.keys(cluster.jobs).length === 1}
+              onClick={() => all.onRemove(job)}
+            />
+          </>
+        )}
+      </div>
+      <SaidBeside said={all.problems.get(job)} />
+      {free.length > 0 && (
+        <div className="jp-dtf-chips" role="group" aria-label={trans.__('Tasks of %1 without a device', job)}>
+          {free.slice(0, MOST_CHIPS).map(all.chip)}
+          {free.length > MOST_CHIPS && (
+            <span className="jp-dtf-faint">{trans.__('and %1 more', free.length - MOST_CHIPS)}</span>
+          )}
+        </div>
+      )}
+    </li>
+  );
+}

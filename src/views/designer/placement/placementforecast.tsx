@@ -1,0 +1,77 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { Prediction, RunPlacement } from '../../../api/schema';
+import { formatPercent, formatValue } from '../../../model/format';
+import { Gantt, ganttHeight } from './placementgantt';
+
+/** What a step will take, in words and as a picture; above what it took in the run that is laid over. */
+export function Forecast(props: {
+  prediction: Prediction | null;
+  measured: RunPlacement | null;
+  /** That of the drawing. */
+  batchSize: number;
+  /** How many devices there are: room is kept for them, so that nothing jumps when the prediction comes. */
+  devices: number;
+  colours: ReadonlyMap<string, string>;
+  /** What the step depends on, to be changed beside what it takes. */
+  children?: React.ReactNode;
+  trans: TranslationBundle;
+}): React.ReactElement {
+  const { prediction, measured, batchSize, devices, colours, children, trans } = props;
+  const parts = [
+    { title: trans.__('predicted'), slots: prediction?.timeline ?? [] },
+    { title: trans.__('traced'), slots: measured?.timeline ?? [] }
+  ].filter(part => part.slots.length > 0);
+  const told = measured && measuredText(measured, batchSize, trans);
+  return (
+    <footer className="jp-dtf-forecast" aria-label={trans.__('What a step takes')}>
+      <p>
+        {prediction
+          ? words(prediction, trans).join(' · ')
+          : trans.__('A step can be predicted when layers are on devices and the numbers are right.')}
+      </p>
+      {told && <p>{told}</p>}
+      {children}
+      <div style={{ minHeight: ganttHeight(devices) }}>
+        {parts.map(part => (
+          <Gantt key={part.title} part={part} colours={colours} trans={trans} />
+        ))}
+      </div>
+    </footer>
+  );
+}
+
+function words(prediction: Prediction, trans: TranslationBundle): string[] {
+  const step = formatValue(prediction.step_seconds, 'seconds');
+  return [
+    prediction.calibrated ? trans.__('predicted step %1', step) : trans.__('predicted step %1, not calibrated', step),
+    trans.__('bubble %1', formatPercent(prediction.bubble)),
+    ...(prediction.problems.length > 0 ? prediction.problems.map(({ message }) => message) : [trans.__('fits')])
+  ];
+}
+
+/** What the run's own steps took, which of them are counted, and the one that was traced, which took longer for it. */
+function measuredText(measured: RunPlacement, batchSize: number, trans: TranslationBundle): string {
+  const { steps, step_seconds: traced } = measured;
+  const seconds = (value: number) => formatValue(value, 'seconds');
+  const said = steps
+    ? [
+        trans._n(
+          'measured step %2: the only one counted',
+          'measured step %2: the median of %1 steps, half of them from %3 to %4',
+          steps.count,
+          seconds(steps.median_s),
+          seconds(steps.low_s),
+          seconds(steps.high_s)
+        ),
+        trans.__('the first %1 left out', steps.left_out),
+        ...(steps.batch_size > 0 && steps.batch_size !== batchSize
+          ? [trans.__('of %1 examples, where the drawing has %2', steps.batch_size, batchSize)]
+          : [])
+      ]
+    : [trans.__('The run has too few steps to measure one')];
+  return [...said, ...(traced > 0 ? [trans.__('the traced step, drawn below, took %1', seconds(traced))] : [])].join(
+    ' · '
+  );
+}

@@ -1,0 +1,135 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { Slot } from '../../../api/schema';
+import { formatTicks, formatValue } from '../../../model/format';
+import { deviceName } from '../../../model/places';
+import { taskOf, ticksOf } from '../../../model/trace';
+import { useWidth } from '../../hooks';
+
+const ROW_PX = 16;
+const AXIS_PX = 16;
+const LABEL_PX = 96;
+const WIDTH = 1000;
+/** Room for a label of the axis and what parts it from the next, and as many as are of use. */
+const TICK_PX = 90;
+const LAST_PX = 50;
+const MOST_TICKS = 8;
+const TITLE_PX = 20;
+const MOST_PX = 220;
+
+/** One step as a picture: a row for each device, a box for each microbatch. */
+export interface GanttPart {
+  title: string;
+  slots: readonly Slot[];
+}
+
+/** How high a step of so many devices is, px. */
+export function ganttHeight(devices: number): number {
+  return Math.min(MOST_PX, TITLE_PX + devices * ROW_PX + AXIS_PX);
+}
+
+/** One step over its own time axis. */
+export function Gantt(props: {
+  part: GanttPart;
+  colours: ReadonlyMap<string, string>;
+  trans: TranslationBundle;
+}): React.ReactElement | null {
+  const { part, colours, trans } = props;
+  const end = endOf(part.slots);
+  return end <= 0 ? null : (
+    <div className="jp-dtf-gantt" style={{ maxHeight: MOST_PX }}>
+      <Rows part={part} end={end} colours={colours} trans={trans} />
+      <Axis end={end} />
+    </div>
+  );
+}
+
+/** As many times as there is room for, from the step's beginning. */
+function Axis({ end }: { end: number }): React.ReactElement {
+  const host = React.useRef<HTMLDivElement>(null);
+  const width = useWidth(host);
+  const ticks = ticksOf({ start: 0, end }, Math.min(MOST_TICKS, Math.max(1, Math.floor(width / TICK_PX))));
+  const labels = formatTicks(ticks, 'seconds');
+  return (
+    <div ref={host} className="jp-dtf-gantt-axis" style={{ marginLeft: LABEL_PX, height: AXIS_PX }} aria-hidden="true">
+      {ticks.map(
+        (tick, index) =>
+          (end - tick) * width > LAST_PX * end && ( // a label at the edge would be cut off
+            <span key={tick} style={{ left: `${(100 * tick) / end}%` }}>
+              {labels[index]}
+            </span>
+          )
+      )}
+    </div>
+  );
+}
+
+function Rows(props: {
+  part: GanttPart;
+  end: number;
+  colours: ReadonlyMap<string, string>;
+  trans: TranslationBundle;
+}): React.ReactElement {
+  const { part, end, colours, trans } = props;
+  const devices = [...new Set(part.slots.map(slot => slot.device))].sort();
+  const scale = WIDTH / end;
+  return (
+    <div className="jp-dtf-gantt-part">
+      <div className="jp-dtf-gantt-names" style={{ width: LABEL_PX }}>
+        <b>{part.title}</b>
+        {devices.map(device => (
+          <span key={device} style={{ height: ROW_PX }} title={device}>
+            {deviceName(device)}
+          </span>
+        ))}
+      </div>
+      <svg
+        viewBox={`0 0 ${WIDTH} ${ROW_PX * devices.length}`}
+        preserveAspectRatio="none"
+        style={{ height: ROW_PX * devices.length }}
+        role="img"
+        aria-label={trans.__('%1 step of %2', part.title, formatValue(endOf(part.slots), 'seconds'))}
+      >
+        {part.slots.map((slot, index) => (
+          <rect
+            key={index}
+            className="jp-dtf-gantt-slot"
+            data-phase={slot.phase}
+            x={slot.start_s * scale}
+            y={devices.indexOf(slot.device) * ROW_PX + 1}
+            width={Math.max(slot.duration_s * scale, 0.5)}
+            height={ROW_PX - 2}
+            fill={colours.get(taskOf(slot.device)) ?? '#999999'}
+          >
+            <title>
+              {trans.__(
+                'microbatch %1, %2, %3',
+                slot.microbatch + 1,
+                phaseText(slot.phase, trans),
+                formatValue(slot.duration_s, 'seconds')
+              )}
+            </title>
+          </rect>
+        ))}
+      </svg>
+    </div>
+  );
+}
+
+function endOf(slots: readonly Slot[]): number {
+  return slots.reduce((latest, slot) => Math.max(latest, slot.start_s + slot.duration_s), 0);
+}
+
+function phaseText(phase: string, trans: TranslationBundle): string {
+  switch (phase) {
+    case 'forward':
+      return trans.__('forward');
+    case 'backward':
+      return trans.__('backward');
+    case 'update':
+      return trans.__('update');
+    default:
+      return phase;
+  }
+}

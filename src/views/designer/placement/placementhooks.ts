@@ -1,0 +1,113 @@
+import { JSONExt } from '@lumino/coreutils';
+import React from 'react';
+
+import type { LayerGraph, RunPlacement } from '../../../api/schema';
+import type { DesignModel } from '../../../model/design';
+import { openIn, withFolds } from '../../../model/folds';
+import { LayerTree, treeOf } from '../../../model/layergraph';
+import type { PlacementServices } from './placementservices';
+
+/** Something that takes a while, one at a time. */
+export interface Work {
+  /** What is going on, empty when nothing is. */
+  title: string;
+  /** Why the last one failed. */
+  problem: string;
+  start: (title: string, work: (signal: AbortSignal) => Promise<void>) => void;
+  cancel: () => void;
+}
+
+/** Do long work with its progress told, until it is done, cancelled, or the view is gone. */
+export function useWork(): Work {
+  const [state, setState] = React.useState({ title: '', problem: '' });
+  const running = React.useRef<AbortController | null>(null);
+  React.useEffect(() => () => running.current?.abort(), []);
+  const start = React.useCallback((title: string, work: (signal: AbortSignal) => Promise<void>) => {
+    running.current?.abort();
+    const mine = new AbortController();
+    running.current = mine;
+    setState({ title, problem: '' });
+    const end = (problem: string) => {
+      if (!mine.signal.aborted) {
+        setState({ title: '', problem });
+      }
+    };
+    work(mine.signal).then(
+      () => end(''),
+      (error: unknown) => end(error instanceof Error ? error.message : String(error))
+    );
+  }, []);
+  const cancel = React.useCallback(() => {
+    running.current?.abort();
+    setState({ title: '', problem: '' });
+  }, []);
+  return { ...state, start, cancel };
+}
+
+/** The tree of a design's model, the same for as long as its graph says the same, and what is open in it. */
+export interface OpenTree {
+  tree: LayerTree;
+  open: ReadonlySet<string>;
+  /** Fold and unfold, which the design keeps. */
+  fold: (open: ReadonlySet<string>) => void;
+  /** Unfold to show something, which it does not. */
+  show: (open: ReadonlySet<string>) => void;
+}
+
+/**
+ * What is open is each view's own while it lives: it begins as the document has it, and others who fold theirs do not
+ * fold this one.
+ */
+export function useTree(model: DesignModel, graph: LayerGraph): OpenTree {
+  const [kept, setKept] = React.useState(graph);
+  if (kept !== graph && !JSONExt.deepEqual(kept as never, graph as never)) {
+    setKept(graph); // every change of the document reads all of it again
+  }
+  const tree = React.useMemo(() => treeOf(kept), [kept]);
+  const [opened, setOpened] = React.useState<{ tree: LayerTree; open: ReadonlySet<string> }>(() => ({
+    tree,
+    open: openIn(tree, model.design.drawing)
+  }));
+  if (opened.tree !== tree) {
+    // What was open and is still there stays open.
+    const still = [...opened.open].filter(id => tree.nodes.has(id));
+    setOpened({ tree, open: new Set([...openIn(tree, model.design.drawing), ...still]) });
+  }
+  const show = React.useCallback((open: ReadonlySet<string>) => setOpened({ tree, open }), [tree]);
+  const fold = React.useCallback(
+    (open: ReadonlySet<string>) => {
+      setOpened({ tree, open });
+      model.keep(draft => {
+        draft.drawing = withFolds(draft.drawing, tree, open);
+      });
+    },
+    [model, tree]
+  );
+  return { tree, open: opened.open, fold, show };
+}
+
+/** Where the layers of a run were, and why that is not known. */
+export function useRunPlacement(
+  services: PlacementServices,
+  run: string
+): { placement: RunPlacement | null; problem: string } {
+  const [found, setFound] = React.useState<{ run: string; placement: RunPlacement | null; problem: string }>({
+    run: '',
+    placement: null,
+    problem: ''
+  });
+  React.useEffect(() => {
+    let gone = false;
+    if (run !== '') {
+      services.runPlacement(run).then(
+        placement => !gone && setFound({ run, placement, problem: '' }),
+        (error: unknown) =>
+          !gone && setFound({ run, placement: null, problem: error instanceof Error ? error.message : String(error) })
+      );
+    }
+    return () => {
+      gone = true;
+    };
+  }, [services, run]);
+  return found.run === run ? found : { placement: null, problem: '' };
+}

@@ -1,0 +1,51 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { MachinesModel } from '../model/machinefigures';
+import { useSignals } from './hooks';
+
+/** How the machines of a run's cluster were while it ran; `children` are the plots. Without a model, the cluster is gone. */
+export function MachineHistory(props: {
+  machines: MachinesModel | null;
+  cluster: string;
+  ended: boolean;
+  trans: TranslationBundle;
+  children?: React.ReactNode;
+}): React.ReactElement {
+  const { machines, trans } = props;
+  const title = React.useId();
+  return (
+    <section className="jp-dtf-history" aria-labelledby={title}>
+      <h3 id={title}>{trans.__('Machines during the run')}</h3>
+      {machines ? (
+        <>
+          <Lack machines={machines} ended={props.ended} trans={trans} />
+          {props.children}
+        </>
+      ) : (
+        <p className="jp-dtf-faint">
+          {trans.__('The cluster %1 is gone, and with it what was known of its machines.', props.cluster)}
+        </p>
+      )}
+    </section>
+  );
+}
+
+/** Why there are no plots, or none that go on. */
+function Lack(props: { machines: MachinesModel; ended: boolean; trans: TranslationBundle }): React.ReactElement | null {
+  const { machines, trans } = props;
+  useSignals(machines.changed);
+  if (machines.problem !== '') {
+    return <p className="jp-dtf-problem">{trans.__('The machines cannot be asked: %1', machines.problem)}</p>;
+  }
+  if (machines.names.length > 0) {
+    return null;
+  }
+  return (
+    <p className="jp-dtf-faint" role="status">
+      {machines.isReady && props.ended
+        ? trans.__('Nothing is known of the machines from the time of this run.')
+        : trans.__('Waiting for what the machines tell…')}
+    </p>
+  );
+}

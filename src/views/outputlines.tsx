@@ -1,0 +1,196 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { OutputLine } from '../model/output';
+import { taskColours } from '../plots/palette';
+
+const LINE_HEIGHT_PX = 18;
+const OVERSCAN = 20;
+
+/** Which of `count` lines of equal height can be seen: from the first to before the second. */
+export function visibleRange(scrollTop: number, height: number, count: number): [number, number] {
+  const first = Math.max(0, Math.floor(scrollTop / LINE_HEIGHT_PX) - OVERSCAN);
+  return [Math.min(first, count), Math.min(count, Math.ceil((scrollTop + height) / LINE_HEIGHT_PX) + OVERSCAN)];
+}
+
+/** How many lines there are now before the one that was the first. */
+function shift(before: OutputLine, shown: readonly OutputLine[]): number {
+  const [now] = shown;
+  if (now === undefined || now.number === before.number) {
+    return 0;
+  }
+  const place = shown.findIndex(line => line.number >= before.number);
+  return now.number < before.number ? Math.max(place, 0) : before.number - now.number;
+}
+
+/** Where lines are to be had that are not among those shown. */
+export interface OutputPages {
+  /** Whether there is more before the first line. */
+  hasEarlier: boolean;
+  /** Why a page did not come. */
+  problem: string;
+  earlier(): void;
+  later(): void;
+  /** The newest lines, of one task or of all. */
+  follow(task: string): void;
+}
+
+/** What the tasks wrote, each line under its task's name. Only the lines in sight are in the page. */
+export function Output(props: {
+  lines: readonly OutputLine[];
+  dropped: number;
+  pages?: OutputPages;
+  tasks: readonly string[];
+  follow: boolean;
+  /** No more will come. */
+  ended: boolean;
+  trans: TranslationBundle;
+}): React.ReactElement {
+  const { lines, tasks, trans, pages } = props;
+  const [task, setTask] = React.useState('');
+  const [follow, setFollow] = React.useState(props.follow);
+  React.useEffect(() => setFollow(props.follow), [props.follow]); // the preferences may be read after this is shown
+  const [view, setView] = React.useState<[number, number]>([0, 600]);
+  const box = React.useRef<HTMLDivElement>(null);
+  const shown = React.useMemo(() => (task === '' ? lines : lines.filter(line => line.task === task)), [lines, task]);
+  const colours = React.useMemo(() => taskColours(tasks), [tasks]);
+
+  const look = React.useCallback(() => {
+    const node = box.current;
+    if (node) {
+      setView(([top, height]) =>
+        top === node.scrollTop && height === node.clientHeight ? [top, height] : [node.scrollTop, node.clientHeight]
+      );
+    }
+  }, []);
+  const first = React.useRef<OutputLine | undefined>(undefined);
+  React.useLayoutEffect(() => {
+    const node = box.current;
+    if (node && follow) {
+      node.scrollTop = node.scrollHeight;
+    } else if (node && first.current) {
+      // What is read stays where it is when lines are put before it, or taken away.
+      node.scrollTop += LINE_HEIGHT_PX * shift(first.current, shown);
+    }
+    first.current = shown[0];
+    look();
+  }, [shown, follow, look]);
+  React.useEffect(() => {
+    const observer = new ResizeObserver(() => {
+      if (box.current && follow) {
+        box.current.scrollTop = box.current.scrollHeight;
+      }
+      look();
+    });
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, [look, follow]);
+
+  const onScroll = () => {
+    const node = box.current!;
+    const atEnd = node.scrollHeight - node.scrollTop - node.clientHeight < LINE_HEIGHT_PX;
+    if (node.clientHeight > 0 && shown.length > 0) {
+      if (atEnd !== follow) {
+        setFollow(atEnd);
+      }
+      if (atEnd) {
+        pages?.later();
+      } else if (node.scrollTop < OVERSCAN * LINE_HEIGHT_PX && pages?.hasEarlier) {
+        pages.earlier();
+      }
+    }
+    look();
+  };
+  const [from, to] = visibleRange(view[0], view[1], shown.length);
+  return (
+    <div className="jp-dtf-output">
+      <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Output')}>
+        <label>
+          {trans.__('task')}
+          <select
+            value={task}
+            onChange={event => {
+              setTask(event.target.value);
+              pages?.follow(event.target.value);
+            }}
+          >
+            <option value="">{trans.__('all')}</option>
+            {tasks.map(name => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          <input
+            type="checkbox"
+            checked={follow}
+            onChange={event => {
+              setFollow(event.target.checked);
+              if (event.target.checked) {
+                pages?.follow(task);
+              }
+            }}
+          />
+          {trans.__('follow')}
+        </label>
+        {pages?.hasEarlier && (
+          <button
+            type="button"
+            className="jp-dtf-link"
+            onClick={() => {
+              setFollow(false);
+              pages.earlier();
+            }}
+          >
+            {trans.__('Earlier lines')}
+          </button>
+        )}
+        {pages && pages.problem !== '' && <span role="alert">{pages.problem}</span>}
+        <span className="jp-dtf-spacer" />
+        <span className="jp-dtf-faint jp-dtf-number">
+          {trans._n('%1 line', '%1 lines', shown.length)}
+          {props.dropped > 0 && ` · ${trans.__('%1 more are not shown', props.dropped)}`}
+        </span>
+      </div>
+      <div
+        ref={box}
+        className="jp-dtf-lines"
+        role="log"
+        aria-live="off"
+        aria-label={trans.__('Output of the tasks')}
+        tabIndex={0}
+        onScroll={onScroll}
+      >
+        {shown.length === 0 && (
+          <p className="jp-dtf-faint jp-dtf-none">
+            {props.ended ? trans.__('Nothing was written.') : trans.__('Nothing has been written yet.')}
+          </p>
+        )}
+        <div style={{ height: shown.length * LINE_HEIGHT_PX }}>
+          <div style={{ transform: `translateY(${from * LINE_HEIGHT_PX}px)` }}>
+            {shown.slice(from, to).map(line => (
+              <div key={line.number} className="jp-dtf-line" data-stream={line.stream}>
+                {task === '' && (
+                  <span className="jp-dtf-line-task" style={{ borderColor: colours.get(line.task) }}>
+                    {line.task}
+                  </span>
+                )}
+                <span className="jp-dtf-line-text">
+                  {line.missing === undefined
+                    ? line.text || ' '
+                    : trans._n(
+                        '… %1 line is not shown: scroll up',
+                        '… %1 lines are not shown: scroll up',
+                        line.missing
+                      )}
+                </span>
+              </div>
+            ))}
+          </div>
+        </div>
+      </div>
+    </div>
+  );
+}

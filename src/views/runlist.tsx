@@ -1,0 +1,191 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { searchIcon, stopIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import type { RunInfo } from '../api/schema';
+import { formatDuration, formatPercent } from '../model/format';
+import { differences } from '../model/runnames';
+import { canStop, fractionDone, isFinal, objectiveText, reason, secondsTaken, valueWarnings } from '../model/state';
+import { IconButton, Section, StateMark } from './basics';
+import { useMinute, useNow } from './hooks';
+import { LongList } from './longlist';
+import { Sparkline } from './sparkline';
+import { momentText, stateText, whenText } from './words';
+
+/** What the panel can have done to a run. */
+export interface RunActions {
+  onOpen: (id: string) => void;
+  onStop: (id: string) => void;
+  onMenu: (id: string, at: HTMLElement) => void;
+}
+
+export function RunRow(props: {
+  run: RunInfo;
+  /** In what it is another than the runs beside it. */
+  facts: readonly string[];
+  now: number;
+  trans: TranslationBundle;
+  actions: RunActions;
+}): React.ReactElement {
+  const { run, trans, actions } = props;
+  const value = objectiveText(run);
+  const [warning] = valueWarnings(run);
+  const why = reason(run);
+  const unhappy = run.state === 'failed' || run.state === 'lost';
+  return (
+    <div
+      role="listitem"
+      className="jp-dtf-row jp-dtf-run"
+      data-run={run.id}
+      onContextMenu={event => {
+        event.preventDefault();
+        event.stopPropagation();
+        actions.onMenu(run.id, event.currentTarget);
+      }}
+    >
+      <button
+        type="button"
+        className="jp-dtf-run-open"
+        aria-label={trans.__('Open the dashboard of %1, %2', run.name, stateText(run.state, trans))}
+        onClick={() => actions.onOpen(run.id)}
+      >
+        <span className="jp-dtf-row-head">
+          <StateMark state={run.state} trans={trans} />
+          <span className="jp-dtf-name" title={run.name}>
+            {run.name}
+          </span>
+          <time
+            className="jp-dtf-when jp-dtf-faint"
+            dateTime={new Date(1000 * run.created).toISOString()}
+            title={momentText(run.created)}
+          >
+            {whenText(run.created, props.now, trans)}
+          </time>
+        </span>
+        <span className="jp-dtf-row-detail">
+          <span className="jp-dtf-faint jp-dtf-run-facts" title={unhappy || why === '' ? props.facts.join(' · ') : why}>
+            {!isFinal(run.state) && <Progress run={run} facts={props.facts} trans={trans} />}
+            {isFinal(run.state) &&
+              [...props.facts, formatDuration(secondsTaken(run, 0))].filter(part => part !== '').join(' · ')}
+            {!unhappy && why !== '' && ` · ${why}`}
+          </span>
+          {value && (
+            <>
+              <Sparkline values={run.sparkline} label={trans.__('Course of %1', value[0])} />
+              <span className="jp-dtf-objective jp-dtf-number" title={value[0]}>
+                <span className="jp-dtf-faint">{value[0]}</span> {value[1]}
+              </span>
+            </>
+          )}
+        </span>
+        {unhappy && why !== '' && (
+          <span className="jp-dtf-row-reason jp-dtf-problem" title={why}>
+            {why}
+          </span>
+        )}
+        {warning !== undefined && (
+          <span className="jp-dtf-row-reason jp-dtf-note" title={valueWarnings(run).join('\n')}>
+            {warning}
+          </span>
+        )}
+      </button>
+      {canStop(run.state) && (
+        <IconButton icon={stopIcon} label={trans.__('Stop %1', run.name)} onClick={() => actions.onStop(run.id)} />
+      )}
+    </div>
+  );
+}
+
+/** How far a run is that is under way, by the second. */
+function Progress(props: { run: RunInfo; facts: readonly string[]; trans: TranslationBundle }): React.ReactElement {
+  const { run, trans } = props;
+  const now = useNow(true);
+  const fraction = fractionDone(run);
+  const parts = [
+    run.state === 'running' ? '' : stateText(run.state, trans),
+    fraction === null ? '' : formatPercent(fraction),
+    ...props.facts,
+    formatDuration(secondsTaken(run, now))
+  ];
+  return <>{parts.filter(part => part !== '').join(' · ')}</>;
+}
+
+/** What tells runs apart, the same object for as long as it says the same: rows are made again when it is another. */
+function useDifferences(runs: readonly RunInfo[]): ReadonlyMap<string, readonly string[]> {
+  const found = React.useMemo(() => differences(runs), [runs]);
+  const [kept, setKept] = React.useState(found);
+  if (kept !== found && !isSame(kept, found)) {
+    setKept(found);
+  }
+  return kept;
+}
+
+function isSame(one: ReadonlyMap<string, readonly string[]>, other: ReadonlyMap<string, readonly string[]>): boolean {
+  return one.size === other.size && [...one].every(([id, facts]) => facts.join('\n') === other.get(id)?.join('\n'));
+}
+
+/** The panel's part on runs. */
+export function Runs(
+  props: {
+    runs: readonly RunInfo[];
+    ready: boolean;
+    trans: TranslationBundle;
+  } & RunActions
+): React.ReactElement {
+  const { runs, trans } = props;
+  const [searching, setSearching] = React.useState(false);
+  const [query, setQuery] = React.useState('');
+  const now = useMinute();
+  const { onOpen, onStop, onMenu } = props;
+  const actions = React.useRef<RunActions>({ onOpen, onStop, onMenu });
+  React.useEffect(() => {
+    actions.current = { onOpen, onStop, onMenu };
+  });
+  // Rows are not made again because somebody made new functions.
+  const [steady] = React.useState<RunActions>(() => ({
+    onOpen: id => actions.current.onOpen(id),
+    onStop: id => actions.current.onStop(id),
+    onMenu: (id, at) => actions.current.onMenu(id, at)
+  }));
+  const facts = useDifferences(runs);
+  const stamp = React.useMemo(() => ({ now, facts }), [now, facts]);
+  const wanted = query.trim().toLowerCase();
+  const shown =
+    searching && wanted !== ''
+      ? runs.filter(run => `${run.name} ${run.cluster} ${run.state} ${run.id}`.toLowerCase().includes(wanted))
+      : runs;
+  return (
+    <Section
+      title={trans.__('Runs')}
+      tools={<IconButton icon={searchIcon} label={trans.__('Find a run')} onClick={() => setSearching(!searching)} />}
+    >
+      {searching && (
+        <input
+          type="search"
+          className="jp-dtf-search jp-mod-styled"
+          aria-label={trans.__('Find a run by name, cluster or state')}
+          placeholder={trans.__('Name, cluster or state')}
+          value={query}
+          autoFocus
+          onChange={event => setQuery(event.target.value)}
+          onKeyDown={event => event.key === 'Escape' && setSearching(false)}
+        />
+      )}
+      {props.ready && runs.length === 0 && (
+        <p className="jp-dtf-faint">
+          {trans.__('No run yet. In a notebook that is connected to a cluster: cluster.fit(model, x, y)')}
+        </p>
+      )}
+      {runs.length > 0 && shown.length === 0 && <p className="jp-dtf-faint">{trans.__('No run matches.')}</p>}
+      <LongList
+        className="jp-dtf-list"
+        items={shown}
+        rowHeight={46}
+        stamp={stamp}
+        row={run => (
+          <RunRow key={run.id} run={run} facts={facts.get(run.id) ?? []} now={now} trans={trans} actions={steady} />
+        )}
+      />
+    </Section>
+  );
+}

@@ -1,0 +1,28 @@
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { Contents } from '@jupyterlab/services';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { DesignModel } from '../model/design';
+import type { IDtf } from '../tokens';
+import type { PlacementServices } from '../views/designer/placement/placementservices';
+
+/** A design that is open, as its views and its toolbar know it. */
+export interface OpenDesign {
+  readonly context: DocumentRegistry.IContext<DocumentRegistry.ICodeModel>;
+  readonly design: DesignModel;
+  /** The name of the cluster that is started from here. */
+  readonly clusterName: string;
+}
+
+/** What a designer needs of the application; the plugin says how. */
+export interface DesignerOptions {
+  dtf: IDtf;
+  contents: Contents.IManager;
+  placement: (document: OpenDesign) => PlacementServices;
+  start(document: OpenDesign): Promise<void>;
+  stop(cluster: string): void;
+  openText(path: string, line: number, column: number): void;
+  exportScript(document: OpenDesign): Promise<void>;
+  copy(text: string): void;
+  trans: TranslationBundle;
+}

@@ -1,0 +1,126 @@
+import { ReactWidget } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
+import React from 'react';
+
+import type { DesignsModel } from '../model/designs';
+import type { IDtf, INotebookClusters } from '../tokens';
+import { Advice } from '../views/advice';
+import { ClusterActions, Clusters } from '../views/clusterlist';
+import { Designs } from '../views/designlist';
+import { useSignals } from '../views/hooks';
+import { Runs } from '../views/runlist';
+
+/** What the panel can have done; the plugin says how. */
+export interface PanelActions extends ClusterActions {
+  newCluster(): void;
+  refresh(): void;
+  more(at: HTMLElement): void;
+  startTwo(): void;
+  openExample(): void;
+  startTemplate(name: string): void;
+  templateMenu(name: string, at: HTMLElement): void;
+  openRun(id: string): void;
+  stopRun(id: string): void;
+  runMenu(id: string, at: HTMLElement): void;
+  newDesign(): void;
+  openDesign(path: string): void;
+  startDesign(path: string): void;
+}
+
+const NEVER = new Signal<object, void>({});
+
+/** The side panel: clusters, runs and designs. */
+export class DtfPanel extends ReactWidget {
+  constructor(
+    private readonly _dtf: IDtf,
+    private readonly _actions: PanelActions,
+    private readonly _notebooks: INotebookClusters | null,
+    private readonly _designs: DesignsModel | null,
+    private readonly _trans: TranslationBundle
+  ) {
+    super();
+    this.addClass('jp-dtf-panel');
+  }
+
+  protected override render(): React.ReactElement {
+    return (
+      <Panel
+        dtf={this._dtf}
+        actions={this._actions}
+        notebooks={this._notebooks}
+        designs={this._designs}
+        trans={this._trans}
+      />
+    );
+  }
+}
+
+function Panel(props: {
+  dtf: IDtf;
+  actions: PanelActions;
+  notebooks: INotebookClusters | null;
+  designs: DesignsModel | null;
+  trans: TranslationBundle;
+}): React.ReactElement {
+  const { dtf, actions, notebooks, designs, trans } = props;
+  const { server, clusters, runs } = dtf;
+  useSignals(
+    server.changed,
+    clusters.changed,
+    runs.changed,
+    notebooks?.changed ?? NEVER,
+    ...(designs ? [designs.changed] : [])
+  );
+  return (
+    <>
+      <h2 className="jp-dtf-panel-title">{trans.__('Distributed TensorFlow')}</h2>
+      <Advice
+        health={server.health}
+        serverVersion={server.status?.version ?? ''}
+        serverProtocol={server.status?.protocol ?? 0}
+        serverOldest={server.status?.oldest ?? 0}
+        pageVersion={server.version}
+        trans={trans}
+        onRetry={() => server.retry()}
+        onReload={() => window.location.reload()}
+      />
+      {server.health !== 'missing' && server.health !== 'foreign' && (
+        <>
+          <Clusters
+            clusters={clusters.clusters}
+            templates={clusters.idleTemplates}
+            ready={clusters.isReady}
+            connected={notebooks?.current?.name ?? ''}
+            actions={actions}
+            trans={trans}
+            onNew={() => actions.newCluster()}
+            onRefresh={() => actions.refresh()}
+            onMore={at => actions.more(at)}
+            onStartTwo={() => actions.startTwo()}
+            onExample={() => actions.openExample()}
+            onStartTemplate={name => actions.startTemplate(name)}
+            onTemplateMenu={(name, at) => actions.templateMenu(name, at)}
+          />
+          <Runs
+            runs={runs.runs}
+            ready={runs.isReady}
+            trans={trans}
+            onOpen={id => actions.openRun(id)}
+            onStop={id => actions.stopRun(id)}
+            onMenu={(id, at) => actions.runMenu(id, at)}
+          />
+          {designs && (
+            <Designs
+              paths={designs.paths}
+              trans={trans}
+              onNew={() => actions.newDesign()}
+              onOpen={path => actions.openDesign(path)}
+              onStart={path => actions.startDesign(path)}
+            />
+          )}
+        </>
+      )}
+    </>
+  );
+}

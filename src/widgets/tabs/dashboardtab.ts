@@ -1,0 +1,29 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ISignal } from '@lumino/signaling';
+import type React from 'react';
+
+import type { RunModel } from '../../model/run';
+import type { IDtf } from '../../tokens';
+
+/** What a dashboard needs of the application. */
+export interface DashboardOptions {
+  run: string;
+  dtf: IDtf;
+  trans: TranslationBundle;
+  themeChanged: ISignal<unknown, unknown> | null;
+  stop(run: string): void;
+  menu(run: string, at: HTMLElement): void;
+}
+
+export interface TabProps {
+  model: RunModel;
+  options: DashboardOptions;
+}
+
+/** A tab of a run's dashboard. It is made when it is first looked at, and listens to the model by itself. */
+export interface DashboardTab {
+  id: string;
+  /** What its tab says; asked for again whenever the run's description or its events change. */
+  title: (model: RunModel, trans: TranslationBundle) => string;
+  View: React.ComponentType<TabProps>;
+}

@@ -1,0 +1,50 @@
+import React from 'react';
+
+import { isFinal } from '../../model/state';
+import { useSignals } from '../../views/hooks';
+import { KnownTrace, Timeline } from '../../views/tracetimeline';
+import type { DashboardTab, TabProps } from './dashboardtab';
+
+export const timelineTab: DashboardTab = {
+  id: 'timeline',
+  title: (_, trans) => trans.__('Timeline'),
+  View: RunTimeline
+};
+
+/** Asks for the run's trace when it is first looked at, and again when the run has changed its state. */
+function RunTimeline(props: TabProps): React.ReactElement {
+  const { model, options } = props;
+  const { dtf, trans } = options;
+  const [trace, setTrace] = React.useState<KnownTrace>(undefined);
+  const [problem, setProblem] = React.useState('');
+  useSignals(model.infoChanged, model.storyChanged);
+  const [asked, askAgain] = React.useReducer((count: number) => count + 1, 0);
+  const told = model.story.length;
+  React.useEffect(() => {
+    let gone = false;
+    dtf.runs.trace(model.id).then(
+      found => {
+        if (!gone) {
+          setTrace(found);
+          setProblem('');
+        }
+      },
+      (error: unknown) => !gone && setProblem(error instanceof Error ? error.message : String(error))
+    );
+    return () => {
+      gone = true;
+    };
+  }, [dtf, model, told, asked]);
+  const names = model.info.tasks.map(task => task.task).join('\n');
+  const tasks = React.useMemo(() => (names === '' ? [] : names.split('\n')), [names]);
+  return (
+    <Timeline
+      trace={trace}
+      problem={problem}
+      tasks={tasks}
+      downloadUrl={dtf.runs.traceUrl(model.id)}
+      onReload={isFinal(model.info.state) ? null : askAgain}
+      trans={trans}
+    />
+  );
+}

@@ -1,0 +1,255 @@
+"""A run's life as the controller keeps it, without a cluster."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from jupyter_dtf.backend.cluster.active_run import Run
+from jupyter_dtf.backend.planning.launch_plan import HostSlot, plan
+from jupyter_dtf.backend.records.output_tail import ENDED_BYTES, MOST_BYTES
+from jupyter_dtf.errors import Conflict, IllegalTransition
+from jupyter_dtf.schema.events import (
+    Logged,
+    Note,
+    Points,
+    Progressed,
+    RunChanged,
+    TaskChanged,
+    decode_event,
+    encode_event,
+    encode_points,
+)
+from jupyter_dtf.schema.launch import Outcome, TaskResult
+from jupyter_dtf.schema.run import Progress, RunInfo, RunRequest, RunState, TaskState
+
+
+class Recorded:
+    """A run on two tasks, and what it published."""
+
+    def __init__(self) -> None:
+        self.published: list[tuple[int, bytes]] = []
+        self.announced: list[RunState] = []
+        info = RunInfo(id="r", name="r", cluster="c", jobs={"worker": 2})
+        self.run = Run(
+            info,
+            RunRequest(),
+            lambda _run, seq, data: self.published.append((seq, data)),
+            lambda run: self.announced.append(run.info.state),
+        )
+
+    def launched(self) -> Run:
+        self.run.place(plan({"worker": 2}, [HostSlot("tls://a:1", "a", "a", 2)]))
+        self.run.to(RunState.LAUNCHING)
+        for task in ("worker:0", "worker:1"):
+            self.say(TaskChanged(time=time.time(), task=task, state=TaskState.RUNNING, pid=7))
+        return self.run
+
+    def say(self, event: TaskChanged | Points | Progressed | Note) -> None:
+        self.run.record_encoded(encode_event(event))
+
+
+def test_every_event_gets_the_next_number_and_is_published() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    assert [seq for seq, _ in recorded.published] == list(range(len(run.log)))
+    assert run.info.next_seq == len(run.log)
+    assert isinstance(decode_event(run.log[2]), RunChanged)
+
+
+def test_output_is_bounded_and_numbers_have_no_gaps() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    before = len(run.log)
+    for number in range(400):
+        event = Logged(time=1.0, task="worker:0", stream="stdout", first=number, lines=[f"{number:010000}"])
+        run.record_encoded(encode_event(event))
+    assert [seq for seq, _ in recorded.published] == list(range(before + 400))
+    logged = [decode_event(data) for data in run.log[before:]]
+    assert all(isinstance(event, Logged) for event in logged)
+    kept = [event.first for event in logged if isinstance(event, Logged) and event.lines]
+    assert kept == list(range(400 - MOST_BYTES // 10_090, 400))
+    assert len({id(data) for data in run.log[before : before + 150]}) == 1  # what is dropped takes no memory
+    for task in ("worker:0", "worker:1"):
+        run.task_ended(TaskResult(task=task, outcome=Outcome(ok=True)))
+    run.to(RunState.SUCCEEDED)
+    assert sum(map(len, run.log)) < ENDED_BYTES + 100_000
+
+
+def test_a_run_runs_when_all_its_tasks_do_and_succeeds_with_them() -> None:
+    run = Recorded().launched()
+    assert run.info.state is RunState.RUNNING
+    run.task_ended(TaskResult(task="worker:0", exit_code=0, outcome=Outcome(ok=True, result=b"zero")))
+    assert not run.decided.is_set()
+    run.task_ended(TaskResult(task="worker:1", exit_code=0, outcome=Outcome(ok=True, result=b"one")))
+    assert run.decided.is_set()
+    assert run.tasks_ended.is_set()
+    assert run.results == {"worker:0": b"zero", "worker:1": b"one"}
+
+
+def test_the_first_failure_decides_and_what_is_ended_for_it_is_not_a_failure() -> None:
+    run = Recorded().launched()
+    failure = Outcome(ok=False, message="ValueError: no", traceback="Traceback ...", error="builtins.ValueError")
+    run.task_ended(TaskResult(task="worker:1", exit_code=1, outcome=failure))
+    assert run.decided.is_set()
+    assert not run.tasks_ended.is_set()
+    run.task_ended(TaskResult(task="worker:0", signal="SIGTERM"))
+    assert run.tasks_ended.is_set()
+    assert run.first_failure is run.task_info("worker:1")
+    assert run.task_info("worker:0").state is TaskState.STOPPED
+    assert run.task_info("worker:1").traceback == "Traceback ..."
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (TaskResult(task="worker:0", signal="SIGKILL"), "died (SIGKILL)"),
+        (TaskResult(task="worker:0", exit_code=70), "died with exit status 70"),
+    ],
+)
+def test_a_task_that_dies_without_a_word_has_failed(result: TaskResult, message: str) -> None:
+    run = Recorded().launched()
+    run.task_ended(result)
+    assert run.task_info("worker:0").state is TaskState.FAILED
+    assert run.task_info("worker:0").message == message
+
+
+def test_points_pass_without_being_read_and_progress_is_kept() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    # Data that no decoder would take: it must travel untouched.
+    garbled = encode_event(Points(time=0.0, task="worker:0", first=0, count=1, data=b"\xc1"))
+    run.record_encoded(garbled)
+    assert recorded.published[-1][1] is garbled
+    assert encode_points([]) == b""
+    recorded.say(Progressed(time=0.0, progress=Progress(done=3, total=9, epoch=1, epochs=2)))
+    assert run.info.progress.done == 3
+
+
+def test_an_ended_run_takes_no_further_step() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    run.to(RunState.FAILED, "why")
+    assert run.ended.is_set()
+    assert recorded.announced[-1] is RunState.FAILED
+    with pytest.raises(IllegalTransition, match="A run that is failed can become nothing. Received: running"):
+        run.to(RunState.RUNNING)
+
+
+def states(recorded: Recorded, **tasks: TaskState) -> None:
+    for task, state in tasks.items():
+        recorded.say(TaskChanged(time=time.time(), task=task.replace("_", ":"), state=state))
+
+
+def test_servers_are_kept_up_until_the_last_program_has_ended() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    states(recorded, worker_0=TaskState.FINISHED)
+    assert not run.work_done.is_set()
+    states(recorded, worker_1=TaskState.SERVING)
+    assert run.work_done.is_set()
+    assert not run.decided.is_set()
+
+
+def test_a_task_that_has_ended_is_no_longer_waited_for() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    states(recorded, worker_1=TaskState.SERVING)
+    assert not run.work_done.is_set()
+    run.task_ended(TaskResult(task="worker:0", exit_code=0, outcome=Outcome(ok=True)))
+    assert run.work_done.is_set()
+
+
+def test_servers_without_work_of_their_own_wait_for_clients_until_they_are_stopped() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    assert not run.only_serves
+    states(recorded, worker_0=TaskState.SERVING, worker_1=TaskState.SERVING)
+    assert run.only_serves
+    assert not run.work_done.is_set()
+    run.to(RunState.STOPPING)
+    assert run.work_done.is_set()
+    assert not run.only_serves
+
+
+def test_a_task_that_was_killed_after_its_program_had_succeeded_has_succeeded() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    states(recorded, worker_0=TaskState.FINISHED)
+    run.task_ended(TaskResult(task="worker:0", signal="SIGTERM", outcome=Outcome(ok=True, result=b"zero")))
+    assert run.task_info("worker:0").state is TaskState.SUCCEEDED
+    assert run.results == {"worker:0": b"zero"}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        RunChanged(time=0.0, state=RunState.SUCCEEDED),
+        TaskChanged(time=0.0, task="worker:1", state=TaskState.SUCCEEDED),
+        TaskChanged(time=0.0, task="worker:1", state=TaskState.LOST),
+    ],
+)
+def test_an_end_is_not_a_tasks_to_tell(event: RunChanged | TaskChanged) -> None:
+    run = Recorded().launched()
+    before = len(run.log)
+    with pytest.raises(Conflict):
+        run.record_encoded(encode_event(event))
+    assert (len(run.log), run.info.state) == (before, RunState.RUNNING)
+
+
+def test_a_run_ends_though_nobody_can_be_told() -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no room")
+
+    run = Recorded().launched()
+    run._publish = run._on_step = fail
+    for task in ("worker:0", "worker:1"):
+        run.task_ended(TaskResult(task=task, exit_code=0, outcome=Outcome(ok=True)))
+    assert run.tasks_ended.is_set()
+    run.to(RunState.SUCCEEDED)
+    assert run.ended.is_set()
+
+
+def test_a_lost_run_has_lost_tasks() -> None:
+    run = Recorded().launched()
+    run.task_ended(TaskResult(task="worker:0", exit_code=0, outcome=Outcome(ok=True)))
+    run.to(RunState.LOST, "The cluster c was killed (SIGKILL)")
+    states = [(task.state, task.message) for task in run.info.tasks]
+    assert states == [(TaskState.SUCCEEDED, ""), (TaskState.LOST, "The cluster c was killed (SIGKILL)")]
+
+
+def test_what_several_tasks_tell_of_a_metric_is_told_once_and_where_it_was_first() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+
+    def tell(task: str, metric: str, step: float) -> int:
+        title = f"{metric} became NaN at step {step:g} on {task}"
+        recorded.say(Note(time=1.0, level="warning", title=title, task=task, metric=metric, step=step))
+        return len(run.log)
+
+    before = len(run.log)
+    assert tell("worker:0", "loss", 9) == before + 1
+    assert tell("worker:1", "loss", 9) == tell("worker:1", "epoch_loss", 40) == before + 1
+    assert tell("worker:1", "loss", 8) == before + 2  # it was first, and is heard of later
+    assert tell("worker:0", "val_loss", 40) == before + 3
+    assert run.info.not_finite == {
+        "loss": "loss became NaN at step 8 on worker:1",
+        "val_loss": "val_loss became NaN at step 40 on worker:0",
+    }
+
+
+def test_only_the_attempt_that_is_under_way_is_heard() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    run.record(TaskChanged(time=1.0, task="worker:1", state=TaskState.STARTING, attempt=1))
+    before = len(run.log)
+    recorded.say(TaskChanged(time=1.0, task="worker:1", state=TaskState.FINISHED))
+    run.task_ended(TaskResult(task="worker:1", attempt=0, signal="SIGKILL"))
+    assert (len(run.log), run.task_info("worker:1").state) == (before, TaskState.STARTING)
+    recorded.say(TaskChanged(time=1.0, task="worker:1", state=TaskState.RUNNING, attempt=1))
+    run.task_ended(TaskResult(task="worker:1", attempt=1, outcome=Outcome(ok=True, result=b"one")))
+    info = run.task_info("worker:1")
+    assert (info.state, info.attempt, run.results) == (TaskState.SUCCEEDED, 1, {"worker:1": b"one"})
+    with pytest.raises(IllegalTransition, match="A task that is succeeded can become nothing, unless it is started"):
+        recorded.say(TaskChanged(time=1.0, task="worker:1", state=TaskState.FINISHED, attempt=1))

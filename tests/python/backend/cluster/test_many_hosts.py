@@ -1,0 +1,95 @@
+"""What must not grow with the square of the hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jupyter_dtf.backend.cluster import streams
+from jupyter_dtf.backend.cluster.seating import Seating
+from jupyter_dtf.backend.planning.launch_plan import NOT_DRAWN
+from jupyter_dtf.backend.planning.task_defaults import TaskDefaults
+from jupyter_dtf.schema.machines import HostInfo
+
+HOSTS = 40
+
+
+class Hosts:
+    """What each was told last to keep ready, and how often it was told."""
+
+    def __init__(self) -> None:
+        self.infos: dict[str, HostInfo] = {}
+        self.told: dict[str, tuple[int, int]] = {}
+        self.times: Counter[str] = Counter()
+
+    def rpc(self, address: str) -> Any:
+        async def prepare(threads: int, count: int) -> None:
+            await asyncio.sleep(0)
+            self.told[address] = threads, count
+            self.times[address] += 1
+
+        return SimpleNamespace(dtf_prepare=prepare)
+
+    def arrive(self, number: int) -> str:
+        address = f"tls://10.0.0.{number}:1"
+        self.infos[address] = HostInfo(name=f"host-{number}", address=address, machine=f"m{number}", threads=2)
+        return address
+
+
+def seated(work: Callable[[Hosts, Seating], Awaitable[None]], tasks: int) -> Hosts:
+    hosts = Hosts()
+
+    async def main() -> None:
+        expected: dict[str, Any] = {"are_expected": lambda: False, "defaults": TaskDefaults()}
+        await work(hosts, Seating({"worker": tasks}, NOT_DRAWN, hosts.infos, hosts.rpc, **expected))
+
+    asyncio.run(main())
+    return hosts
+
+
+def test_hosts_that_come_one_after_another_are_not_told_of_each_other_each_time() -> None:
+    async def all_come(hosts: Hosts, seating: Seating) -> None:
+        arrivals = [asyncio.ensure_future(seating.prepare(hosts.arrive(number))) for number in range(HOSTS)]
+        await asyncio.gather(*arrivals)
+
+    hosts = seated(all_come, HOSTS)
+    assert hosts.told == dict.fromkeys(hosts.infos, (2, 1))
+    assert hosts.times.total() < 3 * HOSTS
+
+
+def test_a_host_that_has_begun_again_is_told_again_and_no_other() -> None:
+    async def come_twice(hosts: Hosts, seating: Seating) -> None:
+        first, second = hosts.arrive(1), hosts.arrive(2)
+        await seating.prepare()
+        await seating.prepare(first)
+        await seating.prepare()
+        assert hosts.times == {first: 2, second: 1}
+        seating.scale({"worker": 4})
+        await seating.prepare()
+        assert hosts.told == {first: (1, 2), second: (1, 2)}
+
+    seated(come_twice, 2)
+
+
+def test_a_cluster_is_described_no_more_often_than_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "DESCRIBING_SHARE", 1e-12)  # the next is due in ages
+
+    async def change() -> None:
+        made, due = itertools.count(1), []
+        description = streams._Description(lambda: next(made), lambda: due.append(0))
+        description.change()
+        assert [description.plain() for _ in range(3)] == [1, 1, 1]
+        for _ in range(100):
+            description.change()
+        assert len(due) == 1  # viewers are not called again before their time
+        assert description.plain() == 2  # but who asks sees it as it is
+        assert description._timer is not None
+        description._timer.cancel()
+
+    asyncio.run(change())

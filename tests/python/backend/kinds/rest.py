@@ -1,0 +1,36 @@
+"""A cluster that gives its hosts back while nothing runs, whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+import jupyter_dtf as dtf
+from jupyter_dtf.client.session import session
+from jupyter_dtf.schema.events import Note
+from tests.python.clusters import wait_for
+
+
+def rests_and_wakes(kind: str, options: Mapping[str, Any], given_back: Callable[[], None]) -> None:
+    """A cluster of two hosts goes down to one, and has both for the next run. ``given_back()`` waits for the first."""
+    with dtf.Cluster(backend=kind, jobs={"worker": 2}, **options, idle_minutes=0.01, least_hosts=1) as cluster:
+        assert cluster.run(where).result() == ["worker:0", "worker:1"]
+        info = wait_for(cluster, lambda info: len(info.hosts) == 1 and not info.coming)
+        given_back()
+        assert info.notes == [
+            "The cluster has given its hosts back while nothing runs. The next run has them again, and waits for them"
+        ]
+        with pytest.raises(dtf.Unavailable, match="given its hosts back while nothing runs"):
+            cluster.spec  # noqa: B018
+
+        run = cluster.run(where)
+        assert run.result() == ["worker:0", "worker:1"]
+        told = {event.title: event.text for _seq, event in session().hub.events(run.id) if isinstance(event, Note)}
+        assert told["Waiting for hosts"].endswith("given its hosts back while nothing runs, and asks for them again")
+        assert told["The hosts are there"].startswith("After ")
+
+
+def where(_args: Any, ctx: Any) -> str:
+    return f"{ctx.job_name}:{ctx.task_index}"

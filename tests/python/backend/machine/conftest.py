@@ -1,0 +1,19 @@
+"""What belongs to a cluster's family."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from jupyter_dtf.backend.machine import family
+
+
+@pytest.fixture
+def sleeper(token: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the cluster with the module's ``token``."""
+    process = subprocess.Popen(["sleep", "1000"], env=family.environment(token))
+    yield process
+    process.kill()
+    process.wait()

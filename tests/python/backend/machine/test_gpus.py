@@ -1,0 +1,109 @@
+"""Reading GPUs, with a stand-in for NVIDIA's library: no machine of the tests has one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from jupyter_dtf.backend.machine.gpus import read_gpus
+
+
+class FakeNvml(ModuleType):
+    """What is used of ``pynvml``, for two GPUs."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, *, driver: bool = True, broken: bool = False) -> None:
+        super().__init__("pynvml")
+        self.driver = driver
+        self.broken = broken
+        self.open = 0
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        if not self.driver:
+            raise self.NVMLError("Driver Not Loaded")
+        self.open += 1
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self.open -= 1
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+        return index
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> SimpleNamespace:  # noqa: N802
+        if self.broken:
+            raise self.NVMLError("GPU is lost")
+        return SimpleNamespace(total=24 << 30, used=(handle + 1) << 30)
+
+    def nvmlDeviceGetName(self, handle: int) -> str | bytes:  # noqa: N802
+        return "GPU" if handle else b"GPU"
+
+    def nvmlDeviceGetUUID(self, handle: int) -> str | bytes:  # noqa: N802
+        return f"GPU-{handle}a" if handle < 2 else "MIG-2"
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:  # noqa: N802
+        if uuid != "MIG-2":
+            raise self.NVMLError("Not Found")
+        return 2
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> SimpleNamespace:  # noqa: N802
+        if handle == 2:
+            raise self.NVMLError("Not Supported")
+        return SimpleNamespace(gpu=50 * handle)
+
+
+def test_every_gpu_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    first, second = read_gpus({})
+    assert (first.id, second.id) == ("GPU-0a", "GPU-1a")
+    assert (first.index, first.name, first.memory_used_bytes, first.utilization) == (0, "GPU", 1 << 30, 0.0)
+    assert (second.index, second.name, second.memory_bytes, second.utilization) == (1, "GPU", 24 << 30, 0.5)
+    assert nvml.open == 0
+
+
+@pytest.mark.parametrize("nvml", [None, FakeNvml(driver=False), FakeNvml(broken=True)])
+def test_without_library_driver_or_a_working_gpu_there_is_none(
+    nvml: FakeNvml | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert read_gpus({}, tmp_path) == []
+    assert nvml is None or nvml.open == 0
+
+
+@pytest.mark.parametrize(
+    ("visible", "ids"),
+    [
+        ("1,0", ["GPU-1a", "GPU-0a"]),  # as Dask-CUDA has it for its second worker
+        ("GPU-1", ["GPU-1a"]),
+        ("0, MIG-2", ["GPU-0a", "MIG-2"]),
+        ("1,7,0", ["GPU-1a"]),  # CUDA stops at what is not there
+        ("-1", []),
+        ("", []),
+    ],
+)
+def test_cuda_visible_devices_says_which_and_in_what_order(
+    visible: str, ids: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    assert [gpu.id for gpu in read_gpus({"CUDA_VISIBLE_DEVICES": visible})] == ids
+
+
+def test_without_the_library_the_driver_says_what_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    for address, uuid in (("0000:81:00.0", "GPU-b"), ("0000:01:00.0", "GPU-a")):
+        (tmp_path / address).mkdir()
+        text = f"Model: \t\t NVIDIA L4\nIRQ:   \t\t 30\nGPU UUID: \t {uuid}\nBus Location: \t {address}\n"
+        (tmp_path / address / "information").write_text(text)
+    found = read_gpus({"CUDA_VISIBLE_DEVICES": "1,0"}, tmp_path)
+    assert [(gpu.id, gpu.index, gpu.name, gpu.memory_bytes) for gpu in found] == [
+        ("GPU-b", 1, "NVIDIA L4", 0),
+        ("GPU-a", 0, "NVIDIA L4", 0),
+    ]

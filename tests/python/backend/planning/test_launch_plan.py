@@ -1,0 +1,170 @@
+"""Which task runs where: pure decisions, tested with plain values."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_dtf.backend.planning.gpu_grants import Gpu, GpuRequest
+from jupyter_dtf.backend.planning.launch_plan import (
+    Drawing,
+    HostSlot,
+    crowding,
+    match_hosts,
+    ordered_tasks,
+    plan,
+    slots,
+    without_gpu,
+)
+from jupyter_dtf.errors import GangIncomplete, Unavailable
+from jupyter_dtf.schema.api import TaskSeat
+from jupyter_dtf.schema.hosts import HostDesign, TaskPlace
+from jupyter_dtf.schema.machines import GpuInfo, HostInfo
+
+ONE = HostSlot("tls://a:1", "a", "alpha", 4)
+TWO = HostSlot("tls://a:2", "b", "alpha", 4)
+FAR = HostSlot("tls://b:1", "c", "beta", 2)
+
+
+def test_ranks_count_the_chief_first_then_workers_and_servers_last() -> None:
+    jobs = {"ps": 1, "evaluator": 1, "reader": 1, "worker": 2, "chief": 1}
+    assert ordered_tasks(jobs) == [
+        ("chief", 0),
+        ("worker", 0),
+        ("worker", 1),
+        ("reader", 0),
+        ("ps", 0),
+        ("evaluator", 0),
+    ]
+
+
+def test_neighbours_in_rank_sit_together_and_hosts_get_equal_shares() -> None:
+    planned = plan({"worker": 6}, [FAR, TWO, ONE])
+    assert [task.host.name for task in planned] == ["a", "a", "b", "b", "c", "c"]
+    assert [task.local_rank for task in planned] == [0, 1, 2, 3, 0, 1]
+    assert [task.local_size for task in planned] == [4, 4, 4, 4, 2, 2]
+
+
+def test_a_host_with_more_slots_gets_more_of_the_tasks() -> None:
+    hosts = slots([HostInfo("a", "tls://a:1", "alpha", slots=2), HostInfo("b", "tls://b:1", "beta")])
+    for workers, expected in ((3, "aab"), (6, "aaaabb"), (1, "a")):
+        assert "".join(task.host.name for task in plan({"worker": workers}, hosts)) == expected
+
+
+def test_a_hosts_threads_are_divided_among_its_tasks() -> None:
+    assert [task.threads for task in plan({"worker": 2}, [ONE])] == [2, 2]
+    assert [task.threads for task in plan({"worker": 3}, [ONE])] == [1, 1, 1]
+    assert [task.threads for task in plan({"worker": 9}, [ONE])] == [1] * 9
+    assert [task.threads for task in plan({"worker": 2}, [ONE], threads_per_task=3)] == [3, 3]
+
+
+def test_more_threads_than_cores_is_said() -> None:
+    assert crowding(plan({"worker": 4}, [ONE])) == ""
+    assert crowding(plan({"worker": 3}, [FAR])) == "3 tasks with 3 threads share the 2 of host c"
+
+
+def test_no_host_is_refused() -> None:
+    with pytest.raises(GangIncomplete, match="needs a host for its 2 tasks"):
+        plan({"worker": 2}, [])
+
+
+def test_tasks_know_their_devices() -> None:
+    gpu = GpuInfo(id="GPU-a", index=0, name="L4", memory_bytes=1 << 30, memory_used_bytes=0, utilization=0.0)
+    hosts = slots([HostInfo(name="a", address="tls://a:1", machine="alpha", threads=2, gpus=[gpu])])
+    assert hosts == [HostSlot("tls://a:1", "a", "alpha", 2, (Gpu("GPU-a", 1 << 30),))]
+    worker, server = plan({"worker": 1, "ps": 1}, hosts)
+    assert worker.devices == ["/job:worker/task:0/device:CPU:0", "/job:worker/task:0/device:GPU:0"]
+    assert server.devices == ["/job:ps/task:0/device:CPU:0"]
+    assert without_gpu([worker, server]) == ""
+    assert plan({"worker": 1}, hosts, gpus=GpuRequest(per_task=0))[0].devices == worker.devices[:1]
+
+
+def test_gpus_that_are_too_few_to_divide_are_said() -> None:
+    planned = plan({"worker": 2, "ps": 1}, [HostSlot("tls://a:1", "a", "alpha", 4, (Gpu("GPU-a"),))])
+    assert without_gpu(planned) == (
+        "2 tasks on host a compute on its CPU, for it has 1 GPU: gpu_memory lets several share one"
+    )
+
+
+# -- as drawn ------------------------------------------------------------------------------------------------------
+
+NAMED = [HostDesign(name="a", gpus=[0, 0]), HostDesign(name="b"), HostDesign(name="c")]
+GPUS = (Gpu("GPU-0", 16 << 30), Gpu("GPU-1", 16 << 30))
+
+
+def seats(*places: TaskPlace, gpus: tuple[Gpu, ...] = GPUS, **jobs: int) -> dict[str, tuple[str, list[int]]]:
+    hosts = [HostSlot("tls://a:1", "a", "alpha", 4, gpus), TWO, FAR]
+    planned = plan(jobs, hosts, drawing=Drawing(NAMED, places))
+    return {seat.task: (seat.host, seat.gpus) for seat in (task.seat for task in planned)}
+
+
+def test_tasks_are_where_they_were_put() -> None:
+    first = TaskPlace(job="worker", index=0, host="c")
+    second = TaskPlace(job="worker", index=1, host="a", device="GPU:1")
+    server = TaskPlace(job="ps", index=0, host="a", device="GPU:0")
+    assert seats(first, second, server, worker=2, ps=1) == {
+        "worker:0": ("c", []),
+        "worker:1": ("a", [1]),
+        "ps:0": ("a", [0]),
+    }
+
+
+def test_the_others_go_where_there_is_room_on_what_nobody_was_put_on() -> None:
+    put = TaskPlace(job="worker", index=2, host="a", device="GPU:0")
+    assert seats(put, worker=4, ps=1) == {
+        "worker:0": ("b", []),
+        "worker:1": ("a", []),  # equal shares of the machine's one that is left: none
+        "worker:2": ("a", [0]),
+        "worker:3": ("b", []),
+        "ps:0": ("c", []),
+    }
+    alone = HostSlot("tls://a:1", "a", "alpha", 4, GPUS)
+    first = TaskPlace(job="worker", index=1, host="a", device="GPU:0")
+    both = plan({"worker": 2}, [alone], drawing=Drawing(NAMED[:1], [first]))
+    assert [task.seat.gpus for task in both] == [[1], [0]]
+    on_cpu = TaskPlace(job="worker", index=0, host="a")
+    assert seats(on_cpu, worker=1) == {"worker:0": ("a", [])}
+    assert seats(TaskPlace(job="ps", index=7, host="a"), worker=1) == {"worker:0": ("a", [0, 1])}  # scaled down since
+
+
+def test_a_cap_is_kept() -> None:
+    put = TaskPlace(job="worker", index=0, host="a", device="GPU:1", memory_bytes=4 << 30)
+    host = HostSlot("tls://a:1", "a", "alpha", 4, GPUS)
+    (task,) = plan({"worker": 1}, [host], drawing=Drawing(NAMED[:1], [put]))
+    assert (task.gpus.gpus, task.gpus.memory_bytes) == (("GPU-1",), 4 << 30)
+    assert task.seat == TaskSeat(task="worker:0", host="a", gpus=[1], memory_bytes=4 << 30)
+
+
+def test_a_run_that_asks_for_gpus_gets_them_whatever_was_drawn() -> None:
+    put = TaskPlace(job="worker", index=0, host="a", device="CPU")
+    host = HostSlot("tls://a:1", "a", "alpha", 4, GPUS)
+    drawing = Drawing(NAMED[:1], [put])
+    assert plan({"worker": 1}, [host], gpus=GpuRequest(per_task=2), drawing=drawing)[0].seat.gpus == [0, 1]
+    (task,) = plan({"worker": 1}, [host], drawing=drawing)
+    assert task.seat.gpus == [] and without_gpu([task]) == ""
+
+
+def test_what_was_drawn_and_is_not_there_is_named() -> None:
+    with pytest.raises(Unavailable, match=r"worker:0 was put on GPU:1 of host a, which has 1 GPU\Z"):
+        seats(TaskPlace(job="worker", index=0, host="a", device="GPU:1"), gpus=GPUS[:1], worker=1)
+    with pytest.raises(Unavailable, match="worker:0 was put on GPU:0 of host b, which has none"):
+        seats(TaskPlace(job="worker", index=0, host="b", device="GPU:0"), worker=1)
+    with pytest.raises(Unavailable, match="worker:0 was given 17 GiB of GPU:0 of host a, which has 16 GiB"):
+        seats(TaskPlace(job="worker", index=0, host="a", device="GPU:0", memory_bytes=17 << 30), worker=1)
+    with pytest.raises(GangIncomplete, match=r"3 hosts were drawn, and 1 is there. Missing: b, c"):
+        plan({"worker": 1}, [ONE], drawing=Drawing(NAMED, ()))
+    with pytest.raises(GangIncomplete, match="worker:0 was put on host z. The hosts that were drawn: a, b, c"):
+        seats(TaskPlace(job="worker", index=0, host="z"), worker=1)
+
+
+def test_drawn_hosts_are_found_by_name_then_by_machine_then_in_order() -> None:
+    there = [
+        HostSlot(f"tls://x:{name}", name, machine, 1) for name, machine in [("10", "m"), ("2", "m"), ("x", "beta")]
+    ]
+    drawn = [HostDesign(name=name) for name in ("first", "beta", "10")]
+    assert {name: slot.name for name, slot in match_hosts(drawn, there).items()} == {
+        "first": "2",
+        "beta": "x",
+        "10": "10",
+    }
+    numbered = [HostDesign(name=name) for name in ("p", "q")]
+    assert [slot.name for slot in match_hosts(numbered, there[:2]).values()] == ["2", "10"]

@@ -1,0 +1,37 @@
+"""N tasks against one plain Keras process: the same weights after every step, the same history."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...gang import run_gang
+from ..cases import CASES
+from ..comparison import Trained, compare, distributed
+
+
+@pytest.fixture(scope="module")
+def trained() -> Trained:
+    return Trained(CASES)
+
+
+@pytest.mark.parametrize(("name", "size"), [(name, size) for name, case in CASES.items() for size in case.sizes])
+def test_tasks_do_what_one_process_does(name: str, size: int, trained: Trained) -> None:
+    expected, received = trained(name, size)
+    compare(CASES[name], expected, received[0])
+    for other in received[1:]:
+        assert [level for level, *_ in other.notes if level != "info"] == []
+        assert [point[0] for point in other.points] == [
+            step for step, values in received[0].more["ctx"].points if "learning_rate" in values
+        ]
+
+
+@pytest.mark.parametrize(("name", "size"), [("one example in the last batch", 3), ("masked sequences, embedding", 2)])
+def test_the_ring_does_the_same(name: str, size: int, trained: Trained) -> None:
+    results = run_gang(size, distributed({name: CASES[name]}, "ring"))  # set up once in the life of a process
+    compare(CASES[name], trained(name, size)[0], results[0][name])
+
+
+@pytest.mark.parametrize("name", ["one example in the last batch"])
+def test_tasks_of_two_machines_do_the_same(name: str, trained: Trained) -> None:
+    results = run_gang(3, distributed({name: CASES[name]}), machines=["a", "b", "a"])
+    compare(CASES[name], trained(name, 3)[0], results[0][name])

@@ -1,0 +1,103 @@
+"""Which placements are taken, and what is said of the others."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jupyter_dtf.backend.task.fit.pipeline import layer_devices
+from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.schema.placement import Placement
+from jupyter_dtf.schema.strategy import Pipeline
+
+from .placed import device
+
+
+def layer(weights: int = 1) -> Any:
+    return SimpleNamespace(weights=[object()] * weights)
+
+
+LAYERS = {"a": layer(), "block/b": layer(), "block/flat": layer(0), "c": layer()}
+
+
+def read(devices: dict[str, str], **splits: list[str]) -> layer_devices.Places:
+    return layer_devices.read(Placement(devices=devices, splits=splits))
+
+
+def test_containers_place_what_is_in_them_and_nearer_names_win() -> None:
+    found = read({"a": "/job:worker/task:0", "block": device(1), "block/b": "/job:chief/task:0/cpu:0", "c": device(0)})
+    layer_devices.check_layers(found, LAYERS)
+    assert found.of("a") == [device(0)]
+    assert found.of("block/flat") == [device(1)]
+    assert found.of("block/b") == ["/job:chief/task:0/device:CPU:0"]
+    assert found.of("elsewhere") == []
+
+
+def test_layers_of_a_model_rebuilt_elsewhere_keep_the_names_of_the_placement() -> None:
+    found = read({"a": device(0), "block": device(1), "c": device(2)}).renamed(
+        ["a_4", "block_1/b_2", "block_1/flat", "c"], list(LAYERS)
+    )
+    assert [found.of(layer) for layer in ("a_4", "block_1/b_2", "block_1", "c")] == [
+        [device(0)], [device(1)], [device(1)], [device(2)]
+    ]  # fmt: skip
+    assert found.name("block_1/flat") == "block/flat"
+
+
+def test_copies_are_further_tasks_by_rank() -> None:
+    tasks = ["chief:0", "worker:0", "worker:1", "worker:2"]
+    copies = read({"a": "/job:chief/task:0"}, c=["/job:chief/task:0", device(0)]).copies(tasks, 2)
+    assert [copy.of("a") for copy in copies] == [["/job:chief/task:0/device:CPU:0"], [device(1)]]
+    assert copies[1].of("c") == [device(1), device(2)]
+
+
+@pytest.mark.parametrize(
+    ("devices", "splits", "said"),
+    [
+        ({"a": "worker one"}, {}, "device with job and task"),
+        ({"a": "/job:worker"}, {}, "device with job and task"),
+        ({}, {}, "an empty one"),
+        ({"a": device(0)}, {"a": [device(0), device(1)]}, "no device of its own"),
+        ({"c": device(0)}, {"a": [device(0)]}, "two devices or more"),
+    ],
+)
+def test_what_is_no_placement_is_refused(devices: Any, splits: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        read(devices, **splits)
+
+
+@pytest.mark.parametrize(
+    ("devices", "splits", "said"),
+    [
+        ({"a": device(0), "nine": device(0)}, {}, "names layers of the model: .*Received: nine"),
+        ({"a": device(0)}, {}, "without block/b, c"),
+        ({"a": device(0), "block": device(0)}, {"c": [device(0), device(1)]}, "Dense or Embedding. Received: c"),
+    ],
+)
+def test_a_placement_of_another_model_is_refused(devices: Any, splits: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        layer_devices.check_layers(read(devices, **splits), LAYERS)
+
+
+def test_devices_are_those_of_the_first_copy() -> None:
+    tasks = [f"worker:{index}" for index in range(4)]
+    layer_devices.check_tasks(read({"a": device(1)}), tasks, 2)
+    with pytest.raises(InvalidInput, match=r"first of 2 copies: worker:0, worker:1. Received: .*task:2"):
+        layer_devices.check_tasks(read({"a": device(2)}), tasks, 2)
+    with pytest.raises(InvalidInput, match="replicas=3"):
+        layer_devices.check_tasks(read({"a": device(0)}), tasks, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((3,), "placement is a Placement"),
+        (({"a": 3},), "maps layers to device strings"),
+        (({"a": device(0)}, 0), "microbatches is a whole number"),
+        (({"a": device(0)}, 8, 0), "replicas is a whole number"),
+    ],
+)
+def test_a_strategy_says_what_it_takes(arguments: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        Pipeline(*arguments)

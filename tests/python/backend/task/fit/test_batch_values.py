@@ -1,0 +1,178 @@
+"""What is reported of each batch and each epoch, under every strategy, beside what Keras's own logs are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer
+
+from ..gang import FakeContext, run_gang
+from .cases import digits
+from .comparison import fit
+from .pipeline.placed import fit as placed_fit
+
+pytestmark = pytest.mark.timeout(120)
+
+EXAMPLES, BATCH = 50, 12
+"""The last of 5 batches has 2 examples."""
+
+
+def model(metrics: Any = ("accuracy", "mae"), rate: float = 0.0, **compiled: Any) -> Any:
+    """With a rate of 0 a batch has the same loss whenever and wherever it is computed."""
+    import keras
+
+    keras.utils.set_random_seed(3)
+    network = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1, activation="sigmoid")])
+    network.compile(keras.optimizers.SGD(rate), "binary_crossentropy", metrics=list(metrics), **compiled)
+    return network
+
+
+def data() -> tuple[Any, Any]:
+    x, y = digits(EXAMPLES)
+    return x, (y % 2).astype("float32")[:, None]
+
+
+def reported(points: list[tuple[float, dict[str, float]]], metric: str) -> dict[float, float]:
+    return {step: values[metric] for step, values in points if metric in values}
+
+
+def of_batches(own: Any, size: int) -> dict[str, list[float]]:
+    """What the batches are by themselves, in one process."""
+    x, y = data()
+    found: dict[str, list[float]] = {}
+    for start in range(0, EXAMPLES, size):
+        for name, value in own.evaluate(
+            x[start : start + size], y[start : start + size], 64, 0, return_dict=True
+        ).items():
+            found.setdefault(name, []).append(value)
+    return found
+
+
+STRATEGIES = {"allreduce": AllReduce(), "ps": ParameterServer(sync=True), "mirrored": InGraph()}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES.keys())
+def test_a_batch_has_its_own_loss_and_an_epoch_keras_s(strategy: Any) -> None:
+    def program(ctx: FakeContext) -> Any:
+        x, y = data()
+        more = {"validation_data": (x, y)}
+        here, result = fit(
+            ctx, "own", model, x, y, strategy=strategy, batch_size=BATCH, epochs=2, shuffle=False, **more
+        )
+        return (
+            here.points,
+            here.epochs,
+            result and result.history,
+            of_batches(model(), BATCH) if here.is_chief else None,
+        )
+
+    servers = 1 if isinstance(strategy, ParameterServer) else 0
+    results = run_gang(2 + servers, program, servers=servers)
+    points, epochs, history, alone = results[0]
+    for metric in ("loss", "accuracy", "mae"):
+        # The batch's loss is the mean of its parts, by their examples; a task without an example says nothing.
+        tasks = [reported(task[0], metric) for task in results[: 2 if not isinstance(strategy, InGraph) else 1]]
+        shares = 1 if isinstance(strategy, InGraph) else 2
+        for number in range(5):
+            size = min(BATCH, EXAMPLES - number * BATCH)
+            parts = [size * (rank + 1) // shares - size * rank // shares for rank in range(shares)]
+            for step in (number + 1, number + 6):  # the second epoch is the first again: no jump, nothing left of it
+                mean = sum(task[step] * part for task, part in zip(tasks, parts, strict=True)) / size
+                np.testing.assert_allclose(mean, alone[metric][number], rtol=2e-5, err_msg=f"{metric} {step}")
+        ends = reported(points, f"epoch_{metric}")
+        assert ends == {5.0: history[metric][0], 10.0: history[metric][1]}
+        assert reported(points, f"val_{metric}") == {
+            5.0: history[f"val_{metric}"][0],
+            10.0: history[f"val_{metric}"][1],
+        }
+    assert [set(logs) for _, _, logs in epochs] == [set(history)] * 2  # what run.history is made of
+
+
+def test_a_pipeline_reports_the_same() -> None:
+    def program(ctx: FakeContext) -> Any:
+        x, y = data()
+        _, here = placed_fit(ctx, model(("accuracy", "AUC")), x, y, batch_size=BATCH, epochs=2, shuffle=False)
+        return here and (here.points, here.epochs, of_batches(model(), BATCH))
+
+    points, epochs, alone = run_gang(2, program)[0]
+    for metric in ("loss", "accuracy"):
+        values = reported(points, metric)
+        np.testing.assert_allclose(list(values.values()), 2 * alone[metric], rtol=2e-5, err_msg=metric)
+        assert reported(points, f"epoch_{metric}") == {
+            5 * (n + 1): logs[metric] for n, (_, _, logs) in enumerate(epochs)
+        }
+    assert not reported(points, "AUC") and len(reported(points, "running_AUC")) == 10
+
+
+def test_what_a_batch_has_no_value_of_is_called_running() -> None:
+    """And what a train_step gives back beside its metrics is the step's own already."""
+
+    def program(ctx: FakeContext) -> Any:
+        import keras
+        import tensorflow as tf
+
+        class Own(keras.Model):
+            def __init__(self) -> None:
+                super().__init__()
+                self.out = keras.layers.Dense(1, activation="sigmoid")
+                self.seen = keras.metrics.Mean(name="tracker")
+
+            def call(self, x: Any) -> Any:
+                return self.out(x)
+
+            def train_step(self, batch: Any) -> dict[str, Any]:
+                x, y = batch
+                with tf.GradientTape() as tape:
+                    loss = self.compute_loss(x, y, self(x, training=True))
+                self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+                self.seen.update_state(loss)
+                return {"loss": loss, "mean_loss": self.seen.result()}
+
+        def own() -> Any:
+            keras.utils.set_random_seed(3)
+            made = Own()
+            made.compile(keras.optimizers.SGD(0.0), "binary_crossentropy")
+            return made
+
+        x, y = data()
+        runs = {}
+        metrics = ("accuracy", "AUC", "RootMeanSquaredError")
+        for name, build in {"own": own, "kinds": lambda: model(metrics)}.items():
+            here, _ = fit(ctx, name, build, x, y, batch_size=BATCH, epochs=1, shuffle=False)
+            runs[name] = here.points
+        here, _ = fit(
+            ctx, "many", lambda: model(steps_per_execution=2), x[:48], y[:48], batch_size=BATCH, shuffle=False
+        )
+        return runs, here.points, of_batches(model(), BATCH), of_batches(model(), 2 * BATCH)
+
+    runs, many, alone, of_two = run_gang(1, program)[0]
+    for name in ("loss", "mean_loss"):
+        np.testing.assert_allclose(list(reported(runs["own"], name).values()), alone["loss"], rtol=2e-5, err_msg=name)
+    assert {name for _, values in runs["kinds"] for name in values} >= {
+        "loss", "accuracy", "running_AUC", "running_RootMeanSquaredError", "epoch_AUC"
+    }  # fmt: skip
+    assert not reported(runs["kinds"], "AUC")
+    values = reported(many, "loss")
+    assert list(values) == [2, 4]
+    np.testing.assert_allclose(list(values.values()), of_two["loss"][:2], rtol=2e-5)
+
+
+def test_nan_ends_a_fit_with_keras_s_own_callback_and_stays_a_value_of_its_batch() -> None:
+    def program(ctx: FakeContext) -> Any:
+        import keras
+
+        x, y = data()
+        x[3 * BATCH] = np.nan  # in the fourth batch
+        callbacks = [keras.callbacks.TerminateOnNaN()]
+        here, result = fit(ctx, "nan", model, x, y, batch_size=BATCH, epochs=3, shuffle=False, callbacks=callbacks)
+        return here.points, result and result.history
+
+    results = run_gang(2, program)
+    losses = [reported(points, "loss") for points, _ in results]
+    # It was the first task's; the others know after the next exchange that the run is to end.
+    assert [[step for step, value in loss.items() if np.isnan(value)] for loss in losses] == [[4, 5], [5]]
+    assert all(list(loss) == [1, 2, 3, 4, 5] for loss in losses)
+    assert np.isnan(results[0][1]["loss"]).all() and len(results[0][1]["loss"]) == 1

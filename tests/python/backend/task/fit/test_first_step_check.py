@@ -1,0 +1,204 @@
+"""The first step held against the same step done alone: what it finds, and what it leaves in peace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.backend.task.fit.first_step_check import WARNING, Guard, Parts, own_parts
+from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer
+
+from ....patience import LIMIT_S
+from ..gang import FakeContext, run_gang
+from .cases import digits
+from .comparison import fit
+from .pipeline.placed import halves
+
+
+def network(loss: Any, *layers: Any, **compiled: Any) -> Any:
+    import keras
+
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, "tanh"), *layers, keras.layers.Dense(3)])
+    model.compile(compiled.pop("optimizer", "adam"), loss, **compiled)
+    return model
+
+
+def by_example(y_true: Any, y_pred: Any) -> Any:
+    import keras
+
+    return keras.losses.sparse_categorical_crossentropy(y_true, y_pred, from_logits=True)
+
+
+def within_the_batch(y_true: Any, y_pred: Any) -> Any:
+    import keras
+
+    return by_example(y_true, y_pred - keras.ops.mean(y_pred, 0, keepdims=True))
+
+
+def random_and_normalized() -> Any:
+    import keras
+
+    layers = keras.layers
+    dropout = layers.Dropout(0.5, seed=5)  # every task here is a client of its own
+    return network(by_example, layers.BatchNormalization(), dropout, metrics=["accuracy"])
+
+
+def centred() -> Any:
+    import keras
+
+    class Centred(keras.layers.Layer):
+        def call(self, x: Any) -> Any:
+            return x - keras.ops.mean(x, 0, keepdims=True)
+
+    return network(keras.losses.SparseCategoricalCrossentropy(from_logits=True), Centred(), optimizer="sgd")
+
+
+def keras_own() -> Any:
+    import keras
+
+    return network(keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "within": lambda: network(within_the_batch),
+    "by example": random_and_normalized,
+    "centred": centred,
+    "several at once": lambda: network(within_the_batch, steps_per_execution=2),
+}
+
+
+def warned(ctx: FakeContext, name: str, model: Any, **arguments: Any) -> tuple[list[str], list[Any], Any]:
+    """What a fit has said of its first step, its weights and history; however slow this machine is just now."""
+    from jupyter_dtf.backend.task.fit import first_step_check as guard
+
+    guard.BUDGET_S = LIMIT_S
+    x, y = digits(40)
+    here, result = fit(ctx, name.replace(" ", "_"), model, x, y, batch_size=12, epochs=1, **arguments)
+    found = [text for _, title, text in here.notes if title == WARNING]
+    return found, result and result.weights, result and result.history
+
+
+def under_allreduce(ctx: FakeContext) -> dict[str, Any]:
+    found = {name: warned(ctx, name, model()) for name, model in MODELS.items()}
+    found["left out"] = warned(ctx, "left out", MODELS["within"](), check=False)
+    found["by example, left out"] = warned(ctx, "by example left out", random_and_normalized(), check=False)
+    found["compressed"] = warned(ctx, "compressed", MODELS["within"](), strategy=AllReduce(compression="fp16"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    results: dict[str, Any] = run_gang(2, under_allreduce)[0]
+    return results
+
+
+def test_a_loss_that_compares_examples_is_told_of_with_its_name_and_what_came_of_it(found: dict[str, Any]) -> None:
+    (text,) = found["within"][0]
+    assert "on 2 shares of the batch" in text
+    assert "The model has parts of its own: within_the_batch." in text
+    assert "dense" in text
+    assert len(found["several at once"][0]) == 1
+
+
+def test_a_layer_that_takes_a_mean_over_examples_is_told_of(found: dict[str, Any]) -> None:
+    assert "Centred" in found["centred"][0][0]
+
+
+def test_what_tasks_do_differently_on_purpose_is_not(found: dict[str, Any]) -> None:
+    assert found["by example"][0] == []
+
+
+def test_it_leaves_no_trace(found: dict[str, Any]) -> None:
+    for name in ("by example", "within"):
+        _, weights, history = found[name]
+        _, same, known = found["left out" if name == "within" else "by example, left out"]
+        assert history == known
+        assert all(np.array_equal(a, b) for a, b in zip(weights, same, strict=True))
+
+
+def test_it_can_be_left_out_and_is_where_steps_are_not_to_be_equal(found: dict[str, Any]) -> None:
+    assert found["left out"][0] == []
+    assert found["compressed"][0] == []
+
+
+def under_servers(ctx: FakeContext) -> Any:
+    return [
+        warned(ctx, name, MODELS[name](), strategy=ParameterServer(sync=True))[0] for name in ("centred", "by example")
+    ]
+
+
+def test_parameter_servers_are_guarded() -> None:
+    centred, by_example = run_gang(3, under_servers, servers=1)[0]
+    assert "Centred" in centred[0] and not by_example
+
+
+def on_devices(ctx: FakeContext) -> Any:
+    import tensorflow as tf
+
+    from jupyter_dtf.schema.strategy import Pipeline
+
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    towers = [warned(ctx, name, MODELS[name](), strategy=InGraph())[0] for name in ("within", "by example")]
+    pipelines = []
+    for name in ("within", "centred", "by example"):
+        model = MODELS[name]()
+        strategy = Pipeline(halves(model, 1), microbatches=3)
+        pipelines.append(warned(ctx, f"pipeline {name}", model, strategy=strategy)[0])
+    return towers, pipelines
+
+
+def test_towers_and_pipelines_are_guarded() -> None:
+    ((towers, pipelines),) = run_gang(1, on_devices)
+    assert len(towers[0]) == 1 and not towers[1]
+    within, centred, by_example = pipelines
+    assert not within  # the loss of a pipeline sees the whole batch
+    assert "on 3 shares" in centred[0] and not by_example
+
+
+def test_shares_of_a_batch() -> None:
+    assert Parts(3).bounds(8) == [(0, 2), (2, 5), (5, 8)]
+    assert Parts(3).bounds(2) == [(0, 0), (0, 1), (1, 2)]
+    assert Parts(3, in_turn=True).bounds(2) == [(0, 1), (1, 2)]
+
+
+def test_what_a_model_has_of_its_own() -> None:
+    import keras
+
+    class Own(keras.optimizers.SGD):
+        pass
+
+    assert own_parts(keras_own()) == []
+    assert own_parts(network("mse", keras.layers.BatchNormalization(), metrics=["accuracy"])) == []
+    assert own_parts(network(by_example)) == ["by_example"]
+    assert own_parts(network(keras.losses.Huber(), optimizer=Own())) == ["Own"]
+    assert own_parts(network("mse", keras.layers.Dense(3, activation=lambda x: x * 2))) == ["<lambda>"]
+    assert own_parts(centred()) == ["Centred"]
+
+
+def test_what_takes_long_is_left_alone() -> None:
+    import keras
+
+    class Slow(keras.layers.Layer):
+        def call(self, x: Any) -> Any:
+            return keras.ops.sum([x @ keras.ops.transpose(x) @ x for _ in range(3)], 0)
+
+    model = network(by_example, Slow())
+    x, y = digits(40_000)
+    ctx = FakeContext(0, 2, None, None, [])  # type: ignore[arg-type]
+    asked = []
+
+    def batches(count: int) -> list[Any]:
+        asked.append(count)
+        return [(x, y)]
+
+    guard = Guard(model, ctx, Parts(2), batches)
+    guard.remember()
+    before = model.get_weights()
+    guard.compare(1)
+    assert asked == [1] and ctx.notes == []
+    assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))

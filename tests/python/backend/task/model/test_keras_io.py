@@ -1,0 +1,104 @@
+"""Models that travel to a task and back: outputs, configuration, variables and the next steps are the same."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.backend.task.model import keras_io
+from jupyter_dtf.backend.task.model.patched import patched
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import keras
+
+    from .. import travellers
+
+
+def there(packed: keras_io.PackedModel, x: Any, y: Any) -> Any:
+    """The model as a task has it before it trains."""
+    random.seed(77)  # other numbers than the client's
+    again = keras_io.unpack(pickle.loads(pickle.dumps(packed, protocol=5)))
+    keras_io.build(again, keras_io.batch_spec((x, y, None)))
+    keras_io.restore(again, packed)
+    return again
+
+
+def tensors(value: Any) -> Any:
+    import tensorflow as tf
+
+    return keras.tree.map_structure(tf.convert_to_tensor, value)
+
+
+def assert_alike(ours: Any, theirs: Any, x: Any) -> None:
+    for a, b in zip(keras.tree.flatten(ours(x)), keras.tree.flatten(theirs(x)), strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+    for a, b in zip(ours.variables, theirs.variables, strict=False):
+        np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=b.path)
+        assert (a.dtype, a.trainable) == (b.dtype, b.trainable), b.path
+    assert len(ours.weights) == len(theirs.weights)
+    assert type(ours.optimizer) is type(theirs.optimizer)
+    for a, b in zip(ours.optimizer.variables, theirs.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy(), err_msg=b.path)
+    for name in ("run_eagerly", "steps_per_execution", "jit_compile", "trainable", "dtype_policy"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    policies = [[layer.dtype_policy.name for layer in model._flatten_layers()] for model in (ours, theirs)]
+    assert policies[0] == policies[1]
+
+
+@pytest.mark.filterwarnings("ignore:[^§]*The structure of `inputs`")  # of FeatureSpace's own inputs
+@pytest.mark.parametrize("name", travellers.MODELS)
+def test_a_model_travels_as_it_is(name: str) -> None:
+    keras.utils.set_random_seed(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Keras's own, where it quantizes
+        model, x, y = travellers.MODELS[name]()
+    batch, targets = tensors(x), tensors(y)
+    if model.built:  # or it is built in the task
+        with patched(model, run_eagerly=True):
+            model.train_on_batch(batch, targets)
+    packed = keras_io.pack(model)
+    again = there(packed, batch, targets)
+    if not model.built:
+        with patched(model, run_eagerly=True):
+            model.train_on_batch(batch[:1], targets[:1])
+        again = there(keras_io.pack(model), batch, targets)
+    assert_alike(again, model, batch)
+    for attempt in (model, again):
+        attempt.run_eagerly = True
+    ours, theirs = [
+        [attempt.train_on_batch(batch, targets, return_dict=True) for _ in range(2)] for attempt in (again, model)
+    ]
+    assert ours == theirs
+    assert_alike(again, model, batch)
+
+
+def test_weights_that_others_take_the_place_of_are_not_drawn() -> None:
+    import keras
+
+    counted = keras.initializers.RandomNormal(seed=keras.random.SeedGenerator(3))
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(3),
+            keras.layers.Dense(3, kernel_initializer="ones", bias_initializer=counted),
+        ]
+    )
+    model.compile("sgd", "mse")
+    packed = keras_io.pack(model)
+    again = keras_io.unpack(packed)
+    assert [bool(weight.any()) for weight in again.get_weights()] == [False, False, True, True]
+    keras_io.restore(again, packed)
+    for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+    unbuilt = keras.Sequential([keras.layers.Dense(3)])
+    unbuilt.compile("sgd", "mse")
+    drawn = keras_io.unpack(keras_io.pack(unbuilt))
+    drawn.build((None, 4))
+    assert drawn.get_weights()[0].any()

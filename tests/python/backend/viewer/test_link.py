@@ -1,0 +1,70 @@
+"""A viewer's stream: it goes on whatever comes, and tells when nothing comes any more."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from distributed import Scheduler, Security
+
+from jupyter_dtf.backend.cluster.controller import Controller
+from jupyter_dtf.backend.cluster.settings import ControllerSettings
+from jupyter_dtf.backend.machine.mark import Mark
+from jupyter_dtf.backend.viewer.connections import Connection
+from jupyter_dtf.backend.viewer.link import SILENT_S, Link
+from jupyter_dtf.schema.api import ClusterState
+from jupyter_dtf.schema.cluster_request import ClusterRequest
+
+from ...patience import left_s
+
+
+def connection_to(address: str, security: Any) -> Connection:
+    return Connection(
+        name="c",
+        kind="local",
+        state=ClusterState.RUNNING,
+        pid=0,
+        pid_created=0.0,
+        created=0.0,
+        jobs={"worker": 1},
+        address=address,
+        ca=security.tls_ca_file,
+        cert=security.tls_client_cert,
+        key=security.tls_client_key,
+    )
+
+
+def test_a_message_that_cannot_be_followed_does_not_end_the_stream(tmp_path: Path) -> None:
+    async def follow() -> None:
+        security = Security.temporary()
+        async with Scheduler(port=0, dashboard_address=":0", security=security, protocol="tls") as scheduler:
+            request = ClusterRequest(name="c", jobs={"worker": 1}, keep=True)
+            settings = ControllerSettings(request=request, token="0", runs=Mark.of(tmp_path), created=time.time())
+            controller = Controller(settings)
+            await controller.start(scheduler)
+            answered = asyncio.Event()
+            ops: list[str] = []
+
+            def on_message(message: dict[str, Any]) -> None:
+                ops.append(message["op"])
+                if message["op"] == "pong":
+                    answered.set()
+                raise RuntimeError(message["op"])
+
+            link = await Link.open(connection_to(scheduler.address, security), on_message, lambda: None)
+            await asyncio.wait_for(answered.wait(), left_s())  # which nothing but a ping asks for
+            assert ops[:2] == ["cluster", "attached"]
+            assert link.silent_s == 0
+
+            controller.viewers.tell_cluster = lambda: None  # type: ignore[method-assign]
+            for viewer in controller.viewers._viewers:
+                viewer.answer = lambda: None  # type: ignore[method-assign]
+            while link.silent_s == 0:
+                await asyncio.sleep(0.05)
+            assert link.silent_s >= SILENT_S
+            await link.close()
+            await controller.close()
+
+    asyncio.run(asyncio.wait_for(follow(), left_s()))

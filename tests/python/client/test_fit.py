@@ -1,0 +1,393 @@
+"""What the client checks, what it sends, and what it makes of the result."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+import subprocess
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+import pytest
+
+from jupyter_dtf.backend.task.fit.job import Arrays, DataFunction, FitJob, FitResult
+from jupyter_dtf.backend.task.model import keras_io
+from jupyter_dtf.client.fit import PreparedFit, prepare
+from jupyter_dtf.errors import InvalidInput, Unavailable
+from jupyter_dtf.schema.strategy import AllReduce, Pipeline
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import keras
+
+X = np.arange(20, dtype="float64").reshape(10, 2)
+Y = np.arange(10) % 3
+
+
+def model_function() -> Any:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def job_of(prepared: PreparedFit) -> FitJob:
+    """The job as a task sees it."""
+    _, (job,), _ = pickle.loads(cloudpickle.dumps(prepared.program))
+    assert isinstance(job, FitJob)
+    return job
+
+
+# -- data ----------------------------------------------------------------------------------------------------------
+
+
+def test_importing_the_client_half_imports_neither_tensorflow_nor_keras() -> None:
+    code = "import sys, jupyter_dtf.client.fit; sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_arrays_travel_as_numpy_in_the_precision_of_keras() -> None:
+    job = job_of(prepare(model_function, {"a": X, "b": [X, X[:, :1]]}, keras.ops.convert_to_tensor(Y)))
+    assert isinstance(job.data, Arrays)
+    assert job.data.x["a"].dtype == np.float32
+    assert [a.shape for a in job.data.x["b"]] == [(10, 2), (10, 1)]
+    np.testing.assert_array_equal(job.data.y, Y)
+
+
+def test_pandas_objects_become_what_keras_makes_of_them() -> None:
+    job = job_of(prepare(model_function, pd.DataFrame(X, columns=["a", "b"]), pd.Series(Y)))
+    assert isinstance(job.data, Arrays)
+    assert (job.data.x.shape, job.data.x.dtype) == ((10, 2), np.float32)
+    assert job.data.y.shape == (10, 1)
+
+
+def test_validation_split_takes_the_last_examples() -> None:
+    job = job_of(prepare(model_function, X, Y, validation_split=0.25, sample_weight=np.ones(10)))
+    assert isinstance(job.data, Arrays)
+    assert isinstance(job.validation_data, Arrays)
+    assert len(job.data.x) == 7
+    np.testing.assert_array_equal(job.validation_data.x, X[7:].astype("float32"))
+    assert len(job.validation_data.sample_weight) == 3
+
+
+def test_validation_data_takes_the_place_of_validation_split() -> None:
+    job = job_of(prepare(model_function, X, Y, validation_split=0.5, validation_data=(X[:2], Y[:2])))
+    assert isinstance(job.data, Arrays)
+    assert len(job.data.x) == 10
+
+
+def test_strings_travel_as_tensorflow_has_them() -> None:
+    words = ["a", "bé\u2028", "", "c"]
+    kinds = {
+        "numpy": np.array(words),
+        "column": np.array(words)[:, None],
+        "objects": np.array(words, object)[:, None],
+        "bytes": np.array([word.encode() for word in words], object),
+        "tensor": keras.ops.convert_to_tensor(words, dtype="string"),
+        "series": pd.Series(words),
+        "strings": pd.DataFrame({"w": pd.Series(words, dtype="string")}),
+        "category": pd.Series(words, dtype="category"),
+    }
+    job = job_of(prepare(model_function, kinds, Y[:4]))
+    assert isinstance(job.data, Arrays)
+    for name, array in job.data.x.items():
+        assert array.shape == ((4,) if name in ("numpy", "bytes", "tensor") else (4, 1)), name
+        assert [word.decode() for word in array.ravel()] == words, name
+
+
+@pytest.mark.parametrize(
+    ("x", "received"),
+    [
+        (np.array([1, "a"], object), "object with 1"),
+        (pd.Series(["a", None]), "object with"),
+        (np.array(["2024-01-01"], "datetime64[D]"), "datetime64"),
+    ],
+)
+def test_arrays_of_other_things_are_refused_before_the_start(x: Any, received: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"arrays of x must hold numbers, truth values or strings.*{received}"):
+        prepare(model_function, x, Y[: len(x)])
+
+
+def test_a_function_of_the_context_travels() -> None:
+    offset = 3
+    job = job_of(prepare(model_function, lambda ctx: ctx + offset, validation_data=lambda ctx: ctx - offset))
+    assert isinstance(job.data, DataFunction)
+    assert isinstance(job.validation_data, DataFunction)
+    assert (job.data.function(1), job.validation_data.function(1)) == (4, -2)
+
+
+def _generator() -> Iterator[Any]:
+    yield X, Y
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"x": None}, "x is an array"),
+        ({"x": _generator()}, "data_fn"),
+        ({"x": [[1.0, 2.0], [3.0, 4.0]]}, "np.asarray"),
+        ({"x": X, "y": Y[:4]}, "equally many examples"),
+        ({"x": np.float32(3)}, "first dimension"),
+        ({"x": X, "y": Y, "batch_size": 0}, "batch_size is a whole number, 1 or more. Received: 0"),
+        ({"x": X, "y": Y, "epochs": True}, "epochs is a whole number"),
+        ({"x": X, "y": Y, "steps_per_epoch": 1.5}, "steps_per_epoch is a whole number"),
+        ({"x": X, "y": Y, "shuffle": "batch"}, "shuffle is True or False"),
+        ({"x": X, "y": Y, "validation_split": 1.0}, "validation_split is between 0 and 1"),
+        ({"x": X, "y": Y, "validation_data": (X,)}, "validation_data is"),
+        ({"x": X, "y": Y, "sample_weight": np.ones(10), "class_weight": {0: 1.0}}, "Either class_weight"),
+        ({"x": lambda ctx: ctx, "y": Y}, "y comes with the dataset"),
+        ({"x": lambda ctx: ctx, "batch_size": 4}, "batch_size comes with the dataset"),
+        ({"x": lambda ctx: ctx, "validation_split": 0.1}, "validation_split divides arrays"),
+        ({"x": X, "y": Y, "callbacks": ["no callback"]}, "callbacks are keras.callbacks"),
+        ({"x": X, "y": Y, "strategy": "alone"}, 'strategy is one of "allreduce"'),
+        ({"x": X, "y": Y, "scale_lr": 2}, "scale_lr is True or False. Received: 2"),
+        ({"x": X, "y": Y, "scale_lr": True, "warmup_epochs": -1}, "warmup_epochs is a number, 0 or more"),
+        (
+            {"x": X, "y": Y, "scale_lr": True, "strategy": Pipeline({"dense": "/job:worker/task:0"})},
+            "got scale_lr=True with replicas=1",
+        ),
+        ({"x": X, "y": Y, "warmup_epochs": 3}, "warmup_epochs needs scale_lr=True"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_rule(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message.replace("(", r"\(")):
+        prepare(model_function, **arguments)
+
+
+def test_a_scaled_learning_rate_is_warmed_up_over_five_epochs_unless_told_otherwise() -> None:
+    def warmup(**arguments: Any) -> tuple[bool, float]:
+        _, (job,), _ = prepare(model_function, X, Y, **arguments).program
+        return job.scale_lr, job.warmup_epochs
+
+    assert warmup() == (False, 0.0)
+    assert warmup(scale_lr=True) == (True, 5.0)
+    assert warmup(scale_lr=True, warmup_epochs=0) == (True, 0.0)
+
+
+def test_a_dataset_made_here_is_refused_with_what_to_do() -> None:
+    import tensorflow as tf
+
+    with pytest.raises(InvalidInput, match="pass a function data_fn"):
+        prepare(model_function, tf.data.Dataset.range(3))
+
+
+# -- models --------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_comes_back_from_its_description_with_weights_and_optimizer() -> None:
+    model = model_function()
+    model.optimizer.build(model.trainable_variables)
+    model.optimizer.iterations.assign(5)
+    packed = job_of(prepare(model, X, Y)).model
+    assert isinstance(packed, keras_io.PackedModel)
+    again = keras_io.unpack(packed)
+    again.optimizer.build(again.trainable_variables)
+    keras_io.restore(again, packed)
+    for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert int(again.optimizer.iterations) == 5
+
+
+def test_functions_and_classes_of_the_user_travel_with_the_model() -> None:
+    source = """
+import keras
+
+factor = 2.0
+
+class Twice(keras.layers.Layer):
+    def call(self, x):
+        return x * factor
+
+def loss(y_true, y_pred):
+    return keras.ops.mean((y_true - y_pred) ** 2) * factor
+
+def model():
+    layers = [keras.Input((2,)), Twice(), keras.layers.Lambda(lambda x: x + factor), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile("sgd", loss)
+    return model
+"""
+    module = types.ModuleType("__main__")
+    exec(source, vars(module))
+    model = module.model()
+    prepared = prepare(model, X, X[:, :1])
+    check = """
+import pickle, sys
+from jupyter_dtf.backend.task.model import keras_io
+_, (job,), _ = pickle.load(sys.stdin.buffer)
+model = keras_io.unpack(job.model)
+keras_io.restore(model, job.model)
+print(model(job.data.x).numpy().sum())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", check], input=cloudpickle.dumps(prepared.program), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    np.testing.assert_allclose(float(done.stdout), model(X.astype("float32")).numpy().sum(), rtol=1e-5)
+    assert model.layers[1].function.__name__ == "<lambda>"
+
+
+def test_models_that_cannot_be_sent_are_refused_with_another_way() -> None:
+    class Pair(keras.Model):
+        def compile(self, first: Any, second: Any) -> None:
+            super().compile(first)
+
+    pair = Pair()
+    pair.compile("sgd", "adam")
+    for model, message in (
+        (pair, "Pass a function that returns the compiled model"),
+        (keras.Sequential([keras.Input((2,))]), "compiled"),
+        (3, "a compiled keras.Model"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            prepare(model, X, Y)
+
+
+def test_functions_that_hold_the_model_itself_are_refused() -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="first")])
+
+    def penalized(y: Any, pred: Any) -> Any:
+        return keras.ops.mean((y - pred) ** 2) + keras.ops.sum(model.layers[0].kernel ** 2)
+
+    kernel = model.layers[0].kernel
+    for loss in (penalized, lambda y, pred: keras.ops.mean(y - pred) + keras.ops.sum(kernel)):
+        model.compile("sgd", loss)
+        with pytest.raises(InvalidInput, match="must not hold the model itself, its layers or variables"):
+            prepare(model, X, X[:, :1])
+
+
+def test_variables_that_a_callback_could_change_are_not_copied_without_a_word() -> None:
+    import tensorflow as tf
+
+    for beta in (tf.Variable(0.5), keras.Variable(0.5)):
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", lambda y, pred, beta=beta: keras.ops.mean((y - pred) ** 2) * beta)
+        with pytest.raises(InvalidInput, match="a variable that is none of the model's"):
+            prepare(model, X, X[:, :1])
+
+
+def test_a_metric_keeps_its_name_wherever_it_comes_from() -> None:
+    def make(power: float) -> Any:
+        def apart(y: Any, pred: Any) -> Any:
+            return keras.ops.mean(keras.ops.abs(y - pred) ** power)
+
+        return apart
+
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=[make(1.0), make(3.0), lambda y, pred: pred])
+    packed = keras_io.pack(model)
+    names = []
+    for compiled in (model, keras_io.unpack(packed)):
+        compiled.evaluate(X.astype("float32"), X[:, :1], verbose=0)
+        names.append(list(compiled.get_metrics_result()))
+    assert names[0] == names[1]
+
+
+def test_what_several_tasks_cannot_do_is_refused() -> None:
+    layers = [keras.Input((2,)), keras.layers.BatchNormalization(synchronized=True), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile("sgd", "mse")
+    with pytest.raises(InvalidInput, match="synchronized=False"):
+        prepare(model, X, X[:, :1])
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", keras.losses.MeanSquaredError(reduction=None))
+    with pytest.raises(InvalidInput, match="reduction=None"):
+        prepare(model, X, X[:, :1])
+
+
+# -- callbacks and results -----------------------------------------------------------------------------------------
+
+
+class Counter(keras.callbacks.Callback):
+    run_on_all_tasks = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+
+def _result(model: Any, **changes: Any) -> FitResult:
+    weights = [w + 1 for w in model.get_weights()]
+    return FitResult(weights, [], (None, None, None), {"loss": [0.5]}, [0], **{"callbacks": [], **changes})
+
+
+def test_a_stateful_layer_is_trained_by_one_task_or_a_pipeline() -> None:
+    def prepared(strategy: Any) -> PreparedFit:
+        inputs = keras.Input(batch_shape=(5, 2, 1))
+        model = keras.Model(inputs, keras.layers.SimpleRNN(3, stateful=True, name="rnn")(inputs))
+        model.compile("sgd", "mse")
+        return prepare(model, X[:, :, None], np.zeros((10, 3)), batch_size=5, strategy=strategy)
+
+    for strategy in ("allreduce", "ps", "mirrored"):
+        prepared(strategy).check_jobs({"worker": 1, "ps": 1})
+        with pytest.raises(InvalidInput, match="got rnn with stateful=True on 2 tasks"):
+            prepared(strategy).check_jobs({"chief": 1, "worker": 1, "ps": 1})
+    prepared(Pipeline({"rnn": "/job:worker/task:0"})).check_jobs({"worker": 2})
+
+
+def test_a_callback_that_needs_tensorboard_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *more: (name != "tensorboard" and find(name, *more)) or None
+    )
+    board = keras.callbacks.TensorBoard("logs")
+    with pytest.raises(Unavailable, match="needs TensorBoard, which is not installed: pip install tensorboard"):
+        prepare(model_function(), X, Y, callbacks=[board])
+
+
+def test_the_model_and_the_callbacks_of_the_caller_hold_the_results() -> None:
+    model, counter = model_function(), Counter()
+    model.compile(None, "sparse_categorical_crossentropy")
+    before = model.get_weights()
+    counter.set_model(model)  # as after an earlier fit; the model itself is not to be pickled
+    prepared = prepare(model, X, Y, callbacks=counter)
+    (sent,) = job_of(prepared).callbacks
+    assert sent.everywhere
+    assert cloudpickle.loads(sent.data).model is None
+    prepared.finish(_result(model, callbacks=[cloudpickle.dumps({"count": 7})]))
+    assert counter.count == 7
+    assert counter.model is model
+    assert prepared.model is model
+    assert model.history.history == {"loss": [0.5]}
+    for ours, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(ours, old + 1)
+
+
+def test_a_function_makes_the_trained_model_when_it_is_asked_for() -> None:
+    made = []
+
+    def function() -> Any:
+        made.append(model_function())
+        made[-1].compile(None, "mse")
+        return made[-1]
+
+    prepared = prepare(function, X, Y)
+    assert prepared.name == "function"
+    with pytest.raises(RuntimeError, match="no result"):
+        _ = prepared.model
+    trained = _result(model_function())
+    prepared.finish(trained)
+    assert made == []
+    np.testing.assert_array_equal(prepared.model.get_weights()[0], trained.weights[0])
+    assert prepared.model is made[0]
+
+
+def test_a_callback_that_cannot_be_pickled_is_refused() -> None:
+    counter = Counter()
+    counter.lock = __import__("threading").Lock()
+    with pytest.raises(InvalidInput, match="on_train_begin"):
+        prepare(model_function(), X, Y, callbacks=[counter])
+
+
+def test_settings_are_shown_and_keras_is_set_up_alike() -> None:
+    prepared = prepare(model_function(), X, Y, batch_size=4, epochs=2, strategy=AllReduce(transport="ring"))
+    assert prepared.parameters == {"epochs": 2, "batch_size": 4, "examples": 10, "optimizer": "Adam", "weights": 9}
+    job = job_of(prepared)
+    assert job.strategy == AllReduce(transport="ring")
+    assert job.keras_config["floatx"] == "float32"
+    assert job.keras_config["epsilon"] == keras.config.epsilon()

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import pytest
+
+from jupyter_dtf.client.run_names import numbered
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "expected"),
+    [
+        ("mlp", [], "mlp"),
+        ("mlp", ["cnn", "mlp_2", "mlp2", "my mlp"], "mlp"),
+        ("mlp", ["mlp"], "mlp 2"),
+        ("mlp", ["mlp 7", "mlp", "mlp 3"], "mlp 8"),  # a number is not given twice, also when runs are forgotten
+        ("mlp", ["mlp 02", "mlp 1234567890"], "mlp"),
+        ("train (1).py", ["train (1).py"], "train (1).py 2"),
+    ],
+)
+def test_numbers_go_on(name: str, taken: list[str], expected: str) -> None:
+    assert numbered(name, taken) == expected

@@ -1,0 +1,158 @@
+"""Interrupts while a run is waited for: real signals, a real cluster, a real terminal and a real kernel."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+
+import jupyter_dtf as dtf
+from jupyter_dtf.client.session import session
+
+from ..notebook.kernel import Notebook
+from ..patience import left_s
+
+pytestmark = pytest.mark.module_directories
+
+SCRIPT = """
+import jupyter_dtf as dtf
+
+def program(args, ctx):
+    ctx.progress(1, 10)
+    ctx.stop_requested.wait()
+
+dtf.connect("shared").run(program)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
+    with dtf.Cluster(jobs={"worker": 1}, name="shared") as shared:
+        yield shared.wait_ready()
+    session().close()
+
+
+@pytest.fixture
+def terminal(cluster: dtf.Cluster, tmp_path: Path) -> Iterator[pexpect.spawn]:
+    """A script that waits for a run, in a terminal 60 characters wide."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    child = pexpect.spawn(sys.executable, [str(script)], dimensions=(24, 60), timeout=left_s(), encoding="utf-8")
+    child.expect(r"program( \d+)? running .* 10%")
+    yield child
+    child.close(force=True)
+
+
+def newest(cluster: dtf.Cluster) -> dtf.Run:
+    """The newest run, as this process has seen it by now."""
+    hub, seen = session().hub, threading.Event()
+    unsubscribe = hub.subscribe(lambda run_id: seen.set())
+    try:
+        while not cluster.runs:
+            assert seen.wait(left_s())
+            seen.clear()
+    finally:
+        unsubscribe()
+    return cluster.runs[0]
+
+
+SLOW = """
+import time
+import numpy as np
+import jupyter_dtf as dtf
+from jupyter_dtf.backend.machine import meeting_place
+from jupyter_dtf.backend.viewer import sending
+
+write = meeting_place.write
+
+def slowly(descriptor, data):
+    time.sleep(0.05)  # as a disk or a network that takes its time
+    write(descriptor, data)
+
+meeting_place.write = slowly
+sending._WRITTEN_BYTES = 1 << 16
+
+def program(args, ctx):
+    pass
+
+dtf.connect("shared").run(program, np.zeros(64 << 20, np.uint8), wait={wait})
+"""
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_an_interrupt_while_data_is_sent_stops_the_run(cluster: dtf.Cluster, tmp_path: Path, wait: bool) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SLOW.format(wait=wait))
+    child = pexpect.spawn(sys.executable, [str(script)], dimensions=(24, 60), timeout=30, encoding="utf-8")
+    child.expect(r"program( \d+)? pending .*sending [\d.]+ [KM]iB of 64.0 MiB, [\d.]+ [KM]iB/s")
+    child.sendintr()
+    child.expect("Stopping the run: not all of its data has been sent.")
+    child.expect("is stopped: not all of its data had been sent")
+    child.expect(pexpect.EOF)
+    child.close()
+    run = newest(cluster)
+    run.wait(10)
+    assert run.status == "stopped"
+
+
+def test_one_interrupt_leaves_the_run_to_itself(cluster: dtf.Cluster, terminal: pexpect.spawn) -> None:
+    run = newest(cluster)
+    terminal.sendintr()
+    terminal.expect("Interrupted: again within 2 s stops the run.")
+    terminal.expect("detached; the run goes on while its cluster does")
+    terminal.expect(f"dtf.run\\('{run.id}'\\).stop\\(\\)")
+    terminal.expect(pexpect.EOF)
+    assert run.status == "running"
+    run.stop()
+    assert run.wait(left_s()).status == "stopped"
+
+
+def test_two_interrupts_stop_the_run(cluster: dtf.Cluster, terminal: pexpect.spawn) -> None:
+    run = newest(cluster)
+    terminal.sendintr()
+    terminal.expect("Interrupted: again")
+    terminal.sendintr()
+    terminal.expect("Stopping the run.")
+    terminal.expect(f"the run program( \\d+)? \\({run.id}\\) is stopped")
+    terminal.expect(pexpect.EOF)
+    assert run.wait(left_s()).status == "stopped"
+
+
+INTERRUPT_EACH_WAIT = """
+import os, signal, threading
+import jupyter_dtf as dtf
+
+wait = dtf.Run.wait
+
+def interrupted(run, timeout_s=None, left=[{count}]):
+    if left[0]:
+        left[0] -= 1
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    return wait(run, timeout_s)
+
+def program(args, ctx):
+    ctx.stop_requested.wait()
+
+cluster = dtf.connect("shared")
+dtf.Run.wait = interrupted
+try:
+    cluster.run(program)
+finally:
+    dtf.Run.wait = wait
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "said", "status"), [(1, "detached; the run goes on", "running"), (2, "is stopped", "stopped")]
+)
+def test_interrupts_in_a_notebook(cluster: dtf.Cluster, count: int, said: str, status: str) -> None:
+    with Notebook() as notebook:
+        text = notebook.error(INTERRUPT_EACH_WAIT.format(count=count))
+        assert said in text
+        assert "\n" not in text  # one line, no traceback
+        assert notebook.value("run = cluster.runs[0]\nrun.status") == repr(status)
+        notebook.run("run.stop()\nrun.wait(10)")

@@ -1,0 +1,42 @@
+"""The public surface: every function and method says what it takes, each by its name, and what it does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import jupyter_dtf as dtf
+from jupyter_dtf.client.fit_run import FitRun
+from jupyter_dtf.client.run_trace import Trace
+from jupyter_dtf.client.servers import Servers
+
+OPEN = {"Cluster": "options", "cluster": "options", "report": "metrics", "Cluster.upload": "modules"}
+"""What takes any number of arguments, or any name, which its docstring speaks of: a kind's options, a person's metrics.
+"""
+
+
+def surface() -> Iterator[tuple[str, Any]]:
+    for name in dtf.__all__:
+        value = getattr(dtf, name)
+        if callable(value) and not (inspect.isclass(value) and issubclass(value, BaseException)):
+            yield name, value
+    for kind in (dtf.Cluster, dtf.Run, FitRun, Servers, Trace):
+        for name in dir(kind):
+            value = inspect.getattr_static(kind, name)
+            if not name.startswith("_") and (callable(value) or isinstance(value, (property, classmethod))):
+                yield f"{kind.__name__}.{name}", value
+
+
+@pytest.mark.parametrize(("name", "value"), [pytest.param(*each, id=each[0]) for each in surface()])
+def test_it_has_a_signature_and_a_docstring(name: str, value: Any) -> None:
+    function: Any = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+    assert inspect.getdoc(function)
+    parameters = inspect.signature(function).parameters.values()
+    unnamed = [each.name for each in parameters if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    assert unnamed == ([OPEN[name]] if name in OPEN else [])
+    if name in OPEN:
+        assert "keyword argument" in str(inspect.getdoc(function)) or OPEN[name] in str(inspect.getdoc(function))
+    assert all(each.annotation is not each.empty for each in parameters if each.name not in ("self", "cls"))

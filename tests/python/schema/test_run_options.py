@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.schema.run import RunRequest
+from jupyter_dtf.schema.run_options import RunOptions
+
+
+def test_options_are_found_among_arguments() -> None:
+    arguments = {"self": object(), "jobs": {"worker": 1}, "name": "", "trace_steps": (2, 3), "gpus_per_task": None}
+    assert RunOptions.among(arguments) == RunOptions(jobs={"worker": 1}, trace_steps=[2, 3])
+    assert RunOptions.among({"jobs": None, "environment": None, "trace_steps": None}) == RunOptions()
+
+
+def test_options_share_nothing_with_the_arguments() -> None:
+    jobs = {"worker": 1}
+    RunOptions.among({"jobs": jobs}).jobs["worker"] = 2
+    assert jobs == {"worker": 1}
+
+
+def test_a_request_is_checked_as_its_options_are() -> None:
+    for kind in (RunOptions, RunRequest):
+        with pytest.raises(InvalidInput, match=r"threads_per_task is 0 \(divide\) or more"):
+            kind(threads_per_task=-1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"jobs": 3}, "`jobs` must be a mapping, got 3"),
+        ({"environment": "A=1"}, "`environment` must be a mapping, got 'A=1'"),
+        ({"environment": {"A=B": "1"}}, "A variable of the environment must have a name without =, got 'A=B'"),
+        ({"threads_per_task": "2"}, "threads_per_task is 0 (divide) or more. Received: '2'"),
+        ({"threads_per_task": True}, "threads_per_task is 0 (divide) or more. Received: True"),
+        ({"stop_grace_s": float("nan")}, "stop_grace_s is 0 or more seconds. Received: nan"),
+        ({"stop_grace_s": "long"}, "stop_grace_s is 0 or more seconds. Received: 'long'"),
+        ({"trace_steps": 3}, "trace_steps is (first, last), two whole numbers. Received: 3"),
+        ({"gpus_per_task": True}, "gpus_per_task is a whole number, 0 or more, or None (divide). Received: True"),
+    ],
+)
+def test_a_wrong_option_states_the_rule_and_the_value(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(message)) as caught:
+        RunOptions.among(arguments)
+    assert caught.value.field == next(iter(arguments))

@@ -1,0 +1,92 @@
+"""``jupyter dtf runs``, ``logs`` and ``run`` on a cluster that is there: one for all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import jupyter_dtf as dtf
+
+from .commandline import COMMAND, SCRIPT, dtf_command, script
+from .patience import left_s
+
+pytestmark = pytest.mark.module_directories
+
+__all__ = ["script"]
+
+
+def program(args: object, ctx: Any) -> None:
+    print("I am", ctx.task)
+    ctx.report(loss=0.25)
+    if args == "wait":
+        ctx.stop_requested.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
+    with dtf.Cluster(jobs={"worker": 2}, name="here") as cluster:
+        yield cluster
+
+
+def test_runs_and_logs(cluster: dtf.Cluster) -> None:
+    run = cluster.run(program, name="talk")
+    _, line = dtf_command("runs", "-n", "1").stdout.splitlines()
+    assert line.startswith(f"{run.id}  talk  succeeded  here     2 workers")
+    assert line.endswith("loss 0.25")
+    (info,) = json.loads(dtf_command("runs", "-n", "1", "--json").stdout)
+    assert (info["id"], info["latest"]["loss"]) == (run.id, 0.25)
+
+    assert dtf_command("logs", run.id, "worker:1").stdout == "I am worker:1\n"
+    assert sorted(dtf_command("logs", "talk").stdout.splitlines()) == [
+        "worker:0 | I am worker:0",
+        "worker:1 | I am worker:1",
+    ]
+    wrong = dtf_command("logs", "talk", "worker:2")
+    assert (wrong.returncode, "The tasks of talk are worker:0, worker:1" in wrong.stderr) == (1, True)
+
+
+def test_logs_that_are_followed(cluster: dtf.Cluster) -> None:
+    run = cluster.run(program, "wait", wait=False)
+    command = [*COMMAND, "logs", run.id, "worker:0", "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "I am worker:0\n"  # while it runs
+        assert process.poll() is None
+        run.stop()
+        assert process.wait(left_s()) == 0
+        assert process.stdout.read() == ""
+
+
+def test_run_shows_the_traceback_of_the_task_that_failed(cluster: dtf.Cluster, script: str) -> None:
+    cluster.scale({"worker": 2, "ps": 1})
+    found = dtf_command("run", "--cluster", "here", "--name", "unlucky", script, "--then=fail")
+    assert found.returncode == 1
+    assert "error: The run unlucky" in found.stderr
+    assert "worker:1 failed: ValueError: no luck" in found.stderr
+    number = SCRIPT.splitlines().index('        raise ValueError("no luck")') + 1
+    assert f'  File "{script}", line {number}, in <module>\n    raise ValueError("no luck")\n' in found.stderr
+    assert "runpy" not in found.stderr
+    assert cluster.status == "running"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_run_stops_with_its_command(cluster: dtf.Cluster, script: str, number: signal.Signals) -> None:
+    command = [*COMMAND, "run", "--cluster", "here", "--jobs", "worker=1,ps=1", script, "--then", "wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stderr is not None
+            assert process.stdout.readline() == f"worker:0 | worker 0 42 wait {os.getcwd()}\n"
+            process.send_signal(number)
+            assert "another interrupt ends it at once" in process.stderr.readline()
+            process.send_signal(number)
+            assert process.wait(left_s()) == 130
+            assert "is stopped" in process.stderr.read()
+        finally:
+            process.kill()
+    assert cluster.runs[0].status == "stopped"

@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest';
+
+import { baseName, differences } from '../../../src/model/runnames';
+import { runInfo } from '../fixtures';
+
+describe('differences', () => {
+  const run = (id: string, name: string, parameters: Record<string, unknown>, jobs = { worker: 2 }) =>
+    runInfo(id, { name, parameters, jobs });
+
+  it('are the options in which runs of one name are not alike, and the jobs where they are', () => {
+    const found = differences([
+      run('a', 'mlp', { batch_size: 32, optimizer: 'Adam', epochs: 5 }),
+      run('b', 'mlp 2', { batch_size: 64, optimizer: 'Adam', epochs: 5 }),
+      run('c', 'mlp 3', { batch_size: 64, optimizer: 'SGD', epochs: 5 }),
+      run('d', 'cnn', { batch_size: 64, optimizer: 'SGD' })
+    ]);
+    expect(Object.fromEntries(found)).toEqual({
+      a: ['batch_size 32', 'optimizer Adam'],
+      b: ['batch_size 64', 'optimizer Adam'],
+      c: ['batch_size 64', 'optimizer SGD'],
+      d: ['2 workers']
+    });
+  });
+
+  it('are the jobs of runs that differ in nothing else, and leave out what has no room', () => {
+    const found = differences([
+      run('a', 'train.py', { arguments: '--learning-rate 0.001 --depth 8' }, { worker: 4 }),
+      run('b', 'train.py 2', { arguments: '--depth 9' }),
+      run('c', 'train.py 3', {})
+    ]);
+    expect(Object.fromEntries(found)).toEqual({
+      a: ['4 workers'],
+      b: ['arguments --depth 9', '2 workers'],
+      c: ['2 workers']
+    });
+  });
+
+  it('count a number at the end of a name as the number of the run', () => {
+    expect(['mlp', 'mlp 3', 'mlp_3', 'mlp 03', 'resnet 50 2'].map(baseName)).toEqual([
+      'mlp',
+      'mlp',
+      'mlp_3',
+      'mlp 03',
+      'resnet 50'
+    ]);
+  });
+});

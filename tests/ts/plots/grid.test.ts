@@ -1,0 +1,272 @@
+import { Signal } from '@lumino/signaling';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { EventSocket } from '../../../src/api/socket';
+import { PlotChoices } from '../../../src/model/choices';
+import { RunModel } from '../../../src/model/run';
+import type { BokehApi } from '../../../src/plots/bokeh';
+import { GridOptions, PlotGrid } from '../../../src/plots/grid';
+import { RunPlots } from '../../../src/plots/runplots';
+import { FakeSocket, fakeSettings, noteEvent, runInfo, taskInfo } from '../fixtures';
+
+/** An observer whose elements come and go as the test says. */
+class FakeSight {
+  static readonly all: FakeSight[] = [];
+  readonly observed = new Set<Element>();
+
+  constructor(private readonly _callback: IntersectionObserverCallback) {
+    FakeSight.all.push(this);
+  }
+
+  observe(element: Element): void {
+    this.observed.add(element);
+  }
+
+  unobserve(element: Element): void {
+    this.observed.delete(element);
+  }
+
+  disconnect(): void {
+    this.observed.clear();
+  }
+
+  static tell(isIntersecting: boolean, ...elements: Element[]): void {
+    for (const observer of FakeSight.all) {
+      const entries = elements
+        .filter(element => observer.observed.has(element))
+        .map(target => ({ target, isIntersecting }) as unknown as IntersectionObserverEntry);
+      if (entries.length > 0) {
+        observer._callback(entries, observer as unknown as IntersectionObserver);
+      }
+    }
+  }
+}
+
+/** As much of Bokeh as the plots use; `documents` is what it keeps. */
+function fakeBokeh(): BokehApi {
+  const documents: object[] = [];
+  class Model {
+    start = 0;
+    end = 0;
+    data = {};
+    constructor(properties: object = {}) {
+      Object.assign(this, properties);
+    }
+    setv(properties: object): void {
+      Object.assign(this, properties);
+    }
+    on_event(): void {}
+  }
+  const part = () => new Model({ glyph: new Model(), ticker: new Model() });
+  return {
+    documents,
+    Document: class {
+      config = new Model();
+      constructor() {
+        documents.push(this);
+      }
+      add_root(): void {}
+      clear(): void {}
+    },
+    Plotting: {
+      figure: () =>
+        Object.assign(new Model(), {
+          toolbar: Object.assign(new Model(), { tools: [new Model(), new Model()] }),
+          xaxes: [part()],
+          yaxes: [part()],
+          xgrids: [part()],
+          ygrids: [part()],
+          line: part,
+          scatter: part,
+          varea: part,
+          add_layout: () => undefined
+        })
+    },
+    Range1d: Model,
+    ColumnDataSource: Model,
+    Span: Model,
+    AdaptiveTicker: Model,
+    BasicTickFormatter: Model,
+    set_log_level: () => undefined,
+    embed: {
+      add_document_standalone: () =>
+        Promise.resolve({ get: () => ({ frame: { bbox: { left: 50, top: 0, width: 100, height: 100 } } }) })
+    }
+  } as unknown as BokehApi;
+}
+
+const OPTIONS: GridOptions = { tasks: 'auto', smoothing: 0, log: false, filter: '', rate: 1000 };
+
+describe('PlotGrid', () => {
+  let host: HTMLElement;
+  let model: RunModel;
+  let choices: PlotChoices;
+  let bokeh: BokehApi;
+  let grid: PlotGrid;
+
+  const cards = () => [...host.querySelectorAll<HTMLElement>('.jp-dtf-plot')];
+  const figures = () => cards().filter(card => card.querySelector('[role=slider]'));
+  const settled = (check: () => void) => vi.waitFor(check, { interval: 5 });
+
+  beforeEach(() => {
+    vi.stubGlobal('IntersectionObserver', FakeSight);
+    FakeSight.all.length = 0;
+    FakeSocket.all.length = 0;
+    host = document.createElement('div');
+    Object.defineProperty(host, 'clientWidth', { value: 800 });
+    document.body.append(host);
+    const socket = new EventSocket(fakeSettings().settings);
+    socket.connect();
+    FakeSocket.last.open();
+    const names = Array.from({ length: 200 }, (_, i) => `a/${i}`);
+    model = new RunModel(
+      runInfo('r', { latest: Object.fromEntries(['loss', ...names].map(name => [name, 1])) }),
+      socket
+    );
+    socket.message.connect((_, message) => message.type === 'series' && model.applySeries(message));
+    model.acquire();
+    choices = new PlotChoices();
+    bokeh = fakeBokeh();
+    const phases = { training: 'training', batch: 'batch', running: '', epoch: 'epoch', validation: 'validation' };
+    const words = { phases, mean: '', rest: '', count: (n: number) => `${n} plots` };
+    const named = {
+      pin: (name: string) => `pin ${name}`,
+      unpin: (name: string) => `unpin ${name}`,
+      move: (name: string) => `move ${name}`,
+      reset: (name: string) => `reset ${name}`,
+      save: (name: string) => `save ${name}`,
+      values: String,
+      range: 'range',
+      rangeOf: String,
+      x: String,
+      cores: String
+    };
+    const parts = {
+      host,
+      source: new RunPlots(model, 'model'),
+      choices,
+      words: { ...words, ...named },
+      themeChanged: null
+    };
+    grid = new PlotGrid(
+      { ...parts, onProblem: error => expect(error).toBeNull(), load: () => Promise.resolve(bokeh) },
+      OPTIONS
+    );
+    FakeSight.tell(true, host);
+  });
+
+  afterEach(() => {
+    grid.dispose();
+    host.remove();
+    vi.unstubAllGlobals();
+    Signal.clearData(model);
+  });
+
+  /** The server sends what is wanted. */
+  function answer(): void {
+    const { metrics = [] } = FakeSocket.last.sent.at(-1) as { metrics?: string[] };
+    const frames = metrics.map(metric => ({ metric, task: 'worker:0', start: 0, x: [0, 10], y: [1, 2] }));
+    FakeSocket.last.receive({ type: 'series', run: 'r', frames });
+  }
+
+  async function show(from: number, to: number): Promise<void> {
+    const shown = cards().slice(from, to);
+    FakeSight.tell(false, ...cards().filter(card => !shown.includes(card)));
+    FakeSight.tell(true, ...shown);
+    const names = shown.map(card => card.querySelector('h3')!.title).sort();
+    await settled(() => expect(FakeSocket.last.sent.at(-1)).toMatchObject({ metrics: names }));
+    answer();
+    await settled(() => expect(figures()).toEqual(shown));
+  }
+
+  it('asks for and draws what is near the view, and lets go of the rest', async () => {
+    expect(cards()).toHaveLength(1); // the others are folded
+    expect(host.querySelector('[aria-expanded]')!.textContent).toBe('a200 plots');
+    choices.setOpen(['a'], true);
+    expect(cards()).toHaveLength(201);
+    expect(bokeh.documents).toHaveLength(0);
+    await show(0, 12);
+    await show(100, 112);
+    expect(bokeh.documents).toHaveLength(12);
+    await show(0, 12);
+    expect(bokeh.documents).toHaveLength(12);
+    grid.dispose();
+    await settled(() => expect(bokeh.documents).toHaveLength(0));
+    expect(FakeSocket.last.sent.at(-1)).toEqual({ type: 'show', run: 'r', metrics: [] });
+    expect(host.childElementCount).toBe(0);
+  });
+
+  it('folds, with what was open remembered, and shows all that a search finds', async () => {
+    const heading = host.querySelector<HTMLElement>('[aria-expanded]')!;
+    heading.click();
+    expect(choices.isOpen('a')).toBe(true);
+    expect(heading.getAttribute('aria-expanded')).toBe('true');
+    expect(document.getElementById(heading.getAttribute('aria-controls')!)!.hidden).toBe(false);
+    await show(1, 9);
+    heading.click();
+    expect(cards()).toHaveLength(1);
+    await settled(() => expect(bokeh.documents).toHaveLength(0));
+    grid.setOptions({ ...OPTIONS, filter: '/17[0-4]$' });
+    expect(cards().map(card => card.querySelector('h3')!.textContent)).toEqual(['170', '171', '172', '173', '174']);
+    grid.setOptions(OPTIONS);
+    expect(cards()).toHaveLength(1);
+  });
+
+  it('keeps what is pinned on top', () => {
+    choices.setOpen(['a'], true);
+    const pin = (index: number) => cards()[index]!.querySelector<HTMLElement>('.jp-mod-pin')!;
+    expect(pin(7).getAttribute('aria-label')).toBe('pin a/6');
+    pin(7).click();
+    expect(cards()[0]!.querySelector('h3')!.textContent).toBe('a/6');
+    expect(pin(0).getAttribute('aria-pressed')).toBe('true');
+    pin(0).click();
+    expect(cards()[0]!.querySelector('h3')!.textContent).toBe('loss');
+  });
+
+  it('says which line is which, and has buttons for its figure alone', async () => {
+    const button = (name: string) => host.querySelector<HTMLButtonElement>(`[aria-label="${name} loss"]`)!;
+    expect(button('save').hidden).toBe(true);
+    await show(0, 1);
+    expect(host.querySelector('.jp-dtf-plot-legend')!.textContent).toContain('worker:0');
+    expect(button('save').hidden).toBe(false);
+    expect(button('reset').disabled).toBe(true);
+    button('move').click();
+    expect(button('move').getAttribute('aria-pressed')).toBe('true');
+  });
+
+  it('shows the mean of many tasks with the range that they are in, or a plot of each', async () => {
+    model.setInfo({ ...model.info, tasks: Array.from({ length: 5 }, (_, i) => taskInfo(`worker:${i}`)) });
+    FakeSight.tell(true, ...cards());
+    await settled(() => expect(FakeSocket.last.sent.at(-1)).toMatchObject({ metrics: ['loss'] }));
+    const tasks = ['', ...model.info.tasks.map(({ task }) => task)];
+    const frames = tasks.map((task, i) => ({ metric: 'loss', task, start: 0, x: [0, 10], y: [i, 2 * i] }));
+    FakeSocket.last.receive({ type: 'series', run: 'r', frames });
+    const legend = () => host.querySelector('.jp-dtf-plot-legend')!.textContent;
+    await settled(() => expect(legend()).toContain('range2 – 10'));
+    expect(legend()).not.toContain('worker');
+    grid.setOptions({ ...OPTIONS, tasks: 'split' });
+    expect(cards().map(card => card.querySelector('h3')!.textContent)).toEqual(
+      tasks.slice(1).map(task => `loss · ${task}`)
+    );
+  });
+
+  it('tells values to the keyboard', async () => {
+    await show(0, 1);
+    const area = host.querySelector<HTMLElement>('[role=slider]')!;
+    area.focus();
+    area.dispatchEvent(new KeyboardEvent('keydown', { key: 'End' }));
+    await settled(() => expect(area.getAttribute('aria-valuetext')).toBe('10, worker:0 2'));
+    area.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowLeft' }));
+    await settled(() => expect(area.getAttribute('aria-valuetext')).toBe('10, worker:0 1'));
+    expect(host.querySelector<HTMLElement>('.jp-dtf-plot-crosshair')!.hidden).toBe(false);
+    const nan = noteEvent(0, { title: 'loss became NaN at step 10', metric: 'loss', step: 10 });
+    const other = noteEvent(1, { title: 'a/0 became NaN at step 10', metric: 'a/0', step: 10 });
+    model.applyEvents({ type: 'events', run: 'r', events: [nan, other], next_seq: 2 });
+    await settled(() => {
+      area.dispatchEvent(new KeyboardEvent('keydown', { key: 'End' }));
+      expect(area.getAttribute('aria-valuetext')).toBe('10, worker:0 2, loss became NaN at step 10');
+    });
+    area.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }));
+    await settled(() => expect(host.querySelector<HTMLElement>('.jp-dtf-plot-crosshair')!.hidden).toBe(true));
+  });
+});

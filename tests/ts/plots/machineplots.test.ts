@@ -1,0 +1,39 @@
+import { expect, it } from 'vitest';
+
+import { MachinesModel } from '../../../src/model/machinefigures';
+import { shortTitle } from '../../../src/plots/families';
+import { plotLines } from '../../../src/plots/groups';
+import { MachinePlots } from '../../../src/plots/machineplots';
+
+it('puts the plots of each host below its name, a line for each series in its own colour', async () => {
+  const series = (host: string, metric: string, plot: string, line: string, unit: string) => ({
+    ...{ host, metric, plot, line, unit },
+    ...{ time: [2], value: [1] }
+  });
+  const machines = new MachinesModel(0, () =>
+    Promise.resolve([
+      series('tcp://10.0.0.1:80', 'in', 'Disk I/O', 'read', 'bytes_per_second'),
+      series('tcp://10.0.0.1:80', 'out', 'Disk I/O', 'written', 'bytes_per_second'),
+      series('b', 'power', 'GPU power', 'GPU 0', 'W')
+    ])
+  );
+  await new Promise<void>(resolve => {
+    machines.changed.connect(() => resolve());
+    machines.follow();
+  });
+  machines.rest();
+  const source = new MachinePlots(machines);
+  const { top, families } = source.arrange(source.plots());
+  expect(top).toEqual([]);
+  expect(families.map(({ title, count, plots }) => [title, count, plots.map(shortTitle)])).toEqual([
+    ['tcp://10.0.0.1:80', 1, ['Disk I/O']],
+    ['b', 1, ['GPU power']]
+  ]);
+  const disk = families[0]!.plots[0]!;
+  const lines = plotLines(disk, name => source.lines(name), 'auto');
+  expect(lines.map(({ task, phase, y }) => [task, phase, [...y]])).toEqual([
+    ['read', 'training', [1]],
+    ['written', 'training', [1]]
+  ]);
+  expect(new Set(lines.map(({ task }) => source.colours(disk).get(task))).size).toBe(2);
+});

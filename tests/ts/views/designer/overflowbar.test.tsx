@@ -1,0 +1,122 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { act, fireEvent, render, screen, within } from '@testing-library/react';
+import React from 'react';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { SmallButton } from '../../../../src/views/basics';
+import { OverflowBar } from '../../../../src/views/designer/overflowbar';
+
+const trans = nullTranslator.load('jupyter_dtf');
+const BUTTON = 100;
+
+/** The bar's own width; jsdom lays nothing out. */
+let width: number;
+let resized: (() => void)[];
+const onPlace = vi.fn();
+
+beforeEach(() => {
+  resized = [];
+  vi.spyOn(HTMLElement.prototype, 'clientWidth', 'get').mockImplementation(() => width);
+  vi.spyOn(HTMLElement.prototype, 'getBoundingClientRect').mockImplementation(() => new DOMRect(0, 0, BUTTON, 22));
+  vi.stubGlobal(
+    'ResizeObserver',
+    class {
+      constructor(callback: () => void) {
+        resized.push(callback);
+      }
+      observe(): void {}
+      disconnect(): void {}
+    }
+  );
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllGlobals();
+});
+
+function bar(): React.ReactElement {
+  return (
+    <OverflowBar
+      label="Bar"
+      trans={trans}
+      controls={[
+        { id: 'model', stays: Infinity, element: <SmallButton onClick={vi.fn()}>Model</SmallButton> },
+        { id: 'place', stays: 2, element: <SmallButton onClick={onPlace}>Place</SmallButton> },
+        {
+          id: 'colour',
+          stays: 1,
+          element: (
+            <label>
+              colour by
+              <select>
+                <option>device</option>
+              </select>
+            </label>
+          )
+        }
+      ]}
+    />
+  );
+}
+
+const buttons = () =>
+  screen.getAllByRole('button').map(button => button.getAttribute('aria-label') ?? button.textContent);
+const more = () => screen.getByRole('button', { name: 'More controls' });
+
+describe('OverflowBar', () => {
+  it('has all controls where they have room, and no button for more', () => {
+    width = 3 * BUTTON + 2 * 8;
+    render(bar());
+    expect(buttons()).toEqual(['Model', 'Place']);
+    expect(screen.getByLabelText('colour by')).toBeTruthy();
+  });
+
+  it('follows its width', () => {
+    width = 3 * BUTTON + 2 * 8 - 1;
+    render(bar());
+    expect(buttons()).toEqual(['Model', 'More controls']);
+    width += 1;
+    act(() => resized.forEach(callback => callback()));
+    expect(buttons()).toEqual(['Model', 'Place']);
+  });
+
+  it('opens what has no room from the keyboard, by its own names, and closes', () => {
+    width = 250;
+    render(bar());
+    expect(screen.queryByLabelText('colour by')).toBeNull();
+    expect(more().getAttribute('aria-expanded')).toBe('false');
+    fireEvent.click(more()); // as Enter does
+    const list = screen.getByRole('group', { name: 'More controls' });
+    const place = within(list).getByRole('button', { name: 'Place' });
+    expect(document.activeElement).toBe(place);
+    expect(within(list).getByLabelText('colour by')).toBeTruthy();
+
+    fireEvent.keyDown(within(list).getByLabelText('colour by'), { key: 'Escape' });
+    expect(screen.queryByRole('group')).toBeNull();
+    expect(document.activeElement).toBe(more());
+
+    fireEvent.click(more());
+    fireEvent.click(screen.getByLabelText('colour by')); // a value is being chosen: it stays
+    fireEvent.click(screen.getByRole('button', { name: 'Place' }));
+    expect(onPlace).toHaveBeenCalledTimes(1);
+    expect(screen.queryByRole('group')).toBeNull();
+
+    fireEvent.click(more());
+    fireEvent.pointerDown(document.body);
+    expect(screen.queryByRole('group')).toBeNull();
+    fireEvent.click(more());
+    act(() => screen.getByRole('button', { name: 'Model' }).focus());
+    expect(screen.queryByRole('group')).toBeNull();
+  });
+
+  it('keeps the focus where the focused control goes into the list', () => {
+    width = 1000;
+    render(bar());
+    screen.getByRole('button', { name: 'Place' }).focus();
+    width = 250;
+    act(() => resized.forEach(callback => callback()));
+    expect(screen.queryByRole('button', { name: 'Place' })).toBeNull();
+    expect(document.activeElement).toBe(screen.getByRole('toolbar'));
+  });
+});
