@@ -6,10 +6,11 @@ config stays a dict, the weights stay arrays, and custom objects travel by value
 
 from __future__ import annotations
 
+import math
 import pickle
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,9 +116,10 @@ def unpack(packed: PackedModel) -> Any:
 
 @contextmanager
 def _undrawn() -> Iterator[None]:
-    """Weights that Keras's own initializers would draw are zeros: others take their place (``restore``).
+    """Weights that Keras's own initializers would draw are zeros but for the first.
 
-    To draw them takes a second for every hundred million, in each task.
+    Others take their place (``restore``), and to draw them takes a second for every hundred million, in each task. The
+    first one tells a copy of such a weight from a slot of zeros (``_refuse_copies``).
     """
     import keras
     from keras.src.backend import Variable
@@ -125,11 +127,14 @@ def _undrawn() -> Iterator[None]:
 
     real = Variable._initialize_with_initializer
 
+    def first_of_zeros(shape: Sequence[int], dtype: Any = None) -> Any:
+        return keras.ops.reshape(keras.ops.one_hot(0, math.prod(shape), dtype=dtype), shape)
+
     def initialize(self: Any, initializer: Any) -> None:
         drawn = isinstance(initializer, random_initializers.RandomInitializer)
         # One that counts what it draws has a state of its own, which goes on as it would.
         if drawn and isinstance(initializer.seed, int) and type(initializer).__module__ == random_initializers.__name__:
-            initializer = keras.initializers.Zeros()
+            initializer = first_of_zeros
         real(self, initializer)
 
     with patched(Variable, _initialize_with_initializer=initialize):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jupyter_dtf import InvalidInput
 from jupyter_dtf.backend.task.model import keras_io
 from jupyter_dtf.backend.task.model.patched import patched
 
@@ -92,7 +93,7 @@ def test_weights_that_others_take_the_place_of_are_not_drawn() -> None:
     model.compile("sgd", "mse")
     packed = keras_io.pack(model)
     again = keras_io.unpack(packed)
-    assert [bool(weight.any()) for weight in again.get_weights()] == [False, False, True, True]
+    assert [np.count_nonzero(weight) for weight in again.get_weights()] == [1, 0, 9, 3]
     keras_io.restore(again, packed)
     for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -102,3 +103,27 @@ def test_weights_that_others_take_the_place_of_are_not_drawn() -> None:
     drawn = keras_io.unpack(keras_io.pack(unbuilt))
     drawn.build((None, 4))
     assert drawn.get_weights()[0].any()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 2), (0, 4)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_weights_of_any_shape_and_type_are_not_drawn(shape: tuple[int, ...], dtype: str) -> None:
+    with keras_io._undrawn():
+        made = keras.Variable(keras.initializers.RandomNormal(), shape=shape, dtype=dtype)
+    assert (tuple(made.shape), made.dtype) == (shape, dtype)
+    assert np.count_nonzero(np.asarray(made.numpy(), "float32")) == min(1, np.prod(shape))
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_slots_that_would_be_copied_in_every_step_are_refused(built: bool) -> None:
+    model = keras.Sequential([keras.layers.Dense(3)])
+    if built:
+        model.build((None, 4))
+    model.compile(keras.optimizers.ScheduleFreeAdamW(), "mse")
+    x, y = tensors(np.ones((2, 4), "float32")), tensors(np.ones((2, 3), "float32"))
+    packed = keras_io.pack(model)
+    if built:
+        with pytest.raises(InvalidInput, match="must be built before `fit`, got ScheduleFreeAdamW"):
+            there(packed, x, y)
+    else:
+        there(packed, x, y)  # it is drawn and built in the task, by one process as by many
