@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -51,12 +52,32 @@ def layer_seconds(model: Any, job: ProfileJob, device: str, ctx: Any) -> tuple[d
             engine.train((x, y), spec)
             steps.append(time.perf_counter() - begin)
         for number in range(_TRACED):
-            metadata = tf.compat.v1.RunMetadata()
-            engine.train((x, y), spec, options=full_trace(), run_metadata=metadata)
+            metadata = accepted(lambda: _traced(engine, (x, y), spec))
             traced.append(attribute(rows(metadata, number).ops, scopes))
     # What else runs on the machine makes steps longer, never shorter.
     traced.sort(key=lambda step: sum(step.values()))
     return shared_out(graph, traced[: _TRACED // 2], statistics.quantiles(steps, n=4)[0], job.microbatches)
+
+
+def accepted(step: Callable[[], Any]) -> Any:
+    """What a step returns, which is asked for again where TensorFlow takes it for one that it has had before.
+
+    That has been seen once, of a traced step within one process: "The same RunGraph (Worker) request was received
+    twice". Nothing of such a step has run; of steps that only measure, one more would not matter either.
+    """
+    try:
+        return step()
+    except tf.errors.AbortedError as error:
+        if "received twice" not in error.message:
+            raise
+        return step()
+
+
+def _traced(engine: Engine, batch: Any, spec: Any) -> Any:
+    """The metadata of a step."""
+    metadata = tf.compat.v1.RunMetadata()
+    engine.train(batch, spec, options=full_trace(), run_metadata=metadata)
+    return metadata
 
 
 def _batch(model: Any, input_shapes: Any, count: int) -> tuple[Any, Any]:
