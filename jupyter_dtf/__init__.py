@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from .schema.cluster import ClusterSpec
     from .schema.design import Design
     from .schema.placement import Placement
+    from .schema.restart import Restart
     from .schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline
 
 _HOMES = {
@@ -103,6 +104,7 @@ _HOMES = {
     "ParameterServer": "schema.strategy",
     "Pipeline": "schema.strategy",
     "Placement": "schema.placement",
+    "Restart": "schema.restart",
     "ClusterLost": "errors",
     "Conflict": "errors",
     "DtfError": "errors",
@@ -133,6 +135,7 @@ __all__ = [
     "Pipeline",
     "Placement",
     "ProcessSet",
+    "Restart",
     "Run",
     "RunFailed",
     "RunStopped",

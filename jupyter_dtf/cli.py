@@ -22,6 +22,7 @@ from .errors import DtfError, InvalidInput, NotFound
 from .schema.api import ClusterState
 from .schema.base import encode_json
 from .schema.cluster import check_jobs
+from .schema.restart import Restart
 from .schema.trace import check_steps
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -116,6 +117,9 @@ def _parser() -> argparse.ArgumentParser:
     tasks.add_argument("--jobs", default="", metavar="JOB=N,...", help="on these tasks, as worker=2,ps=1")
     run.add_argument("--name", default="", help="the run's name (default: the script's)")
     run.add_argument("--trace-steps", nargs=2, type=int, metavar=("FIRST", "LAST"), help="record what ran where")
+    run.add_argument(
+        "--restarts", type=int, metavar="N", help="start all tasks again when one dies or freezes (default: 0)"
+    )
     run.add_argument("script", help="a Python program")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's arguments")
     run.set_defaults(do=_run)
@@ -295,6 +299,7 @@ def _run(arguments: argparse.Namespace) -> int:
     given = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments
     scripts.read(arguments.script, given)  # what is wrong with it is said before a cluster is started
     check_steps(arguments.trace_steps)
+    restart = None if arguments.restarts is None else Restart(max_restarts=arguments.restarts)
     jobs: dict[str, int] = {}
     if arguments.jobs:
         jobs = reading.parse_jobs(arguments.jobs)
@@ -305,7 +310,13 @@ def _run(arguments: argparse.Namespace) -> int:
         contextlib.nullcontext(connect(arguments.cluster)) if arguments.cluster else Cluster(jobs or None) as cluster,
     ):
         run = cluster.run_script(
-            arguments.script, given, name=arguments.name, jobs=jobs, trace_steps=arguments.trace_steps, wait=False
+            arguments.script,
+            given,
+            name=arguments.name,
+            jobs=jobs,
+            trace_steps=arguments.trace_steps,
+            restart=restart,
+            wait=False,
         )
         scripts.run_in_foreground(run)
     return 0

@@ -17,6 +17,7 @@ from ..schema.cluster import as_jobs, default_jobs
 from ..schema.cluster_request import DEFAULT_KIND, GRACE_S, ClusterRequest, split_common
 from ..schema.design import Design
 from ..schema.printable import shown_path
+from ..schema.restart import Restart
 from ..schema.run_options import RunOptions
 from ..schema.strategy import Strategy
 from . import own_modules
@@ -137,6 +138,7 @@ class Cluster(ClusterHandle):
         stop_grace_s: float = 10.0,
         environment: Mapping[str, str] | None = None,
         trace_steps: tuple[int, int] | None = None,
+        restart: Restart | bool | None = None,
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Run:
@@ -147,6 +149,9 @@ class Cluster(ClusterHandle):
         bytes (int) or as a fraction (float), so that several tasks may share one.
         ``trace_steps=(first, last)`` records what ran where in the steps that the program marks with
         ``ctx.traced(step)``, or in those calls of ``Session.run``, for ``run.placement()`` and ``run.timeline()``.
+        ``restart``: what is done when a task dies or freezes. By default the run ends; with ``restart=dtf.Restart()``
+        all of its tasks are started again, from the beginning of ``main_fun``, which finds what it has saved in
+        ``ctx.checkpoint_dir`` and the number of the attempt in ``ctx.attempt``.
         ``modules``: paths of modules and packages of your own, or imported ones, that go along with this run.
         Waits until the end unless ``wait=False``; ``run.result()`` is what the tasks returned.
         Raises RunFailed with the traceback of the task that failed first, RunStopped, and Unavailable for devices that
@@ -174,6 +179,7 @@ class Cluster(ClusterHandle):
         stop_grace_s: float = 10.0,
         environment: Mapping[str, str] | None = None,
         trace_steps: tuple[int, int] | None = None,
+        restart: Restart | bool | None = None,
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Run:
@@ -224,6 +230,7 @@ class Cluster(ClusterHandle):
         gpus_per_task: int | None = None,
         gpu_memory: int | float | None = None,
         trace_steps: tuple[int, int] | None = None,
+        restart: Restart | bool | None = None,
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> FitRun:
@@ -236,6 +243,9 @@ class Cluster(ClusterHandle):
         steps, counted from 1 over all epochs, for ``run.placement()`` and ``run.timeline()``. After the run ``model``
         holds the trained weights; ``run.model`` is the trained model in every case, ``run.history`` what Keras's
         ``History`` would be. Waits until the end unless ``wait=False``.
+
+        ``restart``: what is done when a task dies or freezes. By default all tasks are started again, up to 3 times
+        (``dtf.Restart()``); with ``restart=False`` the run ends. An error of the program itself ends it in any case.
 
         ``gpus_per_task``, ``gpu_memory`` and ``modules`` as in ``run``.
 

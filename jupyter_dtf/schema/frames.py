@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import struct
 
+import msgspec
+
 HEADER = struct.Struct("<IB")
 """Length of the body in bytes, kind of frame."""
 POINT = 0
 """The body is one ``Point``."""
 EVENT = 1
 """The body is one encoded event."""
+BEAT = 2
+"""The body is one ``Beat``, which may be left out where the pipe is full."""
+BEAT_S = 0.5
+"""Between two of them."""
+
+
+class Beat(msgspec.Struct, array_like=True):
+    """A task's sign of life."""
+
+    steps: int = 0
+    """How often its program has reported a step."""
+    waits: bool = False
+    """Whether it waits for other tasks in a collective."""

@@ -51,6 +51,8 @@ class TaskSpec(PeerStruct):
     """``[first, last]``: the steps to trace; empty: none."""
     attempt: int = 0
     """How often the task was started before; all that its process says carries it."""
+    lines: dict[str, int] = {}
+    """``{stream: lines}`` that earlier attempts have printed, as far as is known."""
     secret: str = ""
     """32 random bytes as hex digits, which the tasks of the run know and nobody else."""
     links: list[str] = []
@@ -68,6 +70,22 @@ class TaskSpec(PeerStruct):
         """The short name, ``worker:1``."""
         return f"{self.job_name}:{self.task_index}"
 
+    @property
+    def id(self) -> str:
+        """What no other process of the cluster is called."""
+        return task_id(self.run_id, self.task, self.attempt)
+
+
+def task_id(run_id: str, task: str, attempt: int) -> str:
+    """What hosts call the process of a task."""
+    return f"{run_id}/{task}" + f"/{attempt}" * (attempt > 0)
+
+
+def of_task_id(id_: str) -> tuple[str, str]:
+    """The run and the task of a ``task_id``."""
+    run_id, task, *_ = id_.split("/")
+    return run_id, task
+
 
 class Outcome(PeerStruct):
     """How a task's program ended. Absent when the process died without a word."""
@@ -80,6 +98,8 @@ class Outcome(PeerStruct):
     """The class of the exception, with its module."""
     result: bytes = b""
     """The pickled return value."""
+    peer_lost: bool = False
+    """The failure follows from the end of another task, and is not the program's own."""
 
 
 class TaskResult(PeerStruct):
@@ -93,6 +113,20 @@ class TaskResult(PeerStruct):
     outcome: Outcome | None = None
     message: str = ""
     """Why, where it was not the task's own doing; what went wrong in finding out."""
+
+
+class Quiet(PeerStruct):
+    """A task that has made no step, said no word and used no processor for ``seconds``, as its host reports it."""
+
+    id: str
+    """Its ``task_id``."""
+    seconds: float
+    steps: int = 0
+    """How many it had made before that."""
+    longest_s: float = 0.0
+    """The longest time between two of them."""
+    waits: bool = False
+    """Whether it waits for other tasks in a collective."""
 
 
 def leave_outcome(task_dir: Path, outcome: Outcome) -> None:

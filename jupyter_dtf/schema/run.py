@@ -10,6 +10,7 @@ import msgspec
 from ..errors import IllegalTransition
 from .base import PeerStruct, convert
 from .printable import check_word
+from .restart import NEVER, Restart
 from .run_options import RunOptions
 
 
@@ -41,9 +42,9 @@ class RunState(str, enum.Enum):
 _ENDS = frozenset({RunState.FAILED, RunState.LOST})
 _RUN_STEPS: dict[RunState, frozenset[RunState]] = {
     RunState.PENDING: frozenset({RunState.LAUNCHING, RunState.STOPPED}) | _ENDS,
-    RunState.LAUNCHING: frozenset({RunState.RUNNING, RunState.STOPPING}) | _ENDS,
+    RunState.LAUNCHING: frozenset({RunState.RUNNING, RunState.RESTARTING, RunState.STOPPING}) | _ENDS,
     RunState.RUNNING: frozenset({RunState.RESTARTING, RunState.SUCCEEDED, RunState.STOPPING}) | _ENDS,
-    RunState.RESTARTING: frozenset({RunState.RUNNING, RunState.STOPPING}) | _ENDS,
+    RunState.RESTARTING: frozenset({RunState.RUNNING, RunState.RESTARTING, RunState.STOPPING}) | _ENDS,
     RunState.STOPPING: frozenset({RunState.STOPPED, RunState.SUCCEEDED}) | _ENDS,
     RunState.SUCCEEDED: frozenset(),
     RunState.FAILED: frozenset(),
@@ -213,3 +214,20 @@ class RunRequest(RunOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_word(self.cwd, "cwd")
+
+    @property
+    def restarts(self) -> Restart:
+        """What is done when a task dies or freezes. Nobody has to ask for it where the run can go on by itself."""
+        if self.restart is not None:
+            return self.restart
+        return Restart() if self.kind == "fit" else NEVER
+
+    @property
+    def stalled_after_s(self) -> float | None:
+        """After so many seconds a run that does nothing at all is held to be stalled. None: never.
+
+        A program of which nothing is known may wait for as long as it likes.
+        """
+        restarts = self.restarts
+        is_asked = self.kind == "fit" or restarts.max_restarts > 0 or restarts.stalled_after is not None
+        return restarts.stalled_after_s if is_asked else None

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import InvalidInput
 from .base import Struct
 from .printable import check_line, check_word
+from .restart import Restart, as_restart
 from .trace import check_steps
 
 MIN_GPU_MEMORY_BYTES = 1 << 20
@@ -30,6 +31,8 @@ class RunOptions(Struct):
     environment: dict[str, str] = {}
     trace_steps: list[int] = []
     """``[first, last]``: record what ran where in these steps, counted from 1. Empty: in none."""
+    restart: Restart | None = None
+    """What is done when a task dies or freezes. None: what is usual for the kind of run (``RunRequest.restarts``)."""
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> RunOptions:
@@ -43,6 +46,8 @@ class RunOptions(Struct):
                 given[name] = _as_dict(name, given[name])
         if "trace_steps" in given:
             given["trace_steps"] = check_steps(given["trace_steps"])
+        if "restart" in given:
+            given["restart"] = as_restart(given["restart"])
         return RunOptions(**given)
 
     def __post_init__(self) -> None:

@@ -16,12 +16,18 @@ const isTold = (event: AnyEvent & { seq: number }): event is StoryEvent => STORY
 
 /** A moment to mark on the plots: a task failed, or started again; on those of one metric, that it is not finite any more. */
 export interface Mark {
+  /** Empty for what is of the whole run. */
   task: string;
   time: number;
   label: string;
   /** The only metric that it is about, and the step. */
   metric?: string;
   step?: number;
+}
+
+/** What a mark says. */
+export function markText(mark: Mark): string {
+  return mark.metric === undefined && mark.task !== '' ? `${mark.task} ${mark.label}` : mark.label;
 }
 
 const WIDTH_STEP = 200;
@@ -242,9 +248,9 @@ export class RunModel {
     }
     if (event.state === 'failed') {
       this._marks.push({ task: event.task, time: event.time, label: event.signal || 'failed' });
-    } else if (event.state === 'running' && event.attempt > (this._attempts.get(event.task) ?? 0)) {
-      this._attempts.set(event.task, event.attempt);
-      this._marks.push({ task: event.task, time: event.time, label: 'restarted' });
+    } else if (event.state === 'running' && event.attempt > this._attempt) {
+      this._attempt = event.attempt; // the first of its gang
+      this._marks.push({ task: '', time: event.time, label: `attempt ${event.attempt + 1}` });
     }
   }
 
@@ -271,7 +277,7 @@ export class RunModel {
   private readonly _wants = new Map<object, readonly string[]>();
   private _story: readonly StoryEvent[] = [];
   private readonly _marks: Mark[] = [];
-  private readonly _attempts = new Map<string, number>();
+  private _attempt = 0;
   private readonly _output = new OutputStore();
   private readonly _series = new SeriesStore();
   private readonly _timeline = new StepClock();

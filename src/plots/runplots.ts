@@ -1,7 +1,7 @@
 import type { ISignal } from '@lumino/signaling';
 
 import { isLoad, isOfPair } from '../model/links';
-import type { RunModel, XAxis } from '../model/run';
+import { type RunModel, type XAxis, markText } from '../model/run';
 import type { Line } from '../model/series';
 import { arrange, Arrangement } from './families';
 import { Plot, plotsOf } from './groups';
@@ -77,7 +77,7 @@ export class RunPlots implements PlotSource {
       .filter(({ metric }) => metric === undefined || names.includes(metric))
       .map(mark => ({
         x: this._run.markX(mark),
-        label: mark.metric === undefined ? `${mark.task} ${mark.label}` : mark.label,
+        label: markText(mark),
         task: mark.metric === undefined ? mark.task : ''
       }));
   }

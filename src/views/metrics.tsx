@@ -5,7 +5,7 @@ import React from 'react';
 import { formatClock } from '../model/format';
 import type { PlotChoices } from '../model/choices';
 import type { PreferenceValues } from '../model/preferences';
-import type { RunModel, XAxis } from '../model/run';
+import { type RunModel, type XAxis, markText } from '../model/run';
 import { isFinal } from '../model/state';
 import { arrange, keysOf } from '../plots/families';
 import { filterOf } from '../plots/filter';
@@ -144,8 +144,7 @@ function Marks(props: { model: RunModel; trans: TranslationBundle }): React.Reac
           <span aria-hidden="true" style={{ color: colours.get(mark.task) }}>
             ┊
           </span>{' '}
-          {mark.metric === undefined ? `${mark.task} ${mark.label}` : mark.label}{' '}
-          <span className="jp-dtf-faint">{formatClock(mark.time)}</span>
+          {markText(mark)} <span className="jp-dtf-faint">{formatClock(mark.time)}</span>
         </li>
       ))}
     </ul>

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,3 +91,29 @@ def test_run_stops_with_its_command(cluster: dtf.Cluster, script: str, number: s
         finally:
             process.kill()
     assert cluster.runs[0].status == "stopped"
+
+
+DIES_ONCE = """
+import os, pathlib, signal, sys
+mark = pathlib.Path(sys.argv[1])
+if not mark.exists():
+    mark.touch()
+    print("dies", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+print("goes on")
+"""
+
+
+def test_run_starts_a_script_again_as_often_as_it_is_told_to(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    script = tmp_path / "dies.py"
+    script.write_text(DIES_ONCE)
+    words = ["run", "--cluster", "here", "--jobs", "worker=1"]
+    found = dtf_command(*words, "--restarts", "2", str(script), str(tmp_path / "once"))
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.splitlines() == ["worker:0 | dies", "worker:0 | goes on"]
+    assert "worker:0 died (SIGKILL)" in found.stderr
+    assert "attempt 2 of 3" in found.stderr
+    found = dtf_command(*words, str(script), str(tmp_path / "never again"))
+    assert (found.returncode, "worker:0 died (SIGKILL)" in found.stderr) == (1, True)
+    wrong = dtf_command(*words, "--restarts", "-1", str(script))
+    assert (wrong.returncode, "max_restarts is a whole number, 0 or more. Received: -1" in wrong.stderr) == (2, True)

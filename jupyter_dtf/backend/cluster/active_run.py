@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from ...errors import Conflict
+from ...errors import Conflict, IllegalTransition
 from ...schema.events import (
     LOG,
     POINTS,
     AnyEvent,
+    Logged,
     Note,
     RunChanged,
     TaskChanged,
@@ -70,6 +71,10 @@ class Run:
         self.tasks_ended = asyncio.Event()
         """No task's process is left."""
         self.first_failure: TaskInfo | None = None
+        """Of the attempt that is under way."""
+        self.attempt = 0
+        """How often its tasks were started again."""
+        self._died: set[str] = set()  # tasks of this attempt that have ended by no error of their program
         self._told_of: dict[str, float] = {}  # metrics that are not finite, and from which step on
         self._tasks: dict[str, TaskInfo] = {}
         self._in_state: Counter[TaskState] = Counter()
@@ -89,6 +94,17 @@ class Run:
     @property
     def is_stopping(self) -> bool:
         return self.info.state is RunState.STOPPING
+
+    @property
+    def begins_again(self) -> bool:
+        """Whether its tasks are to be started again: one was lost, by no error of its program, and it may be."""
+        lost = self.first_failure is not None and self.first_failure.task in self._died
+        return lost and not self.is_stopping and self.attempt < self.request.restarts.max_restarts
+
+    @property
+    def attempt_words(self) -> str:
+        """``attempt 2 of 4``."""
+        return f"attempt {self.attempt + 1} of {self.request.restarts.attempts}"
 
     @property
     def only_serves(self) -> bool:
@@ -171,7 +187,7 @@ class Run:
             self.log[seq] = self._emptied.of(source)
 
     def note(self, level: str, title: str, text: str = "", task: str = "") -> None:
-        self.record(Note(time=time.time(), level=level, title=title, text=text, task=task))
+        self.record(Note(time=time.time(), attempt=self.attempt, level=level, title=title, text=text, task=task))
 
     # -- the run's state ----------------------------------------------------------------------------------------
 
@@ -197,7 +213,41 @@ class Run:
         self.by_host = {}
         for task in planned:
             self.by_host.setdefault(task.host.address, []).append(task)
-            self.record(TaskChanged(time=time.time(), task=task.task, state=TaskState.PENDING, host=task.host.name))
+            self.record(
+                TaskChanged(
+                    time=time.time(),
+                    task=task.task,
+                    attempt=self.attempt,
+                    state=TaskState.PENDING,
+                    host=task.host.name,
+                )
+            )
+
+    def place_again(self, planned: list[PlannedTask]) -> None:
+        """A new attempt begins: every task anew. None of the processes of the one before may be left.
+
+        Raises IllegalTransition if the run is not restarting.
+        """
+        if self.info.state is not RunState.RESTARTING:
+            raise IllegalTransition(f"Only a run that restarts begins again. Received: {self.info.state.value}")
+        self.attempt += 1
+        self.first_failure = None
+        self._died.clear()
+        self.results.clear()
+        self.outcomes.clear()
+        for event in (self.work_done, self.decided, self.tasks_ended):
+            event.clear()
+        self.place(planned)
+
+    def lines_printed(self) -> dict[str, dict[str, int]]:
+        """``{task: {stream: lines}}``, as far as it was heard."""
+        found: dict[str, dict[str, int]] = {}
+        for data in reversed(self.log):
+            if (source := _source(data)) is not None and source[1] not in found.setdefault(source[0], {}):
+                event = decode_event(data)
+                if isinstance(event, Logged) and event.lines:  # the newest of each stream has them
+                    found[source[0]][source[1]] = event.first + len(event.lines)
+        return found
 
     def task_info(self, task: str) -> TaskInfo:
         return self._tasks[task]
@@ -214,10 +264,14 @@ class Run:
         elif outcome is not None and not result.signal and not result.message:
             state, message, traceback = TaskState.FAILED, outcome.message, outcome.traceback
             self.outcomes[result.task] = outcome
+            if outcome.peer_lost:
+                self._died.add(result.task)
         else:
             ended_by_us = self.first_failure is not None or self.is_stopping
             state = TaskState.STOPPED if ended_by_us and not lost else TaskState.FAILED
             message, traceback = lost or result.message or _how_it_ended(result, ended_by_us), ""
+            if result.exit_code is None:  # an exit status is the program's own word
+                self._died.add(result.task)
         self._task_changed(
             TaskChanged(
                 time=time.time(),
@@ -242,11 +296,16 @@ class Run:
         self.record(event)
         if event.state is TaskState.FAILED and self.first_failure is None:
             self.first_failure = self.task_info(event.task)
-        if event.state is TaskState.RUNNING and self.info.state is RunState.LAUNCHING and not self._states() & _TO_COME:
-            self.to(RunState.RUNNING)
+        if event.state is TaskState.RUNNING and self._is_complete():
+            self.to(RunState.RUNNING, self.attempt_words if self.attempt else "")
         if self.only_serves:
             self._step()
         self._look()
+
+    def _is_complete(self) -> bool:
+        """Whether the gang that was being started is there."""
+        is_new = self.info.state is RunState.RESTARTING and self.first_failure is None
+        return (self.info.state is RunState.LAUNCHING or is_new) and not self._states() & _TO_COME
 
     def _states(self) -> set[TaskState]:
         return {state for state, count in self._in_state.items() if count}

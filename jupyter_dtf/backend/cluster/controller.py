@@ -23,6 +23,7 @@ from ...errors import DtfError, Unavailable
 from ...schema import protocol
 from ...schema.api import ClusterInfo, ClusterState
 from ...schema.base import to_plain
+from ...schema.launch import Quiet, of_task_id
 from ...schema.machines import HostInfo
 from ...schema.operations import LEAVE, scoped, scoped_rpc
 from ...schema.run import RunState
@@ -46,6 +47,7 @@ from .left_alone import LeftAlone
 from .open_ports import open_ports
 from .seating import RESTING, Seating
 from .settings import ControllerSettings
+from .stalls import Stalls
 from .standing_warnings import StandingWarnings
 from .streams import Viewers
 from .submission import Submission
@@ -53,6 +55,8 @@ from .task_ends import TaskEnds
 
 logger = logging.getLogger(__name__)
 
+STALLS_S = 1.0
+"""Between two looks for runs in which nothing happens."""
 LEAVE_S = 4.0
 """How long a cluster that ends waits for workers that are not its own."""
 
@@ -94,6 +98,7 @@ class Controller(SchedulerPlugin):
         self.runs = Runs(settings.name, self.viewers, self._watch_idle)
         self.warnings = StandingWarnings(self.runs)
         self._ends = TaskEnds(self.runs)
+        self._stalls = Stalls()
         self._driver = Driver(
             settings.name,
             rpc,
@@ -118,6 +123,7 @@ class Controller(SchedulerPlugin):
         self._listen()
         self._watching = [
             asyncio.create_task(self.watch.watch()),
+            asyncio.create_task(self._end_stalled()),
             asyncio.create_task(stay_awake(scheduler, lambda: self.runs.are_busy)),
         ]
         if self._guest is not None:
@@ -283,6 +289,7 @@ class Controller(SchedulerPlugin):
                 self.machines.add(host.name, float(more["time"]), figures)
             if "alive" in more:
                 self._ends.host_has(worker, set(more["alive"]))
+            self._stalls.tells(worker, msgspec.convert(more.get("quiet", []), list[Quiet]))
             if self._guest is not None:
                 self._guest.worker_spoke(worker)
                 self._release_what_is_over(worker, more.get("alive", ()))
@@ -293,6 +300,17 @@ class Controller(SchedulerPlugin):
         if host.warm and not (known and known.warm):
             self._background.begin(self.seating.prepare(worker))
         self._background.begin(self.seating.wake())
+
+    async def _end_stalled(self) -> None:
+        """Look again and again: what stalls a run is ended, as a task that has died."""
+        while True:
+            await asyncio.sleep(STALLS_S)
+            for run in self.runs.active:
+                if (blamed := self._stalls.blamed(run)) is not None:
+                    address, task, why = blamed
+                    await self.watch.tell(
+                        [address], "dtf_end_frozen", run_id=run.id, task=task, attempt=run.attempt, why=why
+                    )
 
     def _refuses(self, worker: str, info: dict[str, Any], speech: object) -> bool:
         """Whether a host is of a version that cannot be understood here. It is named, and nothing runs on it."""
@@ -331,8 +349,9 @@ class Controller(SchedulerPlugin):
 
     def _release_what_is_over(self, address: str, alive: Iterable[str]) -> None:
         """A host that had been given up still has tasks of a run that went on without it."""
-        for run_id in {task.split("/", 1)[0] for task in alive}:
-            if self.runs.find_active(run_id) is None:
+        for run_id in {of_task_id(task)[0] for task in alive}:
+            run = self.runs.find_active(run_id)
+            if run is None or address not in run.by_host:
                 self._background.begin(self.watch.tell([address], "dtf_release", run_id=run_id))
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
@@ -353,6 +372,7 @@ class Controller(SchedulerPlugin):
         host = self.watch.gone(address)
         self.versions.gone(address)
         self.checkups.gone(address)
+        self._stalls.gone(address)
         self._ends.host_is_gone(address, f"its host {host.name if host else address} {how}")
         if not self.closing:
             self.viewers.tell_cluster()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -10,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from ...errors import DtfError
+from ...errors import DtfError, Unavailable
 from ...schema.events import TaskChanged
 from ...schema.launch import TaskResult
 from ...schema.run import RunState, TaskState
 from ...schema.sizes import duration
-from ..planning.launch_plan import crowding, without_gpu
+from ..planning.launch_plan import PlannedTask, crowding, without_gpu
 from ..viewer.background import Background
 from .active_run import Run
 from .checkups import Checkups
@@ -29,6 +30,10 @@ logger = logging.getLogger(__name__)
 
 KILL_GRACE_S = 3.0
 """After SIGTERM, until SIGKILL."""
+HOSTS_S = 300.0
+"""How long a run that is to be started again waits for hosts with room for it."""
+AGAIN_S = 2.0
+"""After a gang could not be started again, until the next try: a host that is gone is known to be, then."""
 END_RUN_S = 8.0
 """How long a cluster that closes waits for the end of a run."""
 
@@ -70,12 +75,15 @@ class Driver:
         """The whole life of a run, in order."""
         try:
             await self._launch(run, parcel)
-            if run.is_active:
+            while run.is_active:
                 await run.work_done.wait()
                 if not run.decided.is_set():
                     await self._tell_hosts(run, "dtf_work_done")
                 await run.decided.wait()
-                await self._conclude(run)
+                if run.begins_again:
+                    await self._restart(run, parcel)
+                else:
+                    await self._conclude(run)
         except DtfError as error:
             await self._abandon(run, str(error))
         except Exception as error:
@@ -109,19 +117,24 @@ class Driver:
         run.place(planned)
         run.to(RunState.LAUNCHING)
         self._on_change()
+        await self._start_tasks(run, parcel)
+
+    async def _start_tasks(self, run: Run, parcel: Parcel) -> None:
+        """Have the tasks of a run forked where they have been placed. Raises DtfError if not all of them can be."""
+        planned = run.planned
+        again = {"attempt": run.attempt} if run.attempt else {}
         endpoints = await ask_hosts(
             self._rpc,
             run.id,
             planned,
             "dtf_reserve",
-            lambda mine: {"places": places(mine), "ready": True},
+            lambda mine: {"places": places(mine), "ready": True, **again},
         )
         await self._checkups.before(run, planned)
         specs = task_specs(run, self._cluster, endpoints)
         given = await parcel.hand_over(self._rpc, run, hosts_of(planned))
-        if run.info.state is not RunState.LAUNCHING or run.decided.is_set():  # stopped, or a host went away meanwhile
-            for task in run.planned:
-                run.task_ended(TaskResult(task=task.task), lost="it was not started")
+        if run.is_stopping or run.decided.is_set():  # or a host went away meanwhile
+            self._not_started(run, "it was not started")
             return
         pids = await ask_hosts(
             self._rpc,
@@ -135,9 +148,67 @@ class Driver:
         )
         for name, pid in pids.items():
             if run.task_info(name).state is TaskState.PENDING:
-                run.record(TaskChanged(time=time.time(), task=name, state=TaskState.STARTING, pid=int(pid)))
+                starting = TaskChanged(
+                    time=time.time(), task=name, attempt=run.attempt, state=TaskState.STARTING, pid=int(pid)
+                )
+                run.record(starting)
         if run.is_stopping:  # asked for while the tasks were being forked
             await self._tell_hosts(run, "dtf_stop")
+
+    def _not_started(self, run: Run, why: str) -> None:
+        for task in run.planned:
+            run.task_ended(TaskResult(task=task.task, attempt=run.attempt), lost=why)
+
+    async def _restart(self, run: Run, parcel: Parcel) -> None:
+        """Start a whole gang again, one of whose tasks was lost. Where it does not start, that is its next loss.
+
+        Raises Unavailable where no hosts have room for it. A run that is being stopped is left to be concluded.
+        """
+        lost = run.first_failure
+        assert lost is not None
+        began = time.monotonic()
+        why = f"{lost.task} {_predicate(lost.message)}"
+        following = f"attempt {run.attempt + 2} of {run.request.restarts.attempts}"
+        where = f", on {lost.host}" if lost.host else ""
+        run.to(RunState.RESTARTING, f"{why}: {following} begins")
+        run.note("warning", why, f"In {run.attempt_words}{where}. All tasks are started again: {following}", lost.task)
+        self._on_change()
+        await self._kill(run)
+        await run.tasks_ended.wait()
+        await self._tell_hosts(run, "dtf_release")
+        try:
+            planned = await self._places_again(run)
+        except Unavailable as error:
+            raise Unavailable(f"{why}, and the run could not be started again: {error}") from None
+        if run.is_stopping:
+            return
+        run.place_again(planned)
+        self._on_change()
+        try:
+            await self._start_tasks(run, parcel)
+        except Unavailable as error:  # a host went away meanwhile, or one has not the room: a loss like others
+            await self._tell_hosts(run, "dtf_release")
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._seating.until(lambda: run.is_stopping), AGAIN_S)
+            self._not_started(run, f"was not started: {error}")
+        if not run.decided.is_set():
+            took = duration(time.monotonic() - began)
+            run.note("info", f"Started again: {run.attempt_words}", f"{took} after {lost.task} was lost")
+
+    async def _places_again(self, run: Run) -> list[PlannedTask]:
+        """Where the tasks of a run that restarts have room now; hosts that are on their way are waited for a while."""
+
+        def is_room() -> bool:
+            try:
+                return self._seating.has_all_hosts and bool(self._seating.plan(run.info.jobs, run.request))
+            except DtfError:
+                return False
+
+        if not is_room():
+            run.note("info", "Waiting for hosts", f"The cluster {self._cluster} has {self._seating.present} left")
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._seating.until(lambda: run.is_stopping or is_room()), HOSTS_S)
+        return [] if run.is_stopping else self._seating.plan(run.info.jobs, run.request)
 
     async def _conclude(self, run: Run) -> None:
         failure = run.first_failure
@@ -147,7 +218,8 @@ class Driver:
             if run.is_stopping:
                 run.to(RunState.STOPPED)
             else:
-                run.to(RunState.FAILED, f"{failure.task} {_predicate(failure.message)}")
+                last = f", in {run.attempt_words}" if run.attempt else ""
+                run.to(RunState.FAILED, f"{failure.task} {_predicate(failure.message)}{last}")
         elif run.info.state is RunState.STOPPING:
             run.to(RunState.STOPPED)
         else:
@@ -170,6 +242,7 @@ class Driver:
             await self._seating.wake()
         elif run.info.state in (RunState.LAUNCHING, RunState.RUNNING, RunState.RESTARTING):
             run.to(RunState.STOPPING)
+            await self._seating.wake()
             await self._tell_hosts(run, "dtf_stop", or_end=True)
         if run.is_active and (now or again):
             await self._kill(run)
@@ -206,4 +279,4 @@ class Driver:
 
 
 def _predicate(message: str) -> str:
-    return message if message.startswith(("died", "was killed", "has ended")) else f"failed: {message}"
+    return message if message.startswith(("died", "was killed", "was not started", "has ")) else f"failed: {message}"

@@ -62,6 +62,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, T
     secret = secrets.token_hex(32)
     # The first thing that is done with TensorFlow's runtime has to be to set up its collectives, where they are used.
     may_start_early = on_one_machine or between_machines == "tcp"
+    printed = run.lines_printed() if run.attempt else {}
     may_be_spare = run.request.may_be_spare and may_start_early and not run.request.environment
     return {
         task.task: TaskSpec(
@@ -86,6 +87,8 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, T
             gpu_growth=task.gpus.grows,
             may_be_spare=may_be_spare,
             trace_steps=run.request.trace_steps,
+            attempt=run.attempt,
+            lines=printed.get(task.task, {}),
             secret=secret,
             links=[endpoints[link_of(each)] for each in run.planned] if len(run.planned) > 1 else [],
             between_machines=between_machines,

@@ -32,7 +32,8 @@ class OutputElsewhere:
                 writers = self._writers.setdefault(run_id, {})
                 source = event.task, event.stream
                 if source not in writers:
-                    writers[source] = OutputWriter(lines_file(self._runs_dir / run_id, *source))
+                    path = lines_file(self._runs_dir / run_id, *source)
+                    writers[source] = OutputWriter(path, goes_on=event.attempt > 0)
                 block = "".join(f"{line}\n" for line in event.lines).encode()
                 writers[source].write(event.time, event.first, len(event.lines), block)
 

@@ -228,7 +228,7 @@ class _Told:
             self._say(Progress())
 
     def _say(self, progress: Progress) -> None:
-        if self._run.info.state in (RunState.PENDING, RunState.LAUNCHING):
+        if self._run.info.state in (RunState.PENDING, RunState.LAUNCHING):  # at a restart it has progress of its own
             self._run.record(Progressed(time=time.time(), progress=progress))
 
 

@@ -77,8 +77,12 @@ class Seating:
 
     async def all_hosts(self, or_until: Callable[[], bool] = lambda: False) -> None:
         """Wait until all hosts are there, or ``or_until()`` holds; that is looked at again after each ``wake``."""
+        await self.until(lambda: self.has_all_hosts or or_until())
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until ``condition()`` holds; that is looked at again after each ``wake``."""
         async with self._hosts_changed:
-            await self._hosts_changed.wait_for(lambda: self.has_all_hosts or or_until())
+            await self._hosts_changed.wait_for(condition)
 
     async def wake(self) -> None:
         """Have those who wait look again."""

@@ -6,7 +6,7 @@ import logging
 
 import msgspec
 
-from ...schema.launch import TaskResult
+from ...schema.launch import TaskResult, task_id
 from .active_run import Run
 from .cluster_runs import Runs
 
@@ -47,7 +47,7 @@ class TaskEnds:
                 info = run.task_info(task.task)
                 if info.state.is_final or not info.pid:
                     continue
-                if (key := f"{run.id}/{task.task}") not in alive:
+                if (key := task_id(run.id, task.task, info.attempt)) not in alive:
                     missed.add(key)
                     if key in self._missed.get(address, ()):  # for the second time: its end cannot be on its way
                         logger.error("The end of %s was not told", key)

@@ -22,8 +22,9 @@ from ...errors import Unavailable
 from ...schema import private, protocol
 from ...schema.base import to_plain
 from ...schema.checkup import Finding
+from ...schema.events import Note, encode_event
 from ...schema.hosts import host_name
-from ...schema.launch import TaskSpec
+from ...schema.launch import TaskSpec, of_task_id
 from ...schema.machines import HostInfo
 from ...schema.operations import scoped
 from ...schema.room import refusal
@@ -46,6 +47,7 @@ from .host_task import HostTask
 from .probes import Probe, dial_all, measure
 from .self_check import SelfCheck
 from .task_exits import TaskExits
+from .task_watch import LOOK_S, Gaps
 from .warm_keeper import WarmKeeper
 
 logger = logging.getLogger(__name__)
@@ -115,6 +117,7 @@ class Host(WorkerPlugin):
             "dtf_stop": self.stop,
             "dtf_work_done": self.work_done,
             "dtf_kill": self.kill,
+            "dtf_end_frozen": self.end_frozen,
             "dtf_release": self.release,
             "dtf_check": self.check,
             "dtf_probe": self.probe,
@@ -127,11 +130,13 @@ class Host(WorkerPlugin):
         self._probe: Probe | None = None
         self._warm.start()
         self._sampling = asyncio.create_task(self._sample())
+        self._watching = asyncio.create_task(self._watch_tasks())
 
     async def teardown(self, worker: Worker) -> None:
         for name in self._handlers:
             worker.handlers.pop(name, None)
         self._sampling.cancel()
+        self._watching.cancel()
         self.probe("")
         self._self.close()
         await self._warm.close()
@@ -167,14 +172,16 @@ class Host(WorkerPlugin):
         if not read_gpus():  # a spare would start TensorFlow on GPUs that are not its own
             self._warm.prepare(threads, count)
 
-    async def reserve(self, run_id: str, places: list[str], ready: bool) -> dict[str, str]:
+    async def reserve(self, run_id: str, places: list[str], ready: bool, attempt: int = 0) -> dict[str, str]:
         """Bind a port for each place; with ``ready``, wait until tasks can be forked. Returns each place's endpoint.
 
         The ports stay bound until the run is released or reserves again.
         """
         self._drop(run_id)
+        # Of this attempt: what another host of this machine has left of the one before may still be cleared up.
+        name = f"{run_id}.{attempt}" if attempt else run_id
         # Its own, for several hosts of a machine may have tasks of the run.
-        run = self._runs[run_id] = HostRun(self._directory / f"{run_id}-{os.getpid()}", self._shared / run_id)
+        run = self._runs[run_id] = HostRun(self._directory / f"{name}-{os.getpid()}", self._shared / name)
         endpoints = run.reserve(places, self._address)
         if ready:
             await self._warm.usable(may_end=lambda: not self._has_tasks())
@@ -227,7 +234,7 @@ class Host(WorkerPlugin):
         spec_path = private.make_dir(Path(spec.task_dir)) / "spec.json"
         private.write_file(spec_path, msgspec.json.encode(spec))
         tell = partial(self._tell_event, spec.run_id)
-        task = HostTask(spec, f"{spec.run_id}/{spec.task}", tell, keeps_output=self._sees_runs)
+        task = HostTask(spec, spec.id, tell, keeps_output=self._sees_runs)
         run.tasks[spec.task] = task
         self._warm.fork(task.id, spec_path, task.descriptors, spec.threads if spec.may_be_spare else 0)
         task.hand_over()
@@ -261,6 +268,12 @@ class Host(WorkerPlugin):
         self._warm.kill(task.id, number)
         if self._warm.is_silent:  # it would fork the task when it goes on
             self._warm.end()
+
+    def end_frozen(self, run_id: str, task: str, attempt: int, why: str) -> None:
+        """End a task that is held to be frozen, as a task that has died."""
+        for each in self._alive(self._runs.get(run_id)):
+            if (each.spec.task, each.spec.attempt) == (task, attempt) and not each.killed:
+                self._end_frozen(each, why)
 
     def release(self, run_id: str) -> None:
         """Forget the run: its ports, its directories."""
@@ -329,9 +342,39 @@ class Host(WorkerPlugin):
         return run.alive if run is not None else []
 
     def _task(self, task_id: str) -> HostTask | None:
-        run_id, name = task_id.split("/", 1)
+        run_id, name = of_task_id(task_id)
         run = self._runs.get(run_id)
-        return run.tasks.get(name) if run is not None else None
+        task = run.tasks.get(name) if run is not None else None
+        return task if task is not None and task.id == task_id else None  # not one of another attempt
+
+    async def _watch_tasks(self) -> None:
+        """Look again and again whether a task is frozen, which nothing else tells."""
+        gaps = Gaps(time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME))
+        while True:
+            await asyncio.sleep(LOOK_S)
+            gap = gaps.look(time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME))
+            for task in [task for run in self._runs.values() for task in run.alive]:
+                try:
+                    if why := task.freezes(asyncio.get_running_loop().time(), gap=gap):
+                        self._end_frozen(task, why)
+                except Exception:  # the others are looked at all the same
+                    logger.exception("It could not be found out whether %s is frozen", task.id)
+
+    def _end_frozen(self, task: HostTask, why: str) -> None:
+        """A task that is frozen is as good as dead."""
+        name = host_name(self._worker.name)
+        title = f"{task.spec.task} {why}"
+        text = f"On host {name}, process {task.pid}. It is taken for dead, and killed"
+        note = Note(
+            time=time.time(),
+            attempt=task.spec.attempt,
+            level="warning",
+            title=title,
+            text=text,
+            task=task.spec.task,
+        )
+        self._tell_event(task.spec.run_id, encode_event(note))
+        task.end_frozen(f"{why}, on host {name}")
 
     # -- what the controller is told ----------------------------------------------------------------------------
 
@@ -371,7 +414,8 @@ class Host(WorkerPlugin):
             slots=int(self._worker.state.total_resources.get(SLOTS, 0)),
             unguarded=self._warm.unguarded,
         )
-        alive = [task.id for run in self._runs.values() for task in run.alive]
+        tasks = [task for run in self._runs.values() for task in run.alive]
+        now = asyncio.get_running_loop().time()
         self._send(
             {
                 "op": "dtf_host",
@@ -381,7 +425,8 @@ class Host(WorkerPlugin):
                 "process": self._identity,
                 "warnings": self._warm.warnings,
                 "findings": to_plain(worse(self._findings())),
-                "alive": alive,
+                "alive": [task.id for task in tasks],
+                "quiet": to_plain([quiet for task in tasks if (quiet := task.quiet(now)) is not None]),
                 "figures": figures,
                 "time": time.time(),
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ...schema.events import Logged, Note, encode_event
@@ -27,18 +27,35 @@ Send = Callable[[bytes], None]
 
 
 class TaskOutput:
-    """The output of one task. ``send(data)`` gets encoded events; ``streams`` take what comes out of the pipes."""
+    """The output of one task. ``send(data)`` gets encoded events; ``streams`` take what comes out of the pipes.
 
-    def __init__(self, task: str, run_dir: Path | None, send: Send, attempt: int = 0) -> None:
+    ``printed`` says how many lines of each stream earlier attempts are known to have printed: these go on after them.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        run_dir: Path | None,
+        send: Send,
+        attempt: int = 0,
+        printed: Mapping[str, int] | None = None,
+    ) -> None:
         self._task = task
         self._attempt = attempt
         self._send = send
-        self._files = {stream: OutputWriter(lines_file(run_dir, task, stream)) for stream in STREAMS if run_dir}
-        self._told = ""
-        self.streams = {
-            stream: StreamOutput(task, stream, send, self._files.get(stream), attempt) for stream in STREAMS
+        self._files = {
+            stream: OutputWriter(lines_file(run_dir, task, stream), goes_on=attempt > 0)
+            for stream in STREAMS
+            if run_dir
         }
-        for stream in self.streams.values():
+        self._told = ""
+        self.streams = {}
+        for name in STREAMS:
+            file, first = self._files.get(name), (printed or {}).get(name, 0)
+            if file is not None and file.last is not None:  # which may have more than was heard of
+                first = max(first, file.last.first + file.last.lines)
+                _clock.after(file.last.time)
+            stream = self.streams[name] = StreamOutput(task, name, send, file, attempt=attempt, first=first)
             stream.on_written = self._look
 
     def finish(self) -> None:
@@ -76,11 +93,20 @@ class StreamOutput:
     A carriage return ends a line too and stays with it, so that a viewer can draw the next one over it: progress bars.
     """
 
-    def __init__(self, task: str, stream: str, send: Send, file: OutputWriter | None = None, attempt: int = 0) -> None:
+    def __init__(
+        self,
+        task: str,
+        stream: str,
+        send: Send,
+        file: OutputWriter | None = None,
+        *,
+        attempt: int = 0,
+        first: int = 0,
+    ) -> None:
         self._file = file
         self._viewers = _ForViewers(task, stream, send, attempt, kept=file is not None)
         self._rest = b""
-        self._next = 0
+        self._next = first
         self.on_written: Callable[[], None] = lambda: None
 
     def __call__(self, data: bytes) -> None:

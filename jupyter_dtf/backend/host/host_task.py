@@ -7,23 +7,30 @@ import contextlib
 import fcntl
 import logging
 import os
+import signal
 import struct
 import termios
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from ...errors import Unavailable
 from ...schema.events import Point, Points, encode_event, encode_points
-from ...schema.frames import HEADER, POINT
-from ...schema.launch import TaskSpec
-from ..machine.processes import Handle
+from ...schema.frames import BEAT, HEADER, POINT, Beat
+from ...schema.launch import Quiet, TaskSpec
+from ..machine.processes import Handle, has_children, is_traced, stat_of
 from .host_output import TaskOutput
+from .task_watch import Seen, Steps, TaskWatch
 
 logger = logging.getLogger(__name__)
 
 READ_INTERVAL_S = 0.02
 """Between two reads of a pipe: what arrives meanwhile is taken in one go."""
+QUIET_S = 1.0
+"""A task that has done nothing for so long is told of."""
 _PIPE_BYTES = 1 << 20
 
 
@@ -91,10 +98,18 @@ class HostTask:
         self.id = task_id
         self.pid = 0
         self.handle: Handle | None = None
+        self.watch: TaskWatch | None = None
+        self.steps: Steps | None = None
         self.killed = False
         """Whether it was ended from here."""
         self.memory_bytes = 0
         """What it used when that was last looked at."""
+        self.why_ended = ""
+        """Why it was, where its run is to be told."""
+        self.beats = 0
+        """How often it has given a sign of life."""
+        self.beat = Beat()
+        """The last of them."""
         self.forked: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._send = send
         self._frames = bytearray()
@@ -104,11 +119,12 @@ class HostTask:
         events_read, events_write = _pipe()
         control_read, self._control = os.pipe()
         self._theirs = [out_write, err_write, events_write, control_read]
-        self._output = TaskOutput(spec.task, Path(spec.run_dir) if keeps_output else None, send, spec.attempt)
+        run_dir = Path(spec.run_dir) if keeps_output else None
+        self._output = TaskOutput(spec.task, run_dir, send, spec.attempt, spec.lines)
         self._readers = [
             PipeReader(events_read, self._on_frames),
-            PipeReader(out_read, self._output.streams["stdout"]),
-            PipeReader(err_read, self._output.streams["stderr"]),
+            PipeReader(out_read, partial(self._on_output, "stdout")),
+            PipeReader(err_read, partial(self._on_output, "stderr")),
         ]
 
     @property
@@ -125,6 +141,8 @@ class HostTask:
     def is_forked(self, pid: int, on_gone: Callable[[], None]) -> None:
         """Its process is there; ``on_gone()`` is called when that has ended, whether or not its parent tells."""
         self.pid = pid
+        self.watch = TaskWatch(asyncio.get_running_loop().time())
+        self.steps = Steps(asyncio.get_running_loop().time())
         with contextlib.suppress(OSError):  # it has ended already, and been collected: its parent does tell
             self.handle = Handle(pid)
             asyncio.get_running_loop().add_reader(self.handle.fd, self._gone, on_gone)
@@ -141,6 +159,40 @@ class HostTask:
         if self.handle is not None:
             asyncio.get_running_loop().remove_reader(self.handle.fd)
         tell()
+
+    def freezes(self, now: float, *, gap: bool) -> str:
+        """Why it is held to be frozen, as a predicate; empty while it is not. ``gap``: nobody could look till now."""
+        stat = stat_of(self.pid) if self.pid else None
+        if self.watch is None or stat is None or stat.has_ended or self.killed:
+            return ""
+        assert self.steps is not None
+        if gap:
+            self.watch.again(now)
+            self.steps.word(now)
+        self.steps.look(now, self.beat.steps, stat.cpu_s)
+        asked = stat.is_stopped or self.watch.suspects(now) or self.steps.quiet_s(now) > QUIET_S
+        seen = Seen(stat.state, asked and is_traced(self.pid), stat.cpu_s)
+        if seen.is_traced:
+            self.steps.word(now)
+        return self.watch.look(now, seen, self.beats, can_beat=self.can_beat)
+
+    def quiet(self, now: float) -> Quiet | None:
+        """What is told of it while it does nothing. What it has started may do its work."""
+        seconds = self.steps.quiet_s(now) if self.steps is not None and not self.killed else 0.0
+        if self.steps is None or seconds < QUIET_S or has_children(self.pid):
+            return None
+        return Quiet(
+            id=self.id,
+            seconds=seconds,
+            steps=self.steps.count,
+            longest_s=self.steps.longest_s,
+            waits=self.beat.waits,
+        )
+
+    def end_frozen(self, why: str) -> None:
+        """It is as good as dead. What it has started goes with it."""
+        self.why_ended = why
+        self.signal(signal.SIGKILL)
 
     def signal(self, number: int) -> bool:
         """Send a signal to its process group. Returns whether that could be: its process has to be known."""
@@ -184,9 +236,22 @@ class HostTask:
         if control >= 0:
             os.close(control)
 
+    @property
+    def can_beat(self) -> bool:
+        """Whether its signs of life would be heard: a program that takes the place of this one has no pulse."""
+        return not self._readers[0].ended.is_set()
+
     def report(self, step: float, values: dict[str, float]) -> None:
         """Put a point of the host's own among the task's (its CPU and memory)."""
         self._points([encode_points([Point(step, time.time(), values)])])
+
+    def _on_output(self, stream: str, data: bytes) -> None:
+        self._said_something()
+        self._output.streams[stream](data)
+
+    def _said_something(self) -> None:
+        if self.steps is not None:
+            self.steps.word(asyncio.get_running_loop().time())
 
     def _on_frames(self, data: bytes) -> None:
         self._frames += data
@@ -202,9 +267,12 @@ class HostTask:
             body = bytes(frames[start:end])
             if kind == POINT:
                 points.append(body)
+            elif kind == BEAT:
+                self.beats, self.beat = self.beats + 1, msgspec.msgpack.decode(body, type=Beat)
             else:
                 self._points(points)
                 points = []
+                self._said_something()
                 self._send(body)
             position = end
         self._points(points)

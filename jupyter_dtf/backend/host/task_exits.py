@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from ...schema.launch import TaskResult, read_outcome
+from ...schema.launch import TaskResult, of_task_id, read_outcome
 from ..machine.oom import OomWatch
 from ..machine.processes import signal_name, stat_of
 from .host_load import HostLoad
@@ -70,12 +70,13 @@ class TaskExits:
 
     def exited(self, task_id: str, status: int | None, why: str = "") -> None:
         """A task's process has ended; ``status`` as ``waitpid`` gives it, if it is known. Its end is always told."""
-        run_id, name = task_id.split("/", 1)
+        run_id, name = of_task_id(task_id)
         run = self._runs.get(run_id)
-        if run is None or task_id in run.ended:
-            return
+        task = run.tasks.get(name) if run is not None else None
+        if run is None or task is None or task.id != task_id or task_id in run.ended:
+            return  # known already, or of an attempt that is over
         run.ended.add(task_id)
-        task = run.tasks[name]
+        why = why or task.why_ended
         result = TaskResult(task=name, attempt=task.spec.attempt, message=why)
         try:
             self._find_out(task, result, status)
@@ -87,7 +88,9 @@ class TaskExits:
         except Exception as error:
             logger.exception("The end of %s could not be written down", task_id)
             message = f"has ended, and its result cannot be sent: {type(error).__name__}: {error}"
-            data = msgspec.msgpack.encode(TaskResult(task=name, attempt=task.spec.attempt, message=message))
+            data = msgspec.msgpack.encode(
+                TaskResult(task=name, attempt=task.spec.attempt, exit_code=result.exit_code, message=message)
+            )
         self._tell(run_id, name, data)
         if self._warm.is_silent and task.killed and not any(run.alive for run in self._runs.values()):
             self._warm.end()  # nothing but new tasks needs it, and it cannot start these

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Stat(NamedTuple):
@@ -25,6 +26,8 @@ class Stat(NamedTuple):
     """When it was made, in ticks since the machine's start: with the pid, who it is."""
     status: int
     """How it ended, as ``waitpid`` gives it, once it is a zombie; 0 where this user may not know."""
+    cpu_s: float
+    """Seconds of processor time that its threads have used."""
 
     @property
     def has_ended(self) -> bool:
@@ -42,7 +45,25 @@ def stat_of(pid: int) -> Stat | None:
     except OSError:
         return None
     words = text[text.rindex(")") + 2 :].split()  # a name may have blanks and brackets in it
-    return Stat(pid, words[0], int(words[1]), int(words[2]), int(words[3]), int(words[19]), int(words[49]))
+    cpu_s = (int(words[11]) + int(words[12])) / _TICKS
+    return Stat(pid, words[0], int(words[1]), int(words[2]), int(words[3]), int(words[19]), int(words[49]), cpu_s)
+
+
+def is_traced(pid: int) -> bool:
+    """Whether a debugger has a process, and may be holding it."""
+    try:
+        lines = (_PROC / str(pid) / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    return any(line.startswith("TracerPid:") and line.split()[1] != "0" for line in lines)
+
+
+def has_children(pid: int) -> bool:
+    """Whether a process has started others that have not ended."""
+    try:
+        return any((task / "children").read_text().strip() for task in (_PROC / str(pid) / "task").iterdir())
+    except OSError:
+        return False
 
 
 def signal_name(number: int) -> str:

@@ -77,6 +77,10 @@ class Clock:
     def __init__(self) -> None:
         self._last = 0.0
 
+    def after(self, time_: float) -> None:
+        """Go on from the time of a block that somebody else has written."""
+        self._last = max(self._last, time_)
+
     def now(self) -> float:
         self._last = max(time.time(), self._last + 1e-6)
         return self._last
@@ -86,15 +90,17 @@ class OutputWriter:
     """Writes one stream of a task to its files, which are made with the first line.
 
     What the disk refuses is kept in memory, up to ``MOST_WAITING_BYTES``, and written when there is room again;
-    ``error`` says why in the meantime, ``lost`` counts the lines that could not be kept.
+    ``error`` says why in the meantime, ``lost`` counts the lines that could not be kept. ``goes_on``: after what an
+    earlier attempt of the task has left there, of which ``last`` is the last block.
     """
 
-    def __init__(self, lines: Path) -> None:
+    def __init__(self, lines: Path, *, goes_on: bool = False) -> None:
         self.error: OSError | None = None
         self.lost = 0
         self._path = lines
         self._lines = self._index = -1
         self._offset = self._entries = 0
+        self.last = self._find_end() if goes_on else None
         self._waiting: deque[tuple[Entry, bytes]] = deque()
         self._waiting_bytes = 0
         self._not_before = 0.0
@@ -109,6 +115,20 @@ class OutputWriter:
             entry, _ = self._waiting.popleft()
             self._waiting_bytes -= entry.size
             self.lost += entry.lines
+
+    def _find_end(self) -> Entry | None:
+        """The last block whose lines are all there: a host that was killed may have left half of one behind it."""
+        try:
+            index = index_file(self._path).read_bytes()
+            size = self._path.stat().st_size
+        except OSError:
+            return None
+        for at in range(len(index) // ENTRY_BYTES, 0, -1):
+            entry = Entry.decode(index[(at - 1) * ENTRY_BYTES : at * ENTRY_BYTES])
+            if entry.offset + entry.size <= size:
+                self._offset, self._entries = entry.offset + entry.size, at
+                return entry
+        return None
 
     def close(self) -> None:
         """Write what is left if that is possible now, and let go of the files."""
@@ -151,10 +171,12 @@ class OutputWriter:
 
     def _open(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         if self._lines < 0:
             self._lines = os.open(self._path, flags, 0o600)
+            os.ftruncate(self._lines, self._offset)
         self._index = os.open(index_file(self._path), flags, 0o600)
+        os.ftruncate(self._index, self._entries * ENTRY_BYTES)
 
 
 def _write_all(fd: int, data: bytes, offset: int) -> None:

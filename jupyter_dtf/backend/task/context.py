@@ -125,6 +125,11 @@ class Context:
         return self._spec.run_id
 
     @property
+    def attempt(self) -> int:
+        """How often the run's tasks have been started, this time included: 1, and 2 after the first restart."""
+        return self._spec.attempt + 1
+
+    @property
     def run_dir(self) -> Path:
         """A directory of this run that stays, for this user alone; what is in it is closed to others at the end."""
         return _made(Path(self._spec.run_dir))

@@ -22,7 +22,7 @@ from ...schema.events import TaskChanged
 from ...schema.launch import Outcome, TaskSpec, leave_outcome
 from ...schema.room import refusal
 from ...schema.run import TaskState
-from . import context, own_modules, pinned_gpus
+from . import context, own_modules, pinned_gpus, pulse
 from .recorder import Recorder
 from .tf_servers import TaskServers
 from .unsupported_fit import refuse_fit_over_processes
@@ -39,6 +39,7 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
     recorder = Recorder(events_fd, spec.task, spec.attempt)
     ctx = context.Context(spec, recorder)
     context.set_current(ctx)
+    pulse.begin(recorder)
     pinned_gpus.limit_memory(spec, ctx.note)
     servers = TaskServers(ctx, recorder)
     servers.watch()
@@ -53,7 +54,8 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
         outcome = Outcome(ok=True, result=cloudpickle.dumps(function(*args, ctx, **kwargs), protocol=5))
     except BaseException as error:
         outcome = _failure(error)
-        if ctx.peer_lost or (ctx.size > 1 and _names_a_lost_peer(error)):
+        outcome.peer_lost = not outcome.ok and (ctx.peer_lost or (ctx.size > 1 and _names_a_lost_peer(error)))
+        if outcome.peer_lost:
             # It is the other task's to say what went wrong; when it has, the cluster ends this one.
             threading.Event().wait(END_BY_CLUSTER_S)
     try:

@@ -20,7 +20,7 @@ import msgspec
 
 from ...errors import InvalidInput
 from ...schema.events import AnyEvent, Note, Point, TaskEvent, encode_event
-from ...schema.frames import EVENT, HEADER, POINT
+from ...schema.frames import BEAT, EVENT, HEADER, POINT
 from ...schema.metrics import in_words, without_form
 from ...schema.printable import printable
 
@@ -59,6 +59,8 @@ class Recorder:
         self._sender: threading.Thread | None = None
         self._closed = False
         self._step = -1.0
+        self.reported = 0
+        """How often ``report`` was called."""
         self._began = time.time()
 
     def report(self, step: float | None, values: Mapping[str, Any]) -> None:
@@ -76,6 +78,7 @@ class Recorder:
         if not math.isfinite(at):
             raise InvalidInput(f"`step` must be a finite number, got {step!r:.100}", field="step")
         self._step = at
+        self.reported += 1
         self._send(POINT, body)
         if not math.isfinite(sum(point.values.values())):  # one look at all of them: the sum of large ones may be, too
             self._warn(point)
@@ -120,6 +123,12 @@ class Recorder:
         if isinstance(event, TaskEvent):
             event.attempt = self._attempt
         self._send(EVENT, encode_event(event))
+
+    def beat(self, body: bytes) -> None:
+        """A sign of life, if there is room for it: one that is late is worth nothing."""
+        with self._lock:
+            if not self._closed and not self._backlog:
+                self._write(HEADER.pack(len(body), BEAT) + body)  # so few bytes are written whole or not at all
 
     def close(self) -> None:
         """Wait until all has been handed over, then close the pipe."""

@@ -1,7 +1,7 @@
 """Training that goes back to its last commit when a collective fails.
 
 The gang keeps its size. A task that raises HorovodInternalError takes part again when all have gone back; one whose
-process dies ends the run, as everywhere in this package.
+process dies ends the run, unless that was asked to start all tasks again (``restart=dtf.Restart()``).
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ Only NVIDIA's library is a stand-in, found by the cluster's process on its path;
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -45,7 +46,7 @@ def cluster(no_process_left_by_module: None, tmp_path_factory: pytest.TempPathFa
     library = tmp_path_factory.mktemp("nvml")
     (library / "pynvml.py").write_text(NVML)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(library))
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(library), os.environ.get("PYTHONPATH", "")])))
         made = dtf.Cluster(jobs={"chief": 1, "worker": 1, "ps": 1}, name="towers")
     with made:
         yield made
@@ -127,7 +128,7 @@ def test_a_run_stops_when_told_to_and_keeps_what_it_has_learnt(cluster: dtf.Clus
 
 
 def test_a_tower_that_dies_ends_the_run(cluster: dtf.Cluster) -> None:
-    run = cluster.fit(network(), *data(), epochs=100_000, strategy="mirrored", wait=False)
+    run = cluster.fit(network(), *data(), epochs=100_000, strategy="mirrored", restart=False, wait=False)
     until_it_trains(run)
     client, server = (psutil.Process(task.pid) for task in run.info.tasks)
     server.kill()

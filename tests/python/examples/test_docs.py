@@ -42,6 +42,12 @@ def test_python_api(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_recovery(tmp_path: Path) -> None:
+    (text,) = (text for text in blocks("recovery.md", "python") if "restart=False" in text)
+    run_script(text, tmp_path)
+
+
+@pytest.mark.slow
 def test_designer(tmp_path: Path) -> None:
     (text,) = blocks("designer.md", "json")
     design = dtf.Design.parse(text)

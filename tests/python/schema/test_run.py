@@ -11,9 +11,9 @@ from jupyter_dtf.schema.run import Progress, RunDescriptor, RunInfo, RunRequest,
 
 LEGAL = {
     "pending": "launching stopped failed lost",
-    "launching": "running stopping failed lost",
+    "launching": "running restarting stopping failed lost",
     "running": "restarting succeeded stopping failed lost",
-    "restarting": "running stopping failed lost",
+    "restarting": "running restarting stopping failed lost",
     "stopping": "stopped succeeded failed lost",
 }
 

@@ -212,11 +212,40 @@ def test_the_traceback_of_the_task_that_fails_reaches_the_client(cluster: dtf.Cl
 def test_a_task_that_dies_takes_no_other_along_in_silence(
     cluster: dtf.Cluster, data: tuple[Any, Any], strategy: Any
 ) -> None:
-    run = cluster.fit(model(0.01), *data, strategy=strategy, batch_size=BATCH, epochs=100_000, wait=False)
+    run = cluster.fit(
+        model(0.01), *data, strategy=strategy, batch_size=BATCH, epochs=100_000, restart=False, wait=False
+    )
     until_first_point(run)
     victim = next(task for task in run.info.tasks if task.task == "worker:1")
     psutil.Process(victim.pid).kill()
     run.wait(left_s())
     assert run.info.state is RunState.FAILED
     assert "worker:1 died (SIGKILL)" in run.info.message
+    no_task_is_left(run)
+
+
+def has_trained(run: dtf.Run, attempt: int) -> bool:
+    """Whether an attempt has reported a loss."""
+    points = run.metrics
+    return attempt in points.attempt[points.metric == "loss"].values
+
+
+VICTIMS = [(name, "worker:1") for name in ALL] + [("ps", "ps:0"), ("pipeline", "worker:0"), ("allreduce", "worker:0")]
+
+
+@pytest.mark.parametrize(("strategy", "victim"), VICTIMS, ids=[f"{name}, {victim}" for name, victim in VICTIMS])
+def test_a_training_whose_task_dies_is_started_again_and_trains(
+    cluster: dtf.Cluster, data: tuple[Any, Any], strategy: str, victim: str
+) -> None:
+    trained_by: Any = ALL[strategy]
+    run = cluster.fit(model(0.01), *data, strategy=trained_by, batch_size=BATCH, epochs=100_000, wait=False)
+    until_first_point(run)
+    (pid,) = [task.pid for task in run.info.tasks if task.task == victim]
+    psutil.Process(pid).kill()
+    run.wait_for(lambda info: info.state.is_final or all(task.attempt == 1 for task in info.tasks), left_s())
+    assert not run.info.state.is_final, run.info
+    run.wait_for(lambda info: info.state.is_final or has_trained(run, 1), left_s())
+    assert (run.status, run.info.message) == ("running", "attempt 2 of 4")
+    run.stop()
+    assert run.wait(left_s()).info.state is RunState.STOPPED
     no_task_is_left(run)

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { NumberedEvent } from '../../../src/api/schema';
 import { EventSocket } from '../../../src/api/socket';
-import { RunModel } from '../../../src/model/run';
+import { RunModel, markText } from '../../../src/model/run';
 import { FakeSocket, fakeSettings, noteEvent, runInfo, taskInfo } from '../fixtures';
 
 const taskEvent = (seq: number, change: object): NumberedEvent => ({
@@ -135,14 +135,12 @@ describe('RunModel', () => {
         taskEvent(2, { state: 'failed', signal: 'SIGKILL', time: 1005 }),
         progress(3, 1010, 50),
         taskEvent(4, { state: 'running', attempt: 1, time: 1011 }),
-        progress(5, 1020, 20) // from a checkpoint
+        taskEvent(5, { state: 'running', attempt: 1, time: 1011, task: 'worker:0' }),
+        progress(6, 1020, 20) // from a checkpoint
       ],
-      next_seq: 6
+      next_seq: 7
     });
-    expect(model.marks.map(({ task, label }) => `${task} ${label}`)).toEqual([
-      'worker:1 SIGKILL',
-      'worker:1 restarted'
-    ]);
+    expect(model.marks.map(markText)).toEqual(['worker:1 SIGKILL', 'attempt 2']);
     expect(model.marks.map(mark => model.markX(mark))).toEqual([25, 50]);
     model.setX('time');
     expect(model.markX(model.marks[0]!)).toBe(4);

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import tensorflow as tf
 
 from ....schema import private
+from .. import pulse
 from .calls import differ
 
 LOOK_S = 0.25
@@ -144,6 +145,7 @@ class Lookout:
 
     def look(self, wait: Wait) -> str:
         """To be called every now and then while the wait lasts. Why it will never end, or nothing."""
+        pulse.waits_for_others()
         with self._lock:
             before = self._mine.get(wait.group)
             beat = before.beat + 1 if before is not None and before.number == wait.number else 1

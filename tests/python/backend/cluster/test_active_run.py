@@ -22,29 +22,35 @@ from jupyter_dtf.schema.events import (
     encode_points,
 )
 from jupyter_dtf.schema.launch import Outcome, TaskResult
+from jupyter_dtf.schema.restart import Restart
 from jupyter_dtf.schema.run import Progress, RunInfo, RunRequest, RunState, TaskState
+
+PLANNED = plan({"worker": 2}, [HostSlot("tls://a:1", "a", "a", 2)])
 
 
 class Recorded:
     """A run on two tasks, and what it published."""
 
-    def __init__(self) -> None:
+    def __init__(self, restart: Restart | None = None) -> None:
         self.published: list[tuple[int, bytes]] = []
         self.announced: list[RunState] = []
         info = RunInfo(id="r", name="r", cluster="c", jobs={"worker": 2})
         self.run = Run(
             info,
-            RunRequest(),
+            RunRequest(restart=restart),
             lambda _run, seq, data: self.published.append((seq, data)),
             lambda run: self.announced.append(run.info.state),
         )
 
     def launched(self) -> Run:
-        self.run.place(plan({"worker": 2}, [HostSlot("tls://a:1", "a", "a", 2)]))
+        self.run.place(PLANNED)
         self.run.to(RunState.LAUNCHING)
-        for task in ("worker:0", "worker:1"):
-            self.say(TaskChanged(time=time.time(), task=task, state=TaskState.RUNNING, pid=7))
+        self.all_run()
         return self.run
+
+    def all_run(self) -> None:
+        for task in ("worker:0", "worker:1"):
+            self.say(TaskChanged(time=time.time(), task=task, state=TaskState.RUNNING, pid=7, attempt=self.run.attempt))
 
     def say(self, event: TaskChanged | Points | Progressed | Note) -> None:
         self.run.record_encoded(encode_event(event))
@@ -253,3 +259,71 @@ def test_only_the_attempt_that_is_under_way_is_heard() -> None:
     assert (info.state, info.attempt, run.results) == (TaskState.SUCCEEDED, 1, {"worker:1": b"one"})
     with pytest.raises(IllegalTransition, match="A task that is succeeded can become nothing, unless it is started"):
         recorded.say(TaskChanged(time=1.0, task="worker:1", state=TaskState.FINISHED, attempt=1))
+
+
+FAILURE = Outcome(ok=False, message="ValueError: no", traceback="Traceback ...", error="builtins.ValueError")
+
+
+@pytest.mark.parametrize(
+    ("result", "lost", "is_lost"),
+    [
+        (TaskResult(task="worker:1", signal="SIGKILL"), "", True),
+        (TaskResult(task="worker:1", signal="SIGKILL", message="was killed for want of memory"), "", True),
+        (TaskResult(task="worker:1", message="has ended; how is not known"), "", True),
+        (TaskResult(task="worker:1"), "its host b went away", True),
+        (TaskResult(task="worker:1", exit_code=1, outcome=Outcome(ok=False, peer_lost=True)), "", True),
+        (TaskResult(task="worker:1", exit_code=1, outcome=FAILURE), "", False),
+        (TaskResult(task="worker:1", exit_code=3), "", False),
+        (TaskResult(task="worker:1", exit_code=0, message="has ended, and its result cannot be sent"), "", False),
+    ],
+)
+def test_a_run_begins_again_when_a_task_is_lost_and_not_by_its_own_error(
+    result: TaskResult, lost: str, is_lost: bool
+) -> None:
+    for restart, begins in ((Restart(), is_lost), (Restart(max_restarts=0), False), (None, False)):
+        run = Recorded(restart).launched()
+        run.task_ended(result, lost=lost)
+        assert run.decided.is_set()
+        assert run.begins_again == begins
+
+
+def test_a_new_attempt_is_a_gang_of_its_own() -> None:
+    recorded = Recorded(Restart(max_restarts=1))
+    run = recorded.launched()
+    run.record_encoded(encode_event(Logged(time=1.0, task="worker:0", stream="stdout", first=3, lines=["a", "b"])))
+    run.task_ended(TaskResult(task="worker:0", exit_code=0, outcome=Outcome(ok=True, result=b"zero")))
+    run.task_ended(TaskResult(task="worker:1", signal="SIGKILL"))
+    run.to(RunState.RESTARTING, "worker:1 died (SIGKILL): attempt 2 of 2 begins")
+    run.place_again(PLANNED)
+    assert (run.attempt, run.attempt_words, run.first_failure, run.results) == (1, "attempt 2 of 2", None, {})
+    assert not run.decided.is_set()
+    assert not run.tasks_ended.is_set()
+    assert [(task.state, task.attempt, task.pid) for task in run.info.tasks] == [(TaskState.PENDING, 1, 0)] * 2
+    assert run.lines_printed() == {"worker:0": {"stdout": 5}}
+    run.task_ended(TaskResult(task="worker:1", attempt=0, signal="SIGKILL"))  # late
+    assert not run.decided.is_set()
+    recorded.all_run()
+    assert (run.info.state, run.info.message) == (RunState.RUNNING, "attempt 2 of 2")
+    run.task_ended(TaskResult(task="worker:0", attempt=1, signal="SIGKILL"))
+    assert run.decided.is_set()
+    assert not run.begins_again, "both attempts are used"
+
+
+def test_a_run_that_is_being_stopped_does_not_begin_again() -> None:
+    run = Recorded(Restart()).launched()
+    run.task_ended(TaskResult(task="worker:1", signal="SIGKILL"))
+    run.to(RunState.STOPPING)
+    assert not run.begins_again
+    with pytest.raises(IllegalTransition, match="Only a run that restarts begins again. Received: stopping"):
+        run.place_again(PLANNED)
+
+
+def test_a_task_that_runs_while_its_gang_is_being_ended_does_not_make_the_run_run() -> None:
+    recorded = Recorded(Restart())
+    run = recorded.run
+    run.place(PLANNED)
+    run.to(RunState.LAUNCHING)
+    run.task_ended(TaskResult(task="worker:0", signal="SIGKILL"))
+    run.to(RunState.RESTARTING)
+    recorded.say(TaskChanged(time=1.0, task="worker:1", state=TaskState.RUNNING))
+    assert run.info.state is RunState.RESTARTING

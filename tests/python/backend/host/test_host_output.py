@@ -139,3 +139,27 @@ def test_a_disk_that_refuses_is_told_once_and_when_it_takes_again(
     assert [line for event in logged(sent) for line in event.lines] == ["line 0", "line 1", "line 2", "line 3"]
     with OutputReader(run_dir) as reader:
         assert [line for block in reader.blocks({}) for line in block.lines] == ["line 0", "line 1", "line 2", "line 3"]
+
+
+async def test_a_later_attempt_numbers_its_lines_after_those_before(tmp_path: Path) -> None:
+    def printed(attempt: int, line: bytes, known: dict[str, int]) -> list[tuple[int, int, list[str]]]:
+        sent: list[bytes] = []
+        output = TaskOutput("worker:0", tmp_path, sent.append, attempt, known)
+        output.streams["stdout"](line)
+        output.streams["stdout"](b"")
+        output.finish()
+        return [(event.attempt, event.first, event.lines) for event in logged(sent)]
+
+    assert printed(0, b"one\ntwo\n", {}) == [(0, 0, ["one", "two"])]
+    assert printed(1, b"three\n", {"stdout": 1}) == [(1, 2, ["three"])], "the file has more than was heard of"
+    assert printed(2, b"four\n", {"stdout": 3}) == [(2, 3, ["four"])]
+    with OutputReader(tmp_path, "worker:0") as found:
+        assert [line for block in found.before()[0] for line in block.lines] == ["one", "two", "three", "four"]
+
+
+async def test_where_there_are_no_files_the_numbers_go_on_from_what_was_heard() -> None:
+    sent: list[bytes] = []
+    output = TaskOutput("worker:0", None, sent.append, 1, {"stderr": 7})
+    output.streams["stderr"](b"eighth\n")
+    output.finish()
+    assert [(event.first, event.kept) for event in logged(sent)] == [(7, False)]

@@ -227,3 +227,39 @@ def test_what_waits_for_room_is_bounded_and_what_is_lost_is_counted(
     written.write("worker:0", "gone")
     written.close()
     assert writer.lost == 300 - kept + 1
+
+
+def test_a_task_that_is_started_again_goes_on_in_its_files(written: Written) -> None:
+    written.write("worker:0", "first", "second")
+    written.close()
+    again = OutputWriter(lines_file(written.run_dir, "worker:0", "stdout"), goes_on=True)
+    assert again.last is not None
+    assert again.last.first + again.last.lines == 2
+    again.write(written.clock.now(), 2, 1, b"third\n")
+    again.close()
+    with written.open("worker:0") as found:
+        page, more = found.before()
+        assert (texts(page), more) == (["worker:0 first", "worker:0 second", "worker:0 third"], False)
+        lines = found.lines("stdout", 1, 10)
+        assert lines is not None
+        assert (lines.first, lines.lines) == (1, ["second", "third"])
+
+
+def test_half_a_block_of_a_host_that_was_killed_is_written_over(written: Written) -> None:
+    written.write("worker:0", "whole")
+    written.write("worker:0", "torn")
+    written.close()
+    path = lines_file(written.run_dir, "worker:0", "stdout")
+    os.truncate(path, path.stat().st_size - 2)
+    again = OutputWriter(path, goes_on=True)
+    again.write(written.clock.now(), 1, 1, b"anew\n")
+    again.close()
+    with written.open() as found:
+        assert texts(found.before()[0]) == ["worker:0 whole", "worker:0 anew"]
+
+
+def test_the_first_attempt_of_a_task_begins_its_files_anew(written: Written) -> None:
+    written.write("worker:0", "of another time")
+    written.close()
+    OutputWriter(path := lines_file(written.run_dir, "worker:0", "stdout")).write(1.0, 0, 1, b"new\n")
+    assert path.read_bytes() == b"new\n"

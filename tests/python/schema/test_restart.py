@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import jupyter_dtf as dtf
+from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.schema.base import convert, to_plain
+from jupyter_dtf.schema.restart import NEVER, STALLED_AFTER_S
+from jupyter_dtf.schema.run import RunRequest
+from jupyter_dtf.schema.run_options import RunOptions
+
+
+@pytest.mark.parametrize(
+    ("fields", "message", "field"),
+    [
+        ({"max_restarts": -1}, "max_restarts is a whole number, 0 or more. Received: -1", "restart.max_restarts"),
+        ({"max_restarts": True}, "max_restarts is a whole number, 0 or more. Received: True", "restart.max_restarts"),
+        ({"max_restarts": "3"}, "max_restarts is a whole number, 0 or more. Received: '3'", "restart.max_restarts"),
+        ({"stalled_after": 0}, "stalled_after is a number of seconds, 1 or more", "restart.stalled_after"),
+        ({"stalled_after": float("nan")}, "or None (600). Received: nan", "restart.stalled_after"),
+        ({"stalled_after": float("inf")}, "or None (600). Received: inf", "restart.stalled_after"),
+        ({"stalled_after": "long"}, "or None (600). Received: 'long'", "restart.stalled_after"),
+    ],
+)
+def test_a_wrong_value_states_the_rule_and_what_was_received(fields: dict[str, Any], message: str, field: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(message)) as caught:
+        dtf.Restart(**fields)
+    assert caught.value.field == field
+
+
+def test_what_is_not_accepted_yet_is_refused_and_not_left_out() -> None:
+    with pytest.raises(TypeError, match="min_workers"):
+        dtf.Restart(min_workers=2)  # type: ignore[call-arg]
+
+
+def test_attempts_count_the_first() -> None:
+    assert (dtf.Restart().attempts, NEVER.attempts) == (4, 1)
+    assert dtf.Restart().stalled_after_s == STALLED_AFTER_S
+    assert dtf.Restart(stalled_after=2).stalled_after_s == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "restarts"), [("fit", dtf.Restart()), ("program", NEVER), ("script", NEVER), ("servers", NEVER)]
+)
+def test_what_is_usual_depends_on_whether_a_run_can_go_on_by_itself(kind: str, restarts: dtf.Restart) -> None:
+    assert RunRequest(kind=kind).restarts == restarts
+    asked = RunOptions.among({"restart": dtf.Restart(max_restarts=7)}).restart
+    assert RunRequest(kind=kind, restart=asked).restarts.max_restarts == 7
+
+
+def test_true_is_what_is_usual_and_false_is_never() -> None:
+    assert RunOptions.among({"restart": True}).restart == dtf.Restart()
+    assert RunOptions.among({"restart": False}).restart == NEVER
+    assert RunOptions.among({"restart": None}).restart is None
+
+
+def test_it_travels_with_a_request() -> None:
+    request = RunRequest(kind="fit", restart=dtf.Restart(max_restarts=1, stalled_after=30.0))
+    assert convert(to_plain(request), RunRequest) == request
