@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from .notebook.this_notebook import cluster
+    from .schema.checkpoint import Checkpoint
     from .schema.cluster import ClusterSpec
     from .schema.design import Design
     from .schema.placement import Placement
@@ -93,6 +94,7 @@ _HOMES = {
     "report": "client.in_task",
     "size": "client.in_task",
     "traced": "client.in_task",
+    "Checkpoint": "schema.checkpoint",
     "ClusterSpec": "schema.cluster",
     "AllReduce": "schema.strategy",
     "Design": "schema.design",
@@ -118,6 +120,7 @@ _HOMES = {
 
 __all__ = [
     "AllReduce",
+    "Checkpoint",
     "Cluster",
     "ClusterLost",
     "ClusterSpec",

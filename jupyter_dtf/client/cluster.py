@@ -6,13 +6,16 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ..backend.planning import check_design
 from ..backend.task.context import serve
 from ..backend.task.script_program import run as run_script
 from ..errors import Conflict, InvalidInput, NotFound
 from ..schema.base import convert
+from ..schema.checkpoint import Checkpoint, CheckpointInfo
 from ..schema.cluster import as_jobs, default_jobs
 from ..schema.cluster_request import DEFAULT_KIND, GRACE_S, ClusterRequest, split_common
 from ..schema.design import Design
@@ -30,6 +33,9 @@ from .servers import Servers, address_towards
 from .session import session
 from .submitting import request_of, submit, training_jobs
 from .waiting import show_until_end, show_until_sent
+
+if TYPE_CHECKING:
+    from .fit import PreparedFit
 
 
 class Cluster(ClusterHandle):
@@ -139,6 +145,7 @@ class Cluster(ClusterHandle):
         environment: Mapping[str, str] | None = None,
         trace_steps: tuple[int, int] | None = None,
         restart: Restart | bool | None = None,
+        checkpoint: Checkpoint | bool | None = None,
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Run:
@@ -152,6 +159,7 @@ class Cluster(ClusterHandle):
         ``restart``: what is done when a task dies or freezes. By default the run ends; with ``restart=dtf.Restart()``
         all of its tasks are started again, from the beginning of ``main_fun``, which finds what it has saved in
         ``ctx.checkpoint_dir`` and the number of the attempt in ``ctx.attempt``.
+        ``checkpoint``: which of those that the program writes by ``ctx.checkpoint`` are kept, and where.
         ``modules``: paths of modules and packages of your own, or imported ones, that go along with this run.
         Waits until the end unless ``wait=False``; ``run.result()`` is what the tasks returned.
         Raises RunFailed with the traceback of the task that failed first, RunStopped, and Unavailable for devices that
@@ -180,6 +188,7 @@ class Cluster(ClusterHandle):
         environment: Mapping[str, str] | None = None,
         trace_steps: tuple[int, int] | None = None,
         restart: Restart | bool | None = None,
+        checkpoint: Checkpoint | bool | None = None,
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Run:
@@ -224,6 +233,7 @@ class Cluster(ClusterHandle):
         scale_lr: bool = False,
         warmup_epochs: float | None = None,
         check: bool = True,
+        resume: Run | CheckpointInfo | str | os.PathLike[str] | None = None,
         name: str = "",
         jobs: Mapping[str, int] | None = None,
         threads_per_task: int = 0,
@@ -231,6 +241,7 @@ class Cluster(ClusterHandle):
         gpu_memory: int | float | None = None,
         trace_steps: tuple[int, int] | None = None,
         restart: Restart | bool | None = None,
+        checkpoint: Checkpoint | bool | None = None,
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> FitRun:
@@ -246,6 +257,9 @@ class Cluster(ClusterHandle):
 
         ``restart``: what is done when a task dies or freezes. By default all tasks are started again, up to 3 times
         (``dtf.Restart()``); with ``restart=False`` the run ends. An error of the program itself ends it in any case.
+        ``checkpoint=dtf.Checkpoint(every_steps=100)`` says when checkpoints are written; by default after every epoch
+        where the strategy has them, unless that would hold the training up. ``False``: never. ``resume``: a
+        run, its id, one of its ``checkpoints`` or a path of one, to go on where it was, up to ``epochs``.
 
         ``gpus_per_task``, ``gpu_memory`` and ``modules`` as in ``run``.
 
@@ -254,6 +268,7 @@ class Cluster(ClusterHandle):
         """
         options = RunOptions.among(locals())
         from . import fit as fit_client
+        from .checkpoints import path_of
 
         job = fit_client.prepare(
             model,
@@ -277,9 +292,17 @@ class Cluster(ClusterHandle):
             scale_lr=scale_lr,
             warmup_epochs=warmup_epochs,
             check=check,
+            checkpoint=options.checkpoint,
+            resume=None if resume is None else path_of(resume),
         )
         options.name = options.name or self._run_name(job.name)
         options.jobs = training_jobs(job.strategy, options.jobs or self.jobs)
+        return self._start_fit(options, modules, job, wait)
+
+    def _start_fit(self, options: RunOptions, modules: Sequence[Any], job: PreparedFit, wait: bool) -> FitRun:
+        def again(job: PreparedFit, name: str, wait: bool) -> FitRun:
+            return self._start_fit(msgspec.structs.replace(options, name=self._run_name(name)), modules, job, wait)
+
         job.check_jobs(options.jobs)
         request = request_of(
             options,
@@ -289,7 +312,7 @@ class Cluster(ClusterHandle):
             parameters=job.parameters,
         )
         program = self._with_modules(modules, job.program)
-        run = submit(self._name, request, program, lambda run_id: FitRun(run_id, job))
+        run = submit(self._name, request, program, lambda run_id: FitRun(run_id, job, again))
         if wait:
             try:
                 show_until_end(run)

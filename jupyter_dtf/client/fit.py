@@ -6,11 +6,13 @@ What cannot work is refused here, before anything starts, where it can be known 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib.util
 import pickle
 import random
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -25,8 +27,9 @@ from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import give_more, give_own
 from ..backend.task.model.questions import difference
 from ..errors import InvalidInput, ModelDiffers, Unavailable
+from ..schema.checkpoint import Checkpoint
 from ..schema.placement import Placement
-from ..schema.strategy import AllReduce, Pipeline, parse_strategy
+from ..schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
 from .fit_data import data_of, length_of, split_off, validation_of
 
@@ -51,6 +54,18 @@ class PreparedFit:
         self.may_be_spare = reduces and not functions
         self.name = str(getattr(source, "name", None) or getattr(source, "__name__", "fit"))
         self.parameters = parameters
+
+    def from_checkpoint(self, path: str) -> PreparedFit:
+        """The same training, going on from a checkpoint."""
+        _check_goes_on(self._job.strategy, "resume")
+        job = dataclasses.replace(self._job, resume=path)
+        return PreparedFit(self._source, job, self._callbacks, self.parameters)
+
+    def model_at(self, path: Path) -> Any:
+        """The model with the weights and the optimizer of a checkpoint; the one that was passed stays as it is."""
+        from ..backend.task.fit.checkpoints import model_at
+
+        return model_at(self._job, path)
 
     def finish(self, result: FitResult) -> None:
         """Take the chief's result: the model passed gets the trained weights, the callbacks what they recorded.
@@ -112,6 +127,8 @@ def prepare(
     scale_lr: bool = False,
     warmup_epochs: float | None = None,
     check: bool = True,
+    checkpoint: Checkpoint | bool | None = None,
+    resume: str | None = None,
 ) -> PreparedFit:
     """Check the arguments, which are those of ``keras.Model.fit``, and make them ready to travel.
 
@@ -119,7 +136,8 @@ def prepare(
     ``validation_data``. ``verbose`` is ignored: the client shows the progress. ``scale_lr`` multiplies the learning
     rate by the number of tasks that share a step, reached after ``warmup_epochs`` (5 if not given).
     ``check=False`` leaves out the comparison of the first step with one process's, and that of the trained model's
-    answers here and there. Raises InvalidInput.
+    answers here and there. ``checkpoint`` as in ``RunOptions``; ``resume`` is the path of a checkpoint, or of a
+    directory of some. Raises InvalidInput.
     """
     del verbose
     _check_count("epochs", epochs, 1)
@@ -146,6 +164,9 @@ def prepare(
     if validation_split and validation is None:
         data, validation = split_off(data, validation_split)
     own = _callback_list(callbacks)
+    chosen = pipeline_placement.with_placement(parse_strategy(strategy))
+    if resume is not None:
+        _check_goes_on(chosen, "resume")
     job = FitJob(
         model=_packed(model),
         data=data,
@@ -160,7 +181,9 @@ def prepare(
         validation_steps=validation_steps,
         validation_freq=validation_freq,
         callbacks=[_packed_callback(callback) for callback in own],
-        strategy=pipeline_placement.with_placement(parse_strategy(strategy)),
+        strategy=chosen,
+        checkpoint=_policy(checkpoint, chosen),
+        resume=resume,
         seed=random.getrandbits(31),  # of the generator that keras.utils.set_random_seed seeds
         scale_lr=bool(scale_lr),
         warmup_epochs=warmup_epochs,
@@ -173,6 +196,39 @@ def prepare(
         assert isinstance(job.strategy.placement, Placement)
         job.layers = checked_layers(job.strategy.placement, model)
     return PreparedFit(model, job, own, _parameters(model, job))
+
+
+def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpoint | None:
+    """When checkpoints are written: by default after every epoch, where the strategy has them."""
+    if checkpoint is False:
+        return None
+    if checkpoint is None:
+        return Checkpoint() if _goes_on(strategy) else None
+    _check_goes_on(strategy, "checkpoint")
+    policy = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint()
+    if policy.every_seconds is not None and isinstance(strategy, ParameterServer):
+        raise InvalidInput(
+            "With parameter servers checkpoints are written by every_steps and every_epochs. Received: "
+            f"every_seconds={policy.every_seconds!r}",
+            field="checkpoint.every_seconds",
+        )
+    return policy
+
+
+def _goes_on(strategy: Strategy) -> bool:
+    """Whether all tasks are at the same step, and the chief can have the whole model then."""
+    if isinstance(strategy, ParameterServer):
+        return strategy.sync and not strategy.backup_workers
+    return isinstance(strategy, (AllReduce, InGraph, Pipeline))
+
+
+def _check_goes_on(strategy: Strategy, field: str) -> None:
+    if not _goes_on(strategy):
+        raise InvalidInput(
+            "Checkpoints are written, and gone on from, where all tasks are at the same step: with parameter servers, "
+            f"those that are synchronous without backup workers. Received: {field}=... with {strategy!r}",
+            field=field,
+        )
 
 
 def _check_count(name: str, value: Any, least: int) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ModelDiffers, NotFound, RunStopped
+from ..errors import InvalidInput, ModelDiffers, NotFound, RunStopped
 from .run import History, Run
 
 if TYPE_CHECKING:
@@ -15,9 +18,11 @@ if TYPE_CHECKING:
 class FitRun(Run):
     """A training run. ``model`` holds the trained weights once the run has ended."""
 
-    def __init__(self, run_id: str, job: PreparedFit) -> None:
+    def __init__(self, run_id: str, job: PreparedFit, again: Callable[[PreparedFit, str, bool], FitRun]) -> None:
+        """``again(job, name, wait)`` starts another one, with the options of this."""
         super().__init__(run_id)
         self._job = job
+        self._again = again
         self._finished = False
 
     def finish(self) -> FitRun:
@@ -48,6 +53,37 @@ class FitRun(Run):
         self.raise_for_state()
         self.finish()
         return self.history
+
+    def resume(self, step: int | None = None, *, wait: bool = True) -> FitRun:
+        """Go on from the newest checkpoint, or that of ``step``, as a new run on the same cluster. The model, the data
+        and the options are those of this one; ``wait`` as in ``cluster.fit``.
+
+        Raises NotFound where there is no such checkpoint, and as ``cluster.fit``.
+        """
+        from .checkpoints import path_of
+
+        return self._again(self._job.from_checkpoint(path_of(self, step)), self.info.name, wait)
+
+    def export(self, path: str | os.PathLike[str], step: int | None = None) -> Path:
+        """Save the model of the newest checkpoint, or that of ``step``; the run may go on. Returns where.
+
+        ``path`` ends in ``.keras`` or ``.h5`` for a file of Keras's, which has the optimizer too; without a suffix it
+        becomes the directory of a SavedModel for inference. Raises NotFound, InvalidInput, and what Keras raises.
+        """
+        from .checkpoints import path_of
+
+        where = Path(path).expanduser()
+        if where.suffix not in ("", ".keras", ".h5"):
+            raise InvalidInput(
+                f"path ends in .keras, .h5, or nothing for the directory of a SavedModel. Received: {where}",
+                field="path",
+            )
+        model = self._job.model_at(Path(path_of(self, step)))
+        if where.suffix:
+            model.save(where)
+        else:
+            model.export(where, verbose=False)
+        return where
 
     @property
     def updates(self) -> dict[str, dict[str, int]]:

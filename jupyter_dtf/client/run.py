@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..backend.planning.launch_plan import ordered_tasks
 from ..backend.records.trace_files import read_placement, read_traces
-from ..errors import ClusterLost, NotFound, RunFailed, RunStopped
-from ..schema.events import last_epochs
+from ..errors import ClusterLost, InvalidInput, NotFound, RunFailed, RunStopped
+from ..schema.checkpoint import CheckpointInfo
+from ..schema.events import checkpoints_of, last_epochs
 from ..schema.run import RunInfo, RunState, TaskState
 from ..schema.strategy import Pipeline
 from . import surroundings, wording
@@ -155,11 +156,11 @@ class Run:
         return "\n".join(LogLines(self._session.hub, self.id, "" if job is None else f"{job}:{task_index}").new())
 
     @property
-    def checkpoints(self) -> list[Path]:
-        """The checkpoints there are, oldest first."""
-        directory = Path(self.info.run_dir) / "checkpoints"
-        found = directory.iterdir() if directory.is_dir() else ()
-        return sorted((path for path in found if not path.name.startswith(".")), key=lambda path: path.stat().st_mtime)
+    def checkpoints(self) -> list[CheckpointInfo]:
+        """The complete checkpoints that are kept, by step: ``step``, ``epoch``, ``time`` (seconds since the epoch),
+        ``bytes``, ``metric``, ``path``.
+        """
+        return checkpoints_of(event for _seq, event in self._session.hub.events(self.id))
 
     def timeline(self) -> Trace:
         """What ran where in the steps that were traced (``trace_steps``), of all tasks; in a notebook, a picture.
@@ -232,6 +233,16 @@ class Run:
         """Ask the program to stop at its next step; a second call, or ``now``, ends it. Ended runs stay as they are."""
         if not self.info.state.is_final:
             self._session.call(lambda fleet: fleet.stop_run(self.id, now=now))
+
+    def resume(self, step: int | None = None, *, wait: bool = True) -> Run:
+        """Go on from the run's newest checkpoint, or that of ``step``, as a new run. Of trainings started here alone.
+
+        Raises InvalidInput for any other run.
+        """
+        raise InvalidInput(
+            f"The model and the data of a training are where it was started. Received: {self!r}. There, or with both "
+            f"at hand: cluster.fit(model, x, y, ..., resume={self.id!r})"
+        )
 
     def result(self, timeout_s: float | None = None) -> Any:
         """Wait, then what every task returned, by rank (``[0]``) or name (``["worker:1"]``).

@@ -15,6 +15,7 @@ from typing import Union, get_args
 import msgspec
 
 from .base import PeerStruct
+from .checkpoint import CheckpointInfo
 from .run import Progress, RunState, TaskState
 
 LEVELS = ("info", "warning", "error")
@@ -124,7 +125,15 @@ class EpochEnded(TaskEvent, tag="epoch"):
     logs: dict[str, float]
 
 
-StoryEvent = Union[RunChanged, TaskChanged, Note]
+class CheckpointSaved(TaskEvent, tag="checkpoint"):
+    """A checkpoint is complete, and those of the steps ``removed`` are gone for it."""
+
+    checkpoint: CheckpointInfo
+    task: str = ""
+    removed: list[int] = []
+
+
+StoryEvent = Union[RunChanged, TaskChanged, Note, CheckpointSaved]
 """What a person reads, under *Events*: a type that is added here is drawn in ``src/views/events.tsx``."""
 STORY = tuple(str(kind.__struct_config__.tag) for kind in get_args(StoryEvent))
 
@@ -162,6 +171,17 @@ def last_epochs(events: Iterable[object]) -> list[EpochEnded]:
                 attempt = event.attempt
             found.append(event)
     return found
+
+
+def checkpoints_of(events: Iterable[object]) -> list[CheckpointInfo]:
+    """The checkpoints that a run's events tell of, without those removed since, by step."""
+    found: dict[int, CheckpointInfo] = {}
+    for event in events:
+        if isinstance(event, CheckpointSaved):
+            found[event.checkpoint.step] = event.checkpoint
+            for step in event.removed:
+                found.pop(step, None)
+    return [found[step] for step in sorted(found)]
 
 
 _encoder = msgspec.msgpack.Encoder()

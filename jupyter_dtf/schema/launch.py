@@ -11,6 +11,7 @@ import msgspec
 
 from . import private
 from .base import PeerStruct
+from .checkpoint import Checkpoint
 from .printable import printable
 
 _OUTCOME = "outcome.msgpack"
@@ -49,6 +50,8 @@ class TaskSpec(PeerStruct):
     """Whether a process may run it in which TensorFlow's runtime has been started, with so many threads."""
     trace_steps: list[int] = []
     """``[first, last]``: the steps to trace; empty: none."""
+    checkpoint: Checkpoint | bool | None = None
+    """As in ``RunOptions``."""
     attempt: int = 0
     """How often the task was started before; all that its process says carries it."""
     lines: dict[str, int] = {}

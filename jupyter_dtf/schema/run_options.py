@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import InvalidInput
 from .base import Struct
+from .checkpoint import Checkpoint
 from .printable import check_line, check_word
 from .restart import Restart, as_restart
 from .trace import check_steps
@@ -33,6 +34,8 @@ class RunOptions(Struct):
     """``[first, last]``: record what ran where in these steps, counted from 1. Empty: in none."""
     restart: Restart | None = None
     """What is done when a task dies or freezes. None: what is usual for the kind of run (``RunRequest.restarts``)."""
+    checkpoint: Checkpoint | bool | None = None
+    """When checkpoints are written and which are kept. None and True: as by default; False: none are written."""
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> RunOptions:
@@ -61,6 +64,10 @@ class RunOptions(Struct):
                 )
         if self.trace_steps:
             check_steps(self.trace_steps)
+        if self.checkpoint is not None and not isinstance(self.checkpoint, (Checkpoint, bool)):
+            raise InvalidInput(
+                f"checkpoint is a dtf.Checkpoint, True or False. Received: {self.checkpoint!r:.100}", field="checkpoint"
+            )
         threads, grace_s = self.threads_per_task, self.stop_grace_s
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
             raise InvalidInput(

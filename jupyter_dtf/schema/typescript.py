@@ -21,6 +21,7 @@ import msgspec
 
 from . import (
     api,
+    checkpoint,
     cluster,
     cluster_request,
     design,
@@ -75,6 +76,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     api.DashboardInfo,
     api.OutputPage,
     api.ErrorInfo,
+    checkpoint.CheckpointInfo,
     *(event for event in get_args(events.AnyEvent) if event is not events.Points),
     socket_messages.Subscribe,
     socket_messages.Show,

@@ -329,6 +329,23 @@ export interface ErrorInfo {
   field: string;
 }
 
+/** One complete checkpoint. */
+export interface CheckpointInfo {
+  /** Steps done, of all epochs. */
+  step: number;
+  /** The epoch to go on with, counting from 0. */
+  epoch: number;
+  /** Steps of that epoch that are done. */
+  step_in_epoch: number;
+  /** When its values were taken, in seconds since the epoch. */
+  time: number;
+  bytes: number;
+  /** The value of the metric `best` at the end of its epoch; None where there is none. */
+  metric: number | null;
+  /** Its directory, on the chief's machine. */
+  path: string;
+}
+
 /** The run took a step in its life cycle. */
 export interface RunChanged {
   type: 'run';
@@ -369,6 +386,17 @@ export interface Note {
   task: string;
   metric: string;
   step: number | null;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
+/** A checkpoint is complete, and those of the steps `removed` are gone for it. */
+export interface CheckpointSaved {
+  type: 'checkpoint';
+  time: number;
+  checkpoint: CheckpointInfo;
+  task: string;
+  removed: number[];
   /** How often the task had been started before: 0, and 1 once it was started again. */
   attempt: number;
 }
@@ -819,9 +847,9 @@ export interface RunPlacement {
   steps: StepTimes | null;
 }
 
-export type StoryEvent = RunChanged | TaskChanged | Note;
+export type StoryEvent = RunChanged | TaskChanged | Note | CheckpointSaved;
 
-export type AnyEvent = RunChanged | TaskChanged | Note | Logged | Progressed | EpochEnded;
+export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded;
 
 export type ClientMessage = Subscribe | Show | Unsubscribe;
 
@@ -847,7 +875,7 @@ export const CLUSTER_NAME = /^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$/;
 /** The states that a run does not leave. */
 export const FINAL_STATES: readonly RunState[] = ['succeeded', 'failed', 'stopped', 'lost'];
 
-export const STORY: readonly string[] = ['run', 'task', 'note'];
+export const STORY: readonly string[] = ['run', 'task', 'note', 'checkpoint'];
 
 /** Classes of layers whose columns may be parted among devices. */
 export const SPLITTABLE: readonly string[] = ['Dense', 'Embedding'];

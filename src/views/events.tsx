@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { formatClock } from '../model/format';
+import { formatBytes, formatClock } from '../model/format';
 import type { StoryEvent } from '../model/run';
 import { exitText } from '../model/state';
 import { StateMark } from './basics';
@@ -13,7 +13,7 @@ const LEVELS: Record<string, MarkKind> = { info: 'info', warning: 'warning', err
 
 /** How many events ask for attention: warnings, errors and failures. */
 export function countTroubles(story: readonly StoryEvent[]): number {
-  return story.filter(event => (event.type === 'note' ? event.level !== 'info' : event.state === 'failed')).length;
+  return story.filter(event => ['warning', 'error', 'failed'].includes(levelOf(event))).length;
 }
 
 /** What happened, oldest first: notes, steps of the run and of its tasks, failures with their traceback. */
@@ -28,12 +28,7 @@ export function Events(props: { story: readonly StoryEvent[]; trans: Translation
       items={story}
       rowHeight={27}
       row={event => (
-        <div
-          key={event.seq}
-          role="listitem"
-          className="jp-dtf-event"
-          data-level={event.type === 'note' ? event.level : event.state}
-        >
+        <div key={event.seq} role="listitem" className="jp-dtf-event" data-level={levelOf(event)}>
           <time className="jp-dtf-number jp-dtf-faint" dateTime={new Date(1000 * event.time).toISOString()}>
             {formatClock(event.time)}
           </time>
@@ -46,7 +41,15 @@ export function Events(props: { story: readonly StoryEvent[]; trans: Translation
   );
 }
 
+/** A note's level, the state that a run or a task came to; a checkpoint is neither. */
+function levelOf(event: StoryEvent): string {
+  return event.type === 'note' ? event.level : event.type === 'checkpoint' ? 'checkpoint' : event.state;
+}
+
 function EventMark({ event, trans }: { event: StoryEvent; trans: TranslationBundle }): React.ReactElement {
+  if (event.type === 'checkpoint') {
+    return <Mark kind="info" name={trans.__('checkpoint')} />;
+  }
   if (event.type !== 'note') {
     return <StateMark state={event.state} trans={trans} />;
   }
@@ -59,6 +62,15 @@ function Text({ event, trans }: { event: StoryEvent; trans: TranslationBundle })
       <div>
         {event.title}
         {event.text !== '' && <Long title={trans.__('Details')} text={event.text} />}
+      </div>
+    );
+  }
+  if (event.type === 'checkpoint') {
+    const { step, bytes, path } = event.checkpoint;
+    return (
+      <div>
+        {trans.__('checkpoint of step %1, %2', String(step), formatBytes(bytes))}
+        <Long title={trans.__('Details')} text={path} />
       </div>
     );
   }

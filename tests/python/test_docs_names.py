@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 ELSEWHERE = {
     "jupyter_dtf/_version.py": "made by the build",
+    "manifest.json": "in every checkpoint",
     "msgspec.json": "a module of msgspec's",
     "numpy.py": "somebody's own, beside a notebook",
 }

@@ -89,6 +89,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, T
             trace_steps=run.request.trace_steps,
             attempt=run.attempt,
             lines=printed.get(task.task, {}),
+            checkpoint=run.request.checkpoint,
             secret=secret,
             links=[endpoints[link_of(each)] for each in run.planned] if len(run.planned) > 1 else [],
             between_machines=between_machines,

@@ -13,14 +13,16 @@ from typing import Any
 
 from ...errors import InvalidInput
 from ...schema import private
+from ...schema.checkpoint import Checkpoint, CheckpointInfo
 from ...schema.cluster import ClusterSpec
-from ...schema.events import LEVELS, EpochEnded, Note, Progressed
+from ...schema.events import LEVELS, CheckpointSaved, EpochEnded, Note, Progressed
 from ...schema.launch import TaskSpec
 from ...schema.printable import printable
 from ...schema.room import refusal
 from ...schema.run import Progress
 from ...schema.text import MAX_WHOLE
 from . import trace
+from .checkpoint.trees import Restored, TreeCheckpoints
 from .pinned_gpus import gpu_options
 from .recorder import MOST_OF_A_NAME, Recorder, number
 
@@ -37,6 +39,7 @@ class Context:
         self._stop = threading.Event()
         self._work_done = threading.Event()
         self._server: Any = None
+        self._tree_checkpoints: TreeCheckpoints | None = None
         self.ports: Any = None
         """The ``ClosedPorts`` before this task's TensorFlow servers."""
         self.tracer = trace.start(spec, self._tell_traced) if spec.trace_steps else None
@@ -262,6 +265,40 @@ class Context:
         event = EpochEnded(time=time.time(), epoch=_count(epoch, "epoch"), step=_count(step, "step"), logs=values)
         if self.is_chief:
             self._recorder.emit(event)
+
+    # -- what is to be kept -------------------------------------------------------------------------------------
+
+    def checkpoint(self, step: int, tree: Any) -> None:
+        """Have the chief write ``tree`` as the checkpoint of ``step``: dicts, lists and tuples of arrays, tensors,
+        variables and what can be pickled. It is copied, and written while the program goes on; other tasks do nothing.
+
+        Raises InvalidInput for a step that is no whole number from 0, and for what cannot be pickled.
+        """
+        count = _count(step, "step")
+        if self.is_chief:
+            self._checkpoints.write(count, tree)
+
+    def restore(self, step: int | None = None) -> Restored | None:
+        """``(step, tree)`` of this run's newest complete checkpoint, or of that of ``step``; None where there is none.
+
+        Of variables there are arrays. Raises InvalidInput for what is damaged.
+        """
+        return self._checkpoints.read(step)
+
+    @property
+    def _checkpoints(self) -> TreeCheckpoints:
+        if self._tree_checkpoints is None:
+            policy = self._spec.checkpoint
+            if policy is False:
+                raise InvalidInput("checkpoint=False: this run is to write no checkpoints", field="checkpoint")
+            policy = policy if isinstance(policy, Checkpoint) else Checkpoint()
+            self._tree_checkpoints = TreeCheckpoints(self, policy)
+        return self._tree_checkpoints
+
+    def checkpoint_saved(self, info: CheckpointInfo, removed: list[int]) -> None:
+        """Record that a checkpoint is complete, and that those of the steps ``removed`` are gone."""
+        event = CheckpointSaved(time=time.time(), checkpoint=info, task=self.task, removed=removed)
+        self._recorder.emit(event)
 
 
 def _count(value: Any, name: str) -> int:

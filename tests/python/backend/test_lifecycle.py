@@ -449,4 +449,5 @@ def test_the_run_directory_is_the_runs_own(cluster: dtf.Cluster) -> None:
 
     run = cluster.run(leave)
     assert run.result() == [run.info.run_dir] * 2
-    assert run.checkpoints == [Path(run.info.run_dir) / "checkpoints" / "one"]
+    assert (Path(run.info.run_dir) / "checkpoints" / "one").read_text() == "1"
+    assert run.checkpoints == []

@@ -20,7 +20,8 @@ from jupyter_dtf.backend.task.fit.job import Arrays, DataFunction, FitJob, FitRe
 from jupyter_dtf.backend.task.model import keras_io
 from jupyter_dtf.client.fit import PreparedFit, prepare
 from jupyter_dtf.errors import InvalidInput, Unavailable
-from jupyter_dtf.schema.strategy import AllReduce, Pipeline
+from jupyter_dtf.schema.checkpoint import Checkpoint
+from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -391,3 +392,35 @@ def test_settings_are_shown_and_keras_is_set_up_alike() -> None:
     assert job.strategy == AllReduce(transport="ring")
     assert job.keras_config["floatx"] == "float32"
     assert job.keras_config["epsilon"] == keras.config.epsilon()
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------------
+
+
+def test_checkpoints_are_written_by_default_where_the_strategy_has_them() -> None:
+    every = Checkpoint(every_steps=3)
+    pipeline = Pipeline({"dense": "/job:worker/task:0"})
+    for strategy in (AllReduce(), InGraph(), ParameterServer(sync=True), pipeline):
+        assert job_of(prepare(model_function, X, Y, strategy=strategy)).checkpoint == Checkpoint()
+        assert job_of(prepare(model_function, X, Y, strategy=strategy, checkpoint=True)).checkpoint == Checkpoint()
+        assert job_of(prepare(model_function, X, Y, strategy=strategy, checkpoint=False)).checkpoint is None
+        assert job_of(prepare(model_function, X, Y, strategy=strategy, checkpoint=every)).checkpoint == every
+    with pytest.raises(InvalidInput, match="by every_steps and every_epochs. Received: every_seconds=1") as refused:
+        prepare(model_function, X, Y, strategy=ParameterServer(sync=True), checkpoint=Checkpoint(every_seconds=1))
+    assert refused.value.field == "checkpoint.every_seconds"
+    for other in (ParameterServer(), ParameterServer(sync=True, backup_workers=1)):
+        assert job_of(prepare(model_function, X, Y, strategy=other)).checkpoint is None
+        assert job_of(prepare(model_function, X, Y, strategy=other, checkpoint=False)).checkpoint is None
+        wanted: list[dict[str, Any]] = [{"checkpoint": True}, {"checkpoint": every}, {"resume": "/a/7"}]
+        for more in wanted:
+            with pytest.raises(InvalidInput, match="where all tasks are at the same step") as caught:
+                prepare(model_function, X, Y, strategy=other, **more)
+            assert [caught.value.field] == list(more)
+
+
+def test_a_prepared_fit_goes_on_from_a_checkpoint() -> None:
+    prepared = prepare(model_function, X, Y, epochs=3)
+    again = prepared.from_checkpoint("/runs/a/checkpoints/7")
+    assert job_of(prepared).resume is None
+    assert job_of(again).resume == "/runs/a/checkpoints/7"
+    assert (job_of(again).epochs, job_of(again).seed) == (3, job_of(prepared).seed)

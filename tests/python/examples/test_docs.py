@@ -43,8 +43,10 @@ def test_python_api(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_recovery(tmp_path: Path) -> None:
-    (text,) = (text for text in blocks("recovery.md", "python") if "restart=False" in text)
-    run_script(text, tmp_path)
+    texts = [text for text in blocks("recovery.md", "python") if "dtf.Cluster" in text]
+    assert len(texts) == 2
+    for text in texts:
+        run_script(text, tmp_path)
 
 
 @pytest.mark.slow

@@ -5,8 +5,10 @@ import math
 import msgspec
 import pytest
 
+from jupyter_dtf.schema.checkpoint import CheckpointInfo
 from jupyter_dtf.schema.events import (
     AnyEvent,
+    CheckpointSaved,
     EpochEnded,
     Logged,
     Note,
@@ -31,6 +33,7 @@ EVENTS: list[AnyEvent] = [
     Note(time=1.0, level="warning", title="Careful"),
     Progressed(time=1.0, progress=Progress(done=3, total=10, epoch=1, epochs=2)),
     EpochEnded(time=1.0, epoch=0, step=9, logs={"loss": math.inf}),
+    CheckpointSaved(time=1.0, checkpoint=CheckpointInfo(step=9, epoch=1, metric=0.5, path="/a"), removed=[3]),
 ]
 
 
@@ -43,7 +46,7 @@ def test_every_event_survives_its_bytes(event: AnyEvent) -> None:
 
 def test_tags_are_what_browsers_and_the_store_know() -> None:
     tags = [type(event).__struct_config__.tag for event in EVENTS]
-    assert tags == ["run", "task", "points", "log", "note", "progress", "epoch"]
+    assert tags == ["run", "task", "points", "log", "note", "progress", "epoch", "checkpoint"]
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"type": 1, "time": 1.0})])

@@ -38,6 +38,7 @@ def test_a_request_is_checked_as_its_options_are() -> None:
         ({"threads_per_task": True}, "threads_per_task is 0 (divide) or more. Received: True"),
         ({"stop_grace_s": float("nan")}, "stop_grace_s is 0 or more seconds. Received: nan"),
         ({"stop_grace_s": "long"}, "stop_grace_s is 0 or more seconds. Received: 'long'"),
+        ({"checkpoint": "often"}, "checkpoint is a dtf.Checkpoint, True or False. Received: 'often'"),
         ({"trace_steps": 3}, "trace_steps is (first, last), two whole numbers. Received: 3"),
         ({"restart": 3}, "restart is a dtf.Restart, True, False or None (as is usual for the run). Received: 3"),
         ({"gpus_per_task": True}, "gpus_per_task is a whole number, 0 or more, or None (divide). Received: True"),

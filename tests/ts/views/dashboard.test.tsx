@@ -120,6 +120,15 @@ describe('Events', () => {
       type: 'task',
       time: 3,
       seq: 2
+    },
+    {
+      type: 'checkpoint',
+      time: 4,
+      task: 'worker:0',
+      attempt: 0,
+      removed: [],
+      checkpoint: { step: 1200, epoch: 2, step_in_epoch: 0, time: 4, bytes: 2048, metric: null, path: '/runs/a/1200' },
+      seq: 3
     }
   ];
 
@@ -130,6 +139,9 @@ describe('Events', () => {
     expect(screen.getByText('failed · SIGKILL · died')).toBeTruthy();
     expect(screen.getByText('Traceback: boom').closest('details')?.open).toBe(true);
     expect(screen.getByRole('img', { name: 'failed' })).toBeTruthy();
+    expect(screen.getByText('checkpoint of step 1200, 2.0 KiB')).toBeTruthy();
+    expect(screen.getByRole('img', { name: 'checkpoint' })).toBeTruthy();
+    expect(screen.getByText('/runs/a/1200')).toBeTruthy();
   });
 });
 

@@ -74,6 +74,13 @@ class BatchValues:
         """Keras has emptied the metrics."""
         self._before.clear()
 
+    def go_on(self) -> None:
+        """The metrics have been given what they were in the middle of an epoch."""
+        for name, metric in metrics_by_log(self._model).items():
+            if is_mean(metric) and (mean := _result(metric)) is not None:
+                count = float(metric.count.numpy())
+                self._before[name] = mean * count, count
+
     def __call__(self, logs: Mapping[str, Any]) -> dict[str, float]:
         """The values of the batches since the last call. A metric that none of them has changed is left out."""
         if self._metrics is None:

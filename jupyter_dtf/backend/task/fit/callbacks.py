@@ -78,7 +78,7 @@ class First(keras.callbacks.Callback):
 class Last(keras.callbacks.Callback):
     """Runs after the caller's callbacks: what they did on the chief takes effect on all tasks, and viewers are told.
 
-    ``counts``: as of ``BatchValues``.
+    ``counts``: as of ``BatchValues``. ``done``: steps of all epochs, and of the first one, that were done before.
     """
 
     def __init__(
@@ -88,6 +88,8 @@ class Last(keras.callbacks.Callback):
         ctx: Any,
         steps: int | None,
         counts: Callable[[], Mapping[str, float]] | None = None,
+        *,
+        done: tuple[int, int] = (0, 0),
     ) -> None:
         super().__init__()
         self._counts = counts
@@ -95,9 +97,12 @@ class Last(keras.callbacks.Callback):
         self._job = job
         self._ctx = ctx
         self._steps = steps
-        self._step = 0
+        self._step = done[0]
+        self._before = done[0] - done[1]
+        self._within = done[1]
+        self._is_first = True
         self._epoch = 0
-        self._epoch_start = 0
+        self._epoch_start = self._before
         self._last_s = 0.0
         self._examples = 0.0
         self._examples_s = 0.0
@@ -118,7 +123,7 @@ class Last(keras.callbacks.Callback):
         if self._job.callbacks:
             self._agree()
         self._epoch = epoch
-        self._epoch_start = self._step
+        self._epoch_start, self._within = self._step - self._within, 0
         self._last_s = self._examples_s = time.perf_counter()
         self._state.sync.begin_epoch(epoch)
         self._values.begin_epoch()
@@ -131,7 +136,7 @@ class Last(keras.callbacks.Callback):
         state.metrics.alone = False
         agreement = state.sync.agreement
         examples, self._examples = agreement.examples - self._examples, agreement.examples
-        first = self._step == 0
+        first, self._is_first = self._is_first, False
         steps = self._steps_done(batch) - self._step
         self._step += steps
         now = time.perf_counter()
@@ -155,6 +160,20 @@ class Last(keras.callbacks.Callback):
                 self.model.stop_training = True
         if agreement.stop:
             self.model.stop_training = True
+
+    def go_on(self) -> None:
+        """The metrics have been given what they were in the middle of the epoch that begins."""
+        self._values.go_on()
+
+    @property
+    def step(self) -> int:
+        """Steps done, of all epochs."""
+        return self._step
+
+    @property
+    def step_in_epoch(self) -> int:
+        """Steps done of this epoch."""
+        return self._step - self._epoch_start
 
     def _steps_done(self, batch: int) -> int:
         if self.model.steps_per_execution > 1:  # the last execution may be a short one
@@ -229,7 +248,7 @@ class Last(keras.callbacks.Callback):
     def _progress(self) -> None:
         if self._ctx.is_chief:
             epochs = self._job.epochs
-            total = self._steps * max(epochs - self._job.initial_epoch, 0) if self._steps else 0
+            total = self._before + self._steps * max(epochs - self._job.initial_epoch, 0) if self._steps else 0
             self._ctx.progress(self._step, total, "step", self._epoch + 1, epochs)
             self._next_progress_s = time.perf_counter() + PROGRESS_PERIOD_S
 

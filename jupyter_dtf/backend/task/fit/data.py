@@ -46,29 +46,68 @@ class TaskData:
     """What is left for Keras to apply to the dataset's batches."""
 
 
+@dataclass
+class Skip:
+    """What of the first epoch is left out, for it has been done."""
+
+    steps: int
+    executions: int
+    """Of Keras's train function, that are still to be left out."""
+    takes: int = 0
+    """Batches that each of those takes. 0: they are not in the datasets at all, which cannot be where an execution of
+    several steps finds the end of an epoch by a dataset's."""
+    passed: int = 0
+    """Steps of the epochs before, where ``steps_per_epoch`` says how long they were."""
+    first_epoch: int = 0
+    """The epoch with which the training began that goes on."""
+
+    def place(self, epoch: int, batches: int, steps: int) -> tuple[int, int]:
+        """Where a training goes on with ``epoch`` in arrays of so many batches, of which an epoch has ``steps``: in
+        which pass over them, and after how many of its batches.
+        """
+        if steps == batches:
+            return epoch, self.steps
+        passes, rest = divmod(self.passed + self.steps, batches)
+        return self.first_epoch + passes, rest
+
+
 def training_data(
-    job: FitJob, ctx: Any, reducer: Reducer, steps_per_execution: int, must_find_end: bool = False
+    job: FitJob,
+    ctx: Any,
+    reducer: Reducer,
+    steps_per_execution: int,
+    *,
+    must_find_end: bool = False,
+    skip: Skip | None = None,
 ) -> TaskData:
     """This task's part of the training data. A collective. Raises InvalidInput for data that cannot be used.
 
-    ``must_find_end``: the last step of an epoch is to be known, or followed by one without examples.
+    ``must_find_end``: the last step of an epoch is to be known, or followed by one without examples. ``skip``: its
+    batches are not there, unless it takes them; the datasets say that they are as long as with them.
     """
     if isinstance(job.data, Arrays):
         adapter = _adapter(job.data, job.batch_size, job.steps_per_epoch, job.class_weight)
         seed = job.seed if job.shuffle else None
         steps = min(job.steps_per_epoch or adapter.num_batches, adapter.num_batches)
-        first = partial(_first_batches, adapter, seed, job.initial_epoch)
+        first = partial(_first_batches, adapter, seed, job.initial_epoch) if skip is None else None
+        place = (job.initial_epoch, 0)
+        if skip is not None and not skip.takes:
+            place = skip.place(job.initial_epoch, adapter.num_batches, steps)
+        shares = partial(_shares, adapter, reducer, seed, skipped=place)
         may_be_empty = (adapter.partial_batch_size or adapter.batch_size) < reducer.size
         if steps_per_execution == 1:
             # One iterator for all epochs: starting one costs as much as many steps of a small model.
-            dataset = _shares(adapter, reducer, seed, tf.data.Dataset.range(job.initial_epoch, np.iinfo(np.int64).max))
+            dataset = shares(tf.data.Dataset.range(place[0], np.iinfo(np.int64).max))
             return TaskData(dataset, steps, steps, may_be_empty, first_batches=first)
         # Keras takes whole executions from an iterator, so this one has to end with the epoch.
-        dataset = _shares(adapter, reducer, seed, _next_epoch(job.initial_epoch))
+        dataset = shares(_next_epoch(place[0]))
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(adapter.num_batches))
         return TaskData(dataset, job.steps_per_epoch, steps, may_be_empty, first_batches=first)
     dataset = _call(job.data, ctx, "data_fn")
     lengths = reducer.all_gather(_length(dataset))
+    if skip is not None:
+        left_out = (0 if skip.takes else skip.steps) + (skip.passed if -1 in lengths else 0)
+        dataset = _without_first(dataset, left_out) if left_out else dataset
     if -1 in lengths and job.steps_per_epoch is None:
         raise InvalidInput(
             "steps_per_epoch says where an epoch of endless datasets ends. Received: steps_per_epoch=None and, by rank "
@@ -142,8 +181,36 @@ def _next_epoch(first: int) -> tf.data.Dataset:
     return tf.data.Dataset.range(1).map(lambda _: number.assign_add(1) - 1)
 
 
-def _shares(adapter: ArrayDataAdapter, reducer: Reducer, seed: int | None, epochs: tf.data.Dataset) -> tf.data.Dataset:
-    """Batches of this task's shares, one pass over the data for each of ``epochs``; ``seed`` None keeps the order."""
+def _without_first(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
+    """The dataset, of which the first iteration leaves out so many batches. It says that it is as long as before."""
+    left = tf.Variable(count, dtype=tf.int64, trainable=False)
+
+    @tf.autograph.experimental.do_not_convert
+    def batches(_: tf.Tensor) -> tf.data.Dataset:
+        now = left.read_value()
+        with tf.control_dependencies([now]):
+            then = left.assign(0)
+        with tf.control_dependencies([then]):
+            return dataset.skip(tf.identity(now))
+
+    length = dataset.cardinality()
+    whole = tf.data.Dataset.range(1).flat_map(batches)
+    return (
+        whole if length == tf.data.UNKNOWN_CARDINALITY else whole.apply(tf.data.experimental.assert_cardinality(length))
+    )
+
+
+def _shares(
+    adapter: ArrayDataAdapter,
+    reducer: Reducer,
+    seed: int | None,
+    epochs: tf.data.Dataset,
+    skipped: tuple[int, int] = (0, 0),
+) -> tf.data.Dataset:
+    """Batches of this task's shares, one pass over the data for each of ``epochs``; ``seed`` None keeps the order.
+
+    ``skipped``: an epoch, and how many of its first batches are left out.
+    """
     count, batch = adapter._num_samples, adapter.batch_size
     full, rest = divmod(count, batch)
     low, high = _share(batch, reducer)
@@ -157,7 +224,9 @@ def _shares(adapter: ArrayDataAdapter, reducer: Reducer, seed: int | None, epoch
         if rest:
             last = order[full * batch + rest_low : full * batch + rest_high]
             batches = batches.concatenate(tf.data.Dataset.from_tensors(last))
-        return batches
+        if not skipped[1]:
+            return batches
+        return batches.skip(tf.where(epoch == skipped[0], tf.constant(skipped[1], tf.int64), tf.constant(0, tf.int64)))
 
     @tf.autograph.experimental.do_not_convert
     def gather(chosen: tf.Tensor) -> Any:

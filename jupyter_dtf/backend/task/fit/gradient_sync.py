@@ -1,7 +1,8 @@
 """Optimizers that apply the mean gradient over all examples of all tasks.
 
 One exchange per update carries everything that the tasks must agree on: each task's gradients times its number of
-examples, and in three more lanes that number, whether to stop, and the chief's learning rate.
+examples, and in four more lanes that number, whether to stop, the chief's learning rate, and how often the chief has
+asked for a checkpoint.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Agreement:
     stop: bool
     learning_rate: float
     """That was applied."""
+    checkpoints: int = 0
+    """How often the chief has asked for one."""
 
 
 class GradientSync:
@@ -61,6 +64,8 @@ class GradientSync:
         self._ended = tf.Variable(False, trainable=False)
         self._stop = tf.Variable(0.0, trainable=False)
         self._stop_wanted = False
+        self._checkpoints = tf.Variable(0.0, trainable=False)
+        self.checkpoints_asked = 0
         self._optimizers: list[_SharedOptimizer] = []
         self.examples: tf.Tensor | None = None
         self.applied = False
@@ -88,11 +93,18 @@ class GradientSync:
             self._stop_wanted = True
             self._stop.assign(1.0)
 
+    def ask_for_checkpoint(self) -> None:
+        """The chief's: all tasks will learn it in the next exchange."""
+        self.checkpoints_asked += 1
+        self._checkpoints.assign_add(1.0)
+
     @property
     def agreement(self) -> Agreement:
         """What the tasks agreed on last."""
         rows = [optimizer.agreement.numpy() for optimizer in self._optimizers]
-        return Agreement(float(rows[-1][0]), any(row[1] > 0 for row in rows), float(rows[0][2]))
+        return Agreement(
+            float(rows[-1][0]), any(row[1] > 0 for row in rows), float(rows[0][2]), int(max(row[3] for row in rows))
+        )
 
     @property
     def steps(self) -> int:
@@ -104,10 +116,10 @@ class GradientSync:
         """Whether no task had an example in the last step."""
         return bool(self._ended)
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Steps are counted anew."""
+    def begin_epoch(self, epoch: int, done: int = 0) -> None:
+        """Steps are counted anew; of the first epoch, so many have been ``done``."""
         self._epoch.assign(epoch)
-        self._step.assign(0)
+        self._step.assign(done)
 
     def begin(self, examples: tf.Tensor) -> None:
         """A step is being traced, or run eagerly, with so many examples on this task."""
@@ -161,6 +173,11 @@ class GradientSync:
         return self._stop.read_value()
 
     @property
+    def wants_checkpoints(self) -> tf.Tensor:
+        """How often this task has asked for one."""
+        return self._checkpoints.read_value()
+
+    @property
     def rate_factor(self) -> tf.Tensor | None:
         """What the learning rate is multiplied by in this step; None if it is not."""
         if self._scaling is None:
@@ -187,7 +204,7 @@ class _SharedOptimizer:
         self._weighs = reducer.size > 1 or self._accumulation is not None
         """Whether there is more than one gradient to take a mean of."""
         rate = float(tf.convert_to_tensor(optimizer.learning_rate))
-        self.agreement = tf.Variable([0.0, 0.0, rate], dtype=tf.float64, trainable=False)
+        self.agreement = tf.Variable([0.0, 0.0, rate, 0.0], dtype=tf.float64, trainable=False)
         """The numbers of an Agreement."""
 
     def apply(self, grads: Sequence[Gradient], trainable_variables: Any = None) -> None:
@@ -261,13 +278,14 @@ class _SharedOptimizer:
         """Apply the mean over all tasks of gradients that come from so many examples of this one. A collective."""
         rate = self._optimizer.learning_rate  # a variable, or what a schedule says for this iteration
         chiefs_rate = tf.cast(rate, tf.float32) if self._is_chief else tf.constant(0.0)
-        sums, lanes = self._reduction(sums, tf.stack([examples, self._sync.wants_to_stop, chiefs_rate]))
+        said = [examples, self._sync.wants_to_stop, chiefs_rate, self._sync.wants_checkpoints]
+        sums, lanes = self._reduction(sums, tf.stack(said))
         if isinstance(rate, keras.Variable):
             rate.assign(lanes[2])
         factor = self._sync.rate_factor
         applied_rate = lanes[2] if factor is None else lanes[2] * factor
-        now = tf.cast(tf.stack([lanes[0], lanes[1], applied_rate]), tf.float64)
-        self.agreement.assign(now + self.agreement * [1.0, 0.0, 0.0])
+        now = tf.cast(tf.stack([lanes[0], lanes[1], applied_rate, lanes[3]]), tf.float64)
+        self.agreement.assign(now + self.agreement * [1.0, 0.0, 0.0, 0.0])
         sums = [merged(g) if isinstance(g, Rows) else g for g in sums]
         gradients = list(sums)
         if self._weighs:

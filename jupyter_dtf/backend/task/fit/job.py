@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....schema.checkpoint import Checkpoint
 from ....schema.strategy import AllReduce, Strategy
 from ..model.keras_io import PackedModel
 from ..model.model_state import MoreState
@@ -72,6 +73,10 @@ class FitJob:
     """Whether the first step of a model with parts of its own is held against the same step done alone, and the model
     that comes home is asked whether it answers as it did in its task.
     """
+    checkpoint: Checkpoint | None = None
+    """When checkpoints are written; None: never."""
+    resume: str | None = None
+    """The path of the checkpoint to go on from, or of a directory of some."""
     keras_config: dict[str, Any] = field(default_factory=dict)
     """The client's Keras settings: ``floatx``, ``dtype_policy``, ``image_data_format``."""
 

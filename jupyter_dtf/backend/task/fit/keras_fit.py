@@ -12,7 +12,7 @@ from ..model.model_state import take_more
 from ..model.questions import ask
 from ..trace.callback import trace_callbacks
 from .callbacks import attributes_of
-from .data import TaskData
+from .data import Skip, TaskData
 from .first_step_check import Guard
 from .job import Arrays, FitJob, FitResult
 
@@ -20,7 +20,8 @@ from .job import Arrays, FitJob, FitResult
 class KerasFit:
     """``own``: the callbacks of the job that run here. ``first`` and ``last``: the strategy's, around them.
 
-    ``guard``: what compares the first step, if that is to be.
+    ``guard``: what compares the first step, if that is to be. ``history`` is what is recorded, among ``own`` or not.
+    ``skip``: of the first epoch.
     """
 
     def __init__(
@@ -33,24 +34,31 @@ class KerasFit:
         first: Any,
         last: Any,
         guard: Guard | None = None,
+        history: keras.callbacks.History | None = None,
+        skip: Skip | None = None,
     ) -> None:
         self._job = job
         self._ctx = ctx
         self._data = data
         self._own = own
-        history = next((c for c in own if isinstance(c, keras.callbacks.History)), None)
-        self._history = history or keras.callbacks.History()
-        record = [] if history else [self._history]
-        self._callbacks = [first, *trace_callbacks(ctx.tracer), *own, *record, last]
+        self._skip = skip
+        self._history = history or history_of(own)
+        record = [] if self._history in own else [self._history]
+        last = last if isinstance(last, list) else [last]
+        self._callbacks = [first, *trace_callbacks(ctx.tracer), *own, *record, *last]
         if guard is not None:
             self._callbacks = [first, guard.after, *self._callbacks[1:], guard.before]
 
     def __call__(self, model: Any, validation: TaskData | None) -> None:
         """Train. Raises what the caller's code raises."""
         job, data = self._job, self._data
-        callbacks = keras.callbacks.CallbackList(
-            self._callbacks, model=model, epochs=job.epochs, steps=data.length, verbose=0
-        )
+        arguments = {"model": model, "epochs": job.epochs, "steps": data.length, "verbose": 0}
+        if self._skip is None:
+            callbacks = keras.callbacks.CallbackList(self._callbacks, **arguments)
+        else:
+            callbacks = _SkippingList(self._skip, self._callbacks, **arguments)
+            model.make_train_function()
+            model.train_function = _skipping(model.train_function, self._skip)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
             model.fit(
@@ -82,3 +90,39 @@ class KerasFit:
             more=take_more(model),
             question=ask(model, arrays, spec) if self._job.check else None,
         )
+
+
+def history_of(own: Sequence[Any]) -> keras.callbacks.History:
+    """The caller's, if there is one among the callbacks, or one of our own."""
+    return next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
+
+
+class _SkippingList(keras.callbacks.CallbackList):
+    """Callbacks that hear nothing of the steps that are left out."""
+
+    def __init__(self, skip: Skip, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._skip = skip
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if not self._skip.executions:
+            super().on_train_batch_begin(batch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self._skip.executions:
+            self._skip.executions -= 1
+        else:
+            super().on_train_batch_end(batch, logs)
+
+
+def _skipping(run: Any, skip: Skip) -> Any:
+    """Keras's train function, doing nothing as often as is left out."""
+
+    def train_function(iterator: Any) -> Any:
+        if not skip.executions:
+            return run(iterator)
+        for _ in range(skip.takes):
+            next(iterator)
+        return {}
+
+    return train_function

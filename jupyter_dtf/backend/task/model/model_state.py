@@ -71,7 +71,7 @@ def take_more(model: Any) -> MoreState:
         metrics=[variable.numpy() for variable in model.metrics_variables],
         own={number: own for number, layer in enumerate(layers) if (own := _own(layer)) is not None},
         layers=len(layers),
-        aside=[[variable.numpy() for variable in layer.variables] for layer in _aside(model)],
+        aside=[[variable.numpy() for variable in layer.variables] for layer in layers_aside(model)],
         trainable=[bool(variable.trainable) for variable in model.weights],
         trainable_layers=[bool(layer.trainable) for layer in layers],
     )
@@ -105,7 +105,7 @@ def give_more(model: Any, more: MoreState) -> None:
         )
     _assign_if_alike(seed_states(model), more.seeds)
     _assign_if_alike(model.metrics_variables, more.metrics)
-    _give_aside(_aside(model), more.aside)
+    _give_aside(layers_aside(model), more.aside)
     for layer in layers:
         _compute_anew(layer)
 
@@ -208,7 +208,7 @@ def _give(layer: Any, own: Own) -> None:
             layer.load_assets(directory)
 
 
-def _aside(model: Any) -> list[Any]:
+def layers_aside(model: Any) -> list[Any]:
     """Layers that classes of the caller's hold and Keras does not count, as a Sequential's beside its own."""
     layers = model._flatten_layers()
     known = {id(layer) for layer in layers}

@@ -22,6 +22,7 @@ from typing import Any
 
 import cloudpickle
 
+from jupyter_dtf.schema.checkpoint import CheckpointInfo
 from jupyter_dtf.schema.cluster import ClusterSpec
 
 from ...patience import left_s
@@ -72,6 +73,10 @@ class FakeContext:
     links: list[str] = field(default_factory=list)
     between_machines: str = "tcp"
     figures: list[dict[str, float]] = field(default_factory=list)
+    run_id: str = "0-gang"
+    attempt: int = 1
+    saved: list[CheckpointInfo] = field(default_factory=list)
+    removed: list[int] = field(default_factory=list)
 
     def by_one_client(self, make: Callable[[], bytes]) -> bytes:
         """What ``make`` returns on the first task, which plays the client, for every task. Raises what it raises there.
@@ -151,6 +156,10 @@ class FakeContext:
 
     def epoch_ended(self, epoch: int, step: int, logs: dict[str, float]) -> None:
         self.epochs.append((epoch, step, logs))
+
+    def checkpoint_saved(self, info: CheckpointInfo, removed: list[int]) -> None:
+        self.saved.append(info)
+        self.removed += removed
 
     def shard(self, dataset: Any) -> Any:
         return dataset.shard(self.size, self.rank)

@@ -18,6 +18,7 @@ class _Alone:
     """As much of a Context as ``train`` uses, for a task that has nobody to speak to."""
 
     rank, size, is_chief, should_stop = 0, 1, True, False
+    attempt = 1
     machines, tasks = ("",), ("",)
     shared_dir = Path()
     tracer = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -14,6 +15,7 @@ from ...collectives.contract import Reducer
 from ...model import keras_io
 from ..agree import Weights
 from ..callbacks import First, Last, State, callbacks_here
+from ..checkpoints import Resuming, Saving, Training, check_data, check_model, skip_of, where_to_begin
 from ..checks import Asked, Checks
 from ..data import training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
@@ -21,7 +23,7 @@ from ..first_step_check import Parts, guard_of
 from ..gradient_sync import GradientSync, optimizers_of
 from ..hooked import hooked
 from ..job import FitJob, FitResult
-from ..keras_fit import KerasFit
+from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
 from ..steps import Metrics, TestStep, TrainStep, shared_variables
@@ -62,10 +64,16 @@ def train_with(
     strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
     accumulates = strategy.backward_passes_per_step > 1
     configure_keras(job.keras_config)
+    begin, stored = where_to_begin(job, ctx, reducer)
+    if begin is not None:
+        job = dataclasses.replace(job, seed=begin.state.seed, initial_epoch=begin.info.epoch)
     keras.utils.set_random_seed((job.seed + reducer.rank) % 2**32)
     asked = Asked.of(job, shares=replicas or reducer.size)
     model = job_model(job, checks, asked)
-    data = training_data(job, ctx, reducer, model.steps_per_execution, must_find_end=accumulates)
+    if begin is not None:
+        check_data(begin, job, model.steps_per_execution)
+    skip = skip_of(begin, job, model.steps_per_execution)
+    data = training_data(job, ctx, reducer, model.steps_per_execution, must_find_end=accumulates, skip=skip)
     spec = keras_io.batch_spec(data.dataset.element_spec)
     keras_io.build(model, spec)
     if isinstance(job.model, keras_io.PackedModel):
@@ -75,6 +83,8 @@ def train_with(
     validation = validation_data(job, ctx, reducer, model)
 
     optimizers = optimizers_of(model)
+    if begin is not None:
+        check_model(begin, model, optimizers)
     sync = GradientSync(
         reducer,
         strategy,
@@ -93,10 +103,21 @@ def train_with(
         ctx.note("info", "XLA is not used", "jit_compile=True is set aside: sums over tasks are no XLA operations")
 
     own = callbacks_here(job.callbacks, ctx.is_chief)
-    last = Last(state, job, ctx, data.length)
+    history = history_of(own)
+    done = (begin.info.step, begin.info.step_in_epoch) if begin is not None else (0, 0)
+    last = Last(state, job, ctx, data.length, done=done)
+    passes = strategy.backward_passes_per_step
+    first_epoch = begin.state.first_epoch if begin is not None else job.initial_epoch
+    training = Training(job, ctx, reducer, optimizers, own, history, data.length, passes, first_epoch, spec)
+    saving = Saving(training, begin, sync, last)
+    after: list[Any] = [last, saving]
+    if begin is not None:
+        after.insert(0, Resuming(training, begin, stored))
     parts = Parts(replicas or reducer.size, in_turn=replicas is not None)
     guard = guard_of(job, model, ctx, parts, data, exact=checks.is_exact(job))
-    fit = KerasFit(job, ctx, data, own, first=First(state, bool(own)), last=last, guard=guard)
+    fit = KerasFit(
+        job, ctx, data, own, first=First(state, bool(own)), last=after, guard=guard, history=history, skip=skip
+    )
     with ExitStack() as stack:
         stack.enter_context(
             hooked(
@@ -109,7 +130,10 @@ def train_with(
         if sync.may_end:
             model.make_train_function(force=True)
             model.train_function = until_all_data_ended(model, state)
-        fit(model, validation)
+        try:
+            fit(model, validation)
+        finally:
+            saving.close()
     if not ctx.is_chief:
         return None
     if weights.checks:

@@ -118,9 +118,9 @@ class Exchange:
         """Whether no task had an example in the last step."""
         return self._client.answered.examples == 0
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Steps are counted anew."""
-        self.steps = 0
+    def begin_epoch(self, epoch: int, done: int = 0) -> None:
+        """Steps are counted anew; of the first epoch, so many have been ``done``."""
+        self.steps = done
 
     def begin(self, examples: tf.Tensor) -> None:
         """A step is being traced, or run eagerly, with so many examples on this task."""

@@ -7,6 +7,7 @@ data are its share or its own, its metrics its own view, and nothing that it doe
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,13 +19,14 @@ from ...collectives.contract import Alone, Reducer
 from ...model import keras_io
 from ..agree import Weights
 from ..callbacks import First, Last, State, callbacks_here
+from ..checkpoints import Resuming, Saving, Training, check_data, check_model, skip_of, where_to_begin
 from ..checks import Asked
 from ..data import TaskData, training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
 from ..first_step_check import Parts, guard_of
 from ..hooked import hooked
 from ..job import Arrays, FitJob, FitResult
-from ..keras_fit import KerasFit
+from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
 from ..steps import Metrics, TestStep, TrainStep
@@ -57,7 +59,7 @@ class Worker:
 
     def __init__(self, job: FitJob, ctx: Any) -> None:
         assert isinstance(job.strategy, ParameterServer)
-        self._job, strategy = job, job.strategy
+        strategy = job.strategy
         self._places = places = Places(ctx)
         self._ctx = ctx = _AmongWorkers(ctx, len(places.workers))
         self._goes_in_step = strategy.sync and not strategy.backup_workers
@@ -70,15 +72,27 @@ class Worker:
         self._model = model = job_model(job, checks, asked)
         self._client = Client(ctx, places)
         self._reducer: Reducer = Apart(ctx.rank, ctx.size)
+        self._begin, self._stored = None, None
         if self._goes_in_step:
             self._reducer = ServedReducer(self._client, ctx.rank, ctx.size)
+            self._begin, self._stored = where_to_begin(job, ctx, self._reducer)
+        if self._begin is not None:
+            job = dataclasses.replace(job, seed=self._begin.state.seed, initial_epoch=self._begin.info.epoch)
+            keras.utils.set_random_seed((job.seed + ctx.rank) % 2**32)
+        self._job = job
+        if self._begin is not None:
+            check_data(self._begin, job, model.steps_per_execution)
+        self._skip = skip_of(self._begin, job, model.steps_per_execution)
         has_own_data = not self._goes_in_step and not isinstance(job.data, Arrays)
-        self._data = training_data(job, ctx, Alone() if has_own_data else self._reducer, model.steps_per_execution)
+        divided = Alone() if has_own_data else self._reducer
+        self._data = training_data(job, ctx, divided, model.steps_per_execution, skip=self._skip)
         self._spec = keras_io.batch_spec(self._data.dataset.element_spec)
         keras_io.build(model, self._spec)
         if isinstance(job.model, keras_io.PackedModel):
             keras_io.restore(model, job.model)
         checks.validate_built(asked, model)
+        if self._begin is not None:
+            check_model(self._begin, model, [model.optimizer])
         vary_random_numbers(model, ctx.rank)
         self._exchange = self._shared_with_servers()
         self._sync: Any = self._exchange  # for what takes a GradientSync
@@ -103,10 +117,18 @@ class Worker:
             stack.enter_context(hooked(model.optimizer, finalize_variable_values=self._finalize))
             if self._goes_in_step and ctx.is_chief:
                 stack.enter_context(hooked(model.optimizer, save_own_variables=self._save_optimizer))
+            history = history_of(own)
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
+            around, saving = self._with_checkpoints(last, history) if self._goes_in_step else ([last], None)
             guard = guard_of(job, model, ctx, Parts(self._reducer.size), data, exact=ServedChecks().is_exact(job))
-            self._fit = KerasFit(job, ctx, data, own, first=first, last=last, guard=guard)
-            self._fit(model, validation)
+            self._fit = KerasFit(
+                job, ctx, data, own, first=first, last=around, guard=guard, history=history, skip=self._skip
+            )
+            try:
+                self._fit(model, validation)
+            finally:
+                if saving is not None:
+                    saving.close()
 
     def finish(self) -> FitResult | None:
         """Leave the servers; the chief waits for the others and takes the result."""
@@ -213,8 +235,33 @@ class Worker:
         if self._exchange.may_end:
             model.make_train_function(force=True)
             model.train_function = until_all_data_ended(model, state)
-        self._last: Last = Last(state, job, self._ctx, self._data.length)
+        begin = self._begin
+        done = (begin.info.step, begin.info.step_in_epoch) if begin is not None else (0, 0)
+        self._last: Last = Last(state, job, self._ctx, self._data.length, done=done)
         return First(state, bool(self._own)), self._last
+
+    def _with_checkpoints(self, last: Last, history: Any) -> tuple[list[Any], Saving]:
+        begin, job = self._begin, self._job
+        training = Training(
+            job=job,
+            ctx=self._ctx,
+            reducer=self._reducer,
+            optimizers=[self._model.optimizer],
+            own=self._own,
+            history=history,
+            length=self._data.length,
+            passes=1,
+            first_epoch=begin.state.first_epoch if begin is not None else job.initial_epoch,
+            batch=self._spec,
+            fetch=self._fetch_state,
+            load=self._push_state,
+        )
+        saving = Saving(training, begin, self._sync, last)
+        before = [Resuming(training, begin, self._stored)] if begin is not None else []
+        return [*before, last, saving], saving
+
+    def _fetch_state(self) -> None:
+        self._take_state()
 
     def _apart(self, stack: ExitStack) -> tuple[Any, Any]:
         model, job = self._model, self._job

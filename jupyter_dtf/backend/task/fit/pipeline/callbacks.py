@@ -38,9 +38,17 @@ class Up(Last):
     """Runs after ``own``, the caller's callbacks: what they changed is what is trained on."""
 
     def __init__(
-        self, state: State, job: FitJob, ctx: Any, steps: int | None, *, engine: Engine, own: list[Any]
+        self,
+        state: State,
+        job: FitJob,
+        ctx: Any,
+        steps: int | None,
+        *,
+        engine: Engine,
+        own: list[Any],
+        done: tuple[int, int] = (0, 0),
     ) -> None:
-        super().__init__(state, job, ctx, steps, counts=lambda: engine.counts)
+        super().__init__(state, job, ctx, steps, counts=lambda: engine.counts, done=done)
         self._engine = engine
         self._loads = bool(own)
         self._each_step = _look_at_steps(own)

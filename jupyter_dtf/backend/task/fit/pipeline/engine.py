@@ -102,9 +102,9 @@ class Engine:
         self.examples += len(feeds[step.fed[0]])
         return self._told()
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Steps are numbered from here."""
-        self._number = epoch * self._steps_per_epoch
+    def begin_epoch(self, epoch: int, done: int = 0) -> None:
+        """Steps are numbered from here; of the first epoch, so many have been ``done``."""
+        self._number = epoch * self._steps_per_epoch + done
 
     def placement(self, metadata: Any) -> RunPlacement:
         """Where the layers ran in a training step with a full trace, by its RunMetadata."""
@@ -132,6 +132,11 @@ class Engine:
             self._steps.variables.fetch(self._session)
             self._units.put_together()
             self._is_ahead = False
+
+    def fetch_all(self) -> None:
+        """The same, and the metrics' state."""
+        self.fetch()
+        self._steps.metrics.fetch(self._session)
 
     def close(self) -> None:
         self._session.close()

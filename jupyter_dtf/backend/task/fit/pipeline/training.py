@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -19,13 +20,14 @@ from ...model import keras_io
 from ...trace.session_trace import full_trace
 from ..agree import Weights
 from ..callbacks import State, callbacks_here
+from ..checkpoints import Resuming, Saving, Training, check_data, check_model, skip_of, where_to_begin
 from ..checks import Asked
 from ..data import training_data, validation_data
 from ..first_step_check import Parts, guard_of
-from ..gradient_sync import Agreement
+from ..gradient_sync import Agreement, optimizers_of
 from ..hooked import hooked
 from ..job import FitJob, FitResult
-from ..keras_fit import KerasFit
+from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model
 from ..one_client import OneClient
@@ -42,15 +44,19 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
 
     Raises InvalidInput for what cannot be trained this way, and what Keras and TensorFlow raise.
     """
-    assert isinstance(job.strategy, Pipeline) and isinstance(job.strategy.placement, Placement)
+    strategy, placement = job.strategy, getattr(job.strategy, "placement", None)
+    assert isinstance(strategy, Pipeline) and isinstance(placement, Placement)
     if not ctx.is_chief:
         ctx.server.join()
         return None
     if ctx.job_name not in Pipeline.jobs:
         raise InvalidInput(f"The client is a task of {' or '.join(Pipeline.jobs)}. Received: {ctx.task}", field="jobs")
     configure_keras(job.keras_config)
+    alone, here = Alone(), OneClient(ctx)
+    begin, stored = where_to_begin(job, here, alone)
+    if begin is not None:
+        job = dataclasses.replace(job, seed=begin.state.seed, initial_epoch=begin.info.epoch)
     keras.utils.set_random_seed(job.seed % 2**32)
-    strategy = job.strategy
     model = job_model(job, PipelineChecks(), Asked.of(job))
     own = [method for method in ("train_step", "test_step") if own_step(model, method)]
     for method in own:
@@ -60,15 +66,19 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         if getattr(model, name) != plain:
             setattr(model, name, plain)
             ctx.note("info", f"{name} is set aside", f"A step of {why} has none")
-    alone, here = Alone(), OneClient(ctx)
-    data = training_data(job, here, alone, 1)
+    if begin is not None:
+        check_data(begin, job, 1)
+    skip = skip_of(begin, job, 1)
+    data = training_data(job, here, alone, 1, skip=skip)
     _refuse_not_dense(data.dataset.element_spec)
     spec = keras_io.batch_spec(data.dataset.element_spec)
     keras_io.build(model, spec)
     if isinstance(job.model, keras_io.PackedModel):
         keras_io.restore(model, job.model)
+    if begin is not None:
+        check_model(begin, model, optimizers_of(model))
     validation = validation_data(job, here, alone, model)
-    where = layer_devices.read(job.strategy.placement)
+    where = layer_devices.read(placement)
     engine = Engine(
         model,
         where,
@@ -84,10 +94,30 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         told: Any = _Told(engine)  # in place of a GradientSync
         state = State(Weights([], alone, ctx), Metrics(model, alone, lambda: None), told, alone)
         first = Down(state, engine, callbacks)
-        last = Up(state, job, ctx, data.length, engine=engine, own=callbacks)
+        done = (begin.info.step, begin.info.step_in_epoch) if begin is not None else (0, 0)
+        last = Up(state, job, ctx, data.length, engine=engine, own=callbacks, done=done)
+        history = history_of(callbacks)
+        training = Training(
+            job=job,
+            ctx=here,
+            reducer=alone,
+            optimizers=optimizers_of(model),
+            own=callbacks,
+            history=history,
+            length=data.length,
+            passes=1,
+            first_epoch=begin.state.first_epoch if begin is not None else job.initial_epoch,
+            batch=spec,
+            fetch=engine.fetch_all,
+            load=engine.load,
+        )
+        saving = Saving(training, begin, told, last)
+        around: list[Any] = [last, saving]
+        if begin is not None:
+            around.insert(0, Resuming(training, begin, stored))
         parts = Parts(strategy.microbatches * strategy.replicas, in_turn=True)
         guard = guard_of(job, model, ctx, parts, data, exact=PipelineChecks().is_exact(job), fetch=engine.fetch)
-        fit = KerasFit(job, ctx, data, callbacks, first=first, last=last, guard=guard)
+        fit = KerasFit(job, ctx, data, callbacks, first=first, last=around, guard=guard, history=history, skip=skip)
         with ExitStack() as stack:
             stack.enter_context(
                 hooked(
@@ -99,7 +129,10 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
                 )
             )
             stack.enter_context(hooked(model.optimizer, finalize_variable_values=_fetching(engine, model.optimizer)))
-            fit(model, validation)
+            try:
+                fit(model, validation)
+            finally:
+                saving.close()
     return fit.result(model, spec)
 
 
@@ -131,8 +164,8 @@ class _Told:
     def agreement(self) -> Agreement:
         return Agreement(float(self._engine.examples), False, self._engine.learning_rate)
 
-    def begin_epoch(self, epoch: int) -> None:
-        self._engine.begin_epoch(epoch)
+    def begin_epoch(self, epoch: int, done: int = 0) -> None:
+        self._engine.begin_epoch(epoch, done)
 
 
 def _stepping(run: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""Checkpoints of a task: written aside from a snapshot while the program goes on, and read again."""

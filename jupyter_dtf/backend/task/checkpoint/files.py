@@ -1,0 +1,293 @@
+"""The files of checkpoints: complete or not there, whatever becomes of their writer.
+
+``<directory>/<step>/`` has a checkpoint of TensorFlow's (``variables.index``, ``variables.data-...``), which
+``tf.train.load_checkpoint`` reads, ``state.pickle`` with all that is no array, and ``manifest.json``, with the digests.
+It is written in ``<directory>/.writing-...``, synced and renamed. Its writer holds a lock (``flock``) on that: where
+nobody does, it was left by one that was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import pickle
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from ....errors import InvalidInput, NotFound
+from ....schema import private
+from ....schema.base import decode_json, encode_json
+from ....schema.checkpoint import FORMAT, MANIFEST, CheckpointInfo, FileDigest, Manifest, StoredVariable
+
+VARIABLES = "variables"
+STATE = "state.pickle"
+_NAME = re.compile(r"[0-9]{1,19}", re.ASCII)
+_WRITING, _REPLACED = ".writing-", ".replaced-"
+_CHUNK = 1 << 20
+
+
+def write(directory: Path, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> Path:
+    """Write a checkpoint of step ``manifest.step``; one of that step that was there is replaced. Returns where it is.
+
+    ``manifest`` gets what it says of variables and files. Raises OSError, or what TensorFlow raises of a full disk;
+    there is nothing left of it then.
+    """
+    private.make_dir(directory)
+    aside = directory / f"{_WRITING}{manifest.step}-{secrets.token_hex(4)}"
+    aside.mkdir(mode=0o700)
+    aside.chmod(0o700)
+    try:
+        with _locked(aside):
+            _fill(aside, manifest, arrays, state)
+            return _put(aside, directory, str(manifest.step))
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def known(directory: Path) -> list[CheckpointInfo]:
+    """The checkpoints in a directory by their steps, without a look into their data. What is none is passed over."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for path in sorted(directory.iterdir()):
+            with contextlib.suppress(InvalidInput, NotFound, OSError):
+                if step := _step_of(path):
+                    found[step] = read_manifest(path).info(path)
+    return [found[step] for step in sorted(found, key=int)]
+
+
+def remove(path: Path) -> None:
+    """Remove a checkpoint: from one moment to the next it is none."""
+    aside = path.with_name(f"{_WRITING}{path.name}-{secrets.token_hex(4)}")
+    path.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def clean(directory: Path) -> None:
+    """Remove what killed writers have left, and put back what one was about to replace."""
+    with contextlib.suppress(OSError):
+        for path in list(directory.iterdir()):
+            if path.name.startswith(_REPLACED):
+                _put_back(path)
+            elif path.name.startswith(_WRITING):
+                _remove_unless_locked(path)
+
+
+def _put_back(path: Path) -> None:
+    step = path.with_name(path.name.removeprefix(_REPLACED))
+    if step.exists():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.rename(step)
+
+
+def _remove_unless_locked(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+    except BlockingIOError:  # its writer lives
+        pass
+    finally:
+        os.close(descriptor)
+
+
+class Stored:
+    """A checkpoint to be read. Its files have been held against their digests."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest = read_manifest(path)
+        for name, digest in self.manifest.files.items():
+            _check(path / name, digest)
+
+    @property
+    def info(self) -> CheckpointInfo:
+        return self.manifest.info(self.path)
+
+    def arrays(self) -> dict[str, Any]:
+        """Every array, by its key."""
+        import tensorflow as tf
+
+        reader = tf.train.load_checkpoint(str(self.path / VARIABLES))
+        return {stored.key: reader.get_tensor(stored.key) for stored in self.manifest.variables}
+
+    def state(self) -> Any:
+        """What is no array. Runs what was pickled: only a checkpoint of this user's is read."""
+        data = private.read_file(self.path / STATE)
+        try:
+            return pickle.loads(data)
+        except Exception as error:
+            raise InvalidInput(
+                f"What a checkpoint has pickled is read where the same classes are. Received: {self.path}, of which "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+
+def read_manifest(path: Path) -> Manifest:
+    """What a checkpoint says of itself. Raises NotFound where there is none, and InvalidInput for what is no checkpoint
+    of this user's that this version can read.
+    """
+    try:
+        owner = (path / MANIFEST).lstat().st_uid
+        data = private.read_file(path / MANIFEST)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"A checkpoint is a directory with a {MANIFEST}. Received: {path}, which has none") from None
+    except OSError as error:
+        raise InvalidInput(f"A checkpoint can be read. Received: {path}, {error}") from error
+    if owner != os.getuid():
+        raise InvalidInput(
+            f"A checkpoint is this user's own, for reading it runs what is in it. Received: {path}, of uid {owner}"
+        )
+    try:
+        version = json.loads(data).get("format")
+    except (ValueError, AttributeError):
+        raise InvalidInput(f"A checkpoint's {MANIFEST} is a JSON object. Received: {path}, {data!r:.100}") from None
+    if version != FORMAT:
+        raise InvalidInput(f"A checkpoint is of format {FORMAT}. Received: {path}, of format {version!r:.100}")
+    try:
+        manifest = decode_json(data, Manifest)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path / MANIFEST}: {error}", field=error.field) from error
+    if not {STATE, f"{VARIABLES}.index"} <= manifest.files.keys():
+        raise InvalidInput(f"A checkpoint has {STATE} and {VARIABLES}.index. Received: {path}, without")
+    for name in manifest.files:
+        if name != os.path.basename(name):
+            raise InvalidInput(f"The files of a checkpoint lie beside its {MANIFEST}. Received: {path}, {name!r:.100}")
+    return manifest
+
+
+def newest(path: Path, step: int | None = None) -> Stored:
+    """The checkpoint at ``path``, or the newest whole one in that directory; or the one of ``step``.
+
+    Raises NotFound, and InvalidInput for what is damaged where nothing else can be read.
+    """
+    if (path / MANIFEST).exists():
+        stored = Stored(path)
+        if step is not None and stored.manifest.step != step:
+            raise NotFound(f"A checkpoint of step {step} was asked for. Received: {path}, of {stored.manifest.step}")
+        return stored
+    found = [info for info in known(path) if step is None or info.step == step]
+    if not found:
+        which = "" if step is None else f" of step {step}"
+        raise NotFound(f"There is no complete checkpoint{which} in {path}")
+    first: InvalidInput | None = None
+    for info in reversed(found):
+        try:
+            return Stored(Path(info.path))
+        except (InvalidInput, NotFound, OSError) as error:
+            first = first or InvalidInput(str(error))
+    assert first is not None
+    raise first
+
+
+def _step_of(path: Path) -> str:
+    """The step that a directory is named by, also one that is about to be replaced; empty for another one."""
+    name = path.name.removeprefix(_REPLACED)
+    return name if _NAME.fullmatch(name) else ""
+
+
+def _fill(aside: Path, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> None:
+    names = list(arrays)
+    tensors = _save(aside, names, [arrays[name] for name in names])
+    manifest.format = FORMAT
+    manifest.variables = [
+        StoredVariable(key=name, shape=list(tensor.shape), dtype=tensor.dtype.name)
+        for name, tensor in zip(names, tensors, strict=False)
+    ]
+    private.write_file(aside / "checkpoint", f'model_checkpoint_path: "{VARIABLES}"\n'.encode())
+    private.write_file(aside / STATE, state)
+    manifest.files = {}
+    for path in sorted(aside.iterdir()):
+        path.chmod(0o600)
+        manifest.files[path.name] = _digest(path)
+        _sync(path)
+    private.write_file(aside / MANIFEST, encode_json(manifest))
+    _sync(aside / MANIFEST)
+    _sync(aside)
+
+
+def _save(aside: Path, names: list[str], arrays: list[Any]) -> list[Any]:
+    """Write a checkpoint of TensorFlow's, at once, also while a graph of TensorFlow 1 is built. Returns the tensors."""
+    import tensorflow as tf
+    from tensorflow.python.eager.context import eager_mode
+
+    with eager_mode(), tf.device("/CPU:0"):
+        tensors = [tf.convert_to_tensor(array) for array in arrays]
+        if not names:  # TensorFlow writes none of nothing
+            names, tensors = ["nothing"], [tf.constant(0)]
+        tf.raw_ops.SaveV2(
+            prefix=str(aside / VARIABLES), tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors
+        )
+    return tensors
+
+
+def _put(aside: Path, directory: Path, name: str) -> Path:
+    path, old = directory / name, directory / f"{_REPLACED}{name}"
+    if path.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        path.rename(old)
+    aside.rename(path)
+    _sync(directory)
+    shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _digest(path: Path) -> FileDigest:
+    sha256, size = hashlib.sha256(), 0
+    with private.open_regular(path) as file:
+        while chunk := file.read(_CHUNK):
+            sha256.update(chunk)
+            size += len(chunk)
+    return FileDigest(bytes=size, sha256=sha256.hexdigest())
+
+
+def _check(path: Path, digest: FileDigest) -> None:
+    try:
+        found = _digest(path)
+    except OSError as error:
+        raise InvalidInput(f"A checkpoint has all of its files. Received: {path}, {error.strerror or error}") from error
+    if found != digest:
+        raise InvalidInput(
+            f"A checkpoint's files are as they were written. Received: {path}, of {found.bytes} bytes and the digest "
+            f"{found.sha256:.12}..., not {digest.bytes} bytes and {digest.sha256:.12}..."
+        )
+
+
+def pickled(value: Any) -> bytes:
+    """Pickle for ``state.pickle``: functions and classes of ``__main__`` by value."""
+    return bytes(cloudpickle.dumps(value, protocol=5))
+
+
+def taken(value: Any) -> Any:
+    """A copy of an array, a tensor or a variable, as an array."""
+    return np.array(value.numpy() if hasattr(value, "numpy") else value)

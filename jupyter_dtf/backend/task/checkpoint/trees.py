@@ -1,0 +1,100 @@
+"""Checkpoints of programs: a tree of arrays, written by the chief and read by every task."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+from ....errors import InvalidInput, NotFound
+from ....schema.checkpoint import FORMAT, Checkpoint, Manifest
+from . import files
+from .places import directory_of
+from .writer import Writer
+
+
+class Restored(NamedTuple):
+    """What a checkpoint of a program has."""
+
+    step: int
+    tree: Any
+
+
+class _Array(NamedTuple):
+    """Stands in a pickled tree for the array of that key."""
+
+    key: str
+
+
+class TreeCheckpoints:
+    """Those of the run of ``ctx``."""
+
+    def __init__(self, ctx: Any, policy: Checkpoint) -> None:
+        self._ctx = ctx
+        self._policy = policy
+        self._directory = directory_of(policy, ctx)
+        self._writer = Writer(self._directory, policy, ctx.checkpoint_saved, self._warn)
+
+    def write(self, step: int, tree: Any) -> None:
+        """Begin to write. Raises InvalidInput for what cannot be pickled."""
+        self._writer.wait()
+        arrays: dict[str, Any] = {}
+        kept = _without_arrays(tree, "tree", arrays)
+        try:
+            state = files.pickled(kept)
+        except Exception as error:
+            raise InvalidInput(
+                f"What a checkpoint holds beside arrays can be pickled. Received: {error}", field="tree"
+            ) from error
+        manifest = Manifest(
+            format=FORMAT, kind="program", step=step, time=time.time(), run_id=self._ctx.run_id, tasks=self._ctx.size
+        )
+        self._writer.write(manifest, arrays, state)
+
+    def read(self, step: int | None) -> Restored | None:
+        """The newest, or that of ``step``."""
+        self._writer.wait()
+        try:
+            stored = files.newest(self._directory, step)
+        except NotFound:
+            return None
+        if stored.manifest.kind != "program":
+            raise InvalidInput(
+                f"ctx.restore() reads what ctx.checkpoint() has written. Received: {stored.path}, of a "
+                f"{stored.manifest.kind}"
+            )
+        return Restored(stored.manifest.step, _with_arrays(stored.state(), stored.arrays()))
+
+    def _warn(self, title: str, text: str) -> None:
+        self._ctx.note("warning", title, text)
+
+
+def _without_arrays(value: Any, key: str, arrays: dict[str, Any]) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_arrays(item, f"{key}/{name}", arrays) for name, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(
+            *(_without_arrays(v, f"{key}/{n}", arrays) for n, v in zip(value._fields, value, strict=True))
+        )
+    if isinstance(value, (list, tuple)):
+        return type(value)([_without_arrays(item, f"{key}/{number}", arrays) for number, item in enumerate(value)])
+    if not hasattr(value, "numpy") and not hasattr(value, "__array__"):
+        return value
+    array = files.taken(value)
+    if array.dtype == object:
+        return array
+    while key in arrays:  # {1: ..., "1": ...}
+        key += "_"
+    arrays[key] = array
+    return _Array(key)
+
+
+def _with_arrays(value: Any, arrays: dict[str, Any]) -> Any:
+    if isinstance(value, _Array):
+        return arrays[value.key]
+    if isinstance(value, dict):
+        return {name: _with_arrays(item, arrays) for name, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_with_arrays(item, arrays) for item in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)([_with_arrays(item, arrays) for item in value])
+    return value

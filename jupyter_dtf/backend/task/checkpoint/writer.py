@@ -1,0 +1,95 @@
+"""One checkpoint after the other, each written by a thread of its own while the program goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ....schema.checkpoint import Checkpoint, CheckpointInfo, Manifest, surplus
+from ....schema.room import refusal
+from . import files
+
+Told = Callable[[CheckpointInfo, list[int]], None]
+"""Told of a complete checkpoint, and of the steps of those that are gone for it."""
+Warned = Callable[[str, str], None]
+"""Told what went wrong: a title and a text."""
+
+
+class Writer:
+    """Writes into ``directory`` and keeps there what ``policy`` says. Used by one thread.
+
+    The thread that writes is no daemon: a task does not end before it.
+    """
+
+    def __init__(self, directory: Path, policy: Checkpoint, told: Told, warned: Warned) -> None:
+        self._directory = directory
+        self._policy = policy
+        self._told = told
+        self._warned = warned
+        self._thread: threading.Thread | None = None
+        self._failure = ""
+        self._is_clean = False
+        self.last_s = 0.0
+        """How long the last one took to write."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether one is being written."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> None:
+        """Begin to write; nobody may change the arrays any more. Waits for the one before."""
+        self.wait()
+        self._thread = threading.Thread(
+            target=self._write, args=(manifest, arrays, state), name="dtf-checkpoint", daemon=False
+        )
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until nothing is being written."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> None:
+        begun = time.perf_counter()
+        try:
+            if not self._is_clean:
+                files.clean(self._directory)
+                self._is_clean = True
+            path = files.write(self._directory, manifest, arrays, state)
+        except Exception as error:
+            self._failed(manifest.step, error)
+            return
+        finally:
+            self.last_s = time.perf_counter() - begun
+        self._failure = ""
+        self._told(manifest.info(path), self._remove_surplus())
+
+    def _remove_surplus(self) -> list[int]:
+        removed = []
+        for info in surplus(files.known(self._directory), self._policy):
+            try:
+                files.remove(Path(info.path))
+            except OSError as error:
+                self._warn(f"The checkpoint of step {info.step} stays", refusal(info.path, "It", error))
+            else:
+                removed.append(info.step)
+        return removed
+
+    def _failed(self, step: int, error: Exception) -> None:
+        self._is_clean = False
+        if isinstance(error, OSError):
+            why = refusal(self._directory, "A checkpoint", error)
+        else:
+            why = f"{type(error).__name__}: {error}"
+        self._warn(f"The checkpoint of step {step} was not written", f"{why}. The last complete one is as it was")
+
+    def _warn(self, title: str, text: str) -> None:
+        """Tell of it once, until it is another thing or one has been written."""
+        if text != self._failure:
+            self._failure = text
+            self._warned(title, text)

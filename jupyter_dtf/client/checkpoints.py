@@ -1,0 +1,58 @@
+"""Where a run is to go on from: a run, its id, a checkpoint or a path made the path that tasks are told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ..backend.task.checkpoint import files
+from ..errors import InvalidInput, NotFound
+from ..schema.checkpoint import MANIFEST, CheckpointInfo
+from .run import Run
+
+_RULE = "resume is a run, its id, or the path of a checkpoint"
+
+
+def path_of(resume: Any, step: int | None = None) -> str:
+    """The path of the checkpoint of ``step``, or of the newest. Raises NotFound, and InvalidInput for what is none."""
+    if isinstance(resume, CheckpointInfo):
+        return resume.path
+    if isinstance(resume, Run):
+        return _of_run(resume, step)
+    if not isinstance(resume, (str, os.PathLike)):
+        raise InvalidInput(f"{_RULE}. Received: {resume!r:.200}", field="resume")
+    path = Path(resume).expanduser().absolute()
+    if isinstance(resume, str) and os.sep not in resume and not path.exists():
+        try:
+            return _of_run(_known(resume), step)
+        except NotFound as error:
+            raise NotFound(f"{_RULE}. Received: {resume!r}. {error}") from None
+    if not path.exists():
+        return str(path)  # perhaps it is there where the tasks are
+    if (path / MANIFEST).exists():
+        files.read_manifest(path)
+        return str(path)
+    found = files.known(path)
+    if not found:
+        raise NotFound(f"{_RULE}. Received: {path}, where there is no complete checkpoint")
+    return found[-1].path
+
+
+def _known(run_id: str) -> Run:
+    run = Run(run_id)
+    run.info  # noqa: B018 - raises NotFound
+    return run
+
+
+def _of_run(run: Run, step: int | None) -> str:
+    known = run.checkpoints
+    if not known:
+        raise NotFound(f"The run {run.id} has no checkpoint")
+    if step is None:
+        return known[-1].path
+    for info in known:
+        if info.step == step:
+            return info.path
+    steps = ", ".join(str(info.step) for info in known)
+    raise NotFound(f"The run {run.id} has checkpoints of the steps {steps}. Received: step={step!r:.100}")
