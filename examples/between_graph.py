@@ -4,6 +4,8 @@ One function for every task. The variables of a softmax regression live on a par
 client and a graph of its own, and updates them at its own pace.
 """
 
+from pathlib import Path
+
 import jupyter_dtf as dtf
 
 
@@ -57,4 +59,5 @@ if __name__ == "__main__":
         results = run.result()
         print(f"steps of both workers together: {run.metrics['step'].max():.0f}")
         print(f"on digits that it has not seen: {results['worker:0']:.1%} right")
-        print("checkpoints:", *[path.name for path in run.checkpoints if path.suffix == ".index"])
+        saved = sorted(Path(run.info.run_dir, "checkpoints").glob("*.index"))
+        print("checkpoints:", *[path.name for path in saved])

@@ -156,7 +156,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(cluster: dtf.Cluster, who
 
     mark = str(Path(os.environ["JUPYTER_DTF_DATA_DIR"]) / "held")
     policy = dtf.Checkpoint(every_steps=7)
-    run = fit(cluster, model(), callbacks=[Held(mark)], checkpoint=policy, wait=False)
+    run = fit(cluster, model(), callbacks=[Held(mark)], checkpoint=policy, restart=False, wait=False)
     run.wait_for(lambda _: os.path.exists(mark) and len(run.checkpoints) == 2, left_s())
     os.kill(run.info.tasks[0].pid, signal.SIGKILL)
     run.wait(left_s())
