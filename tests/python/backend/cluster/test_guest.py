@@ -134,6 +134,7 @@ def test_a_host_that_was_given_up_and_speaks_again_lets_go_of_what_went_on_witho
         controller.watch.tell = tell  # type: ignore[method-assign, assignment]
         run = controller.runs.add(RunInfo(id="r", name="r", cluster="c", jobs={"worker": 1}), RunRequest())
         address, host = "tcp://a:1", to_plain(HostInfo(name="a", address="tcp://a:1"))
+        run.by_host = {address: []}
         scheduler.idle_since = 1.0
         controller.on_host(address, host, speech=SPEECH, alive=["r/worker:0"])
         assert scheduler.idle_since is None, "Dask would take it for idle, and end it"
@@ -144,6 +145,11 @@ def test_a_host_that_was_given_up_and_speaks_again_lets_go_of_what_went_on_witho
         await until(lambda: told)
         assert told == [([address], "dtf_release", {"run_id": "over"})]
         assert not run.info.state.is_final
+        told.clear()
+        run.by_host = {"tcp://b:1": []}  # it was started again elsewhere
+        controller.on_host(address, host, speech=SPEECH, alive=["r/worker:0"])
+        await until(lambda: told)
+        assert told == [([address], "dtf_release", {"run_id": "r"})]
         with pytest.raises(Unavailable, match=r"which somebody else runs: http://127\.0\.0\.1:\d+/status"):
             await controller.dashboard(start=True)
         del controller.watch.tell
