@@ -40,6 +40,8 @@ LIMIT = 0.03
 FAINT = 1e-4
 """Gradients smaller than this part of a variable's largest, or than a tenth of it of the model's largest, are left out:
 they may be rounding, which some optimizers turn into a whole step."""
+_LEAP = 4
+"""So many times as many examples are timed next, until the next would be more than there are."""
 _LAYER_S = 0.001
 """What TensorFlow takes for the way through a small layer outside of a graph."""
 _KNOWN = ("keras.", "tensorflow.", "builtins", "jupyter_dtf.backend.task.")
@@ -168,24 +170,29 @@ class Guard:
             variable.assign(value)
 
     def _is_cheap(self, batches: list[Any]) -> bool:
-        """Whether the step is likely to take no longer than it may, by the time of a few examples' way forward."""
+        """Whether the step is likely to take no longer than it may, by the time of a part of the examples' way forward.
+
+        Ever more of them are taken, for what is made of a batch may grow with its square.
+        """
         sizes = sum(int(np.asarray(leaf).nbytes) for leaf in tf.nest.flatten(batches) if _is_dense(leaf))
         if sizes > MOST_BYTES:
             return False
         x = keras.utils.unpack_x_y_sample_weight(batches[0])[0]
         examples = int(batch_size(batches[0]))
-        few = min(examples, 4)
         if not self._can_be_called():
             return examples <= 4096
+        counts = [1, 1]  # the first time some things are made
+        while counts[-1] * _LEAP <= examples:
+            counts.append(counts[-1] * _LEAP)
         times: list[float] = []
-        for count in (1, 1, few):  # the first time some things are made
+        for count in counts:
             if times and len(batches) * 3 * times[-1] > (2 if len(times) == 1 else 1) * BUDGET_S:
                 return False
             some = tf.nest.map_structure(lambda leaf: leaf[:count], x)  # noqa: B023
             begun = time.perf_counter()
             self._model(some, training=False)
             times.append(time.perf_counter() - begun)
-        each = max(times[2] - times[1], 0.0) / max(few - 1, 1)
+        each = max(times[-1] - times[1], 0.0) / max(counts[-1] - 1, 1)
         return len(batches) * 3 * (times[1] + each * examples) <= BUDGET_S  # backward takes twice as long as forward
 
     def _can_be_called(self) -> bool:
