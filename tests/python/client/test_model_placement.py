@@ -68,7 +68,9 @@ def test_layers_devices_and_links_are_measured(cluster: dtf.Cluster) -> None:
     step = dtf.predict(model, placed, cluster, microbatches=4, calibration=found)
     assert step.calibrated and not step.problems
     layers = sum(4 * (forward + backward) + update for forward, backward, update in found.layer_seconds.values())
-    assert layers / 2 < step.step_seconds - found.overhead_s < 3 * layers + 1
+    speeds = [device.flops_per_s for device in found.devices]
+    apart = max(speeds) / min(speeds)  # of one machine's tasks, when it is busy
+    assert layers / 2 / apart < step.step_seconds - found.overhead_s < 3 * layers * apart + 1
 
 
 def test_a_model_of_a_kernel_is_measured_for_the_designer(cluster: dtf.Cluster) -> None:

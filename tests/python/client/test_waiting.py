@@ -154,5 +154,6 @@ def test_interrupts_in_a_notebook(cluster: dtf.Cluster, count: int, said: str, s
         text = notebook.error(INTERRUPT_EACH_WAIT.format(count=count))
         assert said in text
         assert "\n" not in text  # one line, no traceback
-        assert notebook.value("run = cluster.runs[0]\nrun.status") == repr(status)
+        reached = f"run = cluster.runs[0]\nrun.wait_for(lambda info: info.state.value == {status!r}, {left_s():.0f})\n"
+        assert notebook.value(f"{reached}run.status") == repr(status)
         notebook.run("run.stop()\nrun.wait(10)")
