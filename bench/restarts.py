@@ -16,6 +16,7 @@ from .table import Row
 
 ROUNDS = 3
 EXAMPLES = 64_000
+LOOK_S = 0.05
 
 
 def measure() -> list[Row]:
@@ -46,10 +47,13 @@ def _lost(workers: int, number: signal.Signals) -> tuple[float, float]:
             wait=False,
         )
         while not run.checkpoints:
-            time.sleep(0.05)
+            time.sleep(LOOK_S)
         (victim,) = [task.pid for task in run.info.tasks if task.task == f"worker:{workers - 1}"]
         begun = time.time()
         os.kill(victim, number)
+        while run.metrics.query("metric == 'loss' and attempt == 1").empty:
+            time.sleep(LOOK_S)
+        run.stop(now=True)
         run.wait()
         events = [event for _, event in run._session.hub.events(run.id)]
         noticed = next(
