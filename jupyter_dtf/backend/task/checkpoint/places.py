@@ -1,4 +1,4 @@
-"""Where a run's checkpoints are, and whether it begins again."""
+"""Where a run's checkpoints are."""
 
 from __future__ import annotations
 
@@ -13,8 +13,3 @@ def directory_of(policy: Checkpoint, ctx: Any) -> Path:
     if policy.directory is None:
         return Path(ctx.run_dir) / "checkpoints"
     return Path(policy.directory) / str(ctx.run_id)
-
-
-def begins_again(ctx: Any) -> bool:
-    """Whether this is a later attempt of the run, which counts its attempts from 1."""
-    return int(getattr(ctx, "attempt", 1)) > 1

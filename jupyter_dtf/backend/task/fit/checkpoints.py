@@ -24,7 +24,7 @@ from keras.src.random.seed_generator import global_seed_generator
 from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import FORMAT, CheckpointInfo, Manifest, StoredVariable
 from ..checkpoint import files
-from ..checkpoint.places import begins_again, directory_of
+from ..checkpoint.places import directory_of
 from ..checkpoint.writer import Writer
 from ..collectives.contract import Reducer
 from ..model import keras_io
@@ -104,7 +104,7 @@ def where_to_begin(job: FitJob, ctx: Any, reducer: Reducer) -> tuple[Begin | Non
 
     Raises InvalidInput or NotFound, on every task, for what is no checkpoint of a training.
     """
-    again = job.checkpoint is not None and begins_again(ctx)
+    again = job.checkpoint is not None and ctx.attempt > 1
     if not again and job.resume is None:
         return None, None
     told: Any = None
