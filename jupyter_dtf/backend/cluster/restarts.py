@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import DtfError, GangIncomplete, Unavailable
 from ...schema.launch import TaskResult
 from ...schema.run import RunState, TaskState
-from ...schema.sizes import duration
+from ...schema.sizes import seconds_
 from ..planning.launch_plan import PlannedTask, ranked
 from .active_run import Run
 from .host_watch import HostWatch
@@ -73,7 +73,7 @@ class Restarts:
         else:
             await self._start_all(run, parcel, why)
         if not run.decided.is_set() and not run.is_stopping:
-            took = duration(time.monotonic() - began)
+            took = seconds_(time.monotonic() - began)
             kept = f". {_names(sorted(going_on))} went on" if planned else ""
             run.note("info", f"Started again: {run.attempt_words}", f"{took} after {lost.task} was lost{kept}")
 
