@@ -83,6 +83,21 @@ class Dies(keras.callbacks.Callback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Counts(keras.callbacks.Callback):
+    """Runs on the chief: the epochs that it has heard of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[int] = []
+        self.ended: list[int] = []
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.begun.append(epoch)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.ended.append(epoch)
+
+
 Deaths = dict[int, dict[str, tuple[str, int]]]
 
 
@@ -164,8 +179,13 @@ CASES: dict[str, tuple[int, Deaths, Any]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_others_go_on_in_their_processes(cluster: dtf.Cluster, whole: dict[int, Any], case: str) -> None:
     workers, deaths, strategy = CASES[case]
-    run = fit(cluster, workers, deaths, **({"strategy": strategy} if strategy else {}))
+    counts = Counts()
+    more = {"strategy": strategy} if strategy else {}
+    run = fit(cluster, workers, deaths, callbacks=[Dies(deaths), counts], **more)
     run.result(left_s())
+    run.finish()
+    assert counts.ended == [*range(EPOCHS)]
+    assert sorted(set(counts.begun)) == [*range(EPOCHS)]
     died = [task for attempt in deaths.values() for task in attempt]
     for task, found in pids(run).items():
         assert len(found) == 1 + died.count(task), task
@@ -205,6 +225,31 @@ def test_a_step_of_several_passes_is_no_step_to_go_on_from(cluster: dtf.Cluster,
     (lost,) = [note.text for note in notes(run) if note.title == "worker:1 died (SIGKILL)"]
     assert lost.endswith("All tasks are started again: attempt 2 of 4")
     assert [len(found) for found in pids(run).values()] == [2, 2]
+
+
+def own_share(ctx: Any) -> Any:
+    import tensorflow as tf
+
+    share = slice(ctx.rank, None, ctx.size)
+    return tf.data.Dataset.from_tensor_slices((X[share], Y[share])).batch(BATCH // ctx.size)
+
+
+def test_a_function_for_data_is_called_again_and_goes_on_after_its_steps(cluster: dtf.Cluster) -> None:
+    runs = [
+        cluster.fit(
+            model(),
+            own_share,
+            epochs=EPOCHS,
+            jobs={"worker": 2},
+            threads_per_task=1,
+            callbacks=[Dies(deaths)],
+            checkpoint=False,
+        )
+        for deaths in ({}, {1: {"worker:0": ("step", STEPS + 3)}})
+    ]
+    assert [len(found) for found in pids(runs[1]).values()] == [2, 1]
+    assert_equal(*runs)
+    assert_no_step_twice(runs[1])
 
 
 class Waits(keras.callbacks.Callback):

@@ -156,12 +156,12 @@ class _GoingOnList(_SkippingList):
 
     @contextmanager
     def _among_ours(self, only: bool) -> Iterator[None]:
-        everybody: list[Any] = self.callbacks
-        self.callbacks = self._ours if only else everybody
+        everybody = vars(self)["callbacks"]
+        vars(self)["callbacks"] = self._ours if only else everybody
         try:
             yield
         finally:
-            self.callbacks = everybody
+            vars(self)["callbacks"] = everybody
 
 
 def _skipping(run: Any, skip: Skip) -> Any:

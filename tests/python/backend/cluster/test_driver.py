@@ -307,7 +307,7 @@ async def test_one_that_has_died_meanwhile_is_one_loss_more() -> None:
         asked.append(address)
         return ["worker:0"] if len(asked) == 1 else []
 
-    cluster.survivors = Answers(dies)  # type: ignore[assignment]
+    cluster.survivors = Answers(dies)
     cluster.ends("worker:1", signal="SIGKILL")
     info = await cluster.end()
     assert (info.state, cluster.run.attempt, cluster.kept) == (RunState.SUCCEEDED, 2, [])

@@ -64,11 +64,13 @@ def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
     return exchangeable
 
 
-def can_go_on(model: Any, strategy: AllReduce, optimizers: Sequence[Any], reducer: Reducer) -> bool:
+def can_go_on(model: Any, ctx: Any, strategy: AllReduce, optimizers: Sequence[Any], reducer: Reducer) -> bool:
     """Whether a step that fails in its middle can be done again: nothing of it is left in more than one place."""
+    if not isinstance(reducer, ExchangeableReducer) or ctx.tracer is not None:  # steps that are traced are done once
+        return False
     is_kerass = type(model).train_step is keras.Model.train_step
     in_one_go = model.steps_per_execution == 1 and strategy.backward_passes_per_step == 1 and len(optimizers) == 1
-    return isinstance(reducer, ExchangeableReducer) and is_kerass and in_one_go
+    return is_kerass and in_one_go
 
 
 class Survival(keras.callbacks.Callback):

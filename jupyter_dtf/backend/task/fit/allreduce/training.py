@@ -163,7 +163,7 @@ class Fit:
         self.optimizers = optimizers = optimizers_of(model)
         if begin is not None and begin.variables:
             check_model(begin, model, optimizers)
-        lives = can_go_on(model, strategy, optimizers, reducer)
+        lives = can_go_on(model, ctx, strategy, optimizers, reducer)
         self._sync = sync = GradientSync(
             reducer,
             strategy,
