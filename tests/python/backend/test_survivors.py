@@ -23,7 +23,7 @@ from jupyter_dtf.schema.run import TaskState
 
 from ..clusters import wait_for
 from ..patience import left_s, until
-from .test_restart import dask_worker
+from .test_restart import dask_worker, until_ended
 
 pytestmark = pytest.mark.module_directories
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -225,6 +225,15 @@ def test_a_step_of_several_passes_is_no_step_to_go_on_from(cluster: dtf.Cluster,
     (lost,) = [note.text for note in notes(run) if note.title == "worker:1 died (SIGKILL)"]
     assert lost.endswith("All tasks are started again: attempt 2 of 4")
     assert [len(found) for found in pids(run).values()] == [2, 2]
+
+
+def test_a_run_that_is_stopped_while_others_go_on_stops(cluster: dtf.Cluster) -> None:
+    run = fit(cluster, 2, {1: {"worker:1": ("step", 5)}}, epochs=1000)
+    run.wait_for(lambda info: info.state.value == "restarting" or info.state.is_final, left_s())
+    run.stop(now=True)
+    assert run.wait(left_s()).status == "stopped"
+    ended = [pid for found in pids(run).values() for pid in found]
+    until_ended(*ended)
 
 
 def own_share(ctx: Any) -> Any:

@@ -22,6 +22,9 @@ from ..steps import Metrics
 from .kept_step import KeptStep
 from .standing import Standing, places_here
 
+MOST_SHARED = 16 << 20
+"""Bytes of one callback's attributes that the chief tells the others when an epoch begins."""
+
 
 def reducer_of(transport: str, ctx: Any) -> Reducer:
     """The reducer of all tasks; one below which the transport can be exchanged, where the run may go on without some.
@@ -167,9 +170,13 @@ class Survival(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self.is_under_way = True
         if self._shares:
-            places = places_here(self._job.callbacks, True)
-            mine = dict(zip(places, map(attributes, self._own), strict=True)) if self._ctx.is_chief else None
-            self._chiefs = self._reducer.all_gather(mine)[0]
+            self._chiefs = self._reducer.all_gather(self._to_share() if self._ctx.is_chief else None)[0]
+
+    def _to_share(self) -> dict[int, bytes]:
+        """What the chief's callbacks hold, as far as it is not too much to be sent in each epoch."""
+        places = places_here(self._job.callbacks, True)
+        held = dict(zip(places, map(attributes, self._own), strict=True))
+        return {place: data for place, data in held.items() if len(data) <= MOST_SHARED}
 
     def own_heard_of_end(self) -> None:
         """And of its end: they are not to hear of it twice."""
