@@ -1,4 +1,4 @@
-"""A worker that is killed or frozen: when that is known, and when the next attempt makes its first step."""
+"""A worker that is killed or frozen: when that is known, when the next attempt makes its first step, and with which."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import statistics
 import time
+from dataclasses import dataclass
 
 import jupyter_dtf as dtf
 from jupyter_dtf.schema.events import RunChanged
@@ -17,23 +18,40 @@ from .table import Row
 ROUNDS = 3
 EXAMPLES = 64_000
 LOOK_S = 0.05
+STEPS = 150
+"""That are done before the signal."""
 
 
 def measure() -> list[Row]:
     rows = []
     for workers in (2, 4):
         found = [_lost(workers, signal.SIGKILL) for _ in range(ROUNDS)]
+        what = f"a killed worker of {workers}"
         rows += [
-            _row(f"a killed worker of {workers} is noticed", [noticed for noticed, _ in found], 0.5),
-            _row(f"a killed worker of {workers} to the first new step", [step for _, step in found], 1.5),
+            _row(f"{what} is noticed", [each.noticed_s for each in found], 0.5),
+            _row(f"{what} to the first new step", [each.step_s for each in found], 1.0),
+            _count(f"{what}: steps done twice or left out", [each.amiss for each in found]),
+            _count(f"{what}: others in new processes", [each.moved for each in found]),
         ]
     found = [_lost(2, signal.SIGSTOP) for _ in range(ROUNDS)]
-    rows.append(_row("a frozen worker of 2 is noticed", [noticed for noticed, _ in found], 5))
+    rows.append(_row("a frozen worker of 2 is noticed", [each.noticed_s for each in found], 5))
     return rows
 
 
-def _lost(workers: int, number: signal.Signals) -> tuple[float, float]:
-    """Seconds from a signal to a worker in the middle of a training until it is noticed, and until a new step."""
+@dataclass
+class Loss:
+    """What became of a training that has lost a worker."""
+
+    noticed_s: float
+    step_s: float
+    amiss: int
+    """Steps of the first worker that were done twice, or not at all."""
+    moved: int
+    """Workers with another process than before, but for the lost one."""
+
+
+def _lost(workers: int, number: signal.Signals) -> Loss:
+    """A signal to a worker in the middle of a training, which has no checkpoints."""
     x, y = digits.repeated(EXAMPLES)
     with dtf.Cluster(jobs={"worker": workers}) as cluster:
         run = cluster.fit(
@@ -43,24 +61,33 @@ def _lost(workers: int, number: signal.Signals) -> tuple[float, float]:
             batch_size=digits.BATCH,
             epochs=8,
             threads_per_task=by_hand.THREADS,
-            checkpoint=dtf.Checkpoint(every_steps=100),
+            checkpoint=False,
             wait=False,
         )
-        while not run.checkpoints:
+        while run.info.progress.done < STEPS:
             time.sleep(LOOK_S)
-        (victim,) = [task.pid for task in run.info.tasks if task.task == f"worker:{workers - 1}"]
+        before = {task.task: task.pid for task in run.info.tasks}
         begun = time.time()
-        os.kill(victim, number)
-        while run.metrics.query("metric == 'loss' and attempt == 1").empty:
+        os.kill(before[f"worker:{workers - 1}"], number)
+        while run.metrics.query("metric == 'loss' and attempt == 1 and task == 'worker:0'").empty:
             time.sleep(LOOK_S)
+        after = {task.task: task.pid for task in run.info.tasks}
         run.stop(now=True)
         run.wait()
         events = [event for _, event in run._session.hub.events(run.id)]
         noticed = next(
             event.time for event in events if isinstance(event, RunChanged) and event.state is RunState.RESTARTING
         )
-        points = run.metrics.query("metric == 'loss' and attempt == 1")
-        return noticed - begun, float(points["time"].min()) - begun
+        points = run.metrics.query("metric == 'loss'")
+        new = points.query("attempt == 1")
+        own = points.query("task == 'worker:0'")
+        last, first = own.query("attempt == 0")["step"].max(), own.query("attempt == 1")["step"].min()
+        moved = sum(before[task] != after[task] for task in before) - 1
+        return Loss(noticed - begun, float(new["time"].min()) - begun, int(abs(first - last - 1)), moved)
+
+
+def _count(what: str, counts: list[int]) -> Row:
+    return Row(what, f"{sum(counts)} of {len(counts)} rounds", "", sum(counts), "<=", 0)
 
 
 def _row(what: str, seconds: list[float], target: float) -> Row:

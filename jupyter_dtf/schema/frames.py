@@ -14,6 +14,11 @@ EVENT = 1
 """The body is one encoded event."""
 BEAT = 2
 """The body is one ``Beat``, which may be left out where the pipe is full."""
+ATTEMPT = 3
+"""The body is a ``WORD``: what follows is of that attempt, into which the task has gone over."""
+ABLE = 4
+"""The body is a ``WORD``: whether the task can go over to the next attempt of its run, 1 or 0."""
+WORD = struct.Struct("<I")
 BEAT_S = 0.5
 """Between two of them."""
 

@@ -15,6 +15,7 @@ from .checkpoint import Checkpoint
 from .printable import printable
 
 _OUTCOME = "outcome.msgpack"
+_NEXT = "next.json"
 MOST_TOLD = 1_000_000
 """Characters of a traceback."""
 
@@ -46,6 +47,8 @@ class TaskSpec(PeerStruct):
     """The most that TensorFlow takes of each; 0: what it needs."""
     gpu_growth: bool = True
     """Without such a limit: as it needs it, not all of it at once."""
+    may_go_over: bool = False
+    """Whether the run may have another attempt, and the task's process go over to it when other tasks are lost."""
     may_be_spare: bool = False
     """Whether a process may run it in which TensorFlow's runtime has been started, with so many threads."""
     trace_steps: list[int] = []
@@ -54,6 +57,8 @@ class TaskSpec(PeerStruct):
     """As in ``RunOptions``."""
     attempt: int = 0
     """How often the task was started before; all that its process says carries it."""
+    joins: bool = False
+    """Whether tasks of the attempt before have gone over to this one."""
     lines: dict[str, int] = {}
     """``{stream: lines}`` that earlier attempts have printed, as far as is known."""
     secret: str = ""
@@ -130,6 +135,16 @@ class Quiet(PeerStruct):
     """The longest time between two of them."""
     waits: bool = False
     """Whether it waits for other tasks in a collective."""
+
+
+def leave_next(spec: TaskSpec) -> None:
+    """Write into the directory of a task that lives what the next attempt is like. Raises OSError."""
+    private.write_file(Path(spec.task_dir) / _NEXT, msgspec.json.encode(spec))
+
+
+def read_next(task_dir: Path) -> TaskSpec:
+    """What ``leave_next`` has written last. Raises OSError."""
+    return msgspec.json.decode(private.read_file(task_dir / _NEXT), type=TaskSpec)
 
 
 def leave_outcome(task_dir: Path, outcome: Outcome) -> None:

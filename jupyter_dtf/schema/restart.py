@@ -16,22 +16,31 @@ MIN_STALLED_AFTER_S = 1.0
 class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a run does when one of its tasks dies or freezes, by no error of its own program.
 
-    ``max_restarts``: so many times all of its tasks are ended and started again, on the hosts that are there then. 0:
-    the run ends with the first task that is lost. ``stalled_after``: seconds without a step, a word or the use of a
-    processor after which a task that had made steps before is held to be frozen. None: 600. A task that was stopped
-    (SIGSTOP) is noticed within 5 seconds whatever this says.
+    ``max_restarts``: so many times the tasks that were lost are started again, or all of them where the others cannot
+    go on, on the hosts that are there then. 0: the run ends with the first task that is lost. ``stalled_after``:
+    seconds without a step, a word or the use of a processor after which a task that had made steps before is held to be
+    frozen. None: 600. A task that was stopped (SIGSTOP) is noticed within 5 seconds whatever this says.
+    ``min_workers``, of a training by all-reduce: where there is no room for the tasks that were lost, those that are
+    left go on without them if they are at least so many. None: they wait for room.
 
     Raises InvalidInput for other values.
     """
 
     max_restarts: int = 3
     stalled_after: float | None = None
+    min_workers: int | None = None
 
     def __post_init__(self) -> None:
         count, seconds = self.max_restarts, self.stalled_after
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise InvalidInput(
                 f"max_restarts is a whole number, 0 or more. Received: {count!r:.100}", field="restart.max_restarts"
+            )
+        least = self.min_workers
+        if least is not None and (isinstance(least, bool) or not isinstance(least, int) or least < 1):
+            raise InvalidInput(
+                f"min_workers is a whole number, 1 or more, or None (wait for room). Received: {least!r:.100}",
+                field="restart.min_workers",
             )
         if seconds is None:
             return

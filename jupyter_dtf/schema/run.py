@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import IllegalTransition
+from ..errors import IllegalTransition, InvalidInput
 from .base import PeerStruct, convert
 from .printable import check_word
 from .restart import NEVER, Restart
@@ -214,6 +214,14 @@ class RunRequest(RunOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_word(self.cwd, "cwd")
+        least = self.restarts.min_workers
+        if least is not None and (self.kind, self.strategy) != ("fit", "allreduce"):
+            what = f"a {self.kind}" + (f' with strategy="{self.strategy}"' if self.strategy else "")
+            raise InvalidInput(
+                'min_workers is for trainings by all-reduce: cluster.fit with strategy="allreduce". '
+                f"Received: min_workers={least} for {what}",
+                field="restart.min_workers",
+            )
 
     @property
     def restarts(self) -> Restart:

@@ -70,6 +70,8 @@ class Run:
         """Nothing more is to be waited for: a task failed, or all have ended."""
         self.tasks_ended = asyncio.Event()
         """No task's process is left."""
+        self.is_there = asyncio.Event()
+        """The program of every task of the attempt has begun."""
         self.first_failure: TaskInfo | None = None
         """Of the attempt that is under way."""
         self.attempt = 0
@@ -224,7 +226,7 @@ class Run:
             )
 
     def place_again(self, planned: list[PlannedTask]) -> None:
-        """A new attempt begins: every task anew. None of the processes of the one before may be left.
+        """A new attempt begins: every task anew, in the process that it has if that goes over, or in a new one.
 
         Raises IllegalTransition if the run is not restarting.
         """
@@ -235,7 +237,7 @@ class Run:
         self._died.clear()
         self.results.clear()
         self.outcomes.clear()
-        for event in (self.work_done, self.decided, self.tasks_ended):
+        for event in (self.work_done, self.decided, self.tasks_ended, self.is_there):
             event.clear()
         self.place(planned)
 
@@ -298,6 +300,7 @@ class Run:
             self.first_failure = self.task_info(event.task)
         if event.state is TaskState.RUNNING and self._is_complete():
             self.to(RunState.RUNNING, self.attempt_words if self.attempt else "")
+            self.is_there.set()
         if self.only_serves:
             self._step()
         self._look()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
 
-from ...errors import DtfError, Unavailable
+from ...errors import DtfError
 from ...schema.events import TaskChanged
-from ...schema.launch import TaskResult
 from ...schema.run import RunState, TaskState
 from ...schema.sizes import duration
 from ..planning.launch_plan import PlannedTask, crowding, without_gpu
@@ -24,16 +22,11 @@ from .gang import ask_hosts, places, task_specs
 from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .parcel import Parcel, hosts_of
+from .restarts import KILL_GRACE_S, Restarts, not_started, predicate
 from .seating import RESTING, Seating
 
 logger = logging.getLogger(__name__)
 
-KILL_GRACE_S = 3.0
-"""After SIGTERM, until SIGKILL."""
-HOSTS_S = 300.0
-"""How long a run that is to be started again waits for hosts with room for it."""
-AGAIN_S = 2.0
-"""After a gang could not be started again, until the next try: a host that is gone is known to be, then."""
 END_RUN_S = 8.0
 """How long a cluster that closes waits for the end of a run."""
 
@@ -64,6 +57,7 @@ class Driver:
         self._checkups = checkups
         self._background = background
         self._on_change = on_change
+        self._restarts = Restarts(rpc, seating, watch, self._start_tasks, on_change)
 
     def begin(self, run: Run, parcel: Parcel) -> None:
         """Drive a run whose program is in ``parcel``, or will be."""
@@ -81,7 +75,7 @@ class Driver:
                     await self._tell_hosts(run, "dtf_work_done")
                 await run.decided.wait()
                 if run.begins_again:
-                    await self._restart(run, parcel)
+                    await self._restarts.restart(run, parcel)
                 else:
                     await self._conclude(run)
         except DtfError as error:
@@ -119,22 +113,33 @@ class Driver:
         self._on_change()
         await self._start_tasks(run, parcel)
 
-    async def _start_tasks(self, run: Run, parcel: Parcel) -> None:
-        """Have the tasks of a run forked where they have been placed. Raises DtfError if not all of them can be."""
+    async def _start_tasks(self, run: Run, parcel: Parcel, going_on: Collection[str] = ()) -> None:
+        """Have the tasks of a run forked where they have been placed, and those of ``going_on`` go over in the
+        processes that they have. Raises DtfError if not all of them can.
+        """
         planned = run.planned
-        again = {"attempt": run.attempt} if run.attempt else {}
+
+        def again(mine: list[PlannedTask]) -> dict[str, Any]:
+            kept = [task.task for task in mine if task.task in going_on]
+            return {"attempt": run.attempt, **({"survivors": kept} if kept else {})} if run.attempt else {}
+
         endpoints = await ask_hosts(
             self._rpc,
             run.id,
             planned,
             "dtf_reserve",
-            lambda mine: {"places": places(mine), "ready": True, **again},
+            lambda mine: {
+                "places": places(mine),
+                "ready": not all(task.task in going_on for task in mine),
+                **again(mine),
+            },
         )
         await self._checkups.before(run, planned)
-        specs = task_specs(run, self._cluster, endpoints)
-        given = await parcel.hand_over(self._rpc, run, hosts_of(planned))
+        specs = task_specs(run, self._cluster, endpoints, joins=bool(going_on))
+        new = [task for task in planned if task.task not in going_on]
+        given = await parcel.hand_over(self._rpc, run, hosts_of(new))
         if run.is_stopping or run.decided.is_set():  # or a host went away meanwhile
-            self._not_started(run, "it was not started")
+            not_started(run, "it was not started")
             return
         pids = await ask_hosts(
             self._rpc,
@@ -143,7 +148,7 @@ class Driver:
             "dtf_launch",
             lambda mine: {
                 "specs": [msgspec.json.encode(specs[task.task]) for task in mine],
-                **given[mine[0].host.address],
+                **given.get(mine[0].host.address, {}),
             },
         )
         for name, pid in pids.items():
@@ -155,61 +160,6 @@ class Driver:
         if run.is_stopping:  # asked for while the tasks were being forked
             await self._tell_hosts(run, "dtf_stop")
 
-    def _not_started(self, run: Run, why: str) -> None:
-        for task in run.planned:
-            run.task_ended(TaskResult(task=task.task, attempt=run.attempt), lost=why)
-
-    async def _restart(self, run: Run, parcel: Parcel) -> None:
-        """Start a whole gang again, one of whose tasks was lost. Where it does not start, that is its next loss.
-
-        Raises Unavailable where no hosts have room for it. A run that is being stopped is left to be concluded.
-        """
-        lost = run.first_failure
-        assert lost is not None
-        began = time.monotonic()
-        why = f"{lost.task} {_predicate(lost.message)}"
-        following = f"attempt {run.attempt + 2} of {run.request.restarts.attempts}"
-        where = f", on {lost.host}" if lost.host else ""
-        run.to(RunState.RESTARTING, f"{why}: {following} begins")
-        run.note("warning", why, f"In {run.attempt_words}{where}. All tasks are started again: {following}", lost.task)
-        self._on_change()
-        await self._kill(run)
-        await run.tasks_ended.wait()
-        await self._tell_hosts(run, "dtf_release")
-        try:
-            planned = await self._places_again(run)
-        except Unavailable as error:
-            raise Unavailable(f"{why}, and the run could not be started again: {error}") from None
-        if run.is_stopping:
-            return
-        run.place_again(planned)
-        self._on_change()
-        try:
-            await self._start_tasks(run, parcel)
-        except Unavailable as error:  # a host went away meanwhile, or one has not the room: a loss like others
-            await self._tell_hosts(run, "dtf_release")
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._seating.until(lambda: run.is_stopping), AGAIN_S)
-            self._not_started(run, f"was not started: {error}")
-        if not run.decided.is_set():
-            took = duration(time.monotonic() - began)
-            run.note("info", f"Started again: {run.attempt_words}", f"{took} after {lost.task} was lost")
-
-    async def _places_again(self, run: Run) -> list[PlannedTask]:
-        """Where the tasks of a run that restarts have room now; hosts that are on their way are waited for a while."""
-
-        def is_room() -> bool:
-            try:
-                return self._seating.has_all_hosts and bool(self._seating.plan(run.info.jobs, run.request))
-            except DtfError:
-                return False
-
-        if not is_room():
-            run.note("info", "Waiting for hosts", f"The cluster {self._cluster} has {self._seating.present} left")
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._seating.until(lambda: run.is_stopping or is_room()), HOSTS_S)
-        return [] if run.is_stopping else self._seating.plan(run.info.jobs, run.request)
-
     async def _conclude(self, run: Run) -> None:
         failure = run.first_failure
         if failure is not None:
@@ -219,7 +169,7 @@ class Driver:
                 run.to(RunState.STOPPED)
             else:
                 last = f", in {run.attempt_words}" if run.attempt else ""
-                run.to(RunState.FAILED, f"{failure.task} {_predicate(failure.message)}{last}")
+                run.to(RunState.FAILED, f"{failure.task} {predicate(failure.message)}{last}")
         elif run.info.state is RunState.STOPPING:
             run.to(RunState.STOPPED)
         else:
@@ -276,7 +226,3 @@ class Driver:
     async def _tell_hosts(self, run: Run, op: str, *, or_end: bool = False, **message: Any) -> None:
         """Tell every host of the run that is still there."""
         await self._watch.tell(run.by_host, op, or_end=or_end, run_id=run.id, **message)
-
-
-def _predicate(message: str) -> str:
-    return message if message.startswith(("died", "was killed", "was not started", "has ")) else f"failed: {message}"

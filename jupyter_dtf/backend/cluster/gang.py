@@ -52,8 +52,11 @@ def link_of(task: PlannedTask) -> str:
     return f"link of {task.task}"
 
 
-def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, TaskSpec]:
-    """What each task of the run is told; ``endpoints`` maps ``places`` to ``host:port``."""
+def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool = False) -> dict[str, TaskSpec]:
+    """What each task of the run is told; ``endpoints`` maps ``places`` to ``host:port``.
+
+    ``joins``: tasks of the attempt before have gone over to this one.
+    """
     jobs = by_job(run.planned, endpoints)
     on_one_machine = len({task.host.machine for task in run.planned}) == 1
     # NCCL, for which TensorFlow's collectives are there, wants a GPU for each task alone.
@@ -63,6 +66,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, T
     # The first thing that is done with TensorFlow's runtime has to be to set up its collectives, where they are used.
     may_start_early = on_one_machine or between_machines == "tcp"
     printed = run.lines_printed() if run.attempt else {}
+    may_go_over = run.request.kind == "fit" and run.attempt < run.request.restarts.max_restarts
     may_be_spare = run.request.may_be_spare and may_start_early and not run.request.environment
     return {
         task.task: TaskSpec(
@@ -85,9 +89,11 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, T
             visible_gpus=list(task.gpus.gpus),
             gpu_memory_bytes=task.gpus.memory_bytes,
             gpu_growth=task.gpus.grows,
+            may_go_over=may_go_over,
             may_be_spare=may_be_spare,
             trace_steps=run.request.trace_steps,
             attempt=run.attempt,
+            joins=joins,
             lines=printed.get(task.task, {}),
             checkpoint=run.request.checkpoint,
             secret=secret,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ...errors import Unavailable
@@ -19,6 +19,7 @@ from ..planning.launch_plan import (
     crowding,
     match_hosts,
     plan,
+    plan_beside,
     slots,
     without_gpu,
 )
@@ -67,6 +68,10 @@ class Seating:
         """Whether there is a host, where hosts were drawn as many as were, and no more are on their way."""
         return not self.rests and len(self._hosts) >= max(1, len(self._drawing.hosts)) and not self._are_expected()
 
+    def is_there(self, address: str) -> bool:
+        """Whether there is a host at that address."""
+        return address in self._hosts
+
     @property
     def present(self) -> str:
         """How many hosts there are, in words, while they are not all there."""
@@ -102,6 +107,12 @@ class Seating:
         """Where the tasks of a run would be. Raises GangIncomplete, Unavailable for what is not there."""
         gpus = self._defaults.gpus_for(request, are_drawn=bool(self._drawing.tasks))
         return plan(jobs, slots(self._hosts.values()), request.threads_per_task, gpus, self._drawing)
+
+    def plan_beside(
+        self, planned: Sequence[PlannedTask], going_on: Collection[str], *, crowd: bool
+    ) -> list[PlannedTask]:
+        """Where lost tasks would be beside those of ``going_on``, which stay. Raises GangIncomplete without room."""
+        return plan_beside(planned, going_on, slots(self._hosts.values()), crowd=crowd)
 
     def as_planned(self) -> tuple[list[PlannedTask], list[str]]:
         """Where a run that asks for nothing else would have its tasks, and what a person should know of that."""

@@ -111,6 +111,7 @@ class Host(WorkerPlugin):
         operations: dict[str, Callable[..., Any]] = {
             "dtf_prepare": self.prepare,
             "dtf_reserve": self.reserve,
+            "dtf_survivors": self.survivors,
             "dtf_sees": self.sees,
             "dtf_put": self.put,
             "dtf_launch": self.launch,
@@ -172,16 +173,25 @@ class Host(WorkerPlugin):
         if not read_gpus():  # a spare would start TensorFlow on GPUs that are not its own
             self._warm.prepare(threads, count)
 
-    async def reserve(self, run_id: str, places: list[str], ready: bool, attempt: int = 0) -> dict[str, str]:
+    def survivors(self, run_id: str) -> list[str]:
+        """The tasks of a run whose processes can go over to its next attempt."""
+        return [task.spec.task for task in self._alive(self._runs.get(run_id)) if task.can_go_over]
+
+    async def reserve(
+        self, run_id: str, places: list[str], ready: bool, attempt: int = 0, survivors: list[str] | None = None
+    ) -> dict[str, str]:
         """Bind a port for each place; with ``ready``, wait until tasks can be forked. Returns each place's endpoint.
 
-        The ports stay bound until the run is released or reserves again.
+        The ports stay bound until the run is released or reserves again. ``survivors``: tasks that go over; all others
+        that the run still has here are ended. Raises Unavailable if one of them cannot.
         """
-        self._drop(run_id)
+        before, kept = self._part(run_id, survivors or [])
         # Of this attempt: what another host of this machine has left of the one before may still be cleared up.
         name = f"{run_id}.{attempt}" if attempt else run_id
         # Its own, for several hosts of a machine may have tasks of the run.
-        run = self._runs[run_id] = HostRun(self._directory / f"{name}-{os.getpid()}", self._shared / name)
+        run = HostRun(self._directory / f"{name}-{os.getpid()}", self._shared / name, before)
+        run.tasks.update(kept)
+        self._runs[run_id] = run
         endpoints = run.reserve(places, self._address)
         if ready:
             await self._warm.usable(may_end=lambda: not self._has_tasks())
@@ -202,19 +212,25 @@ class Host(WorkerPlugin):
         return await asyncio.to_thread(run.take, at, data)
 
     async def launch(self, run_id: str, specs: list[bytes], payload: bytes = b"", program: str = "") -> dict[str, str]:
-        """Fork the tasks of a program, which is a file that is here or comes with this. Returns their process ids."""
+        """Fork the tasks of a program, which is a file that is here or comes with this; those that were kept when the
+        run has reserved go over. Returns their process ids.
+        """
         if (run := self._runs.get(run_id)) is None:
             raise Unavailable(_GIVEN_UP)
         path = Path(program) if program else run.directory / "payload"
         try:
             private.make_dir(run.directory)
-            if not program:
+            if payload:
                 await asyncio.to_thread(private.write_file, path, payload)
             if self._runs.get(run_id) is not run:
                 raise Unavailable(_GIVEN_UP)
             shared = private.own_dir(run.shared)
             for data in specs:
-                self._fork(run, msgspec.json.decode(data, type=TaskSpec), path, shared)
+                spec = msgspec.json.decode(data, type=TaskSpec)
+                if (task := run.tasks.get(spec.task)) is not None:
+                    self._go_over(run, task, spec, shared)
+                else:
+                    self._fork(run, spec, path, shared)
         except OSError as error:
             needed = len(payload) + sum(map(len, specs))
             raise Unavailable(refusal(run.directory, "The program", error, needed=needed, advice=ADVICE)) from None
@@ -224,6 +240,13 @@ class Host(WorkerPlugin):
                 raise Unavailable(f"{self._warm.warnings[0]}")
         pids = forked.result()
         return {name: str(pid) for name, pid in zip(run.tasks, pids, strict=True)}
+
+    def _go_over(self, run: HostRun, task: HostTask, spec: TaskSpec, shared: Path) -> None:
+        if task.id in run.ended or not task.can_go_over:
+            raise Unavailable(f"{spec.task} has ended meanwhile")
+        spec.payload, spec.run_dir, spec.task_dir = task.spec.payload, task.spec.run_dir, task.spec.task_dir
+        spec.shared_dir = str(shared)
+        task.go_over(spec)
 
     def _fork(self, run: HostRun, spec: TaskSpec, program: Path, shared: Path) -> None:
         spec.payload = str(program)
@@ -316,10 +339,28 @@ class Host(WorkerPlugin):
 
     # -- inside -------------------------------------------------------------------------------------------------
 
+    def _part(self, run_id: str, survivors: list[str]) -> tuple[HostRun | None, dict[str, HostTask]]:
+        """End a run here but for its survivors. What they leave behind, and they, by their names."""
+        if not survivors:
+            self._drop(run_id)
+            return None, {}
+        run = self._runs.get(run_id)
+        kept = {task.spec.task: task for task in self._alive(run) if task.spec.task in survivors and task.can_go_over}
+        if run is None or len(kept) < len(survivors):
+            raise Unavailable(f"{', '.join(sorted({*survivors} - {*kept}))} has ended meanwhile")
+        for name in kept:
+            del run.tasks[name]
+        self._end_tasks(run)
+        run.give_back_ports()
+        return run, kept
+
     def _drop(self, run_id: str) -> None:
         run = self._runs.pop(run_id, None)
-        if run is None:
-            return
+        if run is not None:
+            self._end_tasks(run)
+            run.clear_up()
+
+    def _end_tasks(self, run: HostRun) -> None:
         for task in run.tasks.values():
             if task.id not in run.ended:
                 self._signal(task, signal.SIGKILL)
@@ -327,7 +368,6 @@ class Host(WorkerPlugin):
                     task.finish("The run was given up while this task was being started")
                 except Exception:  # it does not keep the rest from being done
                     logger.exception("Not all of %s could be cleared up", task.id)
-        run.clear_up()
 
     @property
     def _address(self) -> str:
@@ -425,7 +465,7 @@ class Host(WorkerPlugin):
                 "process": self._identity,
                 "warnings": self._warm.warnings,
                 "findings": to_plain(worse(self._findings())),
-                "alive": [task.id for task in tasks],
+                "alive": [task.spec.id for task in tasks],
                 "quiet": to_plain([quiet for task in tasks if (quiet := task.quiet(now)) is not None]),
                 "figures": figures,
                 "time": time.time(),

@@ -58,6 +58,12 @@ class TaskOutput:
             stream = self.streams[name] = StreamOutput(task, name, send, file, attempt=attempt, first=first)
             stream.on_written = self._look
 
+    def begin_attempt(self, attempt: int) -> None:
+        """What comes from here on is of that attempt of the same process."""
+        self._attempt = attempt
+        for stream in self.streams.values():
+            stream.begin_attempt(attempt)
+
     def finish(self) -> None:
         """Everything has come. Say where something could not be kept."""
         for file in self._files.values():
@@ -118,6 +124,11 @@ class StreamOutput:
             self._viewers.flush()
         self.on_written()
 
+    def begin_attempt(self, attempt: int) -> None:
+        """What was cut until now is of the one before."""
+        self._viewers.flush()
+        self._viewers.attempt = attempt
+
     def _take(self, data: bytes, *, last: bool) -> None:
         data = self._rest + data
         end = data.rfind(b"\n") + 1
@@ -144,7 +155,7 @@ class _ForViewers:
 
     def __init__(self, task: str, stream: str, send: Send, attempt: int, *, kept: bool) -> None:
         self._task = task
-        self._attempt = attempt
+        self.attempt = attempt
         self._stream = stream
         self._send = send
         self._kept = kept
@@ -183,7 +194,7 @@ class _ForViewers:
         event = Logged(
             time=self._time,
             task=self._task,
-            attempt=self._attempt,
+            attempt=self.attempt,
             stream=self._stream,
             first=self._end - len(lines),
             lines=text,

@@ -20,13 +20,17 @@ ADVICE = "set TMPDIR before the cluster is started"
 
 
 class HostRun:
-    """One run here. ``tasks`` are by their names, ``ended`` are the ids of those that have."""
+    """One run here. ``tasks`` are by their names, ``ended`` are the ids of those that have.
 
-    def __init__(self, directory: Path, shared: Path) -> None:
+    ``before``: the attempt before, of which tasks have come here whose directories are still there.
+    """
+
+    def __init__(self, directory: Path, shared: Path, before: HostRun | None = None) -> None:
         self.directory = directory
         self.shared = shared
         self.tasks: dict[str, HostTask] = {}
         self.ended: set[str] = set()
+        self._before = before
         self._ports: dict[str, socket.socket] = {}
         self._received: MeetingPlace | None = None
 
@@ -58,11 +62,18 @@ class HostRun:
             raise Unavailable(refusal(self.directory, "The program", error, advice=ADVICE)) from None
         return str(self._received.directory), self._received.word
 
-    def clear_up(self) -> None:
-        """Give back its ports and directories."""
+    def give_back_ports(self) -> None:
+        """Nobody listens there for the others any more."""
         for holder in self._ports.values():
             with contextlib.suppress(OSError):
                 holder.close()
+        self._ports.clear()
+
+    def clear_up(self) -> None:
+        """Give back its ports and directories."""
+        self.give_back_ports()
+        if self._before is not None:
+            self._before.clear_up()
         for directory in (self.directory, self.shared):
             shutil.rmtree(directory, ignore_errors=True)
 

@@ -19,8 +19,8 @@ import msgspec
 
 from ...errors import Unavailable
 from ...schema.events import Point, Points, encode_event, encode_points
-from ...schema.frames import BEAT, HEADER, POINT, Beat
-from ...schema.launch import Quiet, TaskSpec
+from ...schema.frames import ABLE, ATTEMPT, BEAT, HEADER, POINT, WORD, Beat
+from ...schema.launch import Quiet, TaskSpec, leave_next
 from ..machine.processes import Handle, has_children, is_traced, stat_of
 from .host_output import TaskOutput
 from .task_watch import Seen, Steps, TaskWatch
@@ -95,7 +95,9 @@ class HostTask:
 
     def __init__(self, spec: TaskSpec, task_id: str, send: Callable[[bytes], None], *, keeps_output: bool) -> None:
         self.spec = spec
+        """Of the attempt that it is in, or has been told to go over to."""
         self.id = task_id
+        """What its process was called when it was forked."""
         self.pid = 0
         self.handle: Handle | None = None
         self.watch: TaskWatch | None = None
@@ -111,6 +113,8 @@ class HostTask:
         self.beat = Beat()
         """The last of them."""
         self.forked: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._attempt = spec.attempt
+        self._is_able = False
         self._send = send
         self._frames = bytearray()
         self._next_point = 0
@@ -182,7 +186,7 @@ class HostTask:
         if self.steps is None or seconds < QUIET_S or has_children(self.pid):
             return None
         return Quiet(
-            id=self.id,
+            id=self.spec.id,
             seconds=seconds,
             steps=self.steps.count,
             longest_s=self.steps.longest_s,
@@ -203,6 +207,23 @@ class HostTask:
 
     def ask_to_stop(self) -> None:
         self._say(b"s")
+
+    @property
+    def can_go_over(self) -> bool:
+        """Whether its process could live on in the next attempt of its run: it has said so, and is there."""
+        stat = stat_of(self.pid) if self._is_able and not self.killed else None
+        return stat is not None and not stat.has_ended and not stat.is_stopped
+
+    @property
+    def goes_over(self) -> bool:
+        """Whether it was told to go over to another attempt, and has not done it yet."""
+        return self.spec.attempt != self._attempt
+
+    def go_over(self, spec: TaskSpec) -> None:
+        """Tell it what the next attempt is like. Raises OSError."""
+        leave_next(spec)
+        self.spec = spec
+        self._say(b"n")
 
     def tell_work_done(self) -> None:
         """No task of the run works any more."""
@@ -269,6 +290,14 @@ class HostTask:
                 points.append(body)
             elif kind == BEAT:
                 self.beats, self.beat = self.beats + 1, msgspec.msgpack.decode(body, type=Beat)
+            elif kind == ABLE:
+                self._is_able = bool(WORD.unpack(body)[0])
+            elif kind == ATTEMPT:
+                self._points(points)
+                points = []
+                (self._attempt,) = WORD.unpack(body)
+                self._next_point = 0
+                self._output.begin_attempt(self._attempt)
             else:
                 self._points(points)
                 points = []
@@ -283,7 +312,7 @@ class HostTask:
             event = Points(
                 time=time.time(),
                 task=self.spec.task,
-                attempt=self.spec.attempt,
+                attempt=self._attempt,
                 first=self._next_point,
                 count=len(points),
                 data=b"".join(points),

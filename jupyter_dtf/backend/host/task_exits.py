@@ -103,8 +103,12 @@ class TaskExits:
             result.exit_code = os.waitstatus_to_exitcode(status)
         pid, memory = task.pid, task.memory_bytes
         self._load.forget(pid)
+        goes_over = task.goes_over
         if result.signal == "SIGKILL" and not (task.killed or result.message) and (why := self._oom.explain(pid)):
             used = f"; it last used {memory / 2**30:.2g} GiB" if memory else ""
             result.message = f"was killed {why}{used}"
         task.finish()
+        if goes_over and result.exit_code is not None:  # it has no part in the attempt that others have begun with it
+            result.exit_code, result.message = None, result.message or "has ended while others were started again"
+            return
         result.outcome = read_outcome(Path(task.spec.task_dir))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ...errors import GangIncomplete
 from ...schema.api import TaskSeat
@@ -179,6 +179,46 @@ def plan(
         planned.append(PlannedTask(job, index, rank, host, threads, *local, granted[name], name in places))
         seen[host.machine] += 1
     return planned
+
+
+def plan_beside(
+    planned: Sequence[PlannedTask], going_on: Collection[str], hosts: Sequence[HostSlot], *, crowd: bool
+) -> list[PlannedTask]:
+    """The tasks of a gang when those of ``going_on`` stay where they are and the others are started again.
+
+    A lost one comes to where it was, if its host is there, and otherwise to the one with the most threads left.
+    Raises GangIncomplete if there is no room: on no host, on none that leaves it its threads if tasks shall not
+    ``crowd``, or on another one for a task with GPUs of its own or one that a person has put where it was.
+    """
+    there = {host.address: host for host in hosts}
+    placed: dict[str, PlannedTask] = {task.task: task for task in planned if task.task in going_on}
+    used = Counter({host.address: 0 for host in hosts})
+    for task in placed.values():
+        used[task.host.address] += task.threads
+    for task in planned:
+        if task.task in going_on:
+            continue
+        if (host := there.get(task.host.address)) is None:
+            if task.gpus.gpus or task.was_put or not hosts:
+                raise GangIncomplete(f"{task.task} was on host {task.host.name}, which is not there")
+            host = max(hosts, key=lambda each: each.threads - used[each.address])
+            if not crowd and used[host.address] + task.threads > host.threads:
+                raise GangIncomplete(f"No host has {task.threads} threads left for {task.task}")
+        used[host.address] += task.threads
+        placed[task.task] = replace(task, host=host)
+    return ranked([placed[task.task] for task in planned])
+
+
+def ranked(tasks: Sequence[PlannedTask]) -> list[PlannedTask]:
+    """The tasks with the ranks that their order gives them, within the gang and on their machines."""
+    on_machine = Counter(task.host.machine for task in tasks)
+    seen: Counter[str] = Counter()
+    found = []
+    for rank, task in enumerate(tasks):
+        machine = task.host.machine
+        found.append(replace(task, rank=rank, local_rank=seen[machine], local_size=on_machine[machine]))
+        seen[machine] += 1
+    return found
 
 
 def _choose(

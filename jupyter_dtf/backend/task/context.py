@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import sys
 import threading
 import time
@@ -15,14 +16,15 @@ from ...errors import InvalidInput
 from ...schema import private
 from ...schema.checkpoint import Checkpoint, CheckpointInfo
 from ...schema.cluster import ClusterSpec
-from ...schema.events import LEVELS, CheckpointSaved, EpochEnded, Note, Progressed
+from ...schema.events import LEVELS, CheckpointSaved, EpochEnded, Note, Progressed, TaskChanged
 from ...schema.launch import TaskSpec
 from ...schema.printable import printable
 from ...schema.room import refusal
-from ...schema.run import Progress
+from ...schema.run import Progress, TaskState
 from ...schema.text import MAX_WHOLE
 from . import trace
 from .checkpoint.trees import Restored, TreeCheckpoints
+from .going_over import GoingOver
 from .pinned_gpus import gpu_options
 from .recorder import MOST_OF_A_NAME, Recorder, number
 
@@ -46,6 +48,20 @@ class Context:
         """What records the steps that are to be traced, if any are."""
         self.peer_lost = False
         """Another task has gone while this one needed it: a failure that follows here is a consequence."""
+        self.going_over = GoingOver(recorder, may=spec.may_go_over)
+        """How this process lives on in the next attempt of its run."""
+
+    def go_over(self, spec: TaskSpec) -> None:
+        """This process is a task of the next attempt from here on, which ``spec`` says all of."""
+        self._spec = spec
+        self.peer_lost = False
+        os.environ["TF_CONFIG"] = self.cluster_spec.as_tf_config(spec.job_name, spec.task_index)
+        self._recorder.begin_attempt(spec.attempt)
+        endpoint = self.cluster_spec.endpoint(spec.job_name, spec.task_index)
+        running = TaskChanged(
+            time=time.time(), task=spec.task, state=TaskState.RUNNING, pid=os.getpid(), endpoint=endpoint
+        )
+        self._recorder.emit(running)
 
     # -- where am I ---------------------------------------------------------------------------------------------
 
@@ -131,6 +147,11 @@ class Context:
     def attempt(self) -> int:
         """How often the run's tasks have been started, this time included: 1, and 2 after the first restart."""
         return self._spec.attempt + 1
+
+    @property
+    def joins(self) -> bool:
+        """Whether tasks of the attempt before live on in this one, which then goes on where they are."""
+        return self._spec.joins
 
     @property
     def run_dir(self) -> Path:
@@ -342,6 +363,18 @@ def current() -> Context:
 def set_current(context: Context) -> None:
     global _current
     _current = context
+
+
+def check_gang() -> None:
+    """Raise as for a lost peer if this run has a newer attempt: nobody may come any more whom this task waits for."""
+    if _current is not None and _current.going_over.is_called:
+        raise peer_lost("Other tasks of the run were lost, and are started again")
+
+
+def stays_in_gang() -> None:
+    """This task cannot go over to another attempt of its run from here on."""
+    if _current is not None:
+        _current.going_over.say(False)
 
 
 def peer_lost(message: str) -> RuntimeError:

@@ -19,7 +19,7 @@ import cloudpickle
 from ...schema import payload, private
 from ...schema.cluster import ClusterSpec
 from ...schema.events import TaskChanged
-from ...schema.launch import Outcome, TaskSpec, leave_outcome
+from ...schema.launch import Outcome, TaskSpec, leave_outcome, read_next
 from ...schema.room import refusal
 from ...schema.run import TaskState
 from . import context, own_modules, pinned_gpus, pulse
@@ -113,13 +113,16 @@ def rehearse(threads: int) -> None:
 def _listen(control_fd: int, ctx: context.Context) -> None:
     """Take the host's word. The end of the pipe means that the host is gone.
 
-    ``s`` asks the program to stop; ``e`` says that no task of the run works any more.
+    ``s`` asks the program to stop; ``e`` says that no task of the run works any more; ``n`` that a file in the task's
+    directory says what the run's next attempt is like.
     """
     while data := os.read(control_fd, 64):
         if b"s" in data:
             ctx.stop_requested.set()
         if b"e" in data:
             ctx.work_done.set()
+        if b"n" in data:
+            ctx.going_over.call(read_next(ctx.task_dir))
     os.killpg(0, 9)
 
 

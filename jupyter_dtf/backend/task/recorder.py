@@ -20,7 +20,7 @@ import msgspec
 
 from ...errors import InvalidInput
 from ...schema.events import AnyEvent, Note, Point, TaskEvent, encode_event
-from ...schema.frames import BEAT, EVENT, HEADER, POINT
+from ...schema.frames import ABLE, ATTEMPT, BEAT, EVENT, HEADER, POINT, WORD
 from ...schema.metrics import in_words, without_form
 from ...schema.printable import printable
 
@@ -123,6 +123,15 @@ class Recorder:
         if isinstance(event, TaskEvent):
             event.attempt = self._attempt
         self._send(EVENT, encode_event(event))
+
+    def begin_attempt(self, attempt: int) -> None:
+        """What is said from here on is of that attempt."""
+        self._attempt = attempt
+        self._send(ATTEMPT, WORD.pack(attempt))
+
+    def say_able(self, able: bool) -> None:
+        """Tell the host whether this process can go over to another attempt."""
+        self._send(ABLE, WORD.pack(able))
 
     def beat(self, body: bytes) -> None:
         """A sign of life, if there is room for it: one that is late is worth nothing."""

@@ -23,6 +23,8 @@ from jupyter_dtf.schema.run_options import RunOptions
         ({"stalled_after": float("nan")}, "or None (600). Received: nan", "restart.stalled_after"),
         ({"stalled_after": float("inf")}, "or None (600). Received: inf", "restart.stalled_after"),
         ({"stalled_after": "long"}, "or None (600). Received: 'long'", "restart.stalled_after"),
+        ({"min_workers": 0}, "1 or more, or None (wait for room). Received: 0", "restart.min_workers"),
+        ({"min_workers": True}, "1 or more, or None (wait for room). Received: True", "restart.min_workers"),
     ],
 )
 def test_a_wrong_value_states_the_rule_and_what_was_received(fields: dict[str, Any], message: str, field: str) -> None:
@@ -31,9 +33,16 @@ def test_a_wrong_value_states_the_rule_and_what_was_received(fields: dict[str, A
     assert caught.value.field == field
 
 
-def test_what_is_not_accepted_yet_is_refused_and_not_left_out() -> None:
-    with pytest.raises(TypeError, match="min_workers"):
-        dtf.Restart(min_workers=2)  # type: ignore[call-arg]
+@pytest.mark.parametrize(
+    ("kind", "strategy", "received"),
+    [("program", "", "a program"), ("fit", "ps", 'a fit with strategy="ps"')],
+)
+def test_only_a_training_by_all_reduce_goes_on_with_fewer_workers(kind: str, strategy: str, received: str) -> None:
+    restart = dtf.Restart(min_workers=2)
+    assert RunRequest(kind="fit", strategy="allreduce", restart=restart).restarts.min_workers == 2
+    with pytest.raises(InvalidInput, match=re.escape(f"Received: min_workers=2 for {received}")) as caught:
+        RunRequest(kind=kind, strategy=strategy, restart=restart)
+    assert caught.value.field == "restart.min_workers"
 
 
 def test_attempts_count_the_first() -> None:

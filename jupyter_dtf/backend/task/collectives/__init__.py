@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....errors import InvalidInput, Unavailable
+from ..context import stays_in_gang
 from .contract import Alone, Reducer
 
 if TYPE_CHECKING:
@@ -44,11 +45,22 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
     members = hashlib.sha1(repr(ranks).encode()).hexdigest()[:16]
     key = f"{members}-{_made[members]}"
     _made[members] += 1
+    if sum(_made.values()) > 1:
+        stays_in_gang()  # what the program has made for itself would stay with tasks that are gone
     if len(set(machines)) == 1 and transport in ("auto", "shm") and not obstacle:
         return _in_memory(ctx, ranks, key)
     by = ctx.between_machines if transport == "auto" else transport
     by_machine = 1 < len(set(machines)) < len(ranks) and not obstacle
     return (_by_tcp if by == "tcp" else _by_ring)(ctx, ranks, key, by_machine)
+
+
+def begin_anew() -> None:
+    """Forget all reducers of this process, which goes over to another attempt of its run; they are closed already."""
+    from .tcp.links import forget_links
+
+    _made.clear()
+    _lookouts.clear()
+    forget_links()
 
 
 def _lookout(ctx: Any, by: str) -> Lookout:

@@ -159,6 +159,9 @@ class Reducer(ABC):
         """Whether the last collective failed because another task has left as failed, and ``renew`` may help."""
         return False
 
+    def wake(self) -> None:  # noqa: B027
+        """Called in another thread: if this one waits in a collective, it shall look whether that has a sense still."""
+
     def give_up(self, why: str) -> None:  # noqa: B027
         """Called in another thread while this one waits in a collective: it shall raise DifferentCalls if it can."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ....schema.room import allocate
-from ..context import peer_lost
+from ..context import check_gang, peer_lost
 from .calls import MARK_BYTES, DifferentCalls, differ, mark, same, text_of
 from .lookout import LOOK_S, Wait, Watch
 
@@ -126,6 +126,11 @@ class Meeting:
         self._given_up = why
         self._told.set()
 
+    def wake(self) -> None:
+        """Called by another thread: whoever waits here shall look, and so do those that wait for the same tasks."""
+        for other in self._others:
+            self._wake(other)
+
     def leave(self, failed: bool) -> None:
         """Come no more. Whoever waits for this task, now or later, gets an error."""
         self._words[self._rank * 16 + _STATE] = _FAILED if failed else _LEFT
@@ -162,6 +167,7 @@ class Meeting:
                 if why := self._why_gone(self._wait(target, call), self._ranks[other]):
                     raise DifferentCalls(why) from None
                 raise
+            check_gang()
             now = time.perf_counter()
             if now >= stall_at:
                 stall_at = float("inf")
@@ -204,8 +210,9 @@ class Meeting:
             if missing:
                 self._stalled(missing, text_of(call))
 
-    def _wake(self) -> None:
-        address = ctypes.c_void_p(self._address + self._rank * _LINE + 4 * _ARRIVED)
+    def _wake(self, rank: int | None = None) -> None:
+        """Have those look that wait for the task of that rank, by default this one."""
+        address = ctypes.c_void_p(self._address + (self._rank if rank is None else rank) * _LINE + 4 * _ARRIVED)
         _libc.syscall(_SYS_FUTEX, address, _FUTEX_WAKE, len(self._tasks), None, None, 0)
 
     def _check(self, other: int) -> None:

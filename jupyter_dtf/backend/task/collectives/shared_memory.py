@@ -78,6 +78,9 @@ class SharedMemoryReducer(ArrayReducer):
     def interrupted(self) -> bool:
         return self._meeting.interrupted
 
+    def wake(self) -> None:
+        self._meeting.wake()
+
     def renew(self) -> None:
         self._meeting.leave(failed=True)
         with self._lock:

@@ -42,7 +42,10 @@ MOST_NAMED = 3
 
 @dataclass
 class Part:
-    """What one task has for itself. The lists are in the model's order; None where all tasks have the same."""
+    """What one task has for itself. The lists are in the model's order; None where all tasks have the same.
+
+    Random states of a program are None where they are lost, and then begin anew.
+    """
 
     seeds: list[Any]
     keras_seed: Any
@@ -81,6 +84,10 @@ class Begin:
     variables: list[StoredVariable]
     state: FitState
     is_of_this_run: bool
+    is_over: bool = False
+    """Whether no step is left to do, for the tasks had agreed to stop."""
+    of: str = ""
+    """The task whose state this is, where it is no checkpoint's."""
 
     def part(self, rank: int, size: int) -> Part:
         """What is given to a task. Where there are others than there were, what they had for themselves is shared."""
@@ -94,7 +101,7 @@ class Begin:
             numpy_random=own.numpy_random,
             python_random=own.python_random,
             callbacks=chiefs.callbacks if rank == 0 else [],
-            moving=_mean([part.moving for part in parts]),
+            moving=mean_of([part.moving for part in parts]),
             metrics=_total([part.metrics for part in parts], rank),
         )
 
@@ -146,7 +153,9 @@ def _read(stored: files.Stored, again: bool) -> Begin:
 
 def check_model(begin: Begin, model: Any, optimizers: Sequence[Any]) -> None:
     """Raise InvalidInput, naming what differs, unless a checkpoint is of such a model with such optimizers."""
-    here = [(key, list(v.shape), keras.backend.standardize_dtype(v.dtype)) for key, v in _variables(model, optimizers)]
+    here = [
+        (key, list(v.shape), keras.backend.standardize_dtype(v.dtype)) for key, v in variables_of(model, optimizers)
+    ]
     there = [(stored.key, stored.shape, stored.dtype) for stored in begin.variables]
     differing = []
     for (key, shape, dtype), (their_key, their_shape, their_dtype) in zip(here, there, strict=False):
@@ -234,15 +243,21 @@ def model_at(job: FitJob, path: Path) -> Any:
 def _restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence[Any]) -> None:
     arrays = stored.arrays()
     keys = [variable.key for variable in begin.variables]
-    for key, (_, variable) in zip(keys, _variables(model, optimizers), strict=True):
+    for key, (_, variable) in zip(keys, variables_of(model, optimizers), strict=True):
         variable.assign(arrays[key])
 
 
 class Resuming(keras.callbacks.Callback):
-    """Runs after the caller's callbacks and before ``Last``: what the checkpoint has of the whole training."""
+    """Runs after the caller's callbacks and before ``Last``: what the checkpoint has of the whole training.
 
-    def __init__(self, training: Training, begin: Begin, stored: files.Stored | None) -> None:
+    ``has_lived``: the callbacks and the history are those that were there all the time.
+    """
+
+    def __init__(
+        self, training: Training, begin: Begin, stored: files.Stored | None, *, has_lived: bool = False
+    ) -> None:
         super().__init__()
+        self._has_lived = has_lived
         self._begin = begin
         self._stored = stored
         self._ctx = training.ctx
@@ -262,10 +277,11 @@ class Resuming(keras.callbacks.Callback):
             _restore(begin, self._stored, self.model, self._optimizers)
             self._load()
             self._stored = None
-        for callback, attributes in zip(self._own, part.callbacks, strict=False):
-            _give_attributes(callback, attributes)
-        self._history.history = {name: list(values) for name, values in state.history.items()}
-        self._history.epoch = list(state.history_epochs)
+        if not self._has_lived:
+            for callback, attributes in zip(self._own, part.callbacks, strict=False):
+                _give_attributes(callback, attributes)
+            self._history.history = {name: list(values) for name, values in state.history.items()}
+            self._history.epoch = list(state.history_epochs)
         self.model._initial_epoch = begin.info.epoch
         if self._ctx.is_chief:
             if not begin.is_of_this_run:
@@ -274,7 +290,9 @@ class Resuming(keras.callbacks.Callback):
             where = f"epoch {begin.info.epoch + 1}"
             if begin.info.step_in_epoch:
                 where += f", after {begin.info.step_in_epoch} of its steps"
-            self._ctx.note("info", f"Training goes on after step {begin.info.step}", f"With {where}: {begin.info.path}")
+            found = f"as {begin.of} has it. No step is lost" if begin.of else begin.info.path
+            joint = ", " if begin.of else ": "
+            self._ctx.note("info", f"Training goes on after step {begin.info.step}", f"With {where}{joint}{found}")
 
 
 class Saving(keras.callbacks.Callback):
@@ -403,19 +421,10 @@ class Saving(keras.callbacks.Callback):
         if self._writer is not None:
             self._writer.wait()
             self._fetch()
-        parts = self._reducer.all_gather(self._part(bool(within)))
+        parts = self._reducer.all_gather(self.part(bool(within)))
         if self._writer is None:
             return
-        state = FitState(
-            seed=self._job.seed,
-            data=_data_of(self._job),
-            first_epoch=self._first_epoch,
-            batch=self._batch,
-            parts=parts,
-            history=self._history.history,
-            history_epochs=self._history.epoch,
-            told=self._told,
-        )
+        state = self.state(parts)
         manifest = Manifest(
             format=FORMAT,
             kind="fit",
@@ -428,37 +437,53 @@ class Saving(keras.callbacks.Callback):
             tasks=self._reducer.size,
             metric=metric,
         )
-        arrays = {key: files.taken(variable) for key, variable in _variables(self.model, self._optimizers)}
+        arrays = {key: files.taken(variable) for key, variable in variables_of(self.model, self._optimizers)}
         self._took_s = time.monotonic() - self._begun
         self._writer.write(manifest, arrays, files.pickled(state))
+
+    def state(self, parts: list[Part]) -> FitState:
+        """What is pickled, with those parts."""
+        return FitState(
+            seed=self._job.seed,
+            data=_data_of(self._job),
+            first_epoch=self._first_epoch,
+            batch=self._batch,
+            parts=parts,
+            history=self._history.history,
+            history_epochs=self._history.epoch,
+            told=self._told,
+        )
 
     def _warn(self, title: str, text: str) -> None:
         self._ctx.note("warning", title, text)
 
-    def _part(self, is_within: bool) -> Part:
+    def part(self, is_within: bool) -> Part:
+        """What this task has for itself now; ``is_within`` an epoch."""
         generator = get_global_attribute("global_seed_generator")  # asking for it otherwise makes one
         part = Part(
             seeds=[files.taken(state) for state in seed_states(self.model)],
             keras_seed=None if generator is None else files.taken(generator.state),
             numpy_random=np.random.get_state(),
             python_random=random.getstate(),
-            callbacks=[_attributes(callback) for callback in self._own],
+            callbacks=[attributes(callback) for callback in self._own],
         )
         if is_within:
             part.moving = [files.taken(variable) for variable in self.model.non_trainable_weights]
-            part.metrics = [files.taken(variable) for variable in _metric_variables(self.model)]
+            part.metrics = [files.taken(variable) for variable in metric_variables(self.model)]
         return part
 
     def _give(self, part: Part) -> None:
         _assign(seed_states(self.model), part.seeds)
         if part.keras_seed is not None:
             _assign([global_seed_generator().state], [part.keras_seed])
-        np.random.set_state(part.numpy_random)
-        random.setstate(part.python_random)
+        if part.numpy_random is not None:
+            np.random.set_state(part.numpy_random)
+        if part.python_random is not None:
+            random.setstate(part.python_random)
         if part.moving is not None:
             _assign(self.model.non_trainable_weights, part.moving)
         if part.metrics is not None:
-            _assign(_metric_variables(self.model), part.metrics)
+            _assign(metric_variables(self.model), part.metrics)
 
 
 def skip_of(begin: Begin | None, job: FitJob, steps_per_execution: int) -> Skip | None:
@@ -471,7 +496,7 @@ def skip_of(begin: Begin | None, job: FitJob, steps_per_execution: int) -> Skip 
     return Skip(within, within // steps_per_execution, takes, passed, first)
 
 
-def _variables(model: Any, optimizers: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+def variables_of(model: Any, optimizers: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """Every variable that all tasks have alike, by its key: ``model/<number>/<path>``."""
     groups = [("model", model.weights), *((_numbered("optimizer", i), o.variables) for i, o in enumerate(optimizers))]
     groups += [(_numbered("aside", i), layer.variables) for i, layer in enumerate(layers_aside(model))]
@@ -505,7 +530,8 @@ def _data_of(job: FitJob) -> dict[str, Any]:
     }
 
 
-def _metric_variables(model: Any) -> list[Any]:
+def metric_variables(model: Any) -> list[Any]:
+    """The states of a model's metrics."""
     return list({id(v): v for metric in model.metrics for v in metric.variables}.values())
 
 
@@ -515,7 +541,7 @@ def _assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
             variable.assign(value)
 
 
-def _attributes(callback: Any) -> bytes:
+def attributes(callback: Any) -> bytes:
     """Pickle of what a callback holds, without the model and what cannot be pickled."""
     kept = {}
     for name, value in vars(callback).items():
@@ -532,7 +558,7 @@ def _give_attributes(callback: Any, data: bytes) -> None:
             vars(callback)[name] = pickle.loads(value)
 
 
-def _mean(parts: Sequence[list[Any] | None]) -> list[Any] | None:
+def mean_of(parts: Sequence[list[Any] | None]) -> list[Any] | None:
     """Of each array the mean over the tasks; the chief's of what are no floating-point numbers."""
     known = [part for part in parts if part is not None]
     if not known:

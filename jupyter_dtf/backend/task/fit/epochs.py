@@ -17,6 +17,10 @@ class EpochEnd:
         self._weights = weights
         self._epoch = job.initial_epoch
 
+    def begin(self, epoch: int) -> None:
+        """The next end is that of this epoch."""
+        self._epoch = epoch
+
     def __call__(self) -> None:
         self._weights.average_moving(self._moving)
         self._weights.check(self._epoch)

@@ -53,10 +53,13 @@ class GradientSync:
         may_end: bool = False,
         steps_per_epoch: int | None = None,
         scaling: LinearScaling | None = None,
+        whole: bool = False,
     ) -> None:
         self._reducer = reducer
         self._strategy = strategy
         self.may_end = may_end
+        self.whole = whole
+        """Whether an update is done as a whole or not at all: after the last exchange of its step."""
         self._steps_per_epoch = steps_per_epoch
         self._scaling = scaling
         self._epoch = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -86,6 +89,13 @@ class GradientSync:
         if has_own_apply_gradients(optimizer):
             optimizer.apply_gradients = shared.apply_gradients
         update_directly(getattr(optimizer, "inner_optimizer", optimizer))
+
+    def begin_anew(self) -> None:
+        """The tasks are others than before: nobody has asked for a checkpoint yet."""
+        self.checkpoints_asked = 0
+        self._checkpoints.assign(0.0)
+        for optimizer in self._optimizers:
+            optimizer.agreement.assign(optimizer.agreement * [1.0, 1.0, 1.0, 0.0])
 
     def ask_to_stop(self) -> None:
         """All tasks will learn it in the next exchange."""
@@ -280,6 +290,18 @@ class _SharedOptimizer:
         chiefs_rate = tf.cast(rate, tf.float32) if self._is_chief else tf.constant(0.0)
         said = [examples, self._sync.wants_to_stop, chiefs_rate, self._sync.wants_checkpoints]
         sums, lanes = self._reduction(sums, tf.stack(said))
+        with tf.control_dependencies(_tensors([*sums, lanes]) if self._sync.whole else []):
+            self._apply_sums(sums, lanes, rate, variables, apply_to)
+
+    def _apply_sums(
+        self,
+        sums: Sequence[Gradient],
+        lanes: tf.Tensor,
+        rate: Any,
+        variables: Sequence[Any],
+        apply_to: Callable[..., Any],
+    ) -> None:
+        """The part of an update after its exchange."""
         if isinstance(rate, keras.Variable):
             rate.assign(lanes[2])
         factor = self._sync.rate_factor
@@ -307,6 +329,15 @@ class _SharedOptimizer:
             tf.cond(lanes[0] > 0, apply, lambda: tf.constant(0))
         else:
             apply()
+
+
+def _tensors(gradients: Sequence[Gradient]) -> list[Any]:
+    return [
+        tensor
+        for gradient in gradients
+        for tensor in ([gradient.values, gradient.indices] if isinstance(gradient, Rows) else [gradient])
+        if tensor is not None
+    ]
 
 
 def update_directly(optimizer: Any) -> None:

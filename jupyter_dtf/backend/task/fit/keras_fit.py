@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -21,7 +23,7 @@ class KerasFit:
     """``own``: the callbacks of the job that run here. ``first`` and ``last``: the strategy's, around them.
 
     ``guard``: what compares the first step, if that is to be. ``history`` is what is recorded, among ``own`` or not.
-    ``skip``: of the first epoch.
+    ``skip``: of the first epoch. ``again``: what callbacks have heard already, in a process that goes on.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class KerasFit:
         guard: Guard | None = None,
         history: keras.callbacks.History | None = None,
         skip: Skip | None = None,
+        again: Again | None = None,
     ) -> None:
         self._job = job
         self._ctx = ctx
@@ -43,9 +46,11 @@ class KerasFit:
         self._own = own
         self._skip = skip
         self._history = history or history_of(own)
+        self._again = again
         record = [] if self._history in own else [self._history]
         last = last if isinstance(last, list) else [last]
-        self._callbacks = [first, *trace_callbacks(ctx.tracer), *own, *record, *last]
+        self._theirs = [*trace_callbacks(ctx.tracer), *own, *record]
+        self._callbacks = [first, *self._theirs, *last]
         if guard is not None:
             self._callbacks = [first, guard.after, *self._callbacks[1:], guard.before]
 
@@ -53,10 +58,14 @@ class KerasFit:
         """Train. Raises what the caller's code raises."""
         job, data = self._job, self._data
         arguments = {"model": model, "epochs": job.epochs, "steps": data.length, "verbose": 0}
-        if self._skip is None:
+        if self._again is not None:
+            ours = [callback for callback in self._callbacks if callback not in self._theirs]
+            callbacks = _GoingOnList(self._skip or Skip(0, 0), self._again, ours, self._callbacks, **arguments)
+        elif self._skip is None:
             callbacks = keras.callbacks.CallbackList(self._callbacks, **arguments)
         else:
             callbacks = _SkippingList(self._skip, self._callbacks, **arguments)
+        if self._skip is not None:
             model.make_train_function()
             model.train_function = _skipping(model.train_function, self._skip)
         with warnings.catch_warnings():
@@ -113,6 +122,46 @@ class _SkippingList(keras.callbacks.CallbackList):
             self._skip.executions -= 1
         else:
             super().on_train_batch_end(batch, logs)
+
+
+@dataclass(frozen=True)
+class Again:
+    """What the callbacks of a training that goes on in its process have heard of the epoch that it goes on with."""
+
+    epoch_begun: bool
+    epoch_ended: bool
+
+
+class _GoingOnList(_SkippingList):
+    """Callbacks of which only ``ours`` hear a second time what all of them have heard before."""
+
+    def __init__(self, skip: Skip, again: Again, ours: list[Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__(skip, *args, **kwargs)
+        self._ours = ours
+        self._begun, self._ended = again.epoch_begun, again.epoch_ended
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        with self._among_ours(True):
+            super().on_train_begin(logs)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        begun, self._begun = self._begun, False
+        with self._among_ours(begun):
+            super().on_epoch_begin(epoch, logs)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        ended, self._ended = self._ended, False
+        with self._among_ours(ended):
+            super().on_epoch_end(epoch, logs)
+
+    @contextmanager
+    def _among_ours(self, only: bool) -> Iterator[None]:
+        everybody = vars(self)["callbacks"]
+        vars(self)["callbacks"] = self._ours if only else everybody
+        try:
+            yield
+        finally:
+            vars(self)["callbacks"] = everybody
 
 
 def _skipping(run: Any, skip: Skip) -> Any:

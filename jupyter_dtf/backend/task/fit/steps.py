@@ -130,6 +130,8 @@ class Metrics:
         self._at_epoch_end = at_epoch_end
         self._original: Callable[[Any], Any] = model._get_metrics_result_or_logs
         self.validating = False
+        self.before_sum: list[Any] | None = None
+        """The states of the metrics of an epoch whose end is under way, as this task had them alone."""
         self.alone = False
         """Set while a callback runs that the other tasks know nothing of."""
 
@@ -152,6 +154,8 @@ class Metrics:
     def _sum(self) -> None:
         variables = {id(v): v for metric in self._model.metrics for v in metric.variables}.values()
         values = [np.asarray(v.numpy()) for v in variables]
+        if not self.validating:
+            self.before_sum = values
         flat = np.concatenate([np.zeros(0), *(a.ravel().astype(np.float64) for a in values)])
         if self._reducer.rank:
             flat *= np.concatenate(

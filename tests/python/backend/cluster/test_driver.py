@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_dtf.backend.cluster import driver as driving
+from jupyter_dtf.backend.cluster import restarts as restarting
 from jupyter_dtf.backend.cluster.active_run import Run
 from jupyter_dtf.backend.cluster.driver import Driver
 from jupyter_dtf.backend.cluster.parcel import Parcel
@@ -29,13 +29,15 @@ A, B = "tls://a:1", "tls://b:1"
 
 @pytest.fixture(autouse=True)
 def no_time_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driving, "AGAIN_S", 0.01)
+    monkeypatch.setattr(restarting, "AGAIN_S", 0.01)
 
 
 class Cluster:
     """Hosts that fork nothing and say that they have. ``on_launch`` is called with each attempt that they launch."""
 
-    def __init__(self, restart: Restart) -> None:
+    def __init__(self, restart: Restart, kind: str = "program") -> None:
+        self.survivors: dict[str, list[str]] = {}
+        self.kept: list[tuple[int, list[str]]] = []
         self.hosts = {address: self.host(address) for address in (A, B)}
         self.asked: list[tuple[str, str]] = []
         self.specs: list[TaskSpec] = []
@@ -58,7 +60,9 @@ class Cluster:
             on_change=lambda: None,
         )
         info = RunInfo(id="r", name="r", cluster="c", jobs={"worker": 2})
-        self.run = Run(info, RunRequest(restart=restart), lambda *_: None, lambda _: None)
+        self.run = Run(
+            info, RunRequest(restart=restart, kind=kind, strategy="allreduce"), lambda *_: None, lambda _: None
+        )
 
     def host(self, address: str) -> HostInfo:
         return HostInfo(name=address[6], address=address, machine=address[6], threads=1, memory_bytes=1, slots=0)
@@ -69,8 +73,15 @@ class Cluster:
         cluster = self
 
         class Host:
+            async def dtf_survivors(self, run_id: str) -> list[str]:
+                return cluster.survivors.get(address, [])
+
             async def dtf_reserve(self, run_id: str, places: list[str], **more: Any) -> dict[str, str]:
                 cluster.asked.append((address, "dtf_reserve"))
+                if "survivors" in more:
+                    if not set(more["survivors"]) <= set(cluster.survivors.get(address, [])):
+                        raise Unavailable("has ended meanwhile")
+                    cluster.kept.append((more["attempt"], more["survivors"]))
                 if address in cluster.broken:
                     cluster.broken = cluster.broken if cluster.stays_broken else set()
                     raise Unavailable("no room")
@@ -93,6 +104,9 @@ class Cluster:
         for address in addresses:
             if address in self.hosts:
                 self.asked.append((address, op))
+        if op == "dtf_end_frozen":
+            self.survivors.clear()
+            self.ends(message["task"], message=message["why"])
         if op == "dtf_kill":
             for info in list(self.run.info.tasks):
                 if not info.state.is_final:
@@ -136,14 +150,19 @@ class Cluster:
         found = [decode_event(data) for data in self.run.log]
         return [event.state.value for event in found if isinstance(event, RunChanged)]
 
+    def texts(self, title: str) -> list[str]:
+        """Of the notes of that title."""
+        found = [decode_event(data) for data in self.run.log]
+        return [event.text for event in found if isinstance(event, Note) and event.title == title]
+
     @property
     def notes(self) -> list[str]:
         found = [decode_event(data) for data in self.run.log]
         return [event.title for event in found if isinstance(event, Note)]
 
 
-async def begun(restart: Restart) -> Cluster:
-    cluster = Cluster(restart)
+async def begun(restart: Restart, kind: str = "program") -> Cluster:
+    cluster = Cluster(restart, kind)
     cluster.driver.begin(cluster.run, Parcel(b"program"))
     await cluster.until(RunState.RUNNING)
     return cluster
@@ -188,7 +207,7 @@ async def test_a_restart_waits_for_a_host_that_comes_back() -> None:
 
 
 async def test_a_restart_without_hosts_ends_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driving, "HOSTS_S", 0.01)
+    monkeypatch.setattr(restarting, "HOSTS_S", 0.01)
     cluster = await begun(Restart())
     cluster.hosts.clear()
     for task in ("worker:0", "worker:1"):
@@ -248,6 +267,124 @@ async def test_a_stop_in_the_middle_of_a_restart_stops(when: str) -> None:
         while "Waiting for hosts" not in cluster.notes:
             await asyncio.sleep(0)
     if when == "while it starts":
+        await cluster.until(RunState.RESTARTING, 1)
+    await cluster.driver.stop(cluster.run, now=True)
+    info = await cluster.end()
+    assert info.state is RunState.STOPPED
+    assert all(task.state.is_final for task in info.tasks)
+    await cluster.background.end()
+
+
+# -- tasks that go on ----------------------------------------------------------------------------------------------
+
+
+async def training(restart: Restart) -> Cluster:
+    """A training whose worker:0, on host a, could go on without worker:1, which has died."""
+    cluster = await begun(restart, "fit")
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    cluster.survivors = {A: ["worker:0"]}
+    return cluster
+
+
+async def test_a_task_that_can_go_on_is_kept_and_the_lost_one_is_forked_anew() -> None:
+    cluster = await training(Restart())
+    cluster.ends("worker:1", signal="SIGKILL")
+    info = await cluster.end()
+    assert (info.state, cluster.run.attempt) == (RunState.SUCCEEDED, 1)
+    assert cluster.kept == [(1, ["worker:0"])]
+    assert [spec.joins for spec in cluster.specs] == [False, False, True, True]
+    assert [spec.may_go_over for spec in cluster.specs] == [True] * 4
+    assert "dtf_kill" not in [op for _, op in cluster.asked]
+    (lost,) = cluster.texts("worker:1 died (SIGKILL)")
+    assert lost == "In attempt 1 of 4, on b. worker:0 goes on; worker:1 is started again: attempt 2 of 4"
+
+
+async def test_one_that_has_died_meanwhile_is_one_loss_more() -> None:
+    cluster = await training(Restart())
+    asked = []
+
+    def dies(address: str) -> list[str]:
+        asked.append(address)
+        return ["worker:0"] if len(asked) == 1 else []
+
+    cluster.survivors = Answers(dies)
+    cluster.ends("worker:1", signal="SIGKILL")
+    info = await cluster.end()
+    assert (info.state, cluster.run.attempt, cluster.kept) == (RunState.SUCCEEDED, 2, [])
+    assert [spec.joins for spec in cluster.specs] == [False] * 4
+
+
+class Answers(dict[str, list[str]]):
+    """What hosts say, asked one after the other."""
+
+    def __init__(self, answer: Callable[[str], list[str]]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def get(self, address: str, default: Any = None) -> Any:
+        return self._answer(address)
+
+
+async def test_one_that_does_not_come_back_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restarting, "RETURN_S", 0.01)
+    cluster = await training(Restart())
+
+    def only_the_new_one(attempt: int) -> None:
+        if attempt > 1:
+            cluster.all_succeed()
+            return
+        event = TaskChanged(time=1.0, task="worker:1", attempt=attempt, state=TaskState.RUNNING)
+        cluster.run.record_encoded(encode_event(event))
+
+    cluster.on_launch = only_the_new_one
+    cluster.ends("worker:1", signal="SIGKILL")
+    info = await cluster.end()
+    assert (info.state, cluster.run.attempt) == (RunState.SUCCEEDED, 2)
+    assert "worker:0 has not come back within 0.01 s to go on" in cluster.notes
+    assert [spec.joins for spec in cluster.specs] == [False, False, True, True, False, False]
+
+
+async def test_without_room_those_that_are_left_go_on_if_they_are_enough() -> None:
+    cluster = await training(Restart(min_workers=1))
+
+    def ends(attempt: int) -> None:
+        event = TaskChanged(time=1.0, task="worker:0", attempt=1, state=TaskState.RUNNING)
+        cluster.run.record_encoded(encode_event(event))
+        cluster.ends("worker:0", exit_code=0, outcome=Outcome(ok=True))
+
+    cluster.on_launch = ends
+    del cluster.hosts[B]
+    cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+    while len(cluster.specs) < 3:
+        await asyncio.sleep(0)
+    ends(1)
+    info = await cluster.end()
+    assert info.state is RunState.SUCCEEDED
+    last = cluster.specs[-1]
+    assert (last.task, last.rank, last.size, last.local_size) == ("worker:0", 0, 1, 1)
+    assert {task.task: task.state for task in info.tasks} == {
+        "worker:0": TaskState.SUCCEEDED,
+        "worker:1": TaskState.FAILED,
+    }
+    (lost,) = cluster.texts("worker:1 failed: its host b went away")
+    assert lost.endswith("worker:0 goes on without worker:1, for which there is no room: attempt 2 of 4")
+
+
+async def test_a_lost_task_comes_to_another_host_where_fewer_are_not_enough() -> None:
+    cluster = await training(Restart())
+    del cluster.hosts[B]
+    cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+    assert (await cluster.end()).state is RunState.SUCCEEDED
+    assert {task.host for task in cluster.run.info.tasks} == {"a"}
+    assert cluster.kept == [(1, ["worker:0"])]
+
+
+@pytest.mark.parametrize("while_it_starts", [False, True])
+async def test_a_stop_while_some_go_on_stops_all(while_it_starts: bool) -> None:
+    cluster = await training(Restart())
+    cluster.on_launch = lambda attempt: None
+    cluster.ends("worker:1", signal="SIGKILL")
+    if while_it_starts:
         await cluster.until(RunState.RESTARTING, 1)
     await cluster.driver.stop(cluster.run, now=True)
     info = await cluster.end()

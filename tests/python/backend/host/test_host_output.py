@@ -163,3 +163,16 @@ async def test_where_there_are_no_files_the_numbers_go_on_from_what_was_heard() 
     output.streams["stderr"](b"eighth\n")
     output.finish()
     assert [(event.first, event.kept) for event in logged(sent)] == [(7, False)]
+
+
+async def test_a_process_that_goes_over_to_another_attempt_goes_on_with_its_lines(tmp_path: Path) -> None:
+    sent: list[bytes] = []
+    output = TaskOutput("worker:0", tmp_path, sent.append)
+    output.streams["stdout"](b"one\ntwo")
+    output.begin_attempt(1)
+    output.streams["stdout"](b"\nthree\n")
+    output.finish()
+    assert [(event.attempt, event.first, event.lines) for event in logged(sent)] == [
+        (0, 0, ["one"]),
+        (1, 1, ["two", "three"]),
+    ]

@@ -12,6 +12,8 @@ from jupyter_dtf.backend.planning.launch_plan import (
     match_hosts,
     ordered_tasks,
     plan,
+    plan_beside,
+    ranked,
     slots,
     without_gpu,
 )
@@ -168,3 +170,43 @@ def test_drawn_hosts_are_found_by_name_then_by_machine_then_in_order() -> None:
     }
     numbered = [HostDesign(name=name) for name in ("p", "q")]
     assert [slot.name for slot in match_hosts(numbered, there[:2]).values()] == ["2", "10"]
+
+
+def test_those_that_go_on_stay_and_a_lost_one_comes_to_where_it_was() -> None:
+    planned = plan({"worker": 3}, [ONE, TWO, FAR], threads_per_task=2)
+    assert plan_beside(planned, {"worker:0", "worker:2"}, [ONE, TWO, FAR], crowd=False) == planned
+
+
+def test_a_lost_one_whose_host_is_gone_comes_to_where_most_threads_are_left() -> None:
+    planned = plan({"worker": 3}, [ONE, TWO, FAR], threads_per_task=2)
+    assert [task.host for task in planned] == [ONE, TWO, FAR]
+    found = plan_beside(planned, {"worker:0", "worker:1"}, [ONE, TWO], crowd=False)
+    assert [(task.task, task.host, task.rank, task.local_rank, task.local_size) for task in found] == [
+        ("worker:0", ONE, 0, 0, 3),
+        ("worker:1", TWO, 1, 1, 3),
+        ("worker:2", ONE, 2, 2, 3),
+    ]
+
+
+def test_a_lost_one_has_no_room_where_threads_are_taken_unless_tasks_may_crowd() -> None:
+    planned = plan({"worker": 2}, [ONE, FAR], threads_per_task=4)
+    with pytest.raises(GangIncomplete, match="No host has 4 threads left for worker:0"):
+        plan_beside(planned, {"worker:1"}, [FAR], crowd=False)
+    assert [task.host for task in plan_beside(planned, {"worker:1"}, [FAR], crowd=True)] == [FAR, FAR]
+
+
+def test_one_with_a_gpu_of_its_own_comes_to_no_other_host() -> None:
+    gpu = HostSlot("tls://g:1", "g", "gamma", 4, (Gpu("gpu-0", 1 << 30),))
+    planned = plan({"worker": 2}, [ONE, gpu], gpus=GpuRequest())
+    (lost,) = [task.task for task in planned if task.host == gpu]
+    (kept,) = [task.task for task in planned if task.host == ONE]
+    with pytest.raises(GangIncomplete, match=f"{lost} was on host g, which is not there"):
+        plan_beside(planned, {kept}, [ONE], crowd=True)
+
+
+def test_ranks_are_given_anew_to_those_that_are_left() -> None:
+    planned = plan({"worker": 3}, [ONE, TWO, FAR], threads_per_task=2)
+    assert [(task.task, task.rank, task.local_rank, task.local_size) for task in ranked(planned[1:])] == [
+        ("worker:1", 0, 0, 1),
+        ("worker:2", 1, 0, 1),
+    ]

@@ -257,6 +257,15 @@ _links: Links | None = None
 _lock = threading.Lock()
 
 
+def forget_links() -> None:
+    """Listen no more: this process goes over to an attempt of its run that has other addresses and another secret."""
+    global _links
+    with _lock:
+        if _links is not None:
+            _links.close()
+        _links = None
+
+
 def links_of(ctx: Any) -> Links:
     """This task's, made when it is first asked for."""
     global _links

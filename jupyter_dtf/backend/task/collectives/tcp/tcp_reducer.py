@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...context import peer_lost
+from ...context import check_gang, peer_lost
 from ..array_reducer import UFUNCS, ArrayReducer, Bytes, Wanted, as_bytes
 from ..calls import DIGEST_BYTES, DifferentCalls, differ, mark, text_of
 from ..contract import Array
@@ -114,6 +114,7 @@ class TcpReducer(ArrayReducer):
                     self._in[other] = arrived
             if len(self._out) + len(self._in) < 2 * len(self._others):
                 self._links.await_change(_RETRY_S)
+                check_gang()
             if time.monotonic() >= look_at:
                 look_at = time.monotonic() + LOOK_S
                 self._look()
@@ -189,6 +190,7 @@ class TcpReducer(ArrayReducer):
     def _look(self) -> None:
         """Raise DifferentCalls if this would be waiting for ever; nobody waits for this task here any more then."""
         self._sender.check()
+        check_gang()
         if verdict := self._wait.still_waits():
             self._wait.go(self._group, verdict)
             self.close(failed=True)

@@ -10,12 +10,22 @@ from typing import Any
 import keras
 
 from .....schema.strategy import AllReduce
-from ...collectives import make_reducer
+from ...checkpoint.files import Stored
 from ...collectives.contract import Reducer
 from ...model import keras_io
 from ..agree import Weights
 from ..callbacks import First, Last, State, callbacks_here
-from ..checkpoints import Resuming, Saving, Training, check_data, check_model, skip_of, where_to_begin
+from ..checkpoints import (
+    Begin,
+    Resuming,
+    Saving,
+    Training,
+    check_data,
+    check_model,
+    skip_of,
+    variables_of,
+    where_to_begin,
+)
 from ..checks import Asked, Checks
 from ..data import training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
@@ -28,21 +38,36 @@ from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
 from ..steps import Metrics, TestStep, TrainStep, shared_variables
 from .checks import AllReduceChecks
+from .going_on import Survival, as_of, can_go_on, go_over, reducer_of
+from .kept_step import KeptStep
+from .standing import Standing, agree
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
     """Run ``job`` as task ``ctx.rank`` of ``ctx.size``. Returns the result on the chief, None elsewhere.
 
-    Raises InvalidInput for what cannot be trained this way, RuntimeError if another task has died, and whatever the
-    caller's code raises.
+    Where the run may have another attempt, this process goes over to that when other tasks are lost. Raises
+    InvalidInput for what cannot be trained this way, RuntimeError if another task has died, and whatever the caller's
+    code raises.
     """
     assert isinstance(job.strategy, AllReduce)
-    reducer = make_reducer(job.strategy.transport, ctx)
+    transport = job.strategy.transport
+    reducer = reducer_of(transport, ctx)
+    fit: Fit | None = None
+    joins = bool(getattr(ctx, "joins", False))
     failed = True
     try:
-        result = train_with(job, ctx, reducer, AllReduceChecks())
-        failed = False
-        return result
+        while True:
+            try:
+                fit = _joined(job, ctx, reducer, fit) if joins else _begun(job, ctx, reducer, AllReduceChecks())
+                result = fit()
+                failed = False
+                return result
+            except Exception:
+                if fit is None or not fit.lives:
+                    raise
+            fit.stand()
+            reducer, joins = go_over(ctx, reducer, transport), True
     finally:
         reducer.close(failed)
 
@@ -61,85 +86,226 @@ def train_with(
     ``replicas``: how many compute gradients of a step, which is what the learning rate is scaled by; by default one
     in each task.
     """
-    strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
-    accumulates = strategy.backward_passes_per_step > 1
+    return _begun(job, ctx, reducer, checks, make_step=make_step, replicas=replicas)()
+
+
+def _begun(job: FitJob, ctx: Any, reducer: Reducer, checks: Checks, **options: Any) -> Fit:
+    """A fit that begins at its beginning, or with a checkpoint. A collective."""
     configure_keras(job.keras_config)
     begin, stored = where_to_begin(job, ctx, reducer)
-    if begin is not None:
-        job = dataclasses.replace(job, seed=begin.state.seed, initial_epoch=begin.info.epoch)
-    keras.utils.set_random_seed((job.seed + reducer.rank) % 2**32)
-    asked = Asked.of(job, shares=replicas or reducer.size)
-    model = job_model(job, checks, asked)
-    if begin is not None:
-        check_data(begin, job, model.steps_per_execution)
-    skip = skip_of(begin, job, model.steps_per_execution)
-    data = training_data(job, ctx, reducer, model.steps_per_execution, must_find_end=accumulates, skip=skip)
-    spec = keras_io.batch_spec(data.dataset.element_spec)
-    keras_io.build(model, spec)
-    if isinstance(job.model, keras_io.PackedModel):
-        keras_io.restore(model, job.model)
-    checks.validate_built(asked, model)
-    vary_random_numbers(model, reducer.rank)
-    validation = validation_data(job, ctx, reducer, model)
+    return Fit(job, ctx, reducer, checks, begin=begin, stored=stored, **options)
 
-    optimizers = optimizers_of(model)
-    if begin is not None:
-        check_model(begin, model, optimizers)
-    sync = GradientSync(
-        reducer,
-        strategy,
-        may_end=data.ends_by_agreement,
-        steps_per_epoch=data.length,
-        scaling=linear_scaling(job, replicas or reducer.size, data.length),
-    )
-    for optimizer in optimizers:
-        sync.install(optimizer)
-    weights = Weights(shared_variables(model, optimizers), reducer, ctx)
-    epoch = EpochEnd(model, weights, job)
-    metrics = Metrics(model, reducer, at_epoch_end=epoch)
-    state = State(weights, metrics, sync, reducer)
-    if (reducer.size > 1 or accumulates) and model.jit_compile:
-        model.jit_compile = False
-        ctx.note("info", "XLA is not used", "jit_compile=True is set aside: sums over tasks are no XLA operations")
 
-    own = callbacks_here(job.callbacks, ctx.is_chief)
-    history = history_of(own)
-    done = (begin.info.step, begin.info.step_in_epoch) if begin is not None else (0, 0)
-    last = Last(state, job, ctx, data.length, done=done)
-    passes = strategy.backward_passes_per_step
-    first_epoch = begin.state.first_epoch if begin is not None else job.initial_epoch
-    training = Training(job, ctx, reducer, optimizers, own, history, data.length, passes, first_epoch, spec)
-    saving = Saving(training, begin, sync, last)
-    after: list[Any] = [last, saving]
-    if begin is not None:
-        after.insert(0, Resuming(training, begin, stored))
-    parts = Parts(replicas or reducer.size, in_turn=replicas is not None)
-    guard = guard_of(job, model, ctx, parts, data, exact=checks.is_exact(job))
-    fit = KerasFit(
-        job, ctx, data, own, first=First(state, bool(own)), last=after, guard=guard, history=history, skip=skip
-    )
-    with ExitStack() as stack:
-        stack.enter_context(
-            hooked(
-                model,
-                train_step=make_step(model, sync, data.may_be_empty),
-                test_step=TestStep(model),
-                _get_metrics_result_or_logs=metrics,
+def _joined(job: FitJob, ctx: Any, reducer: Reducer, fit: Fit | None) -> Fit:
+    """A fit that goes on where the furthest of those stands that have lived. A collective.
+
+    ``fit``: this task's, if it is one of these; it is the one that goes on, where the reducer is the same.
+    """
+    configure_keras(job.keras_config)
+    agreed = agree(fit.standing if fit is not None else None, ctx.tasks, job.callbacks, reducer)
+    if fit is not None and fit.reducer is reducer:
+        joined = fit
+        joined.take_up(agreed.begin)
+    else:
+        joined = Fit(job, ctx, reducer, AllReduceChecks(), begin=agreed.begin)
+    held = (fit or joined).variables
+    values = reducer.broadcast([variable.numpy() for variable in held], agreed.furthest)
+    if joined is not fit or reducer.rank != agreed.furthest:
+        for variable, value in zip(joined.variables, values, strict=True):
+            variable.assign(value)
+    if fit is not None and fit.standing is not None:
+        joined.standing = as_of(fit.standing, agreed.begin, reducer.rank)
+    return joined
+
+
+class Fit:
+    """A training in a task, from where ``begin`` says; ``stored`` are the files of that checkpoint, on the chief.
+
+    For the rest see ``train_with``. Making one is a collective, and so is calling it.
+    """
+
+    def __init__(
+        self,
+        job: FitJob,
+        ctx: Any,
+        reducer: Reducer,
+        checks: Checks,
+        *,
+        begin: Begin | None,
+        stored: Stored | None = None,
+        make_step: Callable[[Any, GradientSync, bool], Any] = TrainStep,
+        replicas: int | None = None,
+    ) -> None:
+        self.reducer = reducer
+        self.standing: Standing | None = None
+        """Where this task stood when others were lost, until the training goes on."""
+        self._given = job
+        self._ctx = ctx
+        self._strategy = strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
+        self._accumulates = strategy.backward_passes_per_step > 1
+        self._replicas = replicas
+        self._checks = checks
+        seed = job.seed if begin is None else begin.state.seed
+        keras.utils.set_random_seed((seed + reducer.rank) % 2**32)
+        asked = Asked.of(job, shares=replicas or reducer.size)
+        self.model = model = job_model(job, checks, asked)
+        if begin is not None:
+            check_data(begin, job, model.steps_per_execution)
+        self.take_up(begin, stored)
+        self._spec = keras_io.batch_spec(self._data.dataset.element_spec)
+        keras_io.build(model, self._spec)
+        if isinstance(job.model, keras_io.PackedModel):
+            keras_io.restore(model, job.model)
+        checks.validate_built(asked, model)
+        vary_random_numbers(model, reducer.rank)
+        self._validation = validation_data(self._job, ctx, reducer, model)
+
+        self.optimizers = optimizers = optimizers_of(model)
+        if begin is not None and begin.variables:
+            check_model(begin, model, optimizers)
+        lives = can_go_on(model, ctx, strategy, optimizers, reducer)
+        self._sync = sync = GradientSync(
+            reducer,
+            strategy,
+            may_end=self._data.ends_by_agreement,
+            steps_per_epoch=self._data.length,
+            scaling=linear_scaling(job, replicas or reducer.size, self._data.length),
+            whole=lives,
+        )
+        for optimizer in optimizers:
+            sync.install(optimizer)
+        self._weights = weights = Weights(shared_variables(model, optimizers), reducer, ctx)
+        self._epoch_end = EpochEnd(model, weights, self._job)
+        self._metrics = Metrics(model, reducer, at_epoch_end=self._epoch_end)
+        self._state = State(weights, self._metrics, sync, reducer)
+        if (reducer.size > 1 or self._accumulates) and model.jit_compile:
+            model.jit_compile = False
+            ctx.note("info", "XLA is not used", "jit_compile=True is set aside: sums over tasks are no XLA operations")
+        self._own = callbacks_here(job.callbacks, ctx.is_chief)
+        self._history = history_of(self._own)
+        self._step = make_step(model, sync, self._data.may_be_empty)
+        self._kept = KeptStep(model, self._step) if lives else None
+        self._survival: Survival | None = None
+        self._run: Any = None
+
+    @property
+    def variables(self) -> list[Any]:
+        """Those that all tasks have alike."""
+        return [variable for _, variable in variables_of(self.model, self.optimizers)]
+
+    @property
+    def lives(self) -> bool:
+        """Whether what has been raised is the loss of other tasks, without which this one can go on."""
+        return self._kept is not None and self._ctx.peer_lost and self._ctx.going_over.is_able
+
+    def stand(self) -> None:
+        """Others are lost. Note where this task stands, unless it has not gone on since that happened before."""
+        if self._survival is not None and (self.standing is None or self._survival.is_under_way):
+            self.standing = self._survival.standing()
+        self._survival = None
+
+    def take_up(self, begin: Begin | None, stored: Stored | None = None) -> None:
+        """What comes next is to go on from there. A collective."""
+        job, ctx, reducer = self._given, self._ctx, self.reducer
+        if begin is not None:
+            job = dataclasses.replace(job, seed=begin.state.seed, initial_epoch=begin.info.epoch)
+            if begin.is_over:
+                job = dataclasses.replace(job, epochs=min(job.epochs, begin.info.epoch))
+        self._job, self._begin, self._stored = job, begin, stored
+        executions = self.model.steps_per_execution
+        self._skip = skip_of(begin, job, executions)
+        self._data = training_data(job, ctx, reducer, executions, must_find_end=self._accumulates, skip=self._skip)
+
+    def __call__(self) -> FitResult | None:
+        """Train. Returns the result on the chief, None elsewhere."""
+        job, ctx, model, reducer, begin = self._job, self._ctx, self.model, self.reducer, self._begin
+        data, state, sync = self._data, self._state, self._sync
+        done = (begin.info.step, begin.info.step_in_epoch) if begin is not None else (0, 0)
+        last = Last(state, job, ctx, data.length, done=done)
+        passes = self._strategy.backward_passes_per_step
+        first_epoch = begin.state.first_epoch if begin is not None else job.initial_epoch
+        training = Training(
+            job, ctx, reducer, self.optimizers, self._own, self._history, data.length, passes, first_epoch, self._spec
+        )
+        saving = Saving(training, begin, sync, last)
+        has_lived = self._run is not None
+        after: list[Any] = [last, saving]
+        if begin is not None:
+            after.insert(0, Resuming(training, begin, self._stored, has_lived=has_lived))
+        again = None
+        if self._kept is not None:
+            survival = Survival(
+                job,
+                ctx,
+                reducer,
+                kept=self._kept,
+                metrics=self._metrics,
+                own=self._own,
+                last=last,
+                saving=saving,
+                before=self.standing,
             )
+            after = [survival.here, *after[:-1], survival.moved, saving, survival]
+            again = survival.again if has_lived else None
+        parts = Parts(self._replicas or reducer.size, in_turn=self._replicas is not None)
+        guard = guard_of(job, model, ctx, parts, data, exact=self._checks.is_exact(job))
+        fit = KerasFit(
+            job,
+            ctx,
+            data,
+            self._own,
+            first=First(state, bool(self._own)),
+            last=after,
+            guard=guard,
+            history=self._history,
+            skip=self._skip,
+            again=again,
         )
-        if sync.may_end:
+        if has_lived:
+            self._begin_anew()
+        with ExitStack() as stack:
+            stack.enter_context(
+                hooked(
+                    model,
+                    train_step=self._kept or self._step,
+                    test_step=TestStep(model),
+                    _get_metrics_result_or_logs=self._metrics,
+                )
+            )
+            self._make_train_function()
+            if self._kept is not None:
+                self._survival = survival
+            try:
+                fit(model, self._validation)
+            finally:
+                saving.close()
+        result = fit.result(model, self._spec) if ctx.is_chief else None
+        if self._kept is not None:
+            reducer.all_gather("done")  # if the chief is lost until here, another one has the model
+            ctx.going_over.say(False)
+        if ctx.is_chief and self._weights.checks:
+            ctx.note(
+                "info",
+                "Equal weights",
+                f"All {reducer.size} tasks held the same weights after each of {self._weights.checks} epochs",
+            )
+        return result
+
+    def _begin_anew(self) -> None:
+        """What the loss of another task has interrupted is not under way any more."""
+        self._metrics.validating = False
+        self._state.data_ended = False
+        self._epoch_end.begin(self._job.initial_epoch)
+        self._sync.begin_anew()
+        if getattr(self.model, "_eval_epoch_iterator", None) is not None:
+            del self.model._eval_epoch_iterator
+
+    def _make_train_function(self) -> None:
+        """Have Keras's train function made, once, where it is to be more than that."""
+        model, sync = self.model, self._sync
+        if self._kept is None and not sync.may_end:
+            return
+        if self._run is None:
             model.make_train_function(force=True)
-            model.train_function = until_all_data_ended(model, state)
-        try:
-            fit(model, validation)
-        finally:
-            saving.close()
-    if not ctx.is_chief:
-        return None
-    if weights.checks:
-        ctx.note(
-            "info",
-            "Equal weights",
-            f"All {reducer.size} tasks held the same weights after each of {weights.checks} epochs",
-        )
-    return fit.result(model, spec)
+            self._run = until_all_data_ended(model, self._state) if sync.may_end else model.train_function
+        model.train_function = self._kept.marking(self._run) if self._kept is not None else self._run

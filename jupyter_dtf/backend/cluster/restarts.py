@@ -1,0 +1,215 @@
+"""A gang that has lost tasks begins again: those that can go on in their processes do, the others are forked anew."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+from ...errors import DtfError, GangIncomplete, Unavailable
+from ...schema.launch import TaskResult
+from ...schema.run import RunState, TaskState
+from ...schema.sizes import seconds_
+from ..planning.launch_plan import PlannedTask, ranked
+from .active_run import Run
+from .host_watch import HostWatch
+from .parcel import Parcel
+from .seating import Seating
+
+KILL_GRACE_S = 3.0
+"""After SIGTERM, until SIGKILL."""
+HOSTS_S = 300.0
+"""How long a run that is to be started again waits for hosts with room for it."""
+AGAIN_S = 2.0
+"""After a gang could not be started again, until the next try: a host that is gone is known to be, then."""
+ASK_S = 3.0
+"""How long a host may take to say which tasks can go on. Those of one that does not are started again."""
+RETURN_S = 10.0
+"""How long a task that goes on may take to be back: it may be in the middle of a step."""
+_MOST_NAMED = 4
+
+Start = Callable[[Run, Parcel, Collection[str]], Awaitable[None]]
+"""Has the tasks of a run started where they have been placed, those that are named in the processes that they have."""
+
+
+class Restarts:
+    """What a ``Driver`` does when tasks of a run are lost. ``rpc(address)`` reaches a host."""
+
+    def __init__(
+        self, rpc: Callable[[str], Any], seating: Seating, watch: HostWatch, start: Start, on_change: Callable[[], None]
+    ) -> None:
+        self._rpc = rpc
+        self._seating = seating
+        self._watch = watch
+        self._start = start
+        self._on_change = on_change
+
+    async def restart(self, run: Run, parcel: Parcel) -> None:
+        """Start a gang again, one of whose tasks was lost. Where it does not start, that is its next loss.
+
+        Raises Unavailable where no hosts have room for it. A run that is being stopped is left to be concluded.
+        """
+        lost = run.first_failure
+        assert lost is not None
+        began = time.monotonic()
+        why = f"{lost.task} {predicate(lost.message)}"
+        following = f"attempt {run.attempt + 2} of {run.request.restarts.attempts}"
+        where = f", on {lost.host}" if lost.host else ""
+        run.to(RunState.RESTARTING, f"{why}: {following} begins")
+        going_on = await self._going_on(run)
+        planned = self._beside(run, going_on)
+        said = _who_goes_on(run, going_on, planned)
+        run.note("warning", why, f"In {run.attempt_words}{where}. {said}: {following}", lost.task)
+        self._on_change()
+        if going_on and not planned and not self._seating.has_all_hosts:
+            await self._room(run, lambda: bool(self._beside(run, going_on)))
+            planned = self._beside(run, going_on)
+        if run.is_stopping:
+            return
+        if planned:
+            await self._replace(run, parcel, planned, going_on)
+        else:
+            await self._start_all(run, parcel, why)
+        if not run.decided.is_set() and not run.is_stopping:
+            took = seconds_(time.monotonic() - began)
+            kept = f". {_names(sorted(going_on))} went on" if planned else ""
+            run.note("info", f"Started again: {run.attempt_words}", f"{took} after {lost.task} was lost{kept}")
+
+    # -- some go on ---------------------------------------------------------------------------------------------
+
+    async def _going_on(self, run: Run) -> set[str]:
+        """The tasks whose processes can go over to the next attempt, as their hosts know it."""
+        if run.request.kind != "fit":
+            return set()
+
+        async def ask(address: str) -> list[str]:
+            found: list[str] = await asyncio.wait_for(self._rpc(address).dtf_survivors(run_id=run.id), ASK_S)
+            return found
+
+        there = [address for address in run.by_host if self._seating.is_there(address)]
+        answers = await asyncio.gather(*map(ask, there), return_exceptions=True)
+        named = {name for answer in answers if not isinstance(answer, BaseException) for name in answer}
+        return named & {task.task for task in run.planned}
+
+    def _beside(self, run: Run, going_on: Collection[str]) -> list[PlannedTask]:
+        """Where the tasks are when those go on; empty while there is no room. Fewer than before if that may be."""
+        if not going_on:
+            return []
+        least = run.request.restarts.min_workers
+        may_shrink = least is not None and len(going_on) >= least
+        try:
+            if not (may_shrink or self._seating.has_all_hosts):
+                return []
+            return self._seating.plan_beside(run.planned, going_on, crowd=not may_shrink)
+        except GangIncomplete:
+            return ranked([task for task in run.planned if task.task in going_on]) if may_shrink else []
+
+    async def _replace(self, run: Run, parcel: Parcel, planned: list[PlannedTask], going_on: set[str]) -> None:
+        """Start the lost tasks again, and have the others go over."""
+        left = set(run.by_host) - {task.host.address for task in planned}
+        run.place_again(planned)
+        self._on_change()
+        await self._watch.tell(left, "dtf_release", run_id=run.id)
+        try:
+            await self._start(run, parcel, going_on)
+        except Unavailable as error:  # one more has died meanwhile, or a host went away: a loss like others
+            if not going_on - await self._going_on(run):
+                await self._pause(run)
+            not_started(run, f"was not started: {error}")
+        if not run.decided.is_set():
+            await self._await_return(run, going_on)
+
+    async def _await_return(self, run: Run, going_on: Collection[str]) -> None:
+        """Wait until all tasks are there. One that goes on and does not come back is lost."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (run.is_there, run.decided)]
+        await asyncio.wait(waits, timeout=RETURN_S, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        if run.is_there.is_set() or run.decided.is_set():
+            return
+        why = f"has not come back within {RETURN_S:g} s to go on"
+        for task in run.planned:
+            if task.task in going_on and run.task_info(task.task).state in (TaskState.PENDING, TaskState.STARTING):
+                await self._watch.tell(
+                    [task.host.address],
+                    "dtf_end_frozen",
+                    run_id=run.id,
+                    task=task.task,
+                    attempt=run.attempt,
+                    why=why,
+                )
+
+    # -- all are started again ----------------------------------------------------------------------------------
+
+    async def _start_all(self, run: Run, parcel: Parcel, why: str) -> None:
+        await self._watch.tell(run.by_host, "dtf_kill", or_end=run.is_stopping, run_id=run.id, grace_s=KILL_GRACE_S)
+        await run.tasks_ended.wait()
+        await self._watch.tell(run.by_host, "dtf_release", or_end=False, run_id=run.id)
+        try:
+            planned = await self._places_again(run)
+        except Unavailable as error:
+            raise Unavailable(f"{why}, and the run could not be started again: {error}") from None
+        if run.is_stopping:
+            return
+        run.place_again(planned)
+        self._on_change()
+        try:
+            await self._start(run, parcel, ())
+        except Unavailable as error:  # a host went away meanwhile, or one has not the room: a loss like others
+            await self._watch.tell(run.by_host, "dtf_release", or_end=False, run_id=run.id)
+            await self._pause(run)
+            not_started(run, f"was not started: {error}")
+
+    async def _places_again(self, run: Run) -> list[PlannedTask]:
+        """Where the tasks of a run that restarts have room now; hosts that are on their way are waited for a while."""
+
+        def is_room() -> bool:
+            try:
+                return self._seating.has_all_hosts and bool(self._seating.plan(run.info.jobs, run.request))
+            except DtfError:
+                return False
+
+        await self._room(run, is_room)
+        return [] if run.is_stopping else self._seating.plan(run.info.jobs, run.request)
+
+    # -- waiting ------------------------------------------------------------------------------------------------
+
+    async def _room(self, run: Run, is_room: Callable[[], bool]) -> None:
+        if not is_room():
+            run.note("info", "Waiting for hosts", f"The cluster {run.info.cluster} has {self._seating.present} left")
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._seating.until(lambda: run.is_stopping or is_room()), HOSTS_S)
+
+    async def _pause(self, run: Run) -> None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._seating.until(lambda: run.is_stopping), AGAIN_S)
+
+
+def not_started(run: Run, why: str) -> None:
+    """None of the tasks of the attempt has come to be, as far as is known; one that goes on may live all the same."""
+    for task in run.planned:
+        run.task_ended(TaskResult(task=task.task, attempt=run.attempt), lost=why)
+
+
+def predicate(message: str) -> str:
+    """What a task that has failed did."""
+    return message if message.startswith(("died", "was killed", "was not started", "has ")) else f"failed: {message}"
+
+
+def _who_goes_on(run: Run, going_on: Collection[str], planned: Sequence[PlannedTask]) -> str:
+    names = sorted(going_on, key=[task.task for task in run.planned].index)
+    lost = [task.task for task in run.planned if task.task not in going_on]
+    if not names:
+        return "All tasks are started again"
+    go = f"{_names(names)} {'goes' if len(names) == 1 else 'go'} on"
+    if planned and len(planned) < len(run.planned):
+        return f"{go} without {_names(lost)}, for which there is no room"
+    return f"{go}; {_names(lost)} {'is' if len(lost) == 1 else 'are'} started again"
+
+
+def _names(tasks: Sequence[str]) -> str:
+    if len(tasks) > _MOST_NAMED:
+        return f"{', '.join(tasks[: _MOST_NAMED - 1])} and {len(tasks) - _MOST_NAMED + 1} more"
+    return " and ".join(filter(None, [", ".join(tasks[:-1]), tasks[-1]]))

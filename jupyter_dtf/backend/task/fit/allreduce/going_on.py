@@ -1,0 +1,229 @@
+"""How a training lives on in its processes when other tasks are lost: where it stands, and by what it goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from .....schema.strategy import AllReduce
+from ...collectives import begin_anew, make_reducer
+from ...collectives.array_reducer import ArrayReducer
+from ...collectives.contract import Reducer
+from ...collectives.exchangeable import ExchangeableReducer
+from ...model.model_state import seed_states
+from ..callbacks import Last
+from ..checkpoints import Saving, attributes
+from ..job import FitJob
+from ..keras_fit import Again
+from ..steps import Metrics
+from .kept_step import KeptStep
+from .standing import Standing, places_here
+
+MOST_SHARED = 16 << 20
+"""Bytes of one callback's attributes that the chief tells the others when an epoch begins."""
+
+
+def reducer_of(transport: str, ctx: Any) -> Reducer:
+    """The reducer of all tasks; one below which the transport can be exchanged, where the run may go on without some.
+
+    A collective. Raises what ``make_reducer`` does.
+    """
+    reducer = make_reducer(transport, ctx)
+    going_over = getattr(ctx, "going_over", None)
+    if going_over is None or not going_over.may or not isinstance(reducer, ArrayReducer):
+        return reducer
+    exchangeable = ExchangeableReducer(reducer, ctx.tasks)
+    going_over.on_call = exchangeable.wake
+    return exchangeable
+
+
+def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
+    """Leave the tasks that are left, and meet those of the run's next attempt, when it is said which these are.
+
+    Returns the reducer of these: the same one where there are as many as before.
+    """
+    reducer.close(failed=True)
+    while True:
+        spec = ctx.going_over.await_call()
+        begin_anew()
+        ctx.go_over(spec)
+        try:
+            inner = make_reducer(transport, ctx)
+        except Exception:
+            if not ctx.peer_lost:
+                raise
+            continue  # one more was lost before all had met
+        break
+    if not isinstance(inner, ArrayReducer):
+        return inner
+    if isinstance(reducer, ExchangeableReducer) and (inner.rank, inner.size) == (reducer.rank, reducer.size):
+        reducer.exchange_transport(inner)
+        return reducer
+    exchangeable = ExchangeableReducer(inner, ctx.tasks)
+    ctx.going_over.on_call = exchangeable.wake
+    return exchangeable
+
+
+def can_go_on(model: Any, ctx: Any, strategy: AllReduce, optimizers: Sequence[Any], reducer: Reducer) -> bool:
+    """Whether a step that fails in its middle can be done again: nothing of it is left in more than one place."""
+    if not isinstance(reducer, ExchangeableReducer) or ctx.tracer is not None:  # steps that are traced are done once
+        return False
+    is_kerass = type(model).train_step is keras.Model.train_step
+    in_one_go = model.steps_per_execution == 1 and strategy.backward_passes_per_step == 1 and len(optimizers) == 1
+    return is_kerass and in_one_go
+
+
+class Survival(keras.callbacks.Callback):
+    """Knows at any time of a fit where this task stands. Runs as the last callback.
+
+    ``own`` are the callbacks that run here. ``here``, which runs before ``Last``, and ``moved``, after it, are to be
+    among the callbacks too. ``before``: where this task stood, if it has lived.
+    """
+
+    def __init__(
+        self,
+        job: FitJob,
+        ctx: Any,
+        reducer: Reducer,
+        *,
+        kept: KeptStep,
+        metrics: Metrics,
+        own: Sequence[Any],
+        last: Last,
+        saving: Saving,
+        before: Standing | None,
+    ) -> None:
+        super().__init__()
+        self._job = job
+        self._ctx = ctx
+        self._reducer = reducer
+        self._kept = kept
+        self._metrics = metrics
+        self._own = list(own)
+        self._last = last
+        self._saving = saving
+        self._shares = any(not callback.everywhere for callback in job.callbacks)
+        self._seeds: list[list[int]] = before.seeds if before is not None else []
+        self._chiefs: dict[int, bytes] = before.chiefs if before is not None else {}
+        self._wants_stop = before is not None and before.wants_stop
+        self.epoch = job.initial_epoch
+        self._is_between = False
+        self._begun = before is not None and before.epoch_begun
+        self._ended = before is not None and before.epoch_ended
+        self._is_over = False
+        self.is_under_way = False
+        """Whether this task has all that it had where it begins: from there on it has gone on."""
+        self.here: Any = _Here(self)
+        self.moved: Any = _Moved(self)
+
+    @property
+    def again(self) -> Again:
+        """What the callbacks of this task have heard of the epoch with which this begins."""
+        return Again(self._begun, self._ended)
+
+    def standing(self) -> Standing:
+        """Where this task stands, now that a collective has failed. A step that is under way is undone."""
+        self._kept.take_back()
+        within = 0 if self._is_between else self._last.step_in_epoch
+        part = self._saving.part(bool(within))
+        if within and self._metrics.before_sum is not None:
+            part.metrics = self._metrics.before_sum
+        state = self._saving.state([])
+        ended = self._ended and not self._is_between
+        cut = -1 if ended and state.history_epochs and state.history_epochs[-1] == self.epoch else None
+        state.history = {name: list(values[:cut]) for name, values in state.history.items()}
+        state.history_epochs = list(state.history_epochs[:cut])
+        state.told = list(state.told)
+        places = places_here(self._job.callbacks, self._ctx.is_chief)
+        return Standing(
+            step=self._last.step,
+            epoch=self.epoch,
+            within=within,
+            part=part,
+            state=state,
+            seeds=self._seeds,
+            own=dict(zip(places, part.callbacks, strict=True)),
+            chiefs=self._chiefs,
+            is_over=self._is_over,
+            epoch_begun=self._begun and not self._is_between,
+            epoch_ended=ended,
+            wants_stop=ended and bool(self.model.stop_training),
+        )
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """All have the same weights. From here on one of them is enough."""
+        self._kept.prepare()
+        if states := seed_states(self.model):
+            self._seeds = self._reducer.all_gather([int(state.numpy()[0]) for state in states])
+        self._ctx.going_over.say(True)
+
+    def own_heard_of_begin(self, epoch: int) -> None:
+        """The caller's callbacks know of the beginning of an epoch."""
+        self.epoch, self._is_between, self._begun = epoch, False, True
+        self._metrics.before_sum = None
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.is_under_way = True
+        if self._shares:
+            self._chiefs = self._reducer.all_gather(self._to_share() if self._ctx.is_chief else None)[0]
+
+    def _to_share(self) -> dict[int, bytes]:
+        """What the chief's callbacks hold, as far as it is not too much to be sent in each epoch."""
+        places = places_here(self._job.callbacks, True)
+        held = dict(zip(places, map(attributes, self._own), strict=True))
+        return {place: data for place, data in held.items() if len(data) <= MOST_SHARED}
+
+    def own_heard_of_end(self) -> None:
+        """And of its end: they are not to hear of it twice."""
+        self._ended = True
+        if self._wants_stop:
+            self.model.stop_training, self._wants_stop = True, False
+
+    def all_heard_of_end(self) -> None:
+        """The epoch is over, on all tasks."""
+        self.epoch += 1
+        self._is_between, self._begun, self._ended = True, False, False
+        self._is_over = bool(self.model.stop_training)
+
+
+class _Here(keras.callbacks.Callback):
+    def __init__(self, survival: Survival) -> None:
+        super().__init__()
+        self._survival = survival
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._survival.own_heard_of_begin(epoch)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._survival.own_heard_of_end()
+
+
+class _Moved(keras.callbacks.Callback):
+    def __init__(self, survival: Survival) -> None:
+        super().__init__()
+        self._survival = survival
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._survival.all_heard_of_end()
+
+
+def as_of(standing: Standing, begin: Any, rank: int) -> Standing:
+    """Where a task stands that has taken over the weights of the furthest."""
+    info = begin.info
+    same = standing.epoch == info.epoch
+    return dataclasses.replace(
+        standing,
+        step=info.step,
+        epoch=info.epoch,
+        within=info.step_in_epoch,
+        part=begin.state.parts[rank],
+        is_over=begin.is_over,
+        epoch_begun=standing.epoch_begun and same,
+        epoch_ended=standing.epoch_ended and same,
+        wants_stop=standing.wants_stop and same,
+    )
