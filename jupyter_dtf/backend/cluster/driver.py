@@ -18,12 +18,13 @@ from ...schema.run import RunState, TaskState
 from ...schema.sizes import duration
 from ..planning.launch_plan import PlannedTask, crowding, without_gpu
 from ..viewer.background import Background
-from .active_run import Run
+from .active_run import Run, predicate
 from .checkups import Checkups
 from .gang import ask_hosts, places, task_specs
 from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .parcel import Parcel, hosts_of
+from .rejoining import Rejoining
 from .seating import RESTING, Seating
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class Driver:
         self._checkups = checkups
         self._background = background
         self._on_change = on_change
+        self._rejoining = Rejoining(rpc, seating, watch, on_change)
 
     def begin(self, run: Run, parcel: Parcel) -> None:
         """Drive a run whose program is in ``parcel``, or will be."""
@@ -73,6 +75,7 @@ class Driver:
 
     async def _drive(self, run: Run, parcel: Parcel) -> None:
         """The whole life of a run, in order."""
+        rejoining = asyncio.create_task(self._rejoining.follow(run, parcel))
         try:
             await self._launch(run, parcel)
             while run.is_active:
@@ -90,6 +93,7 @@ class Driver:
             logger.exception("Run %s could not be driven", run.id)
             await self._abandon(run, f"{type(error).__name__}: {error}")
         finally:
+            rejoining.cancel()
             self._background.begin(asyncio.to_thread(parcel.remove))
             self._background.begin(self._tell_hosts(run, "dtf_release"))
             self._on_change()
@@ -131,7 +135,7 @@ class Driver:
             lambda mine: {"places": places(mine), "ready": True, **again},
         )
         await self._checkups.before(run, planned)
-        specs = task_specs(run, self._cluster, endpoints)
+        specs = run.specs = task_specs(run, self._cluster, endpoints)
         given = await parcel.hand_over(self._rpc, run, hosts_of(planned))
         if run.is_stopping or run.decided.is_set():  # or a host went away meanwhile
             self._not_started(run, "it was not started")
@@ -167,7 +171,7 @@ class Driver:
         lost = run.first_failure
         assert lost is not None
         began = time.monotonic()
-        why = f"{lost.task} {_predicate(lost.message)}"
+        why = f"{lost.task} {predicate(lost.message)}"
         following = f"attempt {run.attempt + 2} of {run.request.restarts.attempts}"
         where = f", on {lost.host}" if lost.host else ""
         run.to(RunState.RESTARTING, f"{why}: {following} begins")
@@ -219,7 +223,7 @@ class Driver:
                 run.to(RunState.STOPPED)
             else:
                 last = f", in {run.attempt_words}" if run.attempt else ""
-                run.to(RunState.FAILED, f"{failure.task} {_predicate(failure.message)}{last}")
+                run.to(RunState.FAILED, f"{failure.task} {predicate(failure.message)}{last}")
         elif run.info.state is RunState.STOPPING:
             run.to(RunState.STOPPED)
         else:
@@ -276,7 +280,3 @@ class Driver:
     async def _tell_hosts(self, run: Run, op: str, *, or_end: bool = False, **message: Any) -> None:
         """Tell every host of the run that is still there."""
         await self._watch.tell(run.by_host, op, or_end=or_end, run_id=run.id, **message)
-
-
-def _predicate(message: str) -> str:
-    return message if message.startswith(("died", "was killed", "was not started", "has ")) else f"failed: {message}"
