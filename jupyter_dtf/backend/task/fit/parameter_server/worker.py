@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
 from .....schema.strategy import ParameterServer
@@ -358,6 +359,9 @@ class Worker:
             dataset = TFDatasetAdapter(self._data.dataset, self._data.class_weight).get_tf_dataset()
             following = FollowTheRun(model, self._client, dataset, self._data.length, begins.steps)
             model.train_function = following
+            # Of a dataset of unknown length Keras takes the first epoch's steps for it, and this task may miss some.
+            known = self._data.dataset.apply(tf.data.experimental.assert_cardinality(self._data.length))
+            self._data = dataclasses.replace(self._data, dataset=known)
         self._last = OwnLast(
             state,
             job,
