@@ -98,7 +98,7 @@ class Rejoining:
             )
         if run.is_stopping:  # which was asked for while it was being forked
             await self._watch.tell([host.address], "dtf_stop", run_id=run.id)
-        if not is_over():
+        if run.is_active:
             took = duration(time.monotonic() - began)
             run.note("info", f"{task} is started again: {run.words_of(attempt)}", f"In {took}, on {host.name}", task)
 
