@@ -17,9 +17,10 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """What a run does when one of its tasks dies or freezes, by no error of its own program.
 
     ``max_restarts``: so many times all of its tasks are ended and started again, on the hosts that are there then, or
-    a lost worker alone, where the others can go on without it. 0: the run ends with the first task that is lost. ``stalled_after``: seconds without a step, a word or the use of a
-    processor after which a task that had made steps before is held to be frozen. None: 600. A task that was stopped
-    (SIGSTOP) is noticed within 5 seconds whatever this says.
+    a lost worker alone, where the others can go on without it. 0: the run ends with the first task that is lost.
+    ``stalled_after``: seconds without a step, a word or the use of a processor after which a task that had made steps
+    before is held to be frozen. None: 600. A task that was stopped (SIGSTOP) is noticed within 5 seconds whatever this
+    says.
 
     Raises InvalidInput for other values.
     """

@@ -59,12 +59,13 @@ class HostRun:
         return str(self._received.directory), self._received.word
 
     def clear_up(self) -> None:
-        """Give back its ports and directories."""
+        """Give back its ports and directories; what tasks share as the last host of this machine that has some."""
         for holder in self._ports.values():
             with contextlib.suppress(OSError):
                 holder.close()
-        for directory in (self.directory, self.shared):
-            shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
+        if not any(self.directory.parent.glob(f"{self.shared.name}-*")):
+            shutil.rmtree(self.shared, ignore_errors=True)
 
 
 def _append(path: Path, at: int, data: bytes) -> None:

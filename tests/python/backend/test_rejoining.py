@@ -109,7 +109,7 @@ def pids(run: dtf.Run) -> dict[str, int]:
     return {task.task: task.pid for task in run.info.tasks}
 
 
-def lose(run: dtf.Run, lost: dict[str, int]) -> None:
+def lose(run: dtf.Run, lost: dict[str, signal.Signals]) -> None:
     """Send signals to tasks once they are held, and let the others go on."""
     place = os.fspath(run.info.run_dir)
     held = [os.path.join(place, f"{task} is held") for task in lost]

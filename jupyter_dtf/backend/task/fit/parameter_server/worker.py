@@ -38,7 +38,7 @@ from .checks import ServedChecks
 from .exchange import Exchange
 from .messages import Counts
 from .reducer import Apart, ServedReducer
-from .server_addresses import Places
+from .server_addresses import AmongWorkers, Places
 from .server_client import Client
 from .skipping import FollowTheRun
 from .slots import Plan
@@ -68,7 +68,7 @@ class Worker:
         assert isinstance(job.strategy, ParameterServer)
         strategy = job.strategy
         self._places = places = Places(ctx)
-        self._ctx = ctx = _AmongWorkers(ctx, len(places.workers))
+        self._ctx = ctx = AmongWorkers(ctx, len(places.workers))
         self._goes_in_step = strategy.goes_in_step
         self._strategy = strategy
 
@@ -383,20 +383,6 @@ class Worker:
         if self._goes_in_step:
             return validation_data(self._job, self._ctx, self._reducer, self._model)
         return validation_data(self._job, self._ctx, Alone(), self._model) if self._ctx.is_chief else None
-
-
-class _AmongWorkers:
-    """``ctx`` as the training tasks see it: ``size`` and ``shard`` leave out the ``ps`` tasks."""
-
-    def __init__(self, ctx: Any, size: int) -> None:
-        self._ctx = ctx
-        self.size = size
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ctx, name)
-
-    def shard(self, dataset: Any) -> Any:
-        return dataset.shard(self.size, self._ctx.rank)
 
 
 def described(updates: dict[str, Counts]) -> str:
