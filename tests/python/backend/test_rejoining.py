@@ -60,15 +60,16 @@ def counts(run: dtf.FitRun, workers: int) -> Counter[int]:
 
 
 class Holds(keras.callbacks.Callback):
-    """Some workers say that they are there in the middle of their first epoch, and go no further than that. The others
-    end their first epoch when they have been lost.
+    """Some workers say that they are there in the middle of an epoch, and go no further than that. When they have, the
+    others wait until they have been lost.
     """
 
     run_on_all_tasks = True
 
-    def __init__(self, held: tuple[str, ...]) -> None:
+    def __init__(self, held: tuple[str, ...], batch: int = HELD) -> None:
         super().__init__()
         self._held = held
+        self._batch = batch
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         from jupyter_dtf.backend.task.context import current
@@ -76,10 +77,10 @@ class Holds(keras.callbacks.Callback):
         ctx = current()
         if ctx.attempt > 1:
             return
-        if ctx.task in self._held and batch == HELD:
+        if ctx.task in self._held and batch >= self._batch:
             (ctx.run_dir / f"{ctx.task} is held").touch()
             threading.Event().wait()
-        if ctx.task not in self._held and batch == STEPS - 2:
+        if all((ctx.run_dir / f"{task} is held").exists() for task in self._held):
             while not (ctx.run_dir / "lost").exists():
                 time.sleep(LOOK_S)
 
@@ -196,7 +197,7 @@ def test_with_backup_workers_the_barrier_does_not_wait_and_takes_the_new_one_in(
         3,
         strategy,
         epochs=3,
-        callbacks=[Holds(("worker:2",))],
+        callbacks=[Holds(("worker:2",), 5)],
         jobs={"worker": 3, "ps": servers},
         checkpoint=dtf.Checkpoint(every_epochs=1),
     )
@@ -208,8 +209,7 @@ def test_with_backup_workers_the_barrier_does_not_wait_and_takes_the_new_one_in(
     assert 2 * 3 * STEPS - late <= sum(found["applied"] for found in run.updates.values()) <= 2 * 3 * STEPS
     back = [step for step, attempt in steps_of(run, "worker:2", "dropped") if attempt == 1]
     assert back == sorted(back)
-    assert back[0] > STEPS - 3
-    assert back[-1] > 3 * STEPS - 3
+    assert back[-1] > 3 * STEPS - 10, "it has left before the end"
     assert run.checkpoints[-1].step == 3 * STEPS
     again = run.resume(run.checkpoints[0].step)
     assert again.status == "succeeded"

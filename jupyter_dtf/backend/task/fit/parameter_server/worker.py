@@ -167,7 +167,9 @@ class Worker:
             around, self._saving = self._with_checkpoints(last, history)
             guard = guard_of(job, model, ctx, Parts(self._reducer.size), data, exact=ServedChecks().is_exact(job))
             skip = None if self._strategy.backup_workers else self._skip  # which go on where the run is
-            self._fit = KerasFit(job, ctx, data, own, first=first, last=around, guard=guard, history=history, skip=skip)
+            self._fit = KerasFit(
+                job, ctx, self._data, own, first=first, last=around, guard=guard, history=history, skip=skip
+            )
             try:
                 self._fit(model, validation)
             finally:
