@@ -309,6 +309,7 @@ class Cluster(ClusterHandle):
             kind="fit",
             strategy=job.strategy.name,
             may_be_spare=job.may_be_spare,
+            rejoins=job.rejoins,
             parameters=job.parameters,
         )
         program = self._with_modules(modules, job.program)

@@ -29,7 +29,7 @@ from ..backend.task.model.questions import difference
 from ..errors import InvalidInput, ModelDiffers, Unavailable
 from ..schema.checkpoint import Checkpoint
 from ..schema.placement import Placement
-from ..schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline, Strategy, parse_strategy
+from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
 from .fit_data import data_of, length_of, split_off, validation_of
 
@@ -52,12 +52,12 @@ class PreparedFit:
         functions = isinstance(job.data, DataFunction) or not isinstance(job.model, keras_io.PackedModel)
         reduces = isinstance(job.strategy, AllReduce) and job.strategy.transport != "ring"
         self.may_be_spare = reduces and not functions
+        self.rejoins = isinstance(job.strategy, ParameterServer) and not job.strategy.goes_in_step
         self.name = str(getattr(source, "name", None) or getattr(source, "__name__", "fit"))
         self.parameters = parameters
 
     def from_checkpoint(self, path: str) -> PreparedFit:
         """The same training, going on from a checkpoint."""
-        _check_goes_on(self._job.strategy, "resume")
         job = dataclasses.replace(self._job, resume=path)
         return PreparedFit(self._source, job, self._callbacks, self.parameters)
 
@@ -165,8 +165,6 @@ def prepare(
         data, validation = split_off(data, validation_split)
     own = _callback_list(callbacks)
     chosen = pipeline_placement.with_placement(parse_strategy(strategy))
-    if resume is not None:
-        _check_goes_on(chosen, "resume")
     job = FitJob(
         model=_packed(model),
         data=data,
@@ -199,36 +197,17 @@ def prepare(
 
 
 def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpoint | None:
-    """When checkpoints are written: by default after every epoch, where the strategy has them."""
+    """When checkpoints are written: by default after every epoch."""
     if checkpoint is False:
         return None
-    if checkpoint is None:
-        return Checkpoint() if _goes_on(strategy) else None
-    _check_goes_on(strategy, "checkpoint")
     policy = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint()
-    if policy.every_seconds is not None and isinstance(strategy, ParameterServer):
+    if policy.every_seconds is not None and isinstance(strategy, ParameterServer) and strategy.goes_in_step:
         raise InvalidInput(
-            "With parameter servers checkpoints are written by every_steps and every_epochs. Received: "
-            f"every_seconds={policy.every_seconds!r}",
+            "With parameter servers whose workers go in step checkpoints are written by every_steps and every_epochs. "
+            f"Received: every_seconds={policy.every_seconds!r}",
             field="checkpoint.every_seconds",
         )
     return policy
-
-
-def _goes_on(strategy: Strategy) -> bool:
-    """Whether all tasks are at the same step, and the chief can have the whole model then."""
-    if isinstance(strategy, ParameterServer):
-        return strategy.sync and not strategy.backup_workers
-    return isinstance(strategy, (AllReduce, InGraph, Pipeline))
-
-
-def _check_goes_on(strategy: Strategy, field: str) -> None:
-    if not _goes_on(strategy):
-        raise InvalidInput(
-            "Checkpoints are written, and gone on from, where all tasks are at the same step: with parameter servers, "
-            f"those that are synchronous without backup workers. Received: {field}=... with {strategy!r}",
-            field=field,
-        )
 
 
 def _check_count(name: str, value: Any, least: int) -> None:

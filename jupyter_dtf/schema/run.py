@@ -209,6 +209,8 @@ class RunRequest(RunOptions):
     cwd: str = ""
     may_be_spare: bool = False
     """Whether the program does without the settings of TensorFlow that cannot be changed once its runtime runs."""
+    rejoins: bool = False
+    """Whether a task that dies, neither the first nor a ``ps``, can be started again alone, while the others go on."""
     parameters: dict[str, Any] = {}
 
     def __post_init__(self) -> None:

@@ -112,6 +112,11 @@ class ParameterServer(_Strategy, frozen=True):
                     field="strategy.max_staleness",
                 )
 
+    @property
+    def goes_in_step(self) -> bool:
+        """Whether every worker waits in each step for all others. Those that do not are apart."""
+        return self.sync and not self.backup_workers
+
 
 class InGraph(_Strategy, frozen=True):
     """One client, one tower per device: each takes its share of the batch, the client applies the mean gradient.

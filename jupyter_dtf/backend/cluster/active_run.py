@@ -23,7 +23,7 @@ from ...schema.events import (
     decode_event,
     encode_event,
 )
-from ...schema.launch import Outcome, TaskResult
+from ...schema.launch import Outcome, TaskResult, TaskSpec
 from ...schema.metrics import without_form
 from ...schema.run import RunDescriptor, RunInfo, RunRequest, RunState, TaskInfo, TaskState
 from ..machine.processes import signal_words
@@ -75,7 +75,14 @@ class Run:
         self.first_failure: TaskInfo | None = None
         """Of the attempt that is under way."""
         self.attempt = 0
-        """How often its tasks were started again."""
+        """How often tasks of it were started again, all or one."""
+        self.gang_attempt = 0
+        """The attempt with which all of them were started."""
+        self.specs: dict[str, TaskSpec] = {}
+        """What the tasks of the gang were told when all of them were started."""
+        self.to_rejoin: asyncio.Queue[str] = asyncio.Queue()
+        """Tasks that were lost and are to be started again, each alone; they are pending."""
+        self._cannot_rejoin: set[str] = set()
         self._died: set[str] = set()  # tasks of this attempt that have ended by no error of their program
         self._told_of: dict[str, float] = {}  # metrics that are not finite, and from which step on
         self._tasks: dict[str, TaskInfo] = {}
@@ -106,7 +113,11 @@ class Run:
     @property
     def attempt_words(self) -> str:
         """``attempt 2 of 4``."""
-        return f"attempt {self.attempt + 1} of {self.request.restarts.attempts}"
+        return self.words_of(self.attempt)
+
+    def words_of(self, attempt: int) -> str:
+        """``attempt 2 of 4``, for 1."""
+        return f"attempt {attempt + 1} of {self.request.restarts.attempts}"
 
     @property
     def only_serves(self) -> bool:
@@ -207,6 +218,42 @@ class Run:
     def _step(self) -> None:
         self._tell(lambda: self._on_step(self))
 
+    # -- one task alone -----------------------------------------------------------------------------------------
+
+    def rejoins(self, task: str) -> bool:
+        """Whether a task that has died is to be started again alone, while the others go on."""
+        alone = self.request.rejoins and self.info.state is RunState.RUNNING and self.first_failure is None
+        if not alone or task in self._cannot_rejoin or task not in self._died:
+            return False
+        if self.attempt >= self.request.restarts.max_restarts or task == self.planned[0].task:
+            return False
+        servers = [self._tasks[each.task] for each in self.planned if each.job == "ps"]
+        return task not in [each.task for each in servers] and not any(each.state.is_final for each in servers)
+
+    def _lose_alone(self, task: str) -> None:
+        """A new attempt of one task begins: it is pending until it has a place."""
+        self._died.discard(task)
+        lost = self.task_info(task)
+        why, was, where = predicate(lost.message), self.words_of(lost.attempt), f", on {lost.host}" * bool(lost.host)
+        self.attempt += 1
+        text = f"In {was}{where}. The others go on, and it is started again: {self.attempt_words}"
+        self.note("warning", f"{task} {why}", text, task)
+        pending = TaskChanged(time=time.time(), task=task, attempt=self.attempt, state=TaskState.PENDING)
+        self.record(pending)
+        self.to_rejoin.put_nowait(task)
+
+    def reseat(self, planned: PlannedTask) -> None:
+        """One task has a place anew."""
+        self.planned = [planned if each.task == planned.task else each for each in self.planned]
+        for address in self.by_host:
+            self.by_host[address] = [each for each in self.by_host[address] if each.task != planned.task]
+        self.by_host.setdefault(planned.host.address, []).append(planned)
+
+    def cannot_rejoin(self, task: str, attempt: int, why: str) -> None:
+        """An attempt of one task alone has come to nothing: that it was lost is the loss of the gang."""
+        self._cannot_rejoin.add(task)
+        self.task_ended(TaskResult(task=task, attempt=attempt), lost=why)
+
     # -- the tasks' states --------------------------------------------------------------------------------------
 
     def place(self, planned: list[PlannedTask]) -> None:
@@ -233,8 +280,10 @@ class Run:
         if self.info.state is not RunState.RESTARTING:
             raise IllegalTransition(f"Only a run that restarts begins again. Received: {self.info.state.value}")
         self.attempt += 1
+        self.gang_attempt = self.attempt
         self.first_failure = None
         self._died.clear()
+        self._cannot_rejoin.clear()
         self.results.clear()
         self.outcomes.clear()
         for event in (self.work_done, self.decided, self.tasks_ended, self.is_there):
@@ -268,6 +317,7 @@ class Run:
             self.outcomes[result.task] = outcome
             if outcome.peer_lost:
                 self._died.add(result.task)
+                self._cannot_rejoin.add(result.task)  # it is another task that is lost
         else:
             ended_by_us = self.first_failure is not None or self.is_stopping
             state = TaskState.STOPPED if ended_by_us and not lost else TaskState.FAILED
@@ -296,7 +346,9 @@ class Run:
         if info is not None:
             info.state.step(event.state, again=event.attempt > info.attempt)
         self.record(event)
-        if event.state is TaskState.FAILED and self.first_failure is None:
+        if event.state is TaskState.FAILED and self.rejoins(event.task):
+            self._lose_alone(event.task)
+        elif event.state is TaskState.FAILED and self.first_failure is None:
             self.first_failure = self.task_info(event.task)
         if event.state is TaskState.RUNNING and self._is_complete():
             self.to(RunState.RUNNING, self.attempt_words if self.attempt else "")
@@ -339,6 +391,11 @@ def _source(data: bytes) -> tuple[str, str] | None:
         return log_source(data)
     except msgspec.ValidationError:
         return None
+
+
+def predicate(message: str) -> str:
+    """What is said of a task that has failed, after its name."""
+    return message if message.startswith(("died", "was killed", "was not started", "has ")) else f"failed: {message}"
 
 
 def _how_it_ended(result: TaskResult, ended_by_us: bool) -> str:

@@ -308,8 +308,9 @@ class Controller(SchedulerPlugin):
             for run in self.runs.active:
                 if (blamed := self._stalls.blamed(run)) is not None:
                     address, task, why = blamed
+                    attempt = run.task_info(task).attempt
                     await self.watch.tell(
-                        [address], "dtf_end_frozen", run_id=run.id, task=task, attempt=run.attempt, why=why
+                        [address], "dtf_end_frozen", run_id=run.id, task=task, attempt=attempt, why=why
                     )
 
     def _refuses(self, worker: str, info: dict[str, Any], speech: object) -> bool:

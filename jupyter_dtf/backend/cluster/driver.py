@@ -16,13 +16,14 @@ from ...schema.run import RunState, TaskState
 from ...schema.sizes import duration
 from ..planning.launch_plan import PlannedTask, crowding, without_gpu
 from ..viewer.background import Background
-from .active_run import Run
+from .active_run import Run, predicate
 from .checkups import Checkups
 from .gang import ask_hosts, places, task_specs
 from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .parcel import Parcel, hosts_of
-from .restarts import KILL_GRACE_S, Restarts, not_started, predicate
+from .rejoining import Rejoining
+from .restarts import KILL_GRACE_S, Restarts, not_started
 from .seating import RESTING, Seating
 
 logger = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Driver:
         self._background = background
         self._on_change = on_change
         self._restarts = Restarts(rpc, seating, watch, self._start_tasks, on_change)
+        self._rejoining = Rejoining(rpc, seating, watch, on_change)
 
     def begin(self, run: Run, parcel: Parcel) -> None:
         """Drive a run whose program is in ``parcel``, or will be."""
@@ -67,6 +69,7 @@ class Driver:
 
     async def _drive(self, run: Run, parcel: Parcel) -> None:
         """The whole life of a run, in order."""
+        rejoining = asyncio.create_task(self._rejoining.follow(run, parcel))
         try:
             await self._launch(run, parcel)
             while run.is_active:
@@ -84,6 +87,7 @@ class Driver:
             logger.exception("Run %s could not be driven", run.id)
             await self._abandon(run, f"{type(error).__name__}: {error}")
         finally:
+            rejoining.cancel()
             self._background.begin(asyncio.to_thread(parcel.remove))
             self._background.begin(self._tell_hosts(run, "dtf_release"))
             self._on_change()
@@ -135,7 +139,7 @@ class Driver:
             },
         )
         await self._checkups.before(run, planned)
-        specs = task_specs(run, self._cluster, endpoints, joins=bool(going_on))
+        specs = run.specs = task_specs(run, self._cluster, endpoints, joins=bool(going_on))
         new = [task for task in planned if task.task not in going_on]
         given = await parcel.hand_over(self._rpc, run, hosts_of(new))
         if run.is_stopping or run.decided.is_set():  # or a host went away meanwhile

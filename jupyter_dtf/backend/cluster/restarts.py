@@ -13,7 +13,7 @@ from ...schema.launch import TaskResult
 from ...schema.run import RunState, TaskState
 from ...schema.sizes import seconds_
 from ..planning.launch_plan import PlannedTask, ranked
-from .active_run import Run
+from .active_run import Run, predicate
 from .host_watch import HostWatch
 from .parcel import Parcel
 from .seating import Seating
@@ -191,11 +191,6 @@ def not_started(run: Run, why: str) -> None:
     """None of the tasks of the attempt has come to be, as far as is known; one that goes on may live all the same."""
     for task in run.planned:
         run.task_ended(TaskResult(task=task.task, attempt=run.attempt), lost=why)
-
-
-def predicate(message: str) -> str:
-    """What a task that has failed did."""
-    return message if message.startswith(("died", "was killed", "was not started", "has ")) else f"failed: {message}"
 
 
 def _who_goes_on(run: Run, going_on: Collection[str], planned: Sequence[PlannedTask]) -> str:

@@ -39,7 +39,7 @@ class Stalls:
             for task in (each.task for each in planned):
                 if run.task_info(task).state is not TaskState.RUNNING:
                     continue  # it serves, or has ended
-                quiet = self._quiet.get(address, {}).get(task_id(run.id, task, run.attempt))
+                quiet = self._quiet.get(address, {}).get(task_id(run.id, task, run.task_info(task).attempt))
                 if quiet is None or quiet.seconds < limit_s:
                     return None
                 found.append((quiet, address, task))

@@ -253,7 +253,9 @@ class Host(WorkerPlugin):
         if not self._sees_runs:
             spec.run_dir = str(paths.runs_dir() / spec.run_id)
         spec.shared_dir = str(shared)
-        spec.task_dir = str(run.directory / spec.task.replace(":", "-"))
+        name = spec.task.replace(":", "-")
+        # Another process of the same task has left its outcome, if it could, in its own.
+        spec.task_dir = str(run.directory / (f"{name}.{spec.attempt}" if spec.task in run.tasks else name))
         spec_path = private.make_dir(Path(spec.task_dir)) / "spec.json"
         private.write_file(spec_path, msgspec.json.encode(spec))
         tell = partial(self._tell_event, spec.run_id)

@@ -70,12 +70,13 @@ class HostRun:
         self._ports.clear()
 
     def clear_up(self) -> None:
-        """Give back its ports and directories."""
+        """Give back its ports and directories; what tasks share as the last host of this machine that has some."""
         self.give_back_ports()
         if self._before is not None:
             self._before.clear_up()
-        for directory in (self.directory, self.shared):
-            shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
+        if not any(self.directory.parent.glob(f"{self.shared.name}-*")):
+            shutil.rmtree(self.shared, ignore_errors=True)
 
 
 def _append(path: Path, at: int, data: bytes) -> None:

@@ -219,10 +219,6 @@ def test_what_cannot_go_on_is_refused_before_anything_starts(
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(dtf.InvalidInput, match="A checkpoint is of format 1"):
         fit(cluster, model(), resume=tmp_path)
-    wanted: list[dict[str, Any]] = [{"checkpoint": True}, {"resume": run}]
-    for more in wanted:
-        with pytest.raises(dtf.InvalidInput, match="where all tasks are at the same step"):
-            fit(cluster, model(), strategy="ps", jobs={"worker": 2, "ps": 1}, **more)
     with pytest.raises(dtf.RunFailed, match="with the model and the optimizer that its checkpoint"):
         fit(cluster, model(units=17), resume=run)
 

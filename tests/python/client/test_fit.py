@@ -397,10 +397,11 @@ def test_settings_are_shown_and_keras_is_set_up_alike() -> None:
 # -- checkpoints ---------------------------------------------------------------------------------------------------
 
 
-def test_checkpoints_are_written_by_default_where_the_strategy_has_them() -> None:
+def test_checkpoints_are_written_by_default_whatever_the_strategy() -> None:
     every = Checkpoint(every_steps=3)
     pipeline = Pipeline({"dense": "/job:worker/task:0"})
-    for strategy in (AllReduce(), InGraph(), ParameterServer(sync=True), pipeline):
+    apart = (ParameterServer(), ParameterServer(sync=True, backup_workers=1))
+    for strategy in (AllReduce(), InGraph(), ParameterServer(sync=True), *apart, pipeline):
         assert job_of(prepare(model_function, X, Y, strategy=strategy)).checkpoint == Checkpoint()
         assert job_of(prepare(model_function, X, Y, strategy=strategy, checkpoint=True)).checkpoint == Checkpoint()
         assert job_of(prepare(model_function, X, Y, strategy=strategy, checkpoint=False)).checkpoint is None
@@ -408,14 +409,17 @@ def test_checkpoints_are_written_by_default_where_the_strategy_has_them() -> Non
     with pytest.raises(InvalidInput, match="by every_steps and every_epochs. Received: every_seconds=1") as refused:
         prepare(model_function, X, Y, strategy=ParameterServer(sync=True), checkpoint=Checkpoint(every_seconds=1))
     assert refused.value.field == "checkpoint.every_seconds"
-    for other in (ParameterServer(), ParameterServer(sync=True, backup_workers=1)):
-        assert job_of(prepare(model_function, X, Y, strategy=other)).checkpoint is None
-        assert job_of(prepare(model_function, X, Y, strategy=other, checkpoint=False)).checkpoint is None
-        wanted: list[dict[str, Any]] = [{"checkpoint": True}, {"checkpoint": every}, {"resume": "/a/7"}]
-        for more in wanted:
-            with pytest.raises(InvalidInput, match="where all tasks are at the same step") as caught:
-                prepare(model_function, X, Y, strategy=other, **more)
-            assert [caught.value.field] == list(more)
+    for strategy in apart:
+        seconds = Checkpoint(every_seconds=1)
+        job = job_of(prepare(model_function, X, Y, strategy=strategy, checkpoint=seconds, resume="/a/7"))
+        assert (job.checkpoint, job.resume) == (seconds, "/a/7")
+
+
+def test_workers_that_are_apart_may_rejoin() -> None:
+    for strategy in (ParameterServer(), ParameterServer(max_staleness=1), ParameterServer(sync=True, backup_workers=1)):
+        assert prepare(model_function, X, Y, strategy=strategy).rejoins
+    for other in (ParameterServer(sync=True), AllReduce(), InGraph()):
+        assert not prepare(model_function, X, Y, strategy=other).rejoins
 
 
 def test_a_prepared_fit_goes_on_from_a_checkpoint() -> None:

@@ -74,6 +74,10 @@ class FitState:
     history_epochs: list[int]
     told: list[tuple[int, int, dict[str, float]]] = field(default_factory=list)
     """The epochs that have ended: number, step, values."""
+    places: tuple[tuple[int, int, int], ...] = ()
+    """By rank the epoch, the step in it, and the step of all epochs that each task is at, where tasks are apart. The
+    checkpoint's own are then the chief's.
+    """
 
 
 @dataclass
@@ -174,7 +178,8 @@ def check_model(begin: Begin, model: Any, optimizers: Sequence[Any]) -> None:
 
 def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
     """Raise InvalidInput unless a step in the middle of an epoch means what it meant."""
-    if not begin.info.step_in_epoch and job.steps_per_epoch is None:
+    in_the_middle = begin.info.step_in_epoch or any(within for _, within, _ in begin.state.places)
+    if not in_the_middle and job.steps_per_epoch is None:
         return
     there, here = begin.state.data, _data_of(job)
     if here != there:
@@ -224,6 +229,10 @@ class Training:
     """Brings what is trained elsewhere into the chief's model."""
     load: Callable[[], None] = lambda: None
     """Gives what the chief's model holds to who trains it."""
+    places: Callable[[], tuple[tuple[int, int, int], ...]] = lambda: ()
+    """As in ``FitState``, of what was fetched last."""
+    tasks: int | None = None
+    """How many train; None: as many as the reducer knows of."""
 
 
 def model_at(job: FitJob, path: Path) -> Any:
@@ -236,11 +245,12 @@ def model_at(job: FitJob, path: Path) -> Any:
         keras_io.restore(model, job.model)
     optimizers = optimizers_of(model)
     check_model(begin, model, optimizers)
-    _restore(begin, stored, model, optimizers)
+    restore(begin, stored, model, optimizers)
     return model
 
 
-def _restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence[Any]) -> None:
+def restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence[Any]) -> None:
+    """Give a model and its optimizers, which ``check_model`` has let pass, what a checkpoint has of them."""
     arrays = stored.arrays()
     keys = [variable.key for variable in begin.variables]
     for key, (_, variable) in zip(keys, variables_of(model, optimizers), strict=True):
@@ -274,7 +284,7 @@ class Resuming(keras.callbacks.Callback):
         begin, state = self._begin, self._begin.state
         part = begin.part(self._reducer.rank, self._reducer.size)
         if self._stored is not None:
-            _restore(begin, self._stored, self.model, self._optimizers)
+            restore(begin, self._stored, self.model, self._optimizers)
             self._load()
             self._stored = None
         if not self._has_lived:
@@ -319,6 +329,8 @@ class Saving(keras.callbacks.Callback):
         self._batch = training.batch
         self._fetch = training.fetch
         self._load = training.load
+        self._places = training.places
+        self._tasks = training.tasks or training.reducer.size
         self._told = list(begin.state.told) if begin is not None else []
         self._epoch = 0
         self._seen = begin.info.step if begin is not None else 0
@@ -421,6 +433,10 @@ class Saving(keras.callbacks.Callback):
         if self._writer is not None:
             self._writer.wait()
             self._fetch()
+        self._write(self._last.step, epoch, within, metric)
+
+    def _write(self, step: int, epoch: int, within: int, metric: float | None) -> None:
+        """Begin to write what the chief's model holds. A collective."""
         parts = self._reducer.all_gather(self.part(bool(within)))
         if self._writer is None:
             return
@@ -428,13 +444,13 @@ class Saving(keras.callbacks.Callback):
         manifest = Manifest(
             format=FORMAT,
             kind="fit",
-            step=self._last.step,
+            step=step,
             epoch=epoch,
             step_in_epoch=within,
             time=time.time(),
             run_id=self._ctx.run_id,
             strategy=self._job.strategy.name,
-            tasks=self._reducer.size,
+            tasks=self._tasks,
             metric=metric,
         )
         arrays = {key: files.taken(variable) for key, variable in variables_of(self.model, self._optimizers)}
@@ -452,6 +468,7 @@ class Saving(keras.callbacks.Callback):
             history=self._history.history,
             history_epochs=self._history.epoch,
             told=self._told,
+            places=self._places(),
         )
 
     def _warn(self, title: str, text: str) -> None:
@@ -490,8 +507,12 @@ def skip_of(begin: Begin | None, job: FitJob, steps_per_execution: int) -> Skip 
     """What of its examples a training leaves out, for it has seen them; None for nothing."""
     if begin is None or (not begin.info.step_in_epoch and job.steps_per_epoch is None):
         return None
-    within, first = begin.info.step_in_epoch, begin.state.first_epoch
-    passed = (begin.info.epoch - first) * (job.steps_per_epoch or 0)
+    return skip_until(begin.info.epoch, begin.info.step_in_epoch, begin.state.first_epoch, job, steps_per_execution)
+
+
+def skip_until(epoch: int, within: int, first: int, job: FitJob, steps_per_execution: int) -> Skip:
+    """What a training leaves out that began with epoch ``first`` and goes on after ``within`` steps of ``epoch``."""
+    passed = (epoch - first) * (job.steps_per_epoch or 0)
     takes = steps_per_execution if steps_per_execution > 1 else 0
     return Skip(within, within // steps_per_execution, takes, passed, first)
 

@@ -129,6 +129,14 @@ def training_data(
     return data
 
 
+def steps_of_epoch(job: FitJob) -> int | None:
+    """The length of an epoch, where it does not depend on a dataset. Raises InvalidInput as ``training_data``."""
+    if not isinstance(job.data, Arrays):
+        return job.steps_per_epoch
+    batches = int(_adapter(job.data, job.batch_size, job.steps_per_epoch, job.class_weight).num_batches)
+    return min(job.steps_per_epoch or batches, batches)
+
+
 def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> TaskData | None:
     """This task's part of the validation data; tasks need not have equally many steps of it, and may have none.
 

@@ -156,12 +156,12 @@ class _GoingOnList(_SkippingList):
 
     @contextmanager
     def _among_ours(self, only: bool) -> Iterator[None]:
-        everybody = vars(self)["callbacks"]
-        vars(self)["callbacks"] = self._ours if only else everybody
+        everybody = self.__dict__["callbacks"]
+        self.__dict__["callbacks"] = self._ours if only else everybody
         try:
             yield
         finally:
-            vars(self)["callbacks"] = everybody
+            self.__dict__["callbacks"] = everybody
 
 
 def _skipping(run: Any, skip: Skip) -> Any:

@@ -42,17 +42,21 @@ steps = st.one_of(
 class Driven:
     """A run that is driven as ``Driver`` does, a step at a time: any event may come between two of its steps."""
 
-    def __init__(self, max_restarts: int) -> None:
-        request = RunRequest(restart=Restart(max_restarts=max_restarts))
+    def __init__(self, max_restarts: int, *, rejoins: bool = False) -> None:
+        request = RunRequest(restart=Restart(max_restarts=max_restarts), rejoins=rejoins)
         self.descriptor = RunDescriptor(id="r", name="r", cluster="c")
         self.run = Run(self.descriptor, request, lambda *_: None, lambda _: None)
         self.run.place(PLANNED)
         self.run.to(RunState.LAUNCHING)
         self.killing = self.again = False
         self.blamed: list[tuple[str, str]] = []
+        self.alone = 0
 
     def drive(self) -> None:
         run = self.run
+        if not run.to_rejoin.empty():
+            self.rejoin(run.to_rejoin.get_nowait())
+            return
         if not run.is_active or not run.decided.is_set():
             return
         if not self.killing:
@@ -65,7 +69,7 @@ class Driven:
         elif not run.tasks_ended.is_set():
             for info in list(run.info.tasks):
                 if not info.state.is_final:
-                    run.task_ended(TaskResult(task=info.task, attempt=run.attempt, signal="SIGTERM"))
+                    run.task_ended(TaskResult(task=info.task, attempt=info.attempt, signal="SIGTERM"))
                     return
         elif self.again and not run.is_stopping:
             run.place_again(PLANNED)
@@ -75,9 +79,20 @@ class Driven:
         else:
             run.to(RunState.STOPPED if run.is_stopping else RunState.SUCCEEDED)
 
+    def rejoin(self, task: str) -> None:
+        """As ``Rejoining`` does: it is forked, unless nobody waits for it any more or there is no room."""
+        run, info = self.run, self.run.task_info(task)
+        if run.is_stopping or run.decided.is_set():
+            run.task_ended(TaskResult(task=task, attempt=info.attempt, message="was not started again"))
+        elif info.attempt % 3 == 2:
+            run.cannot_rejoin(task, info.attempt, "was not started: no host")
+        else:
+            run.record(TaskChanged(time=1.0, task=task, attempt=info.attempt, state=TaskState.STARTING, pid=7))
+            self.alone += 1
+
     def follow(self, step: tuple[str, str, int, str]) -> None:
         what, who, behind, how = step
-        attempt = self.run.attempt - behind
+        attempt = (self.run.task_info(who).attempt if who in TASKS else self.run.attempt) - behind
         match what:
             case "drive":
                 self.drive()
@@ -129,3 +144,67 @@ def test_every_order_of_events_comes_to_the_right_end(max_restarts: int, order: 
     assert record.info.tasks == run.info.tasks
     assert not record.lost
     assert {task.attempt for task in record.info.tasks} == {run.attempt}
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.integers(0, 4), st.lists(steps, max_size=80))
+def test_so_does_a_run_whose_tasks_are_started_again_alone(max_restarts: int, order: list[Any]) -> None:
+    driven = Driven(max_restarts, rejoins=True)
+    run = driven.run
+    for step in order:
+        was, attempt = run.info.state, run.attempt
+        chief = run.task_info("worker:0").attempt
+        driven.follow(step)
+        assert run.attempt <= max_restarts
+        assert run.attempt >= attempt
+        assert chief == run.task_info("worker:0").attempt or run.info.state is not RunState.RUNNING
+        if was.is_final:
+            assert run.info.state is was
+    for _ in range(10 * (max_restarts + 2)):
+        driven.drive()
+        if run.is_active and not run.decided.is_set() and run.to_rejoin.empty():
+            for name in TASKS:
+                driven.follow(("ends", name, 0, "own error"))
+    assert run.info.state.is_final
+    assert all(task.state.is_final for task in run.info.tasks)
+    record = RunRecord.replay(driven.descriptor, enumerate(run.log))
+    assert record.info.tasks == run.info.tasks
+    assert driven.alone <= run.attempt
+
+
+def test_a_worker_that_dies_is_started_again_alone_and_the_run_goes_on() -> None:
+    driven = Driven(2, rejoins=True)
+    run = driven.run
+    for name in TASKS:
+        driven.follow(("says", name, 0, "running"))
+    driven.follow(("ends", "worker:1", 0, "killed"))
+    assert run.info.state is RunState.RUNNING
+    assert run.task_info("worker:1").state is TaskState.PENDING
+    driven.drive()
+    driven.follow(("says", "worker:1", 0, "running"))
+    assert [task.attempt for task in run.info.tasks] == [0, 1, 0]
+    for name in ("worker:0", "worker:2"):
+        driven.follow(("ends", name, 0, "ok"))
+    assert not run.decided.is_set(), "its share is not done"
+    driven.follow(("ends", "worker:1", 0, "ok"))
+    driven.drive()
+    driven.drive()
+    assert run.info.state.value == "succeeded"
+
+
+def test_who_cannot_be_started_alone_begins_the_whole_gang_again() -> None:
+    for who, how in (("worker:0", "killed"), ("worker:1", "peer")):
+        driven = Driven(2, rejoins=True)
+        for name in TASKS:
+            driven.follow(("says", name, 0, "running"))
+        driven.follow(("ends", who, 0, how))
+        assert driven.run.begins_again
+        assert driven.run.to_rejoin.empty()
+    driven = Driven(2, rejoins=True)
+    for name in TASKS:
+        driven.follow(("says", name, 0, "running"))
+    driven.follow(("ends", "worker:1", 0, "killed"))
+    driven.run.cannot_rejoin("worker:1", 1, "was not started: no room")
+    assert driven.run.begins_again
+    assert driven.run.first_failure is not None
+    assert driven.run.first_failure.message == "was not started: no room"

@@ -35,7 +35,7 @@ def no_time_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
 class Cluster:
     """Hosts that fork nothing and say that they have. ``on_launch`` is called with each attempt that they launch."""
 
-    def __init__(self, restart: Restart, kind: str = "program") -> None:
+    def __init__(self, restart: Restart, kind: str = "program", *, rejoins: bool = False) -> None:
         self.survivors: dict[str, list[str]] = {}
         self.kept: list[tuple[int, list[str]]] = []
         self.hosts = {address: self.host(address) for address in (A, B)}
@@ -60,9 +60,9 @@ class Cluster:
             on_change=lambda: None,
         )
         info = RunInfo(id="r", name="r", cluster="c", jobs={"worker": 2})
-        self.run = Run(
-            info, RunRequest(restart=restart, kind=kind, strategy="allreduce"), lambda *_: None, lambda _: None
-        )
+        request = RunRequest(restart=restart, kind=kind, strategy="allreduce", rejoins=rejoins)
+        self.run = Run(info, request, lambda *_: None, lambda _: None)
+        self.infos = self.hosts
 
     def host(self, address: str) -> HostInfo:
         return HostInfo(name=address[6], address=address, machine=address[6], threads=1, memory_bytes=1, slots=0)
@@ -121,11 +121,12 @@ class Cluster:
 
     def all_run(self) -> None:
         for task in ("worker:0", "worker:1"):
-            event = TaskChanged(time=1.0, task=task, attempt=self.run.attempt, state=TaskState.RUNNING)
+            attempt = self.run.task_info(task).attempt
+            event = TaskChanged(time=1.0, task=task, attempt=attempt, state=TaskState.RUNNING)
             self.run.record_encoded(encode_event(event))
 
     def ends(self, task: str, **how: Any) -> None:
-        self.run.task_ended(TaskResult(task=task, attempt=self.run.attempt, **how))
+        self.run.task_ended(TaskResult(task=task, attempt=self.run.task_info(task).attempt, **how))
 
     def all_succeed(self) -> None:
         self.all_run()
@@ -161,8 +162,8 @@ class Cluster:
         return [event.title for event in found if isinstance(event, Note)]
 
 
-async def begun(restart: Restart, kind: str = "program") -> Cluster:
-    cluster = Cluster(restart, kind)
+async def begun(restart: Restart, kind: str = "program", *, rejoins: bool = False) -> Cluster:
+    cluster = Cluster(restart, kind, rejoins=rejoins)
     cluster.driver.begin(cluster.run, Parcel(b"program"))
     await cluster.until(RunState.RUNNING)
     return cluster
@@ -391,3 +392,58 @@ async def test_a_stop_while_some_go_on_stops_all(while_it_starts: bool) -> None:
     assert info.state is RunState.STOPPED
     assert all(task.state.is_final for task in info.tasks)
     await cluster.background.end()
+
+
+# -- one task alone ------------------------------------------------------------------------------------------------
+
+
+async def test_a_task_that_rejoins_is_told_what_its_gang_was() -> None:
+    cluster = await begun(Restart(), rejoins=True)
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    cluster.ends("worker:1", signal="SIGKILL")
+    assert (await cluster.end()).state is RunState.SUCCEEDED
+    assert cluster.states == ["launching", "running", "succeeded"]
+    assert [task.attempt for task in cluster.run.info.tasks] == [0, 1]
+    first, _, again = sorted(cluster.specs, key=lambda spec: (spec.attempt, spec.rank))[-3:]
+    before = next(spec for spec in cluster.specs if spec.rank == 1 and not spec.attempt)
+    assert msgspec.structs.replace(again, attempt=0) == before
+    assert again.secret == first.secret
+    assert [op for _, op in cluster.asked].count("dtf_reserve") == 2
+    assert "dtf_kill" not in [op for _, op in cluster.asked]
+    assert "worker:1 is started again: attempt 2 of 4" in cluster.notes
+
+
+async def test_a_task_whose_host_is_gone_rejoins_on_another_one() -> None:
+    cluster = await begun(Restart(), rejoins=True)
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    del cluster.hosts[B]
+    cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+    assert (await cluster.end()).state is RunState.SUCCEEDED
+    assert [(task.host, task.attempt) for task in cluster.run.info.tasks] == [("a", 0), ("a", 1)]
+    again = cluster.specs[-1]
+    assert again.machines == ["a", "a"]
+    assert again.cluster_spec["worker"][0] == cluster.specs[0].cluster_spec["worker"][0]
+
+
+async def test_the_whole_gang_begins_again_where_one_task_cannot() -> None:
+    cluster = await begun(Restart(), rejoins=True)
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    cluster.hosts.clear()
+    cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+    while "Waiting for hosts" not in cluster.notes:
+        await asyncio.sleep(0)
+    cluster.hosts[A] = cluster.host(A)
+    await cluster.seating.wake()
+    assert (await cluster.end()).state is RunState.SUCCEEDED
+    assert cluster.states == ["launching", "running", "restarting", "running", "succeeded"]
+    assert [task.attempt for task in cluster.run.info.tasks] == [2, 2]
+
+
+async def test_a_run_that_ends_while_a_task_is_to_rejoin_does_not_wait_for_it() -> None:
+    cluster = await begun(Restart(), rejoins=True)
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    cluster.ends("worker:1", signal="SIGKILL")
+    cluster.ends("worker:0", exit_code=1, outcome=Outcome(ok=False, message="ValueError: no"))
+    info = await cluster.end()
+    assert (info.state, info.message) == (RunState.FAILED, "worker:0 failed: ValueError: no, in attempt 2 of 4")
+    assert info.tasks[1].state is TaskState.STOPPED

@@ -107,6 +107,11 @@ class FakeContext:
         return [f"worker:{index}" for index in range(workers)] + [f"ps:{index}" for index in range(self.servers)]
 
     @property
+    def stop_requested(self) -> threading.Event:
+        """Nobody sets it: a task that is to stop is told by itself."""
+        return threading.Event()
+
+    @property
     def is_chief(self) -> bool:
         return self.rank == 0
 

@@ -10,6 +10,8 @@ from ..agree import Weights
 from ..callbacks import First, Last, State
 from ..job import FitJob
 from ..steps import Metrics
+from .exchange import Exchange
+from .messages import Place
 from .server_client import Client
 from .skipping import FollowTheRun
 
@@ -43,6 +45,9 @@ class OwnFirst(First):
         super().__init__(state, has_callbacks=False)
         self._compares = watches_callbacks
 
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._begin(may_change_weights=True)
+
 
 class OwnLast(Last):
     """Of tasks apart: reports how stale its gradients are and how many were dropped, ends when the servers say so, and
@@ -57,12 +62,20 @@ class OwnLast(Last):
         steps: int | None,
         *,
         client: Client,
+        exchange: Exchange,
         is_sync: bool,
         push: Callable[[], None] | None,
         following: FollowTheRun | None,
+        begins: Place,
     ) -> None:
-        """``push``: gives the servers the weights that callbacks have changed; None where there are no callbacks."""
-        super().__init__(state, job, ctx, steps)
+        """``push``: gives the servers the weights that callbacks have changed; None where there are no callbacks.
+        ``begins``: where this task begins.
+        """
+        super().__init__(state, job, ctx, steps, done=(begins.steps, begins.within))
+        self.place = begins
+        """Where this task is, by what is done."""
+        self._exchange = exchange
+        self._ends_within = False
         self._client = client
         self._is_sync = is_sync
         self._push = push
@@ -72,7 +85,7 @@ class OwnLast(Last):
 
     def on_train_begin(self, logs: Any = None) -> None:
         super().on_train_begin(logs)
-        if self.model._initial_epoch:
+        if (self.model._initial_epoch or self._job.initial_epoch) != self._job.initial_epoch:
             raise InvalidInput(
                 "A task apart from the others begins at initial_epoch: pass it, in place of a callback that resumes "
                 f"(BackupAndRestore). Received: a callback that resumes at epoch {self.model._initial_epoch}",
@@ -82,20 +95,30 @@ class OwnLast(Last):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         super().on_epoch_begin(epoch, logs)
+        self._exchange.begin_epoch(epoch, self.step_in_epoch)
         self._tell()
         if self._following is not None:
             self._following.begin_epoch()
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        super().on_train_batch_begin(batch, logs)
+        self._exchange.place = Place(self._epoch, self.step_in_epoch, self.step)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         client = self._client
         more = {"dropped": float(client.dropped)} if self._is_sync else {"staleness": client.answered.staleness}
         super().on_train_batch_end(batch, {**(logs or {}), **more})
+        self.place = Place(self._epoch, self.step_in_epoch, self.step)
+        is_last = self._steps is not None and self.step_in_epoch >= self._steps
+        self._ends_within = bool(self.model.stop_training) and not is_last
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if self._following is not None:
             # The last steps may have been taken without this task.
             self._step = min(self._following.step, self._following.epoch_end)
         super().on_epoch_end(epoch, logs)
+        if not self._ends_within:
+            self.place = Place(epoch + 1, 0, self.step)
         self.has_last_word = self._tell()
 
     def on_train_end(self, logs: Any = None) -> None:

@@ -16,6 +16,7 @@ from ..learning_rate import LinearScaling
 from ..lookups import Lookups
 from ..outside import Outside, flattened, take_mean
 from .layout import Piece
+from .messages import Place
 from .server_client import Client
 
 
@@ -48,6 +49,9 @@ class Exchange:
         self._drops = drops
         self._stop = False
         self._all_examples = 0
+        self._steps_at_once = int(model.steps_per_execution)
+        self._sent = 0  # since ``place`` was set
+        self._place: Place | None = None
         self.steps = 0
         """Gradients sent in this epoch, without those of steps in which no task had an example."""
         self.examples: tf.Tensor | None = None
@@ -121,6 +125,20 @@ class Exchange:
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
         """Steps are counted anew; of the first epoch, so many have been ``done``."""
         self.steps = done
+
+    @property
+    def place(self) -> Place | None:
+        """Where this task is when its next gradient has been applied. Where tasks are apart, it is set to where the
+        task is before each execution of Keras's train function.
+        """
+        if self._place is None:
+            return None
+        more = min(self._sent + 1, self._steps_at_once)  # a step of several gradients is done with the first
+        return Place(self._place.epoch, self._place.within + more, self._place.steps + more)
+
+    @place.setter
+    def place(self, place: Place) -> None:
+        self._place, self._sent = place, 0
 
     def begin(self, examples: tf.Tensor) -> None:
         """A step is being traced, or run eagerly, with so many examples on this task."""
@@ -218,7 +236,9 @@ class Exchange:
                 absent=absent,
                 learning_rate=sent_rate,
                 stop=self._stop,
+                place=self.place,
             )
+            self._sent += 1
             answered = self._client.answered
             self._all_examples += answered.examples
             self.steps += answered.examples > 0

@@ -11,6 +11,14 @@ class Word(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Base of all words."""
 
 
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """How far a worker is: so many ``steps`` of its own in all, ``within`` of them in ``epoch``, counted from 0."""
+
+    epoch: int
+    within: int = 0
+    steps: int = 0
+
+
 # -- what a worker says --------------------------------------------------------------------------------------------
 
 
@@ -19,6 +27,42 @@ class Join(Word, frozen=True):
 
     rank: int
     shares_memory: bool
+
+
+class Start(Word, frozen=True):
+    """The chief's, of workers that are apart: with what each of them begins."""
+
+    seed: int
+    """Of the order of the examples."""
+    first_epoch: int
+    """With which the training began, before its checkpoint if it goes on from one."""
+    place: Place
+    """Of all workers of which ``places``, by rank, does not say another."""
+    places: tuple[Place, ...] = ()
+
+
+class GetStart(Word, frozen=True):
+    """Asks with what this process begins: for the first time, or where an earlier one was lost. It takes part from
+    ``version`` on.
+    """
+
+    version: int
+
+
+class Keep(Word, frozen=True):
+    """The chief's moving statistics (payload, float64), for those that begin later."""
+
+
+class GetKept(Word, frozen=True):
+    """Asks for them."""
+
+
+class Hold(Word, frozen=True):
+    """Asks that no more gradients be applied until ``Release``, but for those that ``GetState`` names."""
+
+
+class Release(Word, frozen=True):
+    """The state has been taken: go on."""
 
 
 class Build(Word, frozen=True):
@@ -45,6 +89,8 @@ class Push(Word, frozen=True):
     """What the chief's optimizer has been set to."""
     stop: bool = False
     """Whether this worker asks all to stop."""
+    place: Place | None = None
+    """Where it is when this has been applied, if workers are apart."""
 
 
 class Fetch(Word, frozen=True):
@@ -64,12 +110,18 @@ class Leave(Word, frozen=True):
 
     pushed: int
     stop: bool
+    place: Place | None = None
 
 
 class GetState(Word, frozen=True):
-    """Asks for variables and optimizer slots; ``final``: when all workers have left."""
+    """Asks for variables and optimizer slots; ``final``: when all workers have left.
+
+    ``numbers``: with each worker's gradients up to this one, by rank. ``version``: of this version or a later one.
+    """
 
     final: bool
+    numbers: tuple[int, ...] = ()
+    version: int = 0
 
 
 class SetState(Word, frozen=True):
@@ -104,6 +156,32 @@ class Sum(Word, frozen=True):
     """Payload: the sum."""
 
 
+class Started(Word, frozen=True):
+    """With what a worker begins. ``number``: of the last gradient of its that was taken here."""
+
+    seed: int
+    first_epoch: int
+    place: Place
+    version: int
+    number: int
+    has_left: bool = False
+    """Whether its training has ended already."""
+    is_back: bool = False
+    """Whether an earlier process of this worker was here."""
+
+
+class Kept(Word, frozen=True):
+    """Payload: what is kept, so many bytes of it."""
+
+    nbytes: int
+
+
+class Held(Word, frozen=True):
+    """The number of each worker's last gradient, by rank."""
+
+    numbers: tuple[int, ...]
+
+
 class Counts(msgspec.Struct, frozen=True, array_like=True):
     """What became of a worker's gradients."""
 
@@ -124,6 +202,10 @@ class State(Word, frozen=True):
     updates: dict[int, Counts]
     moving: int = 0
     moving_workers: int = 0
+    version: int = 0
+    iterations: int = 0
+    places: tuple[Place, ...] = ()
+    """By rank, where workers are apart."""
 
 
 class Done(Word, frozen=True):
@@ -147,7 +229,30 @@ class Decide(Word, frozen=True):
 
 
 AnyWord = Union[
-    Join, Build, Push, Fetch, Meet, Leave, GetState, SetState, Replace, Values, Sum, State, Done, Refused, Decide
+    Join,
+    Start,
+    GetStart,
+    Keep,
+    GetKept,
+    Hold,
+    Release,
+    Build,
+    Push,
+    Fetch,
+    Meet,
+    Leave,
+    GetState,
+    SetState,
+    Replace,
+    Values,
+    Sum,
+    Started,
+    Kept,
+    Held,
+    State,
+    Done,
+    Refused,
+    Decide,
 ]
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(AnyWord).decode

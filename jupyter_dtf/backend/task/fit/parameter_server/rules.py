@@ -6,6 +6,7 @@ list of updates, each the set of workers whose gradients form it. ``may_go_on`` 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
@@ -18,6 +19,8 @@ class Rule(ABC):
     def __init__(self, workers: Iterable[int]) -> None:
         self.version = 0
         self.training = set(workers)
+        self.away: set[int] = set()
+        """Those that have gone without leaving, and may come back: nobody waits for them."""
         self.dropped = dict.fromkeys(sorted(self.training), 0)
 
     @abstractmethod
@@ -32,6 +35,20 @@ class Rule(ABC):
         """A worker trains no more."""
         self.training.discard(worker)
         return []
+
+    def lose(self, worker: int) -> Updates:
+        """A worker has gone without leaving. What it has sent and is in no update yet is forgotten."""
+        self.away.add(worker)
+        return []
+
+    def come_back(self, worker: int, version: int) -> None:
+        """A worker that had gone is there anew, and begins with variables of ``version`` or later."""
+        self.away.discard(worker)
+
+    @property
+    def present(self) -> set[int]:
+        """Those that train and are there."""
+        return self.training - self.away
 
 
 class Asynchronous(Rule):
@@ -54,8 +71,15 @@ class Asynchronous(Rule):
     def may_go_on(self, worker: int) -> bool:
         if self._max_staleness is None:
             return True
-        slowest = min((self._steps[other] for other in self.training), default=self._steps[worker])
-        return self._steps[worker] - slowest <= self._max_staleness
+        return self._steps[worker] - self._slowest(self._steps[worker]) <= self._max_staleness
+
+    def come_back(self, worker: int, version: int) -> None:
+        """It counts as the slowest of the others: they have not to wait until it has caught up with them."""
+        self._steps[worker] = self._slowest(self._steps[worker])
+        super().come_back(worker, version)
+
+    def _slowest(self, otherwise: int) -> int:
+        return min((self._steps[other] for other in self.present), default=otherwise)
 
 
 class Synchronous(Rule):
@@ -83,8 +107,14 @@ class Synchronous(Rule):
         super().leave(worker)
         return self._complete()
 
+    def lose(self, worker: int) -> Updates:
+        super().lose(worker)
+        self._arrived.discard(worker)
+        return self._complete()
+
     def _complete(self) -> Updates:
-        if not self._arrived or len(self._arrived) < len(self.training) - self._backup_workers:
+        needed = min(len(self.training) - self._backup_workers, len(self.present))
+        if not self._arrived or len(self._arrived) < needed:
             return []
         chosen, self._arrived = frozenset(self._arrived), set()
         self.version += 1
@@ -92,12 +122,16 @@ class Synchronous(Rule):
 
 
 class Following(Rule):
-    """The other ``ps`` tasks' part in synchronous training: they apply what the first has decided on."""
+    """The other ``ps`` tasks' part in synchronous training: they apply what the first has decided on.
+
+    Of a worker that went while it was sending, the first may have what has not come here: it is left out.
+    """
 
     def __init__(self, workers: Iterable[int]) -> None:
         super().__init__(workers)
         self._arrived: set[int] = set()
         self._decided: dict[int, frozenset[int]] = {}
+        self._takes_part_from: dict[int, float] = {}  # of workers that have gone or come back: the first version
 
     def push(self, worker: int, version: int) -> Updates:
         if version < self.version:
@@ -114,13 +148,25 @@ class Following(Rule):
     def may_go_on(self, worker: int) -> bool:
         return worker not in self._arrived
 
+    def lose(self, worker: int) -> Updates:
+        super().lose(worker)
+        self._arrived.discard(worker)
+        self._takes_part_from[worker] = math.inf
+        return self._complete()
+
+    def come_back(self, worker: int, version: int) -> None:
+        super().come_back(worker, version)
+        self._takes_part_from[worker] = version
+
     def _complete(self) -> Updates:
-        chosen = self._decided.get(self.version)
-        if chosen is None or not chosen <= self._arrived:
-            return []
-        for worker in self._arrived - chosen:
-            self.dropped[worker] += 1
-        self._arrived = set()
-        del self._decided[self.version]
-        self.version += 1
-        return [chosen]
+        done: Updates = []
+        while (chosen := self._decided.get(self.version)) is not None:
+            if any(self._takes_part_from.get(worker, 0) <= self.version for worker in chosen - self._arrived):
+                break  # its gradient is on its way
+            for worker in self._arrived - chosen:
+                self.dropped[worker] += 1
+            done.append(chosen & self._arrived)
+            self._arrived = set()
+            del self._decided[self.version]
+            self.version += 1
+        return done

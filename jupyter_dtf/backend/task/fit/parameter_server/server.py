@@ -1,6 +1,7 @@
 """A ``ps`` task: holds its share of the variables, applies gradients as the rule says, and answers the workers.
 
-One thread for each worker, which speaks in turn with it; all that they share is changed under one condition.
+One thread for each worker, which speaks in turn with it; all that they share is changed under one condition. A worker
+that goes before its training has ended is the end of one that goes in step. Of those that are apart it may come back.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,10 @@ from ...trace import marked
 from ..checks import Asked
 from ..job import FitJob
 from ..models import configure_keras, job_model
+from . import payloads
 from .barrier import Meeting
 from .checks import ServedChecks
+from .members import Member, Members, Visit
 from .messages import (
     AnyWord,
     Build,
@@ -31,39 +33,33 @@ from .messages import (
     Decide,
     Done,
     Fetch,
+    GetKept,
+    GetStart,
     GetState,
+    Held,
+    Hold,
     Join,
+    Keep,
+    Kept,
     Leave,
     Meet,
     Push,
     Refused,
+    Release,
     Replace,
     SetState,
+    Start,
     State,
     Sum,
     Values,
 )
 from .rules import Asynchronous, Following, Rule, Synchronous, Updates
 from .server_addresses import Places
-from .shard import Gradient, Shard, SparsePiece, mean
+from .shard import Gradient, Shard, mean
 from .spec import from_plain, pieces_of, wire_dtype
 from .wire import STRANGERS, Bytes, Channel, Reader, accept
 
 Answer = tuple[AnyWord, list[npt.NDArray[Any]]]
-
-
-@dataclass
-class Member:
-    """A worker as this task knows it."""
-
-    task: str
-    number: int = 0
-    """Of its last gradient."""
-    scheduled: int = 0
-    applied: int = 0
-    repeated: int = 0
-    has_left: bool = False
-    has_gone: bool = False
 
 
 class _Over(Exception):
@@ -81,6 +77,10 @@ class Server:
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
         self._members = {rank: Member(task) for rank, task in enumerate(self._places.workers)}
+        self._all = Members(self._members)
+        self._may_come_back = not isinstance(job.strategy, ParameterServer) or not job.strategy.goes_in_step
+        self._most: tuple[int, ...] | None = None  # while it is held: the last number of each that is applied
+        self._kept: npt.NDArray[np.float64] = np.zeros(0)
         self._rule = _rule(job.strategy, self._index, len(self._members))
         self._followers: list[Channel] = []
         self._shard: Shard | None = None
@@ -104,8 +104,9 @@ class Server:
         listeners = self._places.listen()
         for listener in listeners:
             self._in_thread(self._receive_tasks, listener)
+        self._in_thread(self._hear_of_a_stop)
         with self._changed:
-            self._changed.wait_for(lambda: self._failure or all(m.has_gone for m in self._members.values()))
+            self._changed.wait_for(lambda: self._failure or self._have(lambda member: member.has_gone))
         for listener in listeners:
             listener.shutdown(socket.SHUT_RDWR)  # which ends the accept() that waits there
         for follower in self._followers:
@@ -137,6 +138,17 @@ class Server:
                     return
                 self._in_thread(self._receive_task, connected)
 
+    def _hear_of_a_stop(self) -> None:
+        """Of a run that is stopped, nobody comes back."""
+        self._ctx.stop_requested.wait()
+        with self._changed:
+            self._changed.notify_all()
+
+    def _have(self, done: Callable[[Member], bool]) -> bool:
+        """Whether all workers have done something, but for those that will not come back."""
+        lost = self._rule.away if self._ctx.should_stop else set()
+        return all(done(member) for rank, member in self._members.items() if rank not in lost)
+
     def _receive_task(self, connected: socket.socket) -> None:
         try:
             channel = accept(connected, self._places.secret)
@@ -165,31 +177,49 @@ class Server:
                 self._apply(self._rule.decide(word.version, word.workers))
 
     def _serve(self, channel: Channel, rank: int) -> None:
-        """Answer a worker until it goes."""
-        member = self._members[rank]
+        """Answer a worker's process until it goes."""
+        visit = self._welcome(rank)
         while True:
             try:
                 word, payload = channel.receive()
-                answer, arrays = self._answer(rank, word, payload)
+                answer, arrays = self._answer(visit, word, payload)
                 channel.send(answer, *arrays)
             except (EOFError, OSError):
-                self._say_goodbye(member)
+                self._say_goodbye(visit)
                 return
 
-    def _say_goodbye(self, member: Member) -> None:
+    def _welcome(self, rank: int) -> Visit:
+        """A worker's process is there. If it is not the first, the one before is no more, even if nothing told so."""
+        visit = Visit(rank)
         with self._changed:
-            if not member.has_left:
+            self._say_goodbye(self._members[rank].visit)
+            self._members[rank].visit = visit
+            self._members[rank].visits += 1
+        return visit
+
+    def _say_goodbye(self, visit: Visit | None) -> None:
+        if visit is None or visit.is_over:
+            return
+        with self._changed:
+            member = self._members[visit.rank]
+            visit.is_over, member.visit = True, None
+            if member.has_left:
+                member.has_gone = True
+            elif self._may_come_back:
+                self._apply(self._rule.lose(visit.rank))
+                self._gradients.pop(visit.rank, None)
+            else:
                 raise peer_lost(f"{member.task} has gone before its training ended")
-            member.has_gone = True
             self._changed.notify_all()
 
     # -- answers ------------------------------------------------------------------------------------------------
 
-    def _answer(self, rank: int, word: AnyWord, payload: Bytes) -> Answer:
+    def _answer(self, visit: Visit, word: AnyWord, payload: Bytes) -> Answer:
+        rank = visit.rank
         with self._changed:
             match word:
                 case Push():
-                    return self._push(rank, word, payload)
+                    return self._push(visit, word, payload)
                 case Fetch():
                     self._wait(lambda: self._shard is not None and self._rule.version >= word.least)
                     return self._present()
@@ -200,29 +230,40 @@ class Server:
                 case SetState():
                     shard = self._built()
                     self._replacements = {}
-                    shard.set_state(_arrays(payload, shard.shapes()))
+                    shard.set_state(payloads.arrays(payload, shard.shapes()))
                     return Done(), []
                 case Replace():
                     return self._replace(word, payload)
                 case GetState():
-                    return self._state(word.final)
+                    return self._state(word)
                 case Leave():
                     return self._leave(rank, word, payload)
+                case Start() | GetStart():
+                    return self._start(rank, word)
+                case Hold() | Release():
+                    return self._hold(word)
+                case Keep():
+                    self._kept = payload.view(np.float64).copy()
+                    return Done(), []
+                case GetKept():
+                    return Kept(self._kept.nbytes), [self._kept]
         raise ValueError(f"A worker asks what a ps task can answer. Received: {word!r:.200}")
 
-    def _push(self, rank: int, word: Push, payload: Bytes) -> Answer:
+    def _push(self, visit: Visit, word: Push, payload: Bytes) -> Answer:
+        rank = visit.rank
         shard, rule, member = self._built(), self._rule, self._members[rank]
+        self._wait(lambda: self._most is None or word.number <= self._most[rank], visit)
         if word.learning_rate is not None:
             shard.set_learning_rate(word.learning_rate)
         self._stop_wanted = self._stop_wanted or word.stop
         if word.number <= member.number:
             member.repeated += 1
             return self._present()
-        member.number = word.number
+        member.number, member.place = word.number, word.place
         staleness, dropped = rule.version - word.version, rule.dropped[rank]
-        self._gradients[rank] = _gradient(word, payload, shard)
+        self._gradients[rank] = payloads.gradient(word, payload, shard)
         self._apply(rule.push(rank, word.version))
-        self._wait(lambda: rule.may_go_on(rank))
+        self._wait(lambda: rule.may_go_on(rank), visit)
         self._gradients.pop(rank, None)
         return self._present(staleness=staleness, late=rule.dropped[rank] > dropped)
 
@@ -292,7 +333,7 @@ class Server:
             pieces = pieces_of(variables, optimizer, len(self._places.servers), self._job.strategy.split_bytes)
             mine = [piece for piece in pieces if piece.server == self._index]
             shard = Shard(variables, optimizer, mine, wire_dtype(variables), len(self._places.servers))
-            shard.set_state(_arrays(payload, shard.shapes()))
+            shard.set_state(payloads.arrays(payload, shard.shapes()))
         except DtfError as error:
             return Refused(str(error)), []
         self._shard = shard
@@ -300,21 +341,49 @@ class Server:
         self._changed.notify_all()
         return Done(), []
 
-    def _state(self, final: bool) -> Answer:
-        if final:
-            self._wait(lambda: all(m.has_left for m in self._members.values()))
+    def _start(self, rank: int, word: Start | GetStart) -> Answer:
+        if isinstance(word, Start):
+            self._all.start = word
+            if not isinstance(self._rule, Asynchronous):
+                self._rule.version = word.place.steps  # which counts the run's steps, of all epochs
+            self._changed.notify_all()
+            return Done(), []
+        self._wait(lambda: self._all.start is not None)
+        self._rule.come_back(rank, word.version)
+        return self._all.started(rank, self._rule.version), []
+
+    def _hold(self, word: Hold | Release) -> Answer:
+        self._most = self._all.numbers if isinstance(word, Hold) else None
+        self._changed.notify_all()
+        return Held(self._all.numbers), []
+
+    def _state(self, word: GetState) -> Answer:
+        if word.numbers:
+            self._most = word.numbers
+            self._changed.notify_all()
+            self._wait(lambda: self._all.have(word.numbers, self._rule.away))
+        if word.final:
+            self._wait(lambda: self._have(lambda member: member.has_left))
+        self._wait(lambda: self._rule.version >= word.version)
         self._take_replacements()
         counts = {
             rank: Counts(m.scheduled, m.applied, self._rule.dropped[rank], m.repeated)
             for rank, m in self._members.items()
         }
-        moving = self._moving if final and self._moving is not None else np.zeros(0)
-        state = State(counts, moving.size, self._moving_workers if final else 0)
+        moving = self._moving if word.final and self._moving is not None else np.zeros(0)
+        state = State(
+            counts,
+            moving.size,
+            self._moving_workers if word.final else 0,
+            self._rule.version,
+            self._built().iterations,
+            self._all.places,
+        )
         return state, [moving, *self._built().state()]
 
     def _leave(self, rank: int, word: Leave, payload: Bytes) -> Answer:
         member = self._members[rank]
-        member.has_left, member.scheduled = True, word.pushed
+        member.has_left, member.scheduled, member.place = True, word.pushed, word.place
         self._stop_wanted = self._stop = self._stop or word.stop
         if payload.size:
             moving = payload.view(np.float64)
@@ -328,33 +397,16 @@ class Server:
             raise ValueError("The chief says what to hold before anything else is asked for")
         return self._shard
 
-    def _wait(self, condition: Callable[[], bool]) -> None:
-        self._changed.wait_for(lambda: self._failure or condition())
+    def _wait(self, condition: Callable[[], bool], visit: Visit | None = None) -> None:
+        """Raises EOFError when another process of the worker has come in place of the one that ``visit`` is of."""
+        self._changed.wait_for(lambda: self._failure or condition() or (visit is not None and visit.is_over))
         if self._failure is not None:
             raise _Over
+        if visit is not None and visit.is_over:
+            raise EOFError
 
 
 def _rule(strategy: Any, index: int, workers: int) -> Rule:
     if not strategy.sync:
         return Asynchronous(range(workers), strategy.max_staleness)
     return Synchronous(range(workers), strategy.backup_workers) if index == 0 else Following(range(workers))
-
-
-def _gradient(word: Push, payload: Bytes, shard: Shard) -> Gradient:
-    reader = Reader(payload)
-    elsewhere = {*word.absent, *(piece for piece, *_ in word.sparse)}
-    size = sum(piece.size for i, piece in enumerate(shard.pieces) if i not in elsewhere)
-    dense = reader.take(shard.dtype, size)
-    sparse = []
-    for i, rows, keyed in word.sparse:
-        shape = shard.pieces[i].shape[1:]
-        indices = reader.take(np.int64, rows)
-        keys = reader.take(np.int64, rows) if keyed else None
-        values = reader.take(shard.dtype, rows * int(np.prod(shape))).reshape(rows, *shape)
-        sparse.append(SparsePiece(i, indices, keys, values))
-    return Gradient(word.examples, dense, tuple(sparse), word.absent)
-
-
-def _arrays(payload: Bytes, shapes: list[tuple[Any, int]]) -> list[npt.NDArray[Any]]:
-    reader = Reader(payload)
-    return [reader.take(dtype, size) for dtype, size in shapes]

@@ -66,3 +66,17 @@ class Places:
 
     def _path(self, server: int) -> Path:
         return Path(self._ctx.shared_dir) / f"ps-{server}"
+
+
+class AmongWorkers:
+    """``ctx`` as the training tasks see it: ``size`` and ``shard`` leave out the ``ps`` tasks."""
+
+    def __init__(self, ctx: Any, size: int) -> None:
+        self._ctx = ctx
+        self.size = size
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def shard(self, dataset: Any) -> Any:
+        return dataset.shard(self.size, self._ctx.rank)

@@ -16,14 +16,23 @@ from .messages import (
     AnyWord,
     Build,
     Fetch,
+    GetKept,
+    GetStart,
     GetState,
+    Held,
+    Hold,
     Join,
+    Keep,
     Leave,
     Meet,
+    Place,
     Push,
     Refused,
+    Release,
     Replace,
     SetState,
+    Start,
+    Started,
     State,
     Values,
 )
@@ -65,6 +74,7 @@ class Client:
         self.dropped = 0
         """How many of this worker's gradients came too late."""
         self.answered = Answered()
+        self._is_apart = False
         self._versions = [0] * len(places.servers)  # of the variables held here, on each server
 
     def divide(self, pieces: list[Piece], dtype: Any, is_sync: bool) -> None:
@@ -91,10 +101,12 @@ class Client:
         absent: frozenset[int],
         learning_rate: float | None = None,
         stop: bool = False,
+        place: Place | None = None,
     ) -> npt.NDArray[Any]:
         """Send a gradient and wait for the variables: as ``fetch``.
 
-        ``dense`` holds the pieces, flattened, of all variables that are neither in ``sparse`` nor in ``absent``.
+        ``dense`` holds the pieces, flattened, of all variables that are neither in ``sparse`` nor in ``absent``;
+        ``place`` as of ``Push``.
         """
         self.pushed += 1
         start = 0
@@ -110,6 +122,7 @@ class Client:
                 sparse=tuple((i, len(indices), keys is not None) for i, (indices, keys, _) in rows),
                 learning_rate=learning_rate,
                 stop=stop,
+                place=place,
             )
             arrays = [array for _, parts in rows for array in parts if array is not None]
             self._send(server, word, dense[start : start + size], *arrays)
@@ -142,6 +155,31 @@ class Client:
 
     # -- beginning and end --------------------------------------------------------------------------------------
 
+    def begin(self, start: Start) -> None:
+        """Say with what every worker begins, where they are apart. The chief's part, before ``started``."""
+        self._on_each(lambda server: (start, []))
+
+    def started(self) -> Started:
+        """With what this process begins, where workers are apart: once the chief has said so."""
+        self._is_apart = True
+        known: list[Started] = []
+        for server in range(len(self._channels)):
+            word, _ = self._ask(server, GetStart(known[0].version if known else 0))
+            assert isinstance(word, Started)
+            known.append(word)
+        self.pushed = max(word.number for word in known)  # one that was lost may not have reached all servers
+        return known[0]
+
+    def keep(self, moving: npt.NDArray[np.float64]) -> None:
+        """Have the first server keep the chief's moving statistics for those that begin later."""
+        self._ask(0, Keep(), moving)
+
+    def kept(self) -> npt.NDArray[np.float64]:
+        """Those; empty where there are none."""
+        _, payload = self._ask(0, GetKept())
+        kept: npt.NDArray[np.float64] = payload.view(np.float64).copy()
+        return kept
+
     def build(self, states: list[list[npt.NDArray[Any]]], batch: Any) -> None:
         """Say what each server begins with (see ``slots.Plan``). The chief's part. Raises InvalidInput."""
         self._on_each(lambda server: (Build(batch), states[server]))
@@ -155,24 +193,45 @@ class Client:
     ) -> tuple[list[list[npt.NDArray[Any]]], State, npt.NDArray[np.float64]]:
         """Every server's arrays; the first one's word, and the sum of the workers' moving statistics.
 
-        ``final``: when all workers have left.
+        ``final``: when all workers have left. Until then, where they are apart, several servers are held meanwhile: of
+        each worker all have applied the same gradients. What comes then is computed from variables that are these.
         """
-        answers = [self._ask(server, GetState(final)) for server in range(len(self._channels))]
-        states, moving = [], np.zeros(0)
+        servers = range(len(self._channels))
+        holds = self._is_apart and not final and len(servers) > 1
+        numbers = self._hold() if holds else ()
+        answers: list[tuple[AnyWord, Bytes]] = []
+        for server in servers:
+            first = answers[0][0] if answers else None
+            least = first.version if self._is_sync and isinstance(first, State) else 0
+            answers.append(self._ask(server, GetState(final, numbers, least)))
+        if holds:
+            self._on_each(lambda server: (Release(), []))
+        states, moving, words = [], np.zeros(0), []
         for server, (word, payload) in enumerate(answers):
             assert isinstance(word, State)
+            words.append(word)
             reader = Reader(payload)
             statistics = reader.take(np.float64, word.moving).copy()
             if server == 0:
                 moving = statistics
             states.append([reader.take(dtype, size).copy() for dtype, size in shapes[server]])
-        first = answers[0][0]
-        assert isinstance(first, State)
-        return states, first, moving
+        if self._is_apart:
+            self._versions = [word.version for word in words]
+            self.answered.version, self.answered.iterations = words[0].version, words[0].iterations
+        return states, words[0], moving
 
-    def leave(self, stop: bool, moving: npt.NDArray[np.float64]) -> None:
-        """Train no more. ``stop`` asks the others to end as well."""
-        self._on_each(lambda server: (Leave(self.pushed, stop), [moving] if server == 0 else []))
+    def _hold(self) -> tuple[int, ...]:
+        """Have every server hold. Returns the number of the last gradient of each worker that one of them has taken."""
+        held = []
+        for server in range(len(self._channels)):
+            word, _ = self._ask(server, Hold())
+            assert isinstance(word, Held)
+            held.append(word.numbers)
+        return tuple(max(each) for each in zip(*held, strict=True))
+
+    def leave(self, stop: bool, moving: npt.NDArray[np.float64], place: Place | None = None) -> None:
+        """Train no more. ``stop`` asks the others to end as well; ``place`` is where the training has ended."""
+        self._on_each(lambda server: (Leave(self.pushed, stop, place), [moving] if server == 0 else []))
 
     def close(self) -> None:
         for channel in self._channels:

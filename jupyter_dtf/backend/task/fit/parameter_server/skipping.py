@@ -16,14 +16,17 @@ class FollowTheRun:
     epoch ends for all with the run's. The dataset holds all epochs.
     """
 
-    def __init__(self, model: Any, client: Client, dataset: tf.data.Dataset, steps_per_epoch: int) -> None:
+    def __init__(
+        self, model: Any, client: Client, dataset: tf.data.Dataset, steps_per_epoch: int, done: int = 0
+    ) -> None:
+        """``done``: the run's step with which the first epoch begins, and the dataset."""
         self._model = model
         self._run = model.train_function
         self._client = client
         self._batches = iter(dataset)
         self._steps_per_epoch = steps_per_epoch
-        self._position = 0
-        self._epoch_end = 0
+        self._position = done
+        self._epoch_end = done
         self._has_seen_any = False
 
     def begin_epoch(self) -> None:

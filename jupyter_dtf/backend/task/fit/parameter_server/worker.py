@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
 from .....schema.strategy import ParameterServer
@@ -19,9 +20,9 @@ from ...collectives.contract import Alone, Reducer
 from ...model import keras_io
 from ..agree import Weights
 from ..callbacks import First, Last, State, callbacks_here
-from ..checkpoints import Resuming, Saving, Training, check_data, check_model, skip_of, where_to_begin
+from ..checkpoints import Resuming, Saving, Training, check_data, check_model, restore, skip_of, where_to_begin
 from ..checks import Asked
-from ..data import TaskData, training_data, validation_data
+from ..data import Skip, TaskData, training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
 from ..first_step_check import Parts, guard_of
 from ..hooked import hooked
@@ -31,12 +32,13 @@ from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
 from ..steps import Metrics, TestStep, TrainStep
 from . import moving
+from .apart import Beginning, OwnSaving, beginning
 from .callbacks import OwnFirst, OwnLast, OwnMetrics, ServedWeights
 from .checks import ServedChecks
 from .exchange import Exchange
 from .messages import Counts
 from .reducer import Apart, ServedReducer
-from .server_addresses import Places
+from .server_addresses import AmongWorkers, Places
 from .server_client import Client
 from .skipping import FollowTheRun
 from .slots import Plan
@@ -46,10 +48,15 @@ from .spec import pieces_of, to_plain, wire_dtype
 def train(job: FitJob, ctx: Any) -> FitResult | None:
     """Train as one of the run's training tasks. Returns a FitResult on the chief, None elsewhere.
 
+    A process that takes the place of one whose training had ended has nothing to do.
+
     Raises InvalidInput for what parameter servers cannot train, RuntimeError naming a ``ps`` task that has gone, and
     whatever the caller's code raises.
     """
     worker = Worker(job, ctx)
+    if worker.has_left:
+        worker.close()
+        return None
     worker.fit()
     return worker.finish()
 
@@ -61,8 +68,8 @@ class Worker:
         assert isinstance(job.strategy, ParameterServer)
         strategy = job.strategy
         self._places = places = Places(ctx)
-        self._ctx = ctx = _AmongWorkers(ctx, len(places.workers))
-        self._goes_in_step = strategy.sync and not strategy.backup_workers
+        self._ctx = ctx = AmongWorkers(ctx, len(places.workers))
+        self._goes_in_step = strategy.goes_in_step
         self._strategy = strategy
 
         configure_keras(job.keras_config)
@@ -73,16 +80,30 @@ class Worker:
         self._client = Client(ctx, places)
         self._reducer: Reducer = Apart(ctx.rank, ctx.size)
         self._begin, self._stored = None, None
+        self._beginning: Beginning | None = None
         if self._goes_in_step:
             self._reducer = ServedReducer(self._client, ctx.rank, ctx.size)
             self._begin, self._stored = where_to_begin(job, ctx, self._reducer)
-        if self._begin is not None:
-            job = dataclasses.replace(job, seed=self._begin.state.seed, initial_epoch=self._begin.info.epoch)
-            keras.utils.set_random_seed((job.seed + ctx.rank) % 2**32)
+            if self._begin is not None:
+                job = dataclasses.replace(job, seed=self._begin.state.seed, initial_epoch=self._begin.info.epoch)
+        else:
+            self._beginning = first = beginning(
+                job,
+                ctx,
+                self._client,
+                steps_per_execution=model.steps_per_execution,
+                follows_the_run=strategy.backup_workers > 0,
+            )
+            self._begin, self._stored = first.begin, first.stored
+            job = first.job(job)
         self._job = job
+        if self.has_left:
+            return
+        if self._begin is not None or (self._beginning is not None and self._beginning.goes_on):
+            keras.utils.set_random_seed((job.seed + ctx.rank) % 2**32)
         if self._begin is not None:
             check_data(self._begin, job, model.steps_per_execution)
-        self._skip = skip_of(self._begin, job, model.steps_per_execution)
+        self._skip = self._skipped()
         has_own_data = not self._goes_in_step and not isinstance(job.data, Arrays)
         divided = Alone() if has_own_data else self._reducer
         self._data = training_data(job, ctx, divided, model.steps_per_execution, skip=self._skip)
@@ -93,9 +114,33 @@ class Worker:
         checks.validate_built(asked, model)
         if self._begin is not None:
             check_model(self._begin, model, [model.optimizer])
-        vary_random_numbers(model, ctx.rank)
+        vary_random_numbers(model, self._draw)
         self._exchange = self._shared_with_servers()
         self._sync: Any = self._exchange  # for what takes a GradientSync
+        if self._beginning is not None:
+            self._beginning.tell(ctx)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether an earlier process of this task has done all there was to do."""
+        return self._beginning is not None and self._beginning.started.has_left
+
+    def close(self) -> None:
+        """Speak with the servers no more."""
+        self._client.close()
+
+    @property
+    def _draw(self) -> int:
+        """Which of many sequences of random numbers is this process's own; the chief's are those of one process."""
+        again = self._beginning.place.steps if self._beginning is not None and not self._ctx.is_chief else 0
+        rank: int = self._ctx.rank
+        return rank + self._ctx.size * again
+
+    def _skipped(self) -> Skip | None:
+        steps_per_execution = self._model.steps_per_execution
+        if self._beginning is not None:
+            return self._beginning.skip(self._job, steps_per_execution)
+        return skip_of(self._begin, self._job, steps_per_execution)
 
     def fit(self) -> None:
         """Keras's ``fit``, with the exchange in place of the optimizer."""
@@ -119,21 +164,23 @@ class Worker:
                 stack.enter_context(hooked(model.optimizer, save_own_variables=self._save_optimizer))
             history = history_of(own)
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
-            around, saving = self._with_checkpoints(last, history) if self._goes_in_step else ([last], None)
+            around, self._saving = self._with_checkpoints(last, history)
             guard = guard_of(job, model, ctx, Parts(self._reducer.size), data, exact=ServedChecks().is_exact(job))
+            skip = None if self._strategy.backup_workers else self._skip  # which go on where the run is
             self._fit = KerasFit(
-                job, ctx, data, own, first=first, last=around, guard=guard, history=history, skip=self._skip
+                job, ctx, self._data, own, first=first, last=around, guard=guard, history=history, skip=skip
             )
             try:
                 self._fit(model, validation)
             finally:
-                if saving is not None:
-                    saving.close()
+                if self._saving is not None:
+                    self._saving.close()
 
     def finish(self) -> FitResult | None:
         """Leave the servers; the chief waits for the others and takes the result."""
         model, ctx = self._model, self._ctx
-        self._client.leave(bool(model.stop_training), moving.take(model))
+        place = self._last.place if isinstance(self._last, OwnLast) else None
+        self._client.leave(bool(model.stop_training), moving.take(model), place)
         if not ctx.is_chief:
             self._client.close()
             return None
@@ -141,6 +188,9 @@ class Worker:
         counts, total, tasks = self._take_state(final=True)
         if tasks and not self._goes_in_step:
             moving.assign(model, total / tasks)
+        if isinstance(self._saving, OwnSaving):
+            self._saving.end()
+            self._saving.close()
         if not self._goes_in_step:
             model.optimizer.finalize_variable_values(model.trainable_weights)
         if self._has_last_word():
@@ -176,6 +226,11 @@ class Worker:
         client.divide(pieces, wire_dtype(variables), self._strategy.sync)
         if self._ctx.is_chief:
             self._plan = Plan(pieces, len(self._places.servers), variables, model.optimizer)
+            if not self._goes_in_step and self._begin is not None:
+                assert self._stored is not None
+                restore(self._begin, self._stored, model, [model.optimizer])
+                self._stored = None
+                self._keep_moving()
             client.build(self._plan.taken_apart(), to_plain(self._spec))
         tasks = self._ctx.size - self._strategy.backup_workers if self._strategy.sync else 1
         exchange = Exchange(
@@ -188,6 +243,10 @@ class Worker:
             drops=self._strategy.backup_workers > 0,
         )
         exchange.assign(client.fetch())
+        if self._beginning is not None and self._beginning.goes_on and not self._ctx.is_chief:
+            kept = client.kept()
+            if kept.size:
+                moving.assign(model, kept)
         exchange.install(model.optimizer, self._ctx.is_chief)
         return exchange
 
@@ -204,6 +263,7 @@ class Worker:
         own_rate = float(rate) if isinstance(rate, keras.Variable) else None
         states, word, total = self._client.state(self._plan.shapes(), final)
         self._plan.put_together(states)
+        self._told = word
         if own_rate is not None:
             rate.assign(own_rate)
         return word.updates, total, word.moving_workers
@@ -216,6 +276,13 @@ class Worker:
             self._take_state()
         else:
             self._exchange.assign(self._client.fetch())
+        self._keep_moving()
+
+    def _keep_moving(self) -> None:
+        """Tasks apart: those that begin later begin with the chief's moving statistics of now."""
+        statistics = moving.take(self._model)
+        if statistics.size:
+            self._client.keep(statistics)
 
     # -- the two ways to go -------------------------------------------------------------------------------------
 
@@ -240,12 +307,14 @@ class Worker:
         self._last: Last = Last(state, job, self._ctx, self._data.length, done=done)
         return First(state, bool(self._own)), self._last
 
-    def _with_checkpoints(self, last: Last, history: Any) -> tuple[list[Any], Saving]:
+    def _with_checkpoints(self, last: Last, history: Any) -> tuple[list[Any], Saving | None]:
         begin, job = self._begin, self._job
+        if not self._goes_in_step and not self._ctx.is_chief:
+            return [last], None
         training = Training(
             job=job,
             ctx=self._ctx,
-            reducer=self._reducer,
+            reducer=self._reducer if self._goes_in_step else Alone(),
             optimizers=[self._model.optimizer],
             own=self._own,
             history=history,
@@ -254,14 +323,27 @@ class Worker:
             first_epoch=begin.state.first_epoch if begin is not None else job.initial_epoch,
             batch=self._spec,
             fetch=self._fetch_state,
-            load=self._push_state,
+            load=self._push_state if self._goes_in_step else lambda: None,
+            places=self._places_of_all,
+            tasks=self._ctx.size,
         )
-        saving = Saving(training, begin, self._sync, last)
+        saving: Saving
+        if self._goes_in_step:
+            saving = Saving(training, begin, self._sync, last)
+        else:
+            run_step = (lambda: self._told.version) if self._strategy.backup_workers else None
+            saving = OwnSaving(training, begin, self._sync, last, run_step)
         before = [Resuming(training, begin, self._stored)] if begin is not None else []
         return [*before, last, saving], saving
 
     def _fetch_state(self) -> None:
         self._take_state()
+
+    def _places_of_all(self) -> tuple[tuple[int, int, int], ...]:
+        """Of asynchronous training, by what was fetched last; with backup workers all are where the run is."""
+        if self._strategy.sync:
+            return ()
+        return tuple((place.epoch, place.within, place.steps) for place in self._told.places)
 
     def _apart(self, stack: ExitStack) -> tuple[Any, Any]:
         model, job = self._model, self._job
@@ -271,18 +353,25 @@ class Worker:
         state = State(weights, metrics, self._sync, Alone())
         stack.enter_context(hooked(model, _get_metrics_result_or_logs=metrics))
         following = None
+        assert self._beginning is not None
+        begins = self._beginning.place
         if self._strategy.backup_workers:
             model.make_train_function(force=True)
             assert self._data.length is not None
             dataset = TFDatasetAdapter(self._data.dataset, self._data.class_weight).get_tf_dataset()
-            following = FollowTheRun(model, self._client, dataset, self._data.length)
+            following = FollowTheRun(model, self._client, dataset, self._data.length, begins.steps)
             model.train_function = following
+            # Of a dataset of unknown length Keras takes the first epoch's steps for it, and this task may miss some.
+            known = self._data.dataset.apply(tf.data.experimental.assert_cardinality(self._data.length))
+            self._data = dataclasses.replace(self._data, dataset=known)
         self._last = OwnLast(
             state,
             job,
             self._ctx,
             self._data.length,
             client=self._client,
+            exchange=self._exchange,
+            begins=begins,
             is_sync=self._strategy.sync,
             push=self._push_state if watches else None,
             following=following,
@@ -296,20 +385,6 @@ class Worker:
         if self._goes_in_step:
             return validation_data(self._job, self._ctx, self._reducer, self._model)
         return validation_data(self._job, self._ctx, Alone(), self._model) if self._ctx.is_chief else None
-
-
-class _AmongWorkers:
-    """``ctx`` as the training tasks see it: ``size`` and ``shard`` leave out the ``ps`` tasks."""
-
-    def __init__(self, ctx: Any, size: int) -> None:
-        self._ctx = ctx
-        self.size = size
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ctx, name)
-
-    def shard(self, dataset: Any) -> Any:
-        return dataset.shard(self.size, self._ctx.rank)
 
 
 def described(updates: dict[str, Counts]) -> str:

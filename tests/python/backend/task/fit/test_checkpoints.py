@@ -161,9 +161,10 @@ def resumed(strategy: Strategy) -> Callable[[FakeContext], Any]:
         (InGraph(), 1, 0),
         (ParameterServer(sync=True), 4, 2),
         (ParameterServer(sync=True), 2, 1),
+        (ParameterServer(), 3, 2),
         (Pipeline(PLACED, microbatches=2), 2, 0),
     ],
-    ids=["allreduce", "in graph", "two workers, two servers", "one worker, one server", "pipeline"],
+    ids=["allreduce", "in graph", "two workers, two servers", "one worker, one server", "a worker apart", "pipeline"],
 )
 def test_a_resumed_training_does_what_an_uninterrupted_one_does(strategy: Strategy, size: int, servers: int) -> None:
     results = run_gang(size, resumed(strategy), servers=servers)

@@ -113,3 +113,59 @@ def test_leader_and_follower_make_the_same_updates_whatever_the_order() -> None:
     assert shared > 100
     assert made["leader"][:shared] == made["follower"][:shared]
     assert sum(leader.dropped.values()) > 50
+
+
+def test_nobody_waits_for_a_worker_that_has_gone_nor_for_it_to_catch_up() -> None:
+    rule = Asynchronous(range(3), 2)
+    for _ in range(5):
+        rule.push(0, 0)
+    for _ in range(4):
+        rule.push(1, 0)
+    assert not rule.may_go_on(0)
+    assert rule.lose(2) == []
+    assert rule.may_go_on(0)
+    rule.come_back(2, rule.version)
+    assert rule.present == {0, 1, 2}
+    assert rule.may_go_on(0)
+    rule.push(0, 0)
+    rule.push(0, 0)
+    assert not rule.may_go_on(0)
+    rule.push(1, 0)
+    assert not rule.may_go_on(0), "the one that came back is behind now"
+    rule.push(2, 0)
+    assert rule.may_go_on(0)
+
+
+def test_the_barrier_does_not_wait_for_who_has_gone_and_takes_it_in_again() -> None:
+    rule = Synchronous(range(3), 1)
+    rule.push(2, 0)
+    assert rule.lose(2) == []
+    assert rule.push(0, 0) == [], "the others are as many as a step takes"
+    assert rule.push(1, 0) == sets({0, 1})
+    rule.come_back(2, 1)
+    rule.push(2, 1)
+    assert rule.push(0, 1) == sets({0, 2})
+    rule.push(0, 2)
+    rule.lose(1)
+    assert rule.lose(2) == sets({0}), "all that are left"
+    assert rule.push(0, 3) == sets({0})
+
+
+def test_a_follower_leaves_out_what_has_not_come_before_its_worker_went() -> None:
+    rule = Following(range(3))
+    rule.push(0, 0)
+    assert rule.decide(0, [0, 2]) == []
+    assert rule.lose(2) == sets({0})
+    assert rule.version == 1
+    rule.decide(1, [2])  # which the first has had of it before it went
+    rule.come_back(2, 2)
+    assert rule.decide(2, [0, 2]) == []
+    rule.push(0, 2)
+    assert rule.push(2, 2) == sets({0, 2})
+
+
+def test_a_step_of_which_nothing_has_come_is_passed_over() -> None:
+    rule = Following(range(2))
+    rule.lose(1)
+    assert rule.decide(0, [1]) == [frozenset()]
+    assert rule.version == 1

@@ -1,0 +1,143 @@
+"""Starts single tasks of a run again, while its others go on: workers of parameter servers that are apart.
+
+Which task may be is the run's to say (``Run.rejoins``). What cannot be started alone is the loss of the whole gang.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ...errors import DtfError, Unavailable
+from ...schema.events import TaskChanged
+from ...schema.launch import TaskResult, TaskSpec
+from ...schema.run import TaskState
+from ...schema.sizes import duration
+from ..planning.launch_plan import PlannedTask
+from .active_run import Run
+from .gang import ask_hosts, link_of, places
+from .host_watch import HostWatch
+from .parcel import Parcel
+from .seating import Seating
+
+logger = logging.getLogger(__name__)
+
+
+class Rejoining:
+    """``rpc(address)`` reaches a host; ``on_change()`` is called when a task has got another place."""
+
+    def __init__(
+        self, rpc: Callable[[str], Any], seating: Seating, watch: HostWatch, on_change: Callable[[], None]
+    ) -> None:
+        self._rpc = rpc
+        self._seating = seating
+        self._watch = watch
+        self._on_change = on_change
+
+    async def follow(self, run: Run, parcel: Parcel) -> None:
+        """Start again what is lost of a run and may be, one after the other, until this is cancelled."""
+        while True:
+            task = await run.to_rejoin.get()
+            attempt = run.task_info(task).attempt
+            try:
+                await self._start(run, parcel, task, attempt)
+            except DtfError as error:
+                run.cannot_rejoin(task, attempt, f"was not started: {error}")
+            except Exception as error:
+                logger.exception("%s of run %s could not be started again", task, run.id)
+                run.cannot_rejoin(task, attempt, f"was not started: {type(error).__name__}: {error}")
+            else:
+                now = run.task_info(task)
+                if now.attempt == attempt and now.state is TaskState.PENDING:  # the run ends or begins again meanwhile
+                    run.task_ended(TaskResult(task=task, attempt=attempt, message="was not started again"))
+
+    async def _start(self, run: Run, parcel: Parcel, task: str, attempt: int) -> None:
+        """Raises Unavailable where it cannot be started, or its host went away meanwhile."""
+
+        def is_over() -> bool:
+            """Whether nobody waits for this attempt any more."""
+            info = run.task_info(task)
+            return run.is_stopping or run.decided.is_set() or info.attempt != attempt or info.state.is_final
+
+        began = time.monotonic()
+        if is_over():
+            return
+        planned = self._place(run, task)
+        host = planned.host
+        has_run = host.address in run.by_host
+        run.reseat(planned)
+        run.record(TaskChanged(time=time.time(), task=task, attempt=attempt, state=TaskState.PENDING, host=host.name))
+        self._on_change()
+        endpoints: dict[str, str] = {}
+        if not has_run:
+            endpoints = await ask_hosts(
+                self._rpc,
+                run.id,
+                [planned],
+                "dtf_reserve",
+                lambda mine: {"places": places(mine), "ready": True, "attempt": run.gang_attempt},
+            )
+        spec = _spec_of(run, planned, attempt, endpoints)
+        given = await parcel.hand_over(self._rpc, run, [(host.address, host.machine)])
+        if is_over():
+            return
+        pids = await ask_hosts(
+            self._rpc,
+            run.id,
+            [planned],
+            "dtf_launch",
+            lambda _: {"specs": [msgspec.json.encode(spec)], **given[host.address]},
+        )
+        if run.task_info(task).attempt == attempt and run.task_info(task).state is TaskState.PENDING:
+            run.record(
+                TaskChanged(time=time.time(), task=task, attempt=attempt, state=TaskState.STARTING, pid=int(pids[task]))
+            )
+        if run.is_stopping:  # which was asked for while it was being forked
+            await self._watch.tell([host.address], "dtf_stop", run_id=run.id)
+        if run.is_active:
+            took = duration(time.monotonic() - began)
+            run.note("info", f"{task} is started again: {run.words_of(attempt)}", f"In {took}, on {host.name}", task)
+
+    def _place(self, run: Run, task: str) -> PlannedTask:
+        """Where a task has room now: where it was, if that is still there. Raises Unavailable."""
+        (before,) = [each for each in run.planned if each.task == task]
+        if before.host.address in self._watch.infos:
+            return before
+        (planned,) = [each for each in self._seating.plan(run.info.jobs, run.request) if each.task == task]
+        machines = {each.host.machine for each in run.planned}
+        if len(machines) == 1 and planned.host.machine not in machines:
+            raise Unavailable(
+                f"Tasks that are all on one machine share its memory. The host with room is {planned.host.name}, on "
+                "another one"
+            )
+        return planned
+
+
+def _spec_of(run: Run, planned: PlannedTask, attempt: int, endpoints: dict[str, str]) -> TaskSpec:
+    """What the task's new process is told: what the gang was, but for its place. ``endpoints`` are those of new ports.
+
+    Nobody dials a worker whose process has been lost, so that its own endpoint is told to nobody else.
+    """
+    spec = run.specs[planned.task]
+    machines, links = list(spec.machines), list(spec.links)
+    machines[planned.rank] = planned.host.machine
+    cluster_spec = {job: dict(tasks) for job, tasks in spec.cluster_spec.items()}
+    if endpoints:
+        cluster_spec[planned.job][planned.index] = endpoints[planned.task]
+        links[planned.rank] = endpoints[link_of(planned)]
+    return msgspec.structs.replace(
+        spec,
+        attempt=attempt,
+        machines=machines,
+        links=links,
+        cluster_spec=cluster_spec,
+        threads=planned.threads,
+        visible_gpus=list(planned.gpus.gpus),
+        gpu_memory_bytes=planned.gpus.memory_bytes,
+        gpu_growth=planned.gpus.grows,
+        lines=run.lines_printed().get(planned.task, {}),
+    )

@@ -1,0 +1,135 @@
+"""Where tasks that are apart begin and go on, and their checkpoints, which are the chief's affair.
+
+The servers say with what a process of a worker begins: the chief's word at the start of the gang, and where the worker
+had got to, by the last of its gradients that the first server has taken. So it is the same whether a training begins,
+goes on from a checkpoint, or one worker's process has been lost and another takes its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ...checkpoint import files
+from ...collectives.contract import Alone
+from ..callbacks import Last
+from ..checkpoints import Begin, Saving, Training, skip_until, where_to_begin
+from ..data import Skip, steps_of_epoch
+from ..job import FitJob
+from .messages import Place, Start, Started
+from .server_client import Client
+
+
+@dataclasses.dataclass
+class Beginning:
+    """With what this process begins. ``begin`` and ``stored`` are the chief's, if there is a checkpoint."""
+
+    started: Started
+    begin: Begin | None = None
+    stored: files.Stored | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.started.place
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether this worker has taken steps before, or its run has."""
+        return self.place.steps > 0 or self.started.version > 0
+
+    def job(self, job: FitJob) -> FitJob:
+        """The job as it is from here on."""
+        return dataclasses.replace(job, seed=self.started.seed, initial_epoch=self.place.epoch)
+
+    def skip(self, job: FitJob, steps_per_execution: int) -> Skip | None:
+        """What is left out of the examples."""
+        place, first = self.place, self.started.first_epoch
+        if not place.within and (job.steps_per_epoch is None or place.epoch == first):
+            return None
+        return skip_until(place.epoch, place.within, first, job, steps_per_execution)
+
+    def tell(self, ctx: Any) -> None:
+        """Say that this worker was lost and is back."""
+        if self.started.is_back:
+            where = f"epoch {self.place.epoch + 1}"
+            if self.place.within:
+                where += f", after {self.place.within} of its steps"
+            ctx.note("info", f"{ctx.task} is back", f"It goes on with {where}")
+
+
+def beginning(job: FitJob, ctx: Any, client: Client, *, steps_per_execution: int, follows_the_run: bool) -> Beginning:
+    """Ask the servers, whom the chief has told before. ``follows_the_run``: the place is the run's, in whole epochs;
+    otherwise this worker's own, in whole executions.
+
+    Raises InvalidInput or NotFound, on the chief, for what is no checkpoint of a training.
+    """
+    begin, stored = None, None
+    if ctx.is_chief:
+        begin, stored = where_to_begin(job, ctx, Alone())
+        client.begin(_start(job, begin, ctx.size))
+    started = client.started()
+    if follows_the_run:
+        place = _place_of_the_run(started, steps_of_epoch(job) or 0)
+    else:
+        more = started.place.within % steps_per_execution
+        place = Place(started.place.epoch, started.place.within - more, started.place.steps - more)
+    started = msgspec.structs.replace(started, place=place)
+    return Beginning(started, begin, stored)
+
+
+def _start(job: FitJob, begin: Begin | None, workers: int) -> Start:
+    if begin is None:
+        return Start(job.seed, job.initial_epoch, Place(job.initial_epoch))
+    info, state = begin.info, begin.state
+    chiefs = Place(info.epoch, info.step_in_epoch, info.step)
+    others = tuple(Place(*place) for place in state.places[1:])
+    is_alike = len(state.places) == workers
+    return Start(state.seed, state.first_epoch, chiefs, (chiefs, *others) if is_alike else ())
+
+
+def _place_of_the_run(started: Started, steps: int) -> Place:
+    """The beginning of the epoch that the run is in; what has been done of it is passed over."""
+    epochs = started.version // steps if steps else 0
+    return Place(started.first_epoch + epochs, 0, epochs * steps)
+
+
+class OwnSaving(Saving):
+    """The chief writes what the servers hold, at steps of its own. The last one waits for all workers: see ``end``.
+
+    ``run_step``: with backup workers the steps of the run, by what was fetched last.
+    """
+
+    def __init__(
+        self, training: Training, begin: Begin | None, sync: Any, last: Last, run_step: Callable[[], int] | None
+    ) -> None:
+        super().__init__(training, begin, sync, last)
+        self._run_step = run_step
+        self._at_the_end: tuple[int, int, float | None] | None = None
+
+    def _save(self, epoch: int, within: int, metric: float | None = None) -> None:
+        if self.model.stop_training or (not within and epoch >= self._job.epochs):
+            self._is_due = False
+            self._at_the_end = epoch, within, metric
+        else:
+            super()._save(epoch, within, metric)
+
+    def _write(self, step: int, epoch: int, within: int, metric: float | None) -> None:
+        if self._run_step is not None and self._length:
+            step = self._run_step()
+            epochs, steps = divmod(step, self._length)
+            if within and self._first_epoch + epochs > epoch:
+                self._is_due = True  # the others have ended the epoch: so does this task, before it is written
+                return
+            epoch, within = self._first_epoch + epochs, steps
+        super()._write(step, epoch, within, metric)
+
+    def end(self) -> None:
+        """All workers have left and the chief has what the servers hold: write the last one, if it is due."""
+        if self._at_the_end is not None:
+            epoch, within, metric = self._at_the_end
+            if self._writer is not None:
+                self._writer.wait()
+            self._write(self._last.step, epoch, within, metric)
