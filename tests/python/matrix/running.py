@@ -50,7 +50,7 @@ def together(trials: Sequence[Trial], strategy: str, tasks: int) -> list[dict[st
         optimize_graphs(fewest and trial.kind == "models")
         if towers:
             _divide_cpu(towers)
-        return _distributed(trial, ctx, strategy, tasks, check=fewest)
+        return _distributed(trial, ctx, strategy, tasks, as_usual=fewest)
 
     found = _run(trials, tasks, servers, train)
     for number, (trial, outcomes) in enumerate(zip(trials, found, strict=True)):
@@ -161,7 +161,8 @@ def _plain(trial: Trial, ctx: FakeContext) -> Any:
     return model
 
 
-def _distributed(trial: Trial, ctx: FakeContext, strategy: str, tasks: int, *, check: bool) -> Any:
+def _distributed(trial: Trial, ctx: FakeContext, strategy: str, tasks: int, *, as_usual: bool) -> Any:
+    """``as_usual``: with all that ``fit`` does by itself besides, its guard and its checkpoints."""
     import random
 
     import cloudpickle
@@ -180,7 +181,8 @@ def _distributed(trial: Trial, ctx: FakeContext, strategy: str, tasks: int, *, c
                 **trial.fit(trial.rows),
                 strategy=_strategy(strategy, model, tasks),
                 callbacks=trial.callbacks(str(ctx.run_dir)),
-                check=check,
+                check=as_usual,
+                checkpoint=None if as_usual else False,
             )
         except InvalidInput as error:
             raise _RefusedAtOnce(str(error)) from error
