@@ -399,8 +399,11 @@ async def test_a_stop_while_some_go_on_stops_all(while_it_starts: bool) -> None:
 
 async def test_a_task_that_rejoins_is_told_what_its_gang_was() -> None:
     cluster = await begun(Restart(), rejoins=True)
-    cluster.on_launch = lambda attempt: cluster.all_succeed()
     cluster.ends("worker:1", signal="SIGKILL")
+    while "worker:1 is started again: attempt 2 of 4" not in cluster.notes:
+        assert cluster.run.is_active
+        await asyncio.sleep(0)
+    cluster.all_succeed()
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert cluster.states == ["launching", "running", "succeeded"]
     assert [task.attempt for task in cluster.run.info.tasks] == [0, 1]
@@ -410,7 +413,6 @@ async def test_a_task_that_rejoins_is_told_what_its_gang_was() -> None:
     assert again.secret == first.secret
     assert [op for _, op in cluster.asked].count("dtf_reserve") == 2
     assert "dtf_kill" not in [op for _, op in cluster.asked]
-    assert "worker:1 is started again: attempt 2 of 4" in cluster.notes
 
 
 async def test_a_task_whose_host_is_gone_rejoins_on_another_one() -> None:
