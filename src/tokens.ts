@@ -46,6 +46,7 @@ export const CommandIDs = {
   keepTemplate: 'jupyter-dtf:keep-template',
   openRun: 'jupyter-dtf:open-run',
   stopRun: 'jupyter-dtf:stop-run',
+  resumeRun: 'jupyter-dtf:resume-run',
   forgetRun: 'jupyter-dtf:forget-run',
   copyRunId: 'jupyter-dtf:copy-run-id',
   openExample: 'jupyter-dtf:open-example',

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..backend.planning.launch_plan import ordered_tasks
 from ..backend.records.trace_files import read_placement, read_traces
-from ..errors import ClusterLost, InvalidInput, NotFound, RunFailed, RunStopped
+from ..backend.viewer.resuming import check_goes_on
+from ..errors import ClusterLost, Conflict, NotFound, RunFailed, RunStopped
 from ..schema.checkpoint import CheckpointInfo
 from ..schema.events import checkpoints_of, last_epochs
 from ..schema.run import RunInfo, RunState, TaskState
@@ -90,6 +91,8 @@ class Run:
         self._session = in_session or session()
         self.sent: Future[RunInfo] | None = None
         """Done when this process has sent the run's program and data; None where it sends none."""
+        self.kept: Future[None] | None = None
+        """Done when it has kept them as well, for whoever is to go on with the run; None where it keeps none."""
 
     @property
     def is_being_sent(self) -> bool:
@@ -234,15 +237,15 @@ class Run:
         if not self.info.state.is_final:
             self._session.call(lambda fleet: fleet.stop_run(self.id, now=now))
 
-    def resume(self, step: int | None = None, *, wait: bool = True) -> Run:
-        """Go on from the run's newest checkpoint, or that of ``step``, as a new run. Of trainings started here alone.
+    def resume(self, step: int | None = None, *, cluster: Any = None, wait: bool = True) -> Run:
+        """Go on from the newest checkpoint of a training, or that of ``step``, as a new run with the same model, data
+        and options. ``cluster``: a cluster or its name; by default the run's own. ``wait`` as in ``cluster.fit``.
 
-        Raises InvalidInput for any other run.
+        Any process can, for a run keeps what it was submitted with, data included up to 256 MiB. Raises NotFound where
+        there is no such checkpoint, Conflict where one cannot go on with the run from here, and as ``cluster.fit``.
         """
-        raise InvalidInput(
-            f"The model and the data of a training are where it was started. Received: {self!r}. There, or with both "
-            f"at hand: cluster.fit(model, x, y, ..., resume={self.id!r})"
-        )
+        check_goes_on(self.info)
+        raise Conflict(f"A training goes on as what `dtf.run({self.id!r})` holds. Received: {self!r}")
 
     def result(self, timeout_s: float | None = None) -> Any:
         """Wait, then what every task returned, by rank (``[0]``) or name (``["worker:1"]``).

@@ -135,6 +135,10 @@ class RunDescriptor(PeerStruct):
     parameters: dict[str, Any] = {}
     """What the person chose: batch size, epochs, optimizer; shown in the dashboard."""
     run_dir: str = ""
+    goes_on: bool = False
+    """Whether it writes checkpoints from which it, or another run, can go on."""
+    resumed_from: str = ""
+    """The id of the run from whose checkpoint it goes on; empty where that is none, or is not known."""
 
 
 class RunInfo(RunDescriptor):
@@ -161,6 +165,8 @@ class RunInfo(RunDescriptor):
     """Metrics with a value that is not finite: a sentence on the first, ``loss became NaN at step 8 on worker:1``."""
     sparkline: list[float] = []
     """At most 60 values of the loss (or of the first metric of ``headline``), oldest first."""
+    checkpoint: int | None = None
+    """The step of its newest checkpoint; None while there is none."""
     next_seq: int = 0
     """The sequence number of the first event that is not in here: that of the run's next one, where all are."""
     points_seq: int = 0
@@ -210,10 +216,17 @@ class RunRequest(RunOptions):
     may_be_spare: bool = False
     """Whether the program does without the settings of TensorFlow that cannot be changed once its runtime runs."""
     parameters: dict[str, Any] = {}
+    goes_on: bool = False
+    """As in ``RunDescriptor``."""
+    resumed_from: str = ""
+    """As in ``RunDescriptor``."""
+    resume: str = ""
+    """The path of the checkpoint to go on from, or of a directory of some; it goes before what the program says."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_word(self.cwd, "cwd")
+        check_word(self.resume, "resume")
 
     @property
     def restarts(self) -> Restart:

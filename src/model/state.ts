@@ -11,6 +11,11 @@ export function canStop(state: RunState): boolean {
   return state === 'pending' || state === 'launching' || state === 'running' || state === 'restarting';
 }
 
+/** A run that has ended before its time, and can be gone on with from a checkpoint. */
+export function canResume(run: RunInfo): boolean {
+  return run.goes_on && run.checkpoint !== null && isFinal(run.state) && run.state !== 'succeeded';
+}
+
 /** The part of the run that is done, 0 to 1; null when the total is not known. */
 export function fractionDone(run: RunInfo): number | null {
   if (run.state === 'succeeded') {

@@ -18,6 +18,9 @@ import { CommandIDs, IDtf } from '../tokens';
 import { momentText } from '../views/words';
 import { RunDashboard } from '../widgets/dashboard';
 import { attempt, choose, describe } from './ask';
+import { addResumeCommand, openResumeMenu } from './resume';
+
+const ALL = [CommandIDs.openRun, CommandIDs.stopRun, CommandIDs.resumeRun] as const;
 
 /** Dashboards of runs, and the commands for runs. */
 export const runs: JupyterFrontEndPlugin<void> = {
@@ -52,7 +55,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
 
     const menu = (run: string, at: HTMLElement) => {
       const made = new Menu({ commands });
-      for (const command of [CommandIDs.openRun, CommandIDs.stopRun, CommandIDs.copyRunId, CommandIDs.forgetRun]) {
+      for (const command of [...ALL, CommandIDs.copyRunId, CommandIDs.forgetRun]) {
         made.addItem({ command, args: { run } });
       }
       const { left, bottom } = at.getBoundingClientRect();
@@ -85,6 +88,8 @@ export const runs: JupyterFrontEndPlugin<void> = {
             trans,
             themeChanged: themes?.themeChanged ?? null,
             stop: id => void commands.execute(CommandIDs.stopRun, { run: id }),
+            open: id => void commands.execute(CommandIDs.openRun, { run: id }),
+            resume: (id, at) => openResumeMenu(commands, dtf, id, at),
             menu
           });
           widget = new MainAreaWidget({ content });
@@ -127,6 +132,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    addResumeCommand(commands, dtf, trans, pick);
     commands.addCommand(CommandIDs.copyRunId, {
       label: trans.__('Copy Run Id'),
       describedBy: byId,
@@ -157,10 +163,13 @@ export const runs: JupyterFrontEndPlugin<void> = {
     });
 
     const category = trans.__('Distributed TensorFlow');
-    for (const command of [CommandIDs.openRun, CommandIDs.stopRun, CommandIDs.forgetRun]) {
+    for (const command of [...ALL, CommandIDs.forgetRun]) {
       palette?.addItem({ command, category });
     }
-    dtf.runs.changed.connect(() => commands.notifyCommandChanged(CommandIDs.stopRun));
+    dtf.runs.changed.connect(() => {
+      commands.notifyCommandChanged(CommandIDs.stopRun);
+      commands.notifyCommandChanged(CommandIDs.resumeRun);
+    });
     dtf.runs.started.connect((_, info) => {
       if (dtf.preferences.values.openOnStart) {
         void commands.execute(CommandIDs.openRun, { run: info.id, mode: 'split-right', activate: false });

@@ -1,10 +1,10 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { ellipsesIcon, stopIcon } from '@jupyterlab/ui-components';
+import { ellipsesIcon, runIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { RunInfo } from '../api/schema';
 import { formatDuration, formatJobs, formatPercent } from '../model/format';
-import { canStop, fractionDone, isFinal, reason, secondsLeft, secondsTaken, valueWarnings } from '../model/state';
+import { canResume, canStop, fractionDone, isFinal, reason, secondsLeft, secondsTaken, valueWarnings } from '../model/state';
 import { Bar, IconButton, SmallButton, StateMark } from './basics';
 import { Failure } from './failure';
 import { useNow } from './hooks';
@@ -15,6 +15,10 @@ export function Header(props: {
   run: RunInfo;
   trans: TranslationBundle;
   onStop: () => void;
+  /** Ask where to go on with it. */
+  onResume: (at: HTMLElement) => void;
+  /** The run that this one goes on from, where that is known: its name, and what opens it. */
+  source?: { name: string; open: () => void };
   onMenu: (at: HTMLElement) => void;
 }): React.ReactElement {
   const { run, trans } = props;
@@ -68,6 +72,17 @@ export function Header(props: {
               {trans.__('Stop')}
             </SmallButton>
           )}
+          {canResume(run) && (
+            <SmallButton
+              label={trans.__('Resume %1 on…', run.name)}
+              hint={trans.__('Go on from the checkpoint of step %1', run.checkpoint)}
+              menu
+              onClick={event => props.onResume(event.currentTarget)}
+            >
+              <runIcon.react tag="span" className="jp-dtf-icon" />
+              {trans.__('Resume on…')}
+            </SmallButton>
+          )}
           <IconButton
             icon={ellipsesIcon}
             label={trans.__('More about %1', run.name)}
@@ -87,6 +102,7 @@ export function Header(props: {
         <span className="jp-dtf-faint" title={facts}>
           {facts}
         </span>
+        {run.resumed_from !== '' && <Source run={run} source={props.source} trans={trans} />}
       </div>
       {run.state === 'failed' || run.state === 'lost' ? (
         <Failure run={run} trans={trans} />
@@ -99,6 +115,27 @@ export function Header(props: {
         </div>
       ))}
     </header>
+  );
+}
+
+/** Which run this one goes on from. */
+function Source(props: {
+  run: RunInfo;
+  source: { name: string; open: () => void } | undefined;
+  trans: TranslationBundle;
+}): React.ReactElement {
+  const { run, source, trans } = props;
+  return (
+    <span className="jp-dtf-faint jp-dtf-source">
+      {trans.__('goes on from')}{' '}
+      {source ? (
+        <button type="button" className="jp-dtf-link" title={run.resumed_from} onClick={source.open}>
+          {source.name}
+        </button>
+      ) : (
+        run.resumed_from
+      )}
+    </span>
   );
 }
 

@@ -1,11 +1,11 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { searchIcon, stopIcon } from '@jupyterlab/ui-components';
+import { runIcon, searchIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { RunInfo } from '../api/schema';
 import { formatDuration, formatPercent } from '../model/format';
 import { differences } from '../model/runnames';
-import { canStop, fractionDone, isFinal, objectiveText, reason, secondsTaken, valueWarnings } from '../model/state';
+import { canResume, canStop, fractionDone, isFinal, objectiveText, reason, secondsTaken, valueWarnings } from '../model/state';
 import { IconButton, Section, StateMark } from './basics';
 import { useMinute, useNow } from './hooks';
 import { LongList } from './longlist';
@@ -16,6 +16,7 @@ import { momentText, stateText, whenText } from './words';
 export interface RunActions {
   onOpen: (id: string) => void;
   onStop: (id: string) => void;
+  onResume: (id: string, at: HTMLElement) => void;
   onMenu: (id: string, at: HTMLElement) => void;
 }
 
@@ -92,6 +93,14 @@ export function RunRow(props: {
       {canStop(run.state) && (
         <IconButton icon={stopIcon} label={trans.__('Stop %1', run.name)} onClick={() => actions.onStop(run.id)} />
       )}
+      {canResume(run) && (
+        <IconButton
+          icon={runIcon}
+          label={trans.__('Resume %1 on…', run.name)}
+          menu
+          onClick={event => actions.onResume(run.id, event.currentTarget)}
+        />
+      )}
     </div>
   );
 }
@@ -136,15 +145,16 @@ export function Runs(
   const [searching, setSearching] = React.useState(false);
   const [query, setQuery] = React.useState('');
   const now = useMinute();
-  const { onOpen, onStop, onMenu } = props;
-  const actions = React.useRef<RunActions>({ onOpen, onStop, onMenu });
+  const { onOpen, onStop, onResume, onMenu } = props;
+  const actions = React.useRef<RunActions>({ onOpen, onStop, onResume, onMenu });
   React.useEffect(() => {
-    actions.current = { onOpen, onStop, onMenu };
+    actions.current = { onOpen, onStop, onResume, onMenu };
   });
   // Rows are not made again because somebody made new functions.
   const [steady] = React.useState<RunActions>(() => ({
     onOpen: id => actions.current.onOpen(id),
     onStop: id => actions.current.onStop(id),
+    onResume: (id, at) => actions.current.onResume(id, at),
     onMenu: (id, at) => actions.current.onMenu(id, at)
   }));
   const facts = useDifferences(runs);

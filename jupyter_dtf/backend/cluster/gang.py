@@ -90,6 +90,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str]) -> dict[str, T
             attempt=run.attempt,
             lines=printed.get(task.task, {}),
             checkpoint=run.request.checkpoint,
+            resume=run.request.resume,
             secret=secret,
             links=[endpoints[link_of(each)] for each in run.planned] if len(run.planned) > 1 else [],
             between_machines=between_machines,

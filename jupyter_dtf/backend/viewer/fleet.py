@@ -22,7 +22,7 @@ from ...schema.run import RunDescriptor, RunInfo, RunRequest
 from ..kinds import registry
 from ..machine import family, paths
 from ..records.hub import Hub
-from . import connections, lost_runs, starting
+from . import connections, lost_runs, resuming, starting
 from .background import Background, off_loop
 from .connections import Connection
 from .link import not_answering
@@ -242,6 +242,25 @@ class Fleet:
         run = convert(answer, RunDescriptor)
         self.hub.add_run(run)
         return self.hub.info(run.id)
+
+    async def resume_run(
+        self,
+        run_id: str,
+        cluster: str = "",
+        step: int | None = None,
+        opened: Callable[[RunInfo], object] = lambda info: None,
+    ) -> RunInfo:
+        """As ``submit``, of a run that goes on from a checkpoint of another one: the newest, or that of ``step``.
+
+        It is started on ``cluster``, or else that of the other run, which is waited for if it starts. Raises NotFound
+        and Conflict, which say why that cannot be, and what ``ready`` and ``submit`` raise.
+        """
+        goes_on = await off_loop(lambda: resuming.prepared(self.hub, run_id, step))
+        name = cluster or resuming.own_cluster(goes_on.was, self.clusters())
+        await self.ready(name)
+        new = await self.submit(name, goes_on.request, goes_on.program, opened)
+        await off_loop(lambda: goes_on.keep_for(new))
+        return new
 
     async def stop_run(self, run_id: str, *, now: bool = False) -> None:
         """Ask a run to stop; a second call, or ``now``, ends it. Raises NotFound, Conflict if it has ended."""

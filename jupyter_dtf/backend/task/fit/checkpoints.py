@@ -105,7 +105,7 @@ def where_to_begin(job: FitJob, ctx: Any, reducer: Reducer) -> tuple[Begin | Non
     Raises InvalidInput or NotFound, on every task, for what is no checkpoint of a training.
     """
     again = job.checkpoint is not None and ctx.attempt > 1
-    if not again and job.resume is None:
+    if not again and not _named(job, ctx):
         return None, None
     told: Any = None
     stored = None
@@ -127,7 +127,13 @@ def _find(job: FitJob, ctx: Any, again: bool) -> files.Stored | None:
         assert job.checkpoint is not None
         with contextlib.suppress(NotFound):
             return files.newest(directory_of(job.checkpoint, ctx))
-    return None if job.resume is None else files.newest(Path(job.resume))
+    named = _named(job, ctx)
+    return files.newest(Path(named)) if named else None
+
+
+def _named(job: FitJob, ctx: Any) -> str:
+    """Where a training is to go on, by who has started the run, or by its program."""
+    return str(ctx.goes_on_from or job.resume or "")
 
 
 def _read(stored: files.Stored, again: bool) -> Begin:
