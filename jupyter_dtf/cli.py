@@ -135,6 +135,14 @@ def _parser() -> argparse.ArgumentParser:
     resume.add_argument("--step", type=int, metavar="N", help="from the checkpoint of this step (default: the newest)")
     resume.set_defaults(do=_resume)
 
+    pause = commands.add_parser("pause", help="end a training's tasks with a checkpoint, until it is continued")
+    pause.add_argument("run", help="its id, a part of it, or its name")
+    pause.set_defaults(do=_pause)
+
+    continue_ = commands.add_parser("continue", help="have a paused training go on")
+    continue_.add_argument("run", help="its id, a part of it, or its name")
+    continue_.set_defaults(do=_continue)
+
     logs = commands.add_parser("logs", help="print what a run's tasks have printed")
     logs.add_argument("run", help="its id, a part of it, or its name")
     logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
@@ -290,6 +298,26 @@ def _resume(arguments: argparse.Namespace) -> int:
     view = session()
     info = reading.find_run(arguments.run, view.hub.runs())
     print(view.call(lambda fleet: fleet.resume_run(info.id, arguments.on, arguments.step)).id)
+    return 0
+
+
+def _pause(arguments: argparse.Namespace) -> int:
+    from .client.session import session
+    from .commands import arguments as reading
+
+    view = session()
+    info = reading.find_run(arguments.run, view.hub.runs())
+    view.call(lambda fleet: fleet.pause_run(info.id))
+    return 0
+
+
+def _continue(arguments: argparse.Namespace) -> int:
+    from .client.session import session
+    from .commands import arguments as reading
+
+    view = session()
+    info = reading.find_run(arguments.run, view.hub.runs())
+    view.call(lambda fleet: fleet.continue_run(info.id))
     return 0
 
 

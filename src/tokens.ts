@@ -46,6 +46,8 @@ export const CommandIDs = {
   keepTemplate: 'jupyter-dtf:keep-template',
   openRun: 'jupyter-dtf:open-run',
   stopRun: 'jupyter-dtf:stop-run',
+  pauseRun: 'jupyter-dtf:pause-run',
+  continueRun: 'jupyter-dtf:continue-run',
   resumeRun: 'jupyter-dtf:resume-run',
   forgetRun: 'jupyter-dtf:forget-run',
   copyRunId: 'jupyter-dtf:copy-run-id',

@@ -104,6 +104,12 @@ class DtfMagics(Magics):
     def resume(self, parsed: argparse.Namespace) -> Run:
         return held(_find_run(parsed.run)).resume(parsed.step, cluster=parsed.on or None, wait=False)
 
+    def pause(self, parsed: argparse.Namespace) -> None:
+        Run(_find_run(parsed.run).id).pause()
+
+    def continue_(self, parsed: argparse.Namespace) -> None:
+        Run(_find_run(parsed.run).id).continue_()
+
     def logs(self, parsed: argparse.Namespace) -> None:
         info = _find_run(parsed.run)
         job, _, index = reading.check_task(parsed.task, info).partition(":") if parsed.task else ("", "", 0)
@@ -220,6 +226,14 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, str | None]]:
     resume.add_argument("--on", default="", metavar="CLUSTER", help="on this cluster (default: the one it was on)")
     resume.add_argument("--step", type=int, metavar="N", help="from the checkpoint of this step (default: the newest)")
     resume.set_defaults(do=magics.resume, completes="run")
+
+    pause = commands.add_parser("pause", help="end a training's tasks with a checkpoint, until it is continued")
+    pause.add_argument("run", help="its id, a part of it, or its name")
+    pause.set_defaults(do=magics.pause, completes="run")
+
+    continue_ = commands.add_parser("continue", help="have a paused training go on")
+    continue_.add_argument("run", help="its id, a part of it, or its name")
+    continue_.set_defaults(do=magics.continue_, completes="run")
 
     logs = commands.add_parser("logs", help="print what a run's tasks have printed")
     logs.add_argument("run", help="its id, a part of it, or its name")

@@ -21,6 +21,8 @@ class RunState(str, enum.Enum):
     LAUNCHING = "launching"  # ports reserved, tasks being forked
     RUNNING = "running"  # every task has started
     RESTARTING = "restarting"  # tasks were lost, and all are being started again where they had got to
+    PAUSING = "pausing"  # told to pause; tasks are ending, with a checkpoint
+    PAUSED = "paused"  # without tasks, until somebody continues it
     STOPPING = "stopping"  # told to stop; tasks are ending
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -43,8 +45,10 @@ _ENDS = frozenset({RunState.FAILED, RunState.LOST})
 _RUN_STEPS: dict[RunState, frozenset[RunState]] = {
     RunState.PENDING: frozenset({RunState.LAUNCHING, RunState.STOPPED}) | _ENDS,
     RunState.LAUNCHING: frozenset({RunState.RUNNING, RunState.RESTARTING, RunState.STOPPING}) | _ENDS,
-    RunState.RUNNING: frozenset({RunState.RESTARTING, RunState.SUCCEEDED, RunState.STOPPING}) | _ENDS,
-    RunState.RESTARTING: frozenset({RunState.RUNNING, RunState.RESTARTING, RunState.STOPPING}) | _ENDS,
+    RunState.RUNNING: frozenset({RunState.RESTARTING, RunState.SUCCEEDED, RunState.STOPPING, RunState.PAUSING}) | _ENDS,
+    RunState.RESTARTING: frozenset({RunState.RUNNING, RunState.RESTARTING, RunState.STOPPING, RunState.PAUSED}) | _ENDS,
+    RunState.PAUSING: frozenset({RunState.PAUSED, RunState.STOPPING, RunState.STOPPED, RunState.SUCCEEDED}) | _ENDS,
+    RunState.PAUSED: frozenset({RunState.RESTARTING, RunState.STOPPED}) | _ENDS,
     RunState.STOPPING: frozenset({RunState.STOPPED, RunState.SUCCEEDED}) | _ENDS,
     RunState.SUCCEEDED: frozenset(),
     RunState.FAILED: frozenset(),

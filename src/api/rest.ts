@@ -105,6 +105,14 @@ export class RestApi {
     return this._request('POST', ['runs', id, 'stop'], {});
   }
 
+  pauseRun(id: string): Promise<void> {
+    return this._request('POST', ['runs', id, 'pause'], {});
+  }
+
+  continueRun(id: string): Promise<void> {
+    return this._request('POST', ['runs', id, 'continue'], {});
+  }
+
   /** A new run that goes on with this one on a cluster, from its newest checkpoint or that of a step. */
   resumeRun(id: string, request: ResumeRequest): Promise<RunInfo> {
     return this._request('POST', ['runs', id, 'resume'], request);

@@ -5,7 +5,7 @@ export const PROTOCOL = 1;
 export const OLDEST = 1;
 
 /** The life of a run. `RunState.step` knows which steps there are. */
-export type RunState = 'pending' | 'launching' | 'running' | 'restarting' | 'stopping' | 'succeeded' | 'failed' | 'stopped' | 'lost';
+export type RunState = 'pending' | 'launching' | 'running' | 'restarting' | 'pausing' | 'paused' | 'stopping' | 'succeeded' | 'failed' | 'stopped' | 'lost';
 
 /** The life of one task's process. */
 export type TaskState = 'pending' | 'starting' | 'running' | 'serving' | 'finished' | 'succeeded' | 'failed' | 'stopped' | 'lost';

@@ -42,6 +42,8 @@ export const outputs: JupyterFrontEndPlugin<void> = {
       themeChanged: themes?.themeChanged ?? null,
       openRun: id => run(CommandIDs.openRun, { run: id }),
       stop: id => run(CommandIDs.stopRun, { run: id }),
+      pause: id => run(CommandIDs.pauseRun, { run: id }),
+      continue: id => run(CommandIDs.continueRun, { run: id }),
       open: id => run(CommandIDs.openRun, { run: id }),
       resume: (id, at) => openResumeMenu(commands, dtf, id, at),
       menu: (id, at) => {

@@ -18,9 +18,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import { momentText } from '../views/words';
 import { RunDashboard } from '../widgets/dashboard';
 import { attempt, choose, describe } from './ask';
-import { addResumeCommand, openResumeMenu } from './resume';
-
-const ALL = [CommandIDs.openRun, CommandIDs.stopRun, CommandIDs.resumeRun] as const;
+import { addGoingOnCommands, openResumeMenu, RUN_COMMANDS } from './resume';
 
 /** Dashboards of runs, and the commands for runs. */
 export const runs: JupyterFrontEndPlugin<void> = {
@@ -55,7 +53,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
 
     const menu = (run: string, at: HTMLElement) => {
       const made = new Menu({ commands });
-      for (const command of [...ALL, CommandIDs.copyRunId, CommandIDs.forgetRun]) {
+      for (const command of [...RUN_COMMANDS, CommandIDs.copyRunId, CommandIDs.forgetRun]) {
         made.addItem({ command, args: { run } });
       }
       const { left, bottom } = at.getBoundingClientRect();
@@ -88,6 +86,8 @@ export const runs: JupyterFrontEndPlugin<void> = {
             trans,
             themeChanged: themes?.themeChanged ?? null,
             stop: id => void commands.execute(CommandIDs.stopRun, { run: id }),
+            pause: id => void commands.execute(CommandIDs.pauseRun, { run: id }),
+            continue: id => void commands.execute(CommandIDs.continueRun, { run: id }),
             open: id => void commands.execute(CommandIDs.openRun, { run: id }),
             resume: (id, at) => openResumeMenu(commands, dtf, id, at),
             menu
@@ -132,7 +132,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
         }
       }
     });
-    addResumeCommand(commands, dtf, trans, pick);
+    addGoingOnCommands(commands, dtf, trans, pick);
     commands.addCommand(CommandIDs.copyRunId, {
       label: trans.__('Copy Run Id'),
       describedBy: byId,
@@ -163,12 +163,11 @@ export const runs: JupyterFrontEndPlugin<void> = {
     });
 
     const category = trans.__('Distributed TensorFlow');
-    for (const command of [...ALL, CommandIDs.forgetRun]) {
+    for (const command of [...RUN_COMMANDS, CommandIDs.forgetRun]) {
       palette?.addItem({ command, category });
     }
     dtf.runs.changed.connect(() => {
-      commands.notifyCommandChanged(CommandIDs.stopRun);
-      commands.notifyCommandChanged(CommandIDs.resumeRun);
+      RUN_COMMANDS.forEach(command => commands.notifyCommandChanged(command));
     });
     dtf.runs.started.connect((_, info) => {
       if (dtf.preferences.values.openOnStart) {

@@ -4,7 +4,17 @@ import React from 'react';
 
 import type { RunInfo } from '../api/schema';
 import { formatDuration, formatJobs, formatPercent } from '../model/format';
-import { canResume, canStop, fractionDone, isFinal, reason, secondsLeft, secondsTaken, valueWarnings } from '../model/state';
+import {
+  canPause,
+  canResume,
+  canStop,
+  fractionDone,
+  isFinal,
+  reason,
+  secondsLeft,
+  secondsTaken,
+  valueWarnings
+} from '../model/state';
 import { Bar, IconButton, SmallButton, StateMark } from './basics';
 import { Failure } from './failure';
 import { useNow } from './hooks';
@@ -15,6 +25,8 @@ export function Header(props: {
   run: RunInfo;
   trans: TranslationBundle;
   onStop: () => void;
+  onPause: () => void;
+  onContinue: () => void;
   /** Ask where to go on with it. */
   onResume: (at: HTMLElement) => void;
   /** The run that this one goes on from, where that is known: its name, and what opens it. */
@@ -66,6 +78,21 @@ export function Header(props: {
           </span>
         </div>
         <div className="jp-dtf-header-actions">
+          {canPause(run) && (
+            <SmallButton
+              label={trans.__('Pause %1', run.name)}
+              hint={trans.__('End its tasks with a checkpoint, until it is continued')}
+              onClick={props.onPause}
+            >
+              {trans.__('Pause')}
+            </SmallButton>
+          )}
+          {run.state === 'paused' && (
+            <SmallButton label={trans.__('Continue %1', run.name)} onClick={props.onContinue}>
+              <runIcon.react tag="span" className="jp-dtf-icon" />
+              {trans.__('Continue')}
+            </SmallButton>
+          )}
           {!isFinal(run.state) && (
             <SmallButton label={trans.__('Stop %1', run.name)} disabled={!canStop(run.state)} onClick={props.onStop}>
               <stopIcon.react tag="span" className="jp-dtf-icon" />

@@ -63,6 +63,8 @@ function Dashboard(props: { model: RunModel; options: DashboardOptions; compact:
       run={info}
       trans={trans}
       onStop={() => options.stop(info.id)}
+      onPause={() => options.pause(info.id)}
+      onContinue={() => options.continue(info.id)}
       onResume={at => options.resume(info.id, at)}
       {...(source ? { source: { name: source.name, open: () => options.open(source.id) } } : {})}
       onMenu={at => options.menu(info.id, at)}

@@ -21,9 +21,11 @@ from ..viewer.background import Background
 from .active_run import Run
 from .checkups import Checkups
 from .gang import ask_hosts, places, task_specs
+from .grace import is_spent
 from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .parcel import Parcel, hosts_of
+from .pausing import Pausing
 from .seating import RESTING, Seating
 
 logger = logging.getLogger(__name__)
@@ -64,6 +66,14 @@ class Driver:
         self._checkups = checkups
         self._background = background
         self._on_change = on_change
+        self._pausing = Pausing(
+            rpc,
+            tell_hosts=self._tell_hosts,
+            end_tasks=self._kill,
+            find_places=self._places_again,
+            start=self._start_placed,
+            on_change=on_change,
+        )
 
     def begin(self, run: Run, parcel: Parcel) -> None:
         """Drive a run whose program is in ``parcel``, or will be."""
@@ -82,7 +92,7 @@ class Driver:
                 await run.decided.wait()
                 if run.begins_again:
                     await self._restart(run, parcel)
-                else:
+                elif not (run.is_pausing and await self._pausing.rest(run, parcel)):
                     await self._conclude(run)
         except DtfError as error:
             await self._abandon(run, str(error))
@@ -182,18 +192,22 @@ class Driver:
             raise Unavailable(f"{why}, and the run could not be started again: {error}") from None
         if run.is_stopping:
             return
+        await self._start_placed(run, parcel, planned)
+        if not run.decided.is_set():
+            took = duration(time.monotonic() - began)
+            run.note("info", f"Started again: {run.attempt_words}", f"{took} after {lost.task} was lost")
+
+    async def _start_placed(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> None:
+        """Start a gang again that has places. Where it does not start, that is a loss like others."""
         run.place_again(planned)
         self._on_change()
         try:
             await self._start_tasks(run, parcel)
-        except Unavailable as error:  # a host went away meanwhile, or one has not the room: a loss like others
+        except Unavailable as error:  # a host went away meanwhile, or one has not the room
             await self._tell_hosts(run, "dtf_release")
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._seating.until(lambda: run.is_stopping), AGAIN_S)
             self._not_started(run, f"was not started: {error}")
-        if not run.decided.is_set():
-            took = duration(time.monotonic() - began)
-            run.note("info", f"Started again: {run.attempt_words}", f"{took} after {lost.task} was lost")
 
     async def _places_again(self, run: Run) -> list[PlannedTask]:
         """Where the tasks of a run that restarts have room now; hosts that are on their way are waited for a while."""
@@ -215,7 +229,7 @@ class Driver:
         if failure is not None:
             await self._kill(run)
             await run.tasks_ended.wait()
-            if run.is_stopping:
+            if run.is_stopping and not run.is_pausing:
                 run.to(RunState.STOPPED)
             else:
                 last = f", in {run.attempt_words}" if run.attempt else ""
@@ -234,13 +248,25 @@ class Driver:
 
     # -- before its time ----------------------------------------------------------------------------------------
 
+    async def pause(self, run: Run) -> None:
+        """Ask a run to end its tasks with a checkpoint, and to wait. Raises Conflict, with why that cannot be."""
+        await self._pausing.pause(run)
+        await self._seating.wake()
+        self._background.begin(self._pausing.end_late(run))
+
+    async def continue_(self, run: Run) -> None:
+        """Have a paused run go on. Raises Conflict."""
+        self._pausing.continue_(run)
+
     async def stop(self, run: Run, *, now: bool = False) -> None:
         """Ask a run's program to stop; after its grace, or at once with ``now`` or when asked again, end it."""
         again = run.info.state is RunState.STOPPING
         if run.info.state is RunState.PENDING:
             run.to(RunState.STOPPED, "stopped before it started")
             await self._seating.wake()
-        elif run.info.state in (RunState.LAUNCHING, RunState.RUNNING, RunState.RESTARTING):
+        elif run.info.state is RunState.PAUSED:
+            run.to(RunState.STOPPED, f"stopped while it was paused {run.info.message}")
+        elif run.info.state in (RunState.LAUNCHING, RunState.RUNNING, RunState.RESTARTING, RunState.PAUSING):
             run.to(RunState.STOPPING)
             await self._seating.wake()
             await self._tell_hosts(run, "dtf_stop", or_end=True)
@@ -267,9 +293,7 @@ class Driver:
         await self._tell_hosts(run, "dtf_kill", or_end=run.is_stopping, grace_s=KILL_GRACE_S)
 
     async def _kill_after(self, run: Run, wait_s: float) -> None:
-        try:
-            await asyncio.wait_for(run.ended.wait(), wait_s)
-        except asyncio.TimeoutError:
+        if await is_spent(run, wait_s, self._rpc):
             run.note("warning", "The program did not stop by itself", f"It is ended after {wait_s:g} s")
             await self._kill(run)
 

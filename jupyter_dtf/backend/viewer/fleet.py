@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from watchfiles import awatch
 
-from ...errors import ClusterLost, Unavailable
+from ...errors import ClusterLost, Conflict, Unavailable
 from ...schema.api import ClusterInfo, ClusterPatch, ClusterState, KindInfo, Preview, read_cluster
 from ...schema.base import convert
 from ...schema.checkup import Checkup
@@ -261,6 +261,20 @@ class Fleet:
         new = await self.submit(name, goes_on.request, goes_on.program, opened)
         await off_loop(lambda: goes_on.keep_for(new))
         return new
+
+    async def pause_run(self, run_id: str) -> None:
+        """Have a run end its tasks with a checkpoint, and wait. Raises NotFound, Conflict, ClusterLost."""
+        await self._ask_for_run(run_id, "pause_run", "paused")
+
+    async def continue_run(self, run_id: str) -> None:
+        """Have a paused run go on. Raises as ``pause_run``."""
+        await self._ask_for_run(run_id, "continue_run", "continued")
+
+    async def _ask_for_run(self, run_id: str, op: str, done: str) -> None:
+        info = self.hub.info(run_id)
+        if info.state.is_final:
+            raise Conflict(f"A run is {done} while it is under way. Received: {run_id}, {info.state.value}")
+        await self._ask(info.cluster, op, run_id=run_id)
 
     async def stop_run(self, run_id: str, *, now: bool = False) -> None:
         """Ask a run to stop; a second call, or ``now``, ends it. Raises NotFound, Conflict if it has ended."""

@@ -104,6 +104,14 @@ class MemoryFleet:
             raise Conflict(f"A run is stopped while it is under way. Received: {run_id}, {info.state.value}")
         self.asked.append(("stop_run", run_id))
 
+    async def pause_run(self, run_id: str) -> None:
+        self.hub.info(run_id)
+        self.asked.append(("pause_run", run_id))
+
+    async def continue_run(self, run_id: str) -> None:
+        self.hub.info(run_id)
+        self.asked.append(("continue_run", run_id))
+
     async def resume_run(
         self, run_id: str, cluster: str, step: int | None, opened: Callable[[RunInfo], object]
     ) -> RunInfo:

@@ -68,6 +68,15 @@ async def test_a_run_is_gone_on_with_as_a_new_one(hub: Hub, fleet: MemoryFleet, 
     assert (await api.refused(400, "POST", "runs", "fit", "resume", body={"step": "last"}))["field"] == "step"
 
 
+async def test_a_run_is_paused_and_continued(hub: Hub, fleet: MemoryFleet, api: Api) -> None:
+    feed(hub, "live", end=RunState.RUNNING)
+    for what in ("pause", "continue"):
+        await api("POST", "runs", "live", what, body={})
+        assert api.response.code == 202
+        assert fleet.asked[-1] == (f"{what}_run", "live")
+        assert (await api.refused(404, "POST", "runs", "none", what))["error"] == "NotFound"
+
+
 async def test_events_are_given_after_a_number(hub: Hub, api: Api) -> None:
     feed(hub)
     message = await api("GET", "runs", "r1", "events")

@@ -25,6 +25,7 @@ from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import FORMAT, CheckpointInfo, Manifest, StoredVariable
 from ..checkpoint import files
 from ..checkpoint.places import directory_of
+from ..checkpoint.saving import saving
 from ..checkpoint.writer import Writer
 from ..collectives.contract import Reducer
 from ..model import keras_io
@@ -404,6 +405,10 @@ class Saving(keras.callbacks.Callback):
 
     def _save(self, epoch: int, within: int, metric: float | None = None) -> None:
         """Take a snapshot, and begin to write it. A collective."""
+        with saving():
+            self._take_and_write(epoch, within, metric)
+
+    def _take_and_write(self, epoch: int, within: int, metric: float | None) -> None:
         self._is_due = False
         self._begun = time.monotonic()
         if self._writer is not None:
