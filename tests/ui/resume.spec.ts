@@ -49,7 +49,7 @@ run.info.id`
   await runNotebook(page, 'resumed.ipynb');
   const panel = await openPanel(page);
   await panel.getByRole('button', { name: /Open the dashboard of long, running/ }).click();
-  await expect(dashboard().getByText(/epoch [2-9]\/100000/)).toBeVisible();
+  await expect(dashboard().getByText(/epoch \d+\/100000/)).toBeVisible();
   await dashboard().getByRole('button', { name: 'Pause long' }).click();
   await expect(dashboard().locator('.jp-dtf-header-state')).toContainText('paused');
   await expect(dashboard().getByText(/^after step \d+$/)).toBeVisible();
