@@ -8,6 +8,7 @@ it reads them. They are their owner's alone, for reading a program runs what is 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import mmap
 import os
@@ -23,6 +24,8 @@ from ...schema.run import RunInfo, RunRequest
 DIRECTORY = "submitted"
 MOST_BYTES = 256 << 20
 """Of a program, with the model and the data. Of a larger one the data are left out."""
+ROOM = 4
+"""So many times what is kept has to be free: it is checkpoints that the room is for."""
 FORMAT = 1
 _PROGRAM, _SUBMISSION = "program", "submission.json"
 _WRITTEN_BYTES = 4 << 20
@@ -44,7 +47,8 @@ class Submission(PeerStruct):
 def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Packed | None = None) -> None:
     """Keep what a run is submitted with; of a program above ``MOST_BYTES`` that ``without_data``, if that is not.
 
-    Where there is no room for it, or ``run_dir`` is not to be had, nothing is kept, and the log says so.
+    Where that would take more than a part of the room that is left, or ``run_dir`` is not to be had, nothing is kept,
+    and the log says so.
     """
     kept, left_out_bytes = program, 0
     if program.size > MOST_BYTES:
@@ -54,6 +58,7 @@ def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Pack
     directory = run_dir / DIRECTORY
     try:
         private.make_dir(directory)
+        _check_room(directory, kept.size)
         with private.open_file(directory / _PROGRAM) as file:
             for chunk in kept.chunks(_WRITTEN_BYTES):
                 file.write(chunk)
@@ -130,6 +135,13 @@ def remove(run_dir: Path) -> None:
     shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
     with contextlib.suppress(OSError):
         run_dir.rmdir()
+
+
+def _check_room(directory: Path, size: int) -> None:
+    """Raise OSError where checkpoints and events would be short of room for it."""
+    room = os.statvfs(directory)
+    if room.f_bavail * room.f_frsize < ROOM * size:
+        raise OSError(errno.ENOSPC, f"it takes {size} bytes, and {ROOM} times as much has to be free", str(directory))
 
 
 def _describe(directory: Path, submission: Submission) -> None:

@@ -96,3 +96,13 @@ def test_a_place_that_is_not_to_be_had_is_no_reason_to_fail(tmp_path: Path, capl
     (tmp_path / "run").write_text("a file")
     submitted.keep(tmp_path / "run", REQUEST, program())
     assert "is not kept" in caplog.text
+
+
+def test_it_does_not_take_the_room_of_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = os.statvfs(tmp_path)
+    monkeypatch.setattr(submitted, "ROOM", room.f_blocks * room.f_frsize)  # of one byte
+    submitted.keep(tmp_path / "run", REQUEST, program())
+    assert "times as much has to be free" in caplog.text
+    assert not (tmp_path / "run").exists()
