@@ -129,6 +129,20 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("-n", type=int, default=20, help="how many (default: 20)")
     runs.set_defaults(do=_runs)
 
+    resume = commands.add_parser("resume", help="go on with a training from a checkpoint, as a new run")
+    resume.add_argument("run", help="its id, a part of it, or its name")
+    resume.add_argument("--on", default="", metavar="CLUSTER", help="on this cluster (default: the one it was on)")
+    resume.add_argument("--step", type=int, metavar="N", help="from the checkpoint of this step (default: the newest)")
+    resume.set_defaults(do=_resume)
+
+    pause = commands.add_parser("pause", help="end a training's tasks with a checkpoint, until it is continued")
+    pause.add_argument("run", help="its id, a part of it, or its name")
+    pause.set_defaults(do=_pause)
+
+    continue_ = commands.add_parser("continue", help="have a paused training go on")
+    continue_.add_argument("run", help="its id, a part of it, or its name")
+    continue_.set_defaults(do=_continue)
+
     logs = commands.add_parser("logs", help="print what a run's tasks have printed")
     logs.add_argument("run", help="its id, a part of it, or its name")
     logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
@@ -274,6 +288,36 @@ def _runs(arguments: argparse.Namespace) -> int:
         raise InvalidInput(f"-n is a number of runs from 0. Received: {arguments.n}", field="n")
     infos = session().hub.runs()[: arguments.n]
     print(encode_json(infos).decode() if arguments.json else reading.runs_table(infos))
+    return 0
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    from .client.session import session
+    from .commands import arguments as reading
+
+    view = session()
+    info = reading.find_run(arguments.run, view.hub.runs())
+    print(view.call(lambda fleet: fleet.resume_run(info.id, arguments.on, arguments.step)).id)
+    return 0
+
+
+def _pause(arguments: argparse.Namespace) -> int:
+    from .client.session import session
+    from .commands import arguments as reading
+
+    view = session()
+    info = reading.find_run(arguments.run, view.hub.runs())
+    view.call(lambda fleet: fleet.pause_run(info.id))
+    return 0
+
+
+def _continue(arguments: argparse.Namespace) -> int:
+    from .client.session import session
+    from .commands import arguments as reading
+
+    view = session()
+    info = reading.find_run(arguments.run, view.hub.runs())
+    view.call(lambda fleet: fleet.continue_run(info.id))
     return 0
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
 
 from ..backend.task.checkpoint import files
-from ..errors import InvalidInput, NotFound
+from ..errors import DtfError, InvalidInput, NotFound
 from ..schema.checkpoint import MANIFEST, CheckpointInfo
 from .run import Run
 
@@ -37,6 +38,16 @@ def path_of(resume: Any, step: int | None = None) -> str:
     if not found:
         raise NotFound(f"{_RULE}. Received: {path}, where there is no complete checkpoint")
     return found[-1].path
+
+
+def run_of(resume: Any) -> str:
+    """The id of the run whose checkpoint that is; empty where it is not known here."""
+    if isinstance(resume, Run):
+        return resume.id
+    path = Path(path_of(resume))
+    with contextlib.suppress(DtfError, OSError):
+        return files.read_manifest(path).run_id
+    return ""
 
 
 def _known(run_id: str) -> Run:

@@ -14,6 +14,7 @@ from ..backend.planning import check_design
 from ..backend.task.context import serve
 from ..backend.task.script_program import run as run_script
 from ..errors import Conflict, InvalidInput, NotFound
+from ..schema import run_names
 from ..schema.base import convert
 from ..schema.checkpoint import Checkpoint, CheckpointInfo
 from ..schema.cluster import as_jobs, default_jobs
@@ -25,10 +26,9 @@ from ..schema.run_options import RunOptions
 from ..schema.strategy import Strategy
 from . import own_modules
 from .cluster_handle import ClusterHandle
-from .fit_run import FitRun
+from .fit_run import FitRun, name_of, seen_through
 from .named import names_arguments
 from .run import Run
-from .run_names import numbered
 from .servers import Servers, address_towards
 from .session import session
 from .submitting import request_of, submit, training_jobs
@@ -268,7 +268,7 @@ class Cluster(ClusterHandle):
         """
         options = RunOptions.among(locals())
         from . import fit as fit_client
-        from .checkpoints import path_of
+        from .checkpoints import path_of, run_of
 
         job = fit_client.prepare(
             model,
@@ -297,11 +297,15 @@ class Cluster(ClusterHandle):
         )
         options.name = options.name or self._run_name(job.name)
         options.jobs = training_jobs(job.strategy, options.jobs or self.jobs)
-        return self._start_fit(options, modules, job, wait)
+        return self._start_fit(options, modules, job, wait, "" if resume is None else run_of(resume))
 
-    def _start_fit(self, options: RunOptions, modules: Sequence[Any], job: PreparedFit, wait: bool) -> FitRun:
-        def again(job: PreparedFit, name: str, wait: bool) -> FitRun:
-            return self._start_fit(msgspec.structs.replace(options, name=self._run_name(name)), modules, job, wait)
+    def _start_fit(
+        self, options: RunOptions, modules: Sequence[Any], job: PreparedFit, wait: bool, resumed_from: str = ""
+    ) -> FitRun:
+        def again(job: PreparedFit, run: Run, cluster: Any, wait: bool) -> FitRun:
+            on = self if cluster is None else Cluster._held(name_of(cluster))
+            named = msgspec.structs.replace(options, name=run_names.again(run.info.name, self._taken_names()))
+            return on._start_fit(named, modules, job, wait, run.id)
 
         job.check_jobs(options.jobs)
         request = request_of(
@@ -311,20 +315,17 @@ class Cluster(ClusterHandle):
             may_be_spare=job.may_be_spare,
             rejoins=job.rejoins,
             parameters=job.parameters,
+            goes_on=job.goes_on,
+            resumed_from=resumed_from,
         )
-        program = self._with_modules(modules, job.program)
-        run = submit(self._name, request, program, lambda run_id: FitRun(run_id, job, again))
-        if wait:
-            try:
-                show_until_end(run)
-            except KeyboardInterrupt:
-                if run.info.state.is_final:  # stopped, not left: the model keeps what it has learnt
-                    run.finish()
-                raise
-            run.finish()
-        else:
-            show_until_sent(run)
-        return run
+        run = submit(
+            self._name,
+            request,
+            self._with_modules(modules, job.program),
+            lambda run_id: FitRun(run_id, job, again),
+            lambda: self._with_modules(modules, job.program_without_data),
+        )
+        return seen_through(run, wait)
 
     @names_arguments
     def servers(
@@ -365,7 +366,10 @@ class Cluster(ClusterHandle):
 
     def _run_name(self, name: str) -> str:
         """``name`` with a number if another run, live or past, is called so: what tells them apart in lists."""
-        return numbered(name, (info.name for info in self._session.hub.runs()))
+        return run_names.numbered(name, self._taken_names())
+
+    def _taken_names(self) -> list[str]:
+        return [info.name for info in self._session.hub.runs()]
 
 
 def _shown(run: Run, wait: bool) -> Run:

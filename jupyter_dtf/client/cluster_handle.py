@@ -19,6 +19,7 @@ from ..schema.cluster import ClusterSpec, as_jobs
 from ..schema.design import Design
 from . import chosen, surroundings, wording
 from .dashboard import dashboard_url
+from .fit_run import held
 from .run import Run
 from .session import Session
 
@@ -90,7 +91,7 @@ class ClusterHandle:
         """The runs of this cluster, newest first."""
         created = self.info.created
         known = self._session.hub.runs()
-        return [Run(info.id) for info in known if info.cluster == self._name and info.created >= created]
+        return [held(info) for info in known if info.cluster == self._name and info.created >= created]
 
     def machines(self, after: float = 0.0) -> pd.DataFrame:
         """How the machines of its hosts were: ``host``, ``metric``, ``time`` (seconds since the epoch), ``value``.

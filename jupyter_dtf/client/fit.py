@@ -56,6 +56,30 @@ class PreparedFit:
         self.name = str(getattr(source, "name", None) or getattr(source, "__name__", "fit"))
         self.parameters = parameters
 
+    @classmethod
+    def found(cls, job: FitJob) -> PreparedFit:
+        """That of a run which another process has submitted: the model is made here when it is asked for."""
+
+        def made() -> Any:
+            packed = job.model
+            return keras_io.unpack(packed) if isinstance(packed, keras_io.PackedModel) else packed()
+
+        callbacks = [cloudpickle.loads(callback.data) for callback in job.callbacks]
+        self = cls(made, job, callbacks, {})
+        self._model = None
+        return self
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it writes checkpoints, from which it can go on."""
+        return self._job.checkpoint is not None
+
+    @property
+    def program_without_data(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """The program, but for its data: what another process needs for the model."""
+        none = Arrays(np.zeros(0))
+        return task_fit.run, (dataclasses.replace(self._job, data=none, validation_data=None),), {}
+
     def from_checkpoint(self, path: str) -> PreparedFit:
         """The same training, going on from a checkpoint."""
         job = dataclasses.replace(self._job, resume=path)

@@ -5,25 +5,53 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from concurrent.futures import wait as wait_for
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, ModelDiffers, NotFound, RunStopped
+from ..schema.run import RunInfo
 from .run import History, Run
+from .session import Session
+from .submitting import begun
+from .waiting import show_until_end, show_until_sent
 
 if TYPE_CHECKING:
     from .fit import PreparedFit
 
 
 class FitRun(Run):
-    """A training run. ``model`` holds the trained weights once the run has ended."""
+    """A training run. ``model`` holds the trained weights once the run has ended.
 
-    def __init__(self, run_id: str, job: PreparedFit, again: Callable[[PreparedFit, str, bool], FitRun]) -> None:
-        """``again(job, name, wait)`` starts another one, with the options of this."""
-        super().__init__(run_id)
-        self._job = job
+    In the process that started it, that is the model that was passed; in another one it is made anew.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        job: PreparedFit | None = None,
+        again: Callable[[PreparedFit, Run, Any, bool], FitRun] | None = None,
+        *,
+        submitted_with: RunInfo | None = None,
+        in_session: Session | None = None,
+    ) -> None:
+        """``again(job, run, cluster, wait)`` starts another one that goes on with ``run``, with the options of this.
+
+        Without both, they are those that the run was submitted with, or the run ``submitted_with``.
+        """
+        super().__init__(run_id, in_session=in_session)
+        self._own_job = job
         self._again = again
+        self._submitted_with = submitted_with
         self._finished = False
+
+    @property
+    def _job(self) -> PreparedFit:
+        if self._own_job is None:
+            from .found_fit import job_of
+
+            self._own_job = job_of(self._submitted_with or self.info)
+        return self._own_job
 
     def finish(self) -> FitRun:
         """Wait, then put the trained weights into the model. A stopped run gives what it has learnt so far.
@@ -47,28 +75,42 @@ class FitRun(Run):
             self._finished = True
         return self
 
+    def give_back(self) -> None:
+        """``finish`` for a model that somebody here has passed; one that nobody has is made when it is asked for."""
+        if self._own_job is not None:
+            self.finish()
+        else:
+            self.wait()
+            with contextlib.suppress(RunStopped):
+                self.raise_for_state()
+
     def result(self, timeout_s: float | None = None) -> History:
         """Wait, then the history. Raises as ``Run.result``."""
         self.wait(timeout_s)
         self.raise_for_state()
-        self.finish()
+        self.give_back()
         return self.history
 
-    def resume(self, step: int | None = None, *, wait: bool = True) -> FitRun:
-        """Go on from the newest checkpoint, or that of ``step``, as a new run on the same cluster. The model, the data
-        and the options are those of this one; ``wait`` as in ``cluster.fit``.
+    def resume(self, step: int | None = None, *, cluster: Any = None, wait: bool = True) -> FitRun:
+        """As ``Run.resume``. In the process that started the run, the model that it was given gets the weights."""
+        if self._again is not None and self._own_job is not None:
+            from .checkpoints import path_of
 
-        Raises NotFound where there is no such checkpoint, and as ``cluster.fit``.
-        """
-        from .checkpoints import path_of
+            return self._again(self._own_job.from_checkpoint(path_of(self, step)), self, cluster, wait)
+        name, was = "" if cluster is None else name_of(cluster), self.info
 
-        return self._again(self._job.from_checkpoint(path_of(self, step)), self.info.name, wait)
+        def make(run_id: str) -> FitRun:
+            return FitRun(run_id, submitted_with=was)
+
+        run = begun(lambda fleet, opened: fleet.resume_run(self.id, name, step, opened), make)
+        return seen_through(run, wait)
 
     def export(self, path: str | os.PathLike[str], step: int | None = None) -> Path:
         """Save the model of the newest checkpoint, or that of ``step``; the run may go on. Returns where.
 
         ``path`` ends in ``.keras`` or ``.h5`` for a file of Keras's, which has the optimizer too; without a suffix it
-        becomes the directory of a SavedModel for inference. Raises NotFound, InvalidInput, and what Keras raises.
+        becomes the directory of a SavedModel for inference. Raises NotFound, Conflict where the model is not kept,
+        InvalidInput, and what Keras raises.
         """
         from .checkpoints import path_of
 
@@ -103,3 +145,33 @@ class FitRun(Run):
 
     def _trained_model(self) -> Any:
         return self.model
+
+
+def name_of(cluster: Any) -> str:
+    """The name of a cluster that is given by it, or held. Raises InvalidInput."""
+    name = getattr(cluster, "name", cluster)
+    if not isinstance(name, str):
+        raise InvalidInput(f"cluster is a cluster or its name. Received: {cluster!r:.200}", field="cluster")
+    return name
+
+
+def held(info: RunInfo) -> Run:
+    """A run as a person holds it who has not started it: a training by what is its own."""
+    return FitRun(info.id) if info.kind == "fit" else Run(info.id)
+
+
+def seen_through(run: FitRun, wait: bool) -> FitRun:
+    """Show a run until its end, if it is waited for, and finish it; else until its arrays are the caller's again."""
+    if wait:
+        try:
+            show_until_end(run)
+        except KeyboardInterrupt:
+            if run.info.state.is_final:  # stopped, not left: the model keeps what it has learnt
+                run.give_back()
+            raise
+        run.give_back()
+    else:
+        show_until_sent(run)
+    if run.kept is not None:
+        wait_for([run.kept])
+    return run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..schema.api import ClusterState
 from .cluster import Cluster
+from .fit_run import held
 from .run import Run
 from .session import session
 
@@ -22,11 +23,9 @@ def clusters() -> list[Cluster]:
 
 def run(run_id: str) -> Run:
     """Hold a run, live or past, by its id. Raises NotFound."""
-    found = Run(run_id)
-    found.info  # noqa: B018 - raises NotFound
-    return found
+    return held(session().hub.info(run_id))
 
 
 def runs() -> list[Run]:
     """All runs, live and past, newest first."""
-    return [Run(info.id) for info in session().hub.runs()]
+    return [held(info) for info in session().hub.runs()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import queue
 import time
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..backend.planning.launch_plan import ordered_tasks
 from ..backend.records.trace_files import read_placement, read_traces
-from ..errors import ClusterLost, InvalidInput, NotFound, RunFailed, RunStopped
+from ..backend.viewer.resuming import check_goes_on
+from ..errors import ClusterLost, Conflict, NotFound, RunFailed, RunStopped
 from ..schema.checkpoint import CheckpointInfo
 from ..schema.events import checkpoints_of, last_epochs
 from ..schema.run import RunInfo, RunState, TaskState
@@ -90,6 +92,8 @@ class Run:
         self._session = in_session or session()
         self.sent: Future[RunInfo] | None = None
         """Done when this process has sent the run's program and data; None where it sends none."""
+        self.kept: Future[None] | None = None
+        """Done when it has kept them as well, for whoever is to go on with the run; None where it keeps none."""
 
     @property
     def is_being_sent(self) -> bool:
@@ -105,8 +109,8 @@ class Run:
 
     @property
     def status(self) -> str:
-        """``pending``, ``launching``, ``running``, ``restarting``, ``stopping``, ``succeeded``, ``failed``,
-        ``stopped`` or ``lost``.
+        """``pending``, ``launching``, ``running``, ``restarting``, ``pausing``, ``paused``, ``stopping``,
+        ``succeeded``, ``failed``, ``stopped`` or ``lost``.
         """
         return self.info.state.value
 
@@ -234,15 +238,32 @@ class Run:
         if not self.info.state.is_final:
             self._session.call(lambda fleet: fleet.stop_run(self.id, now=now))
 
-    def resume(self, step: int | None = None, *, wait: bool = True) -> Run:
-        """Go on from the run's newest checkpoint, or that of ``step``, as a new run. Of trainings started here alone.
-
-        Raises InvalidInput for any other run.
+    def pause(self) -> None:
+        """Have a training end its tasks at a step's end with a checkpoint, and wait without them, and without devices,
+        for ``continue_``. Returns when it has been asked. Raises Conflict for a run that cannot, with why.
         """
-        raise InvalidInput(
-            f"The model and the data of a training are where it was started. Received: {self!r}. There, or with both "
-            f"at hand: cluster.fit(model, x, y, ..., resume={self.id!r})"
-        )
+        self._session.call(lambda fleet: fleet.pause_run(self.id))
+
+    def continue_(self) -> None:
+        """Have a paused run go on from its checkpoint, when there is room for it. Raises Conflict."""
+        self._session.call(lambda fleet: fleet.continue_run(self.id))
+
+    def resume(self, step: int | None = None, *, cluster: Any = None, wait: bool = True) -> Run:
+        """Go on from the newest checkpoint of a training, or that of ``step``, as a new run with the same model, data
+        and options. ``cluster``: a cluster or its name; by default the run's own. ``wait`` as in ``cluster.fit``.
+
+        Any process can, for a run keeps what it was submitted with, data included up to 256 MiB. Raises NotFound where
+        there is no such checkpoint, Conflict where one cannot go on with the run from here, and as ``cluster.fit``.
+        """
+        raise self._not_held()
+
+    def export(self, path: str | os.PathLike[str], step: int | None = None) -> Path:
+        """Save the model of a training's newest checkpoint, or that of ``step``. Raises as ``resume``."""
+        raise self._not_held()
+
+    def _not_held(self) -> Conflict:
+        check_goes_on(self.info)
+        return Conflict(f"A training goes on as what `dtf.run({self.id!r})` holds. Received: {self!r}")
 
     def result(self, timeout_s: float | None = None) -> Any:
         """Wait, then what every task returned, by rank (``[0]``) or name (``["worker:1"]``).

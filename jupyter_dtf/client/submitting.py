@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from ..backend.records import submitted
+from ..backend.viewer.background import off_loop
 from ..errors import InvalidInput
 from ..schema import payload
 from ..schema.cluster import FIRST_JOBS
@@ -19,6 +23,9 @@ from ..schema.run_options import RunOptions
 from ..schema.strategy import Strategy
 from .run import Run
 from .session import session
+
+if TYPE_CHECKING:
+    from ..backend.viewer.fleet import Fleet
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
@@ -30,12 +37,37 @@ def request_of(options: RunOptions, **more: Any) -> RunRequest:
     return RunRequest(**msgspec.structs.asdict(options), sys_path=path, cwd=shown_path(here), **more)
 
 
-def submit(cluster: str, request: RunRequest, program: tuple[Any, ...], make: Callable[[str], AnyRun]) -> AnyRun:
-    """Start a run: ``make(its id)``, whose program may still be on its way. Waits until the cluster is ready."""
+def submit(
+    cluster: str,
+    request: RunRequest,
+    program: tuple[Any, ...],
+    make: Callable[[str], AnyRun],
+    without_data: Callable[[], tuple[Any, ...]] | None = None,
+) -> AnyRun:
+    """Start a run: ``make(its id)``, whose program may still be on its way. Waits until the cluster is ready.
+
+    Of a run that goes on from checkpoints the program is kept, for whoever is to go on with it; where that is too
+    large, ``without_data()`` is.
+    """
     data = payload.packed(program)
-    view, opened = session(), Future[RunInfo]()
+    view = session()
     view.call(lambda fleet: fleet.ready(cluster))
-    sent = view.begin(lambda fleet: fleet.submit(cluster, request, data, opened.set_result))
+    run = begun(lambda fleet, opened: fleet.submit(cluster, request, data, opened), make)
+    if request.goes_on:
+        too_large = data.size > submitted.MOST_BYTES and without_data is not None
+        rest = payload.packed(without_data()) if too_large and without_data is not None else None
+        sent = run.sent
+        run.kept = view.begin(lambda fleet: _kept(sent, request, data, rest))
+    return run
+
+
+def begun(
+    start: Callable[[Fleet, Callable[[RunInfo], object]], Coroutine[Any, Any, RunInfo]],
+    make: Callable[[str], AnyRun],
+) -> AnyRun:
+    """The run that ``start(fleet, opened)`` starts, as soon as it calls ``opened`` with what is known of it."""
+    opened = Future[RunInfo]()
+    sent = session().begin(lambda fleet: start(fleet, opened.set_result))
     try:
         wait((opened, sent), return_when=FIRST_COMPLETED)
         run = make((opened if opened.done() else sent).result().id)
@@ -44,6 +76,13 @@ def submit(cluster: str, request: RunRequest, program: tuple[Any, ...], make: Ca
         raise
     run.sent = sent
     return run
+
+
+async def _kept(sent: Future[RunInfo] | None, request: RunRequest, program: payload.Packed, rest: Any) -> None:
+    """Keep what a run was submitted with, once it has been sent."""
+    assert sent is not None
+    info = await asyncio.wrap_future(sent)
+    await off_loop(lambda: submitted.keep(Path(info.run_dir), request, program, rest))
 
 
 def training_jobs(strategy: Strategy, jobs: Mapping[str, int]) -> dict[str, int]:

@@ -176,7 +176,8 @@ def runs_table(infos: Sequence[RunInfo]) -> str:
     for info in infos:
         shown = list(info.headline.items())[:2]
         metrics = "  ".join(f"{name} {wording.metric_value(name, value)}" for name, value in shown)
-        message = " · ".join(filter(None, [info.message, *list(info.not_finite.values())[:1]]))
+        source = f"goes on from {info.resumed_from}" if info.resumed_from else ""
+        message = " · ".join(filter(None, [info.message, source, *list(info.not_finite.values())[:1]]))
         message = textwrap.shorten(wording.without_control(message), _MOST_MESSAGE, placeholder=" …")
         end = info.ended if info.state.is_final else time.time()
         rows.append(

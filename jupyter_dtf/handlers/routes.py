@@ -17,7 +17,16 @@ from .examples import ExampleHandler
 from .kinds import KindsHandler
 from .operation import Operation, operation_of
 from .output import OutputHandler
-from .runs import MetricsHandler, RunEventsHandler, RunHandler, RunsHandler, StopHandler
+from .runs import (
+    ContinueHandler,
+    MetricsHandler,
+    PauseHandler,
+    ResumeHandler,
+    RunEventsHandler,
+    RunHandler,
+    RunsHandler,
+    StopHandler,
+)
 from .socket import EventsHandler
 from .status import StatusHandler
 from .templates import TemplateHandler, TemplatesHandler
@@ -47,6 +56,9 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/runs": RunsHandler,
     "/runs/{run_id}": RunHandler,
     "/runs/{run_id}/stop": StopHandler,
+    "/runs/{run_id}/pause": PauseHandler,
+    "/runs/{run_id}/continue": ContinueHandler,
+    "/runs/{run_id}/resume": ResumeHandler,
     "/runs/{run_id}/events": RunEventsHandler,
     "/runs/{run_id}/output": OutputHandler,
     "/runs/{run_id}/metrics.csv": MetricsHandler,

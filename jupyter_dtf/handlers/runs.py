@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
+from ..schema.api import ResumeRequest
 from ..schema.run import RunInfo
 from ..schema.socket_messages import EventsMessage
 from .base import Handler
@@ -43,6 +44,24 @@ class StopHandler(Handler):
     @operation("Ask a run to stop; asked again, end it at once", status=202, errors=(404, 409, 503))
     async def post(self, run_id: str) -> None:
         await (await self.services.fleet()).stop_run(run_id)
+
+
+class PauseHandler(Handler):
+    @operation("Have a run end its tasks with a checkpoint, and wait", status=202, errors=(404, 409, 503))
+    async def post(self, run_id: str) -> None:
+        await (await self.services.fleet()).pause_run(run_id)
+
+
+class ContinueHandler(Handler):
+    @operation("Have a paused run go on", status=202, errors=(404, 409, 503))
+    async def post(self, run_id: str) -> None:
+        await (await self.services.fleet()).continue_run(run_id)
+
+
+class ResumeHandler(Handler):
+    @operation("A new run that goes on with this one from a checkpoint", status=201, errors=(404, 409, 503))
+    async def post(self, run_id: str, *, body: ResumeRequest) -> RunInfo:
+        return await self.services.resume_run(run_id, body)
 
 
 class RunEventsHandler(Handler):

@@ -16,12 +16,13 @@ from ..backend.machine.versions import TENSORFLOW, installed_version
 from ..backend.viewer.templates import Templates
 from ..errors import InvalidInput, Unavailable
 from ..schema import errand, protocol
-from ..schema.api import KindInfo, Preview, StatusInfo
+from ..schema.api import KindInfo, Preview, ResumeRequest, StatusInfo
 from ..schema.cluster_request import ClusterRequest
 from ..schema.design import VERSION, Design, DesignProblem, DesignReport, RunSettings, version_of
 from ..schema.graph import LayerGraph
 from ..schema.hosts import HostDesign
 from ..schema.placement import Calibration, Placement
+from ..schema.run import RunInfo
 from ..schema.text import InvalidText
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Services:
         self._keep_days = keep_days
         self._notes: list[str] = []
         self._starting: asyncio.Task[Fleet] | None = None
+        self._sending: set[asyncio.Task[RunInfo]] = set()
 
     async def fleet(self) -> Fleet:
         """The fleet, started."""
@@ -75,6 +77,7 @@ class Services:
         if self._starting is None:
             return
         starting, self._starting = self._starting, None
+        await asyncio.gather(*self._sending, return_exceptions=True)  # a run would fail for want of its program
         fleet = (await asyncio.gather(starting, return_exceptions=True))[0]
         if not isinstance(fleet, BaseException):
             await fleet.stop()
@@ -184,6 +187,16 @@ class Services:
         )
         return await errand_process.send(errand.PROFILE, wanted, Calibration)
 
+    async def resume_run(self, run_id: str, wanted: ResumeRequest) -> RunInfo:
+        """A new run that goes on with another one; its program may still be on its way. Raises what the fleet does."""
+        fleet = await self.fleet()
+        opened: asyncio.Future[RunInfo] = asyncio.get_running_loop().create_future()
+        sending = asyncio.create_task(fleet.resume_run(run_id, wanted.cluster, wanted.step, opened.set_result))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+        await asyncio.wait({opened, sending}, return_when=asyncio.FIRST_COMPLETED)
+        return opened.result() if opened.done() else sending.result()
+
     async def _promised(self, design: Design) -> tuple[list[HostDesign], list[DesignProblem]]:
         """The hosts that a design's kind of cluster has by itself, and what is wrong with the kind and its options."""
         from ..backend.planning import check_design
@@ -222,6 +235,7 @@ class Services:
 
     def _open_store(self) -> Store | None:
         from ..backend.machine import paths
+        from ..backend.records import submitted
         from ..backend.records.output_files import remove_output
         from ..backend.records.store import Store
 
@@ -232,6 +246,7 @@ class Services:
             elif self._keep_runs or self._keep_days:
                 days = self._keep_days * 86_400 if self._keep_days else None
                 for run_id in store.prune(max_age_s=days, max_runs=self._keep_runs or None):
+                    submitted.remove(paths.runs_dir() / run_id)
                     remove_output(paths.runs_dir() / run_id)
         except Unavailable as error:  # live runs can be seen without it
             _log.warning("Past runs cannot be shown: %s", error)

@@ -12,6 +12,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from ..client import surroundings
 from ..client.cluster import Cluster
+from ..client.fit_run import held
 from ..client.run import Results, Run
 from ..client.session import session
 from ..client.waiting import say, wait_in_foreground
@@ -99,6 +100,15 @@ class DtfMagics(Magics):
 
     def runs(self, parsed: argparse.Namespace) -> None:
         print(reading.runs_table(session().hub.runs()[: parsed.n]))
+
+    def resume(self, parsed: argparse.Namespace) -> Run:
+        return held(_find_run(parsed.run)).resume(parsed.step, cluster=parsed.on or None, wait=False)
+
+    def pause(self, parsed: argparse.Namespace) -> None:
+        Run(_find_run(parsed.run).id).pause()
+
+    def continue_(self, parsed: argparse.Namespace) -> None:
+        Run(_find_run(parsed.run).id).continue_()
 
     def logs(self, parsed: argparse.Namespace) -> None:
         info = _find_run(parsed.run)
@@ -210,6 +220,20 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, str | None]]:
     runs = commands.add_parser("runs", help="list the runs, newest first")
     runs.add_argument("-n", type=int, default=20, help="how many (default: 20)")
     runs.set_defaults(do=magics.runs)
+
+    resume = commands.add_parser("resume", help="go on with a training from a checkpoint, as a new run")
+    resume.add_argument("run", help="its id, a part of it, or its name")
+    resume.add_argument("--on", default="", metavar="CLUSTER", help="on this cluster (default: the one it was on)")
+    resume.add_argument("--step", type=int, metavar="N", help="from the checkpoint of this step (default: the newest)")
+    resume.set_defaults(do=magics.resume, completes="run")
+
+    pause = commands.add_parser("pause", help="end a training's tasks with a checkpoint, until it is continued")
+    pause.add_argument("run", help="its id, a part of it, or its name")
+    pause.set_defaults(do=magics.pause, completes="run")
+
+    continue_ = commands.add_parser("continue", help="have a paused training go on")
+    continue_.add_argument("run", help="its id, a part of it, or its name")
+    continue_.set_defaults(do=magics.continue_, completes="run")
 
     logs = commands.add_parser("logs", help="print what a run's tasks have printed")
     logs.add_argument("run", help="its id, a part of it, or its name")

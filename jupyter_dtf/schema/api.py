@@ -35,6 +35,19 @@ class ClusterPatch(Struct):
         check_jobs(self.jobs)
 
 
+class ResumeRequest(Struct):
+    """Where a run is to go on, and from which of its checkpoints."""
+
+    cluster: str = ""
+    """Empty: the one that it was on."""
+    step: int | None = None
+    """None: the newest."""
+
+    def __post_init__(self) -> None:
+        if self.cluster:
+            check_name(self.cluster, "cluster")
+
+
 class ExampleRequest(Struct):
     """Where an example is wanted: a folder, as the contents manager of the server calls it."""
 

@@ -30,3 +30,5 @@ class Beat(msgspec.Struct, array_like=True):
     """How often its program has reported a step."""
     waits: bool = False
     """Whether it waits for other tasks in a collective."""
+    saves: bool = False
+    """Whether it takes or writes a checkpoint."""

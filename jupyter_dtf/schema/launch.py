@@ -55,6 +55,8 @@ class TaskSpec(PeerStruct):
     """``[first, last]``: the steps to trace; empty: none."""
     checkpoint: Checkpoint | bool | None = None
     """As in ``RunOptions``."""
+    resume: str = ""
+    """As in ``RunRequest``."""
     attempt: int = 0
     """How often the task was started before; all that its process says carries it."""
     joins: bool = False

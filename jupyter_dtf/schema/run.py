@@ -21,6 +21,8 @@ class RunState(str, enum.Enum):
     LAUNCHING = "launching"  # ports reserved, tasks being forked
     RUNNING = "running"  # every task has started
     RESTARTING = "restarting"  # tasks were lost, and all are being started again where they had got to
+    PAUSING = "pausing"  # told to pause; tasks are ending, with a checkpoint
+    PAUSED = "paused"  # without tasks, until somebody continues it
     STOPPING = "stopping"  # told to stop; tasks are ending
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -43,8 +45,10 @@ _ENDS = frozenset({RunState.FAILED, RunState.LOST})
 _RUN_STEPS: dict[RunState, frozenset[RunState]] = {
     RunState.PENDING: frozenset({RunState.LAUNCHING, RunState.STOPPED}) | _ENDS,
     RunState.LAUNCHING: frozenset({RunState.RUNNING, RunState.RESTARTING, RunState.STOPPING}) | _ENDS,
-    RunState.RUNNING: frozenset({RunState.RESTARTING, RunState.SUCCEEDED, RunState.STOPPING}) | _ENDS,
-    RunState.RESTARTING: frozenset({RunState.RUNNING, RunState.RESTARTING, RunState.STOPPING}) | _ENDS,
+    RunState.RUNNING: frozenset({RunState.RESTARTING, RunState.SUCCEEDED, RunState.STOPPING, RunState.PAUSING}) | _ENDS,
+    RunState.RESTARTING: frozenset({RunState.RUNNING, RunState.RESTARTING, RunState.STOPPING, RunState.PAUSED}) | _ENDS,
+    RunState.PAUSING: frozenset({RunState.PAUSED, RunState.STOPPING, RunState.STOPPED, RunState.SUCCEEDED}) | _ENDS,
+    RunState.PAUSED: frozenset({RunState.RESTARTING, RunState.STOPPED}) | _ENDS,
     RunState.STOPPING: frozenset({RunState.STOPPED, RunState.SUCCEEDED}) | _ENDS,
     RunState.SUCCEEDED: frozenset(),
     RunState.FAILED: frozenset(),
@@ -135,6 +139,10 @@ class RunDescriptor(PeerStruct):
     parameters: dict[str, Any] = {}
     """What the person chose: batch size, epochs, optimizer; shown in the dashboard."""
     run_dir: str = ""
+    goes_on: bool = False
+    """Whether it writes checkpoints from which it, or another run, can go on."""
+    resumed_from: str = ""
+    """The id of the run from whose checkpoint it goes on; empty where that is none, or is not known."""
 
 
 class RunInfo(RunDescriptor):
@@ -161,6 +169,8 @@ class RunInfo(RunDescriptor):
     """Metrics with a value that is not finite: a sentence on the first, ``loss became NaN at step 8 on worker:1``."""
     sparkline: list[float] = []
     """At most 60 values of the loss (or of the first metric of ``headline``), oldest first."""
+    checkpoint: int | None = None
+    """The step of its newest checkpoint; None while there is none."""
     next_seq: int = 0
     """The sequence number of the first event that is not in here: that of the run's next one, where all are."""
     points_seq: int = 0
@@ -212,6 +222,12 @@ class RunRequest(RunOptions):
     rejoins: bool = False
     """Whether a task that dies, neither the first nor a ``ps``, can be started again alone, while the others go on."""
     parameters: dict[str, Any] = {}
+    goes_on: bool = False
+    """As in ``RunDescriptor``."""
+    resumed_from: str = ""
+    """As in ``RunDescriptor``."""
+    resume: str = ""
+    """The path of the checkpoint to go on from, or of a directory of some; it goes before what the program says."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -224,6 +240,7 @@ class RunRequest(RunOptions):
                 f"Received: min_workers={least} for {what}",
                 field="restart.min_workers",
             )
+        check_word(self.resume, "resume")
 
     @property
     def restarts(self) -> Restart:

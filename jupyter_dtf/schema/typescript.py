@@ -44,6 +44,7 @@ HEADER = """\
 SENT_BY_THE_BROWSER = (
     cluster_request.ClusterRequest,
     api.ClusterPatch,
+    api.ResumeRequest,
     socket_messages.Subscribe,
     socket_messages.Show,
     socket_messages.Unsubscribe,
@@ -59,6 +60,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     hosts.TaskPlace,
     cluster_request.ClusterRequest,
     api.ClusterPatch,
+    api.ResumeRequest,
     api.ExampleRequest,
     api.ExampleCopy,
     machines.GpuInfo,

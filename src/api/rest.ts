@@ -16,6 +16,7 @@ import type {
   OutputPage,
   Placement,
   Preview,
+  ResumeRequest,
   RunInfo,
   RunPlacement,
   StatusInfo,
@@ -102,6 +103,19 @@ export class RestApi {
 
   stopRun(id: string): Promise<void> {
     return this._request('POST', ['runs', id, 'stop'], {});
+  }
+
+  pauseRun(id: string): Promise<void> {
+    return this._request('POST', ['runs', id, 'pause'], {});
+  }
+
+  continueRun(id: string): Promise<void> {
+    return this._request('POST', ['runs', id, 'continue'], {});
+  }
+
+  /** A new run that goes on with this one on a cluster, from its newest checkpoint or that of a step. */
+  resumeRun(id: string, request: ResumeRequest): Promise<RunInfo> {
+    return this._request('POST', ['runs', id, 'resume'], request);
   }
 
   forgetRun(id: string): Promise<void> {

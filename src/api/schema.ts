@@ -5,7 +5,7 @@ export const PROTOCOL = 1;
 export const OLDEST = 1;
 
 /** The life of a run. `RunState.step` knows which steps there are. */
-export type RunState = 'pending' | 'launching' | 'running' | 'restarting' | 'stopping' | 'succeeded' | 'failed' | 'stopped' | 'lost';
+export type RunState = 'pending' | 'launching' | 'running' | 'restarting' | 'pausing' | 'paused' | 'stopping' | 'succeeded' | 'failed' | 'stopped' | 'lost';
 
 /** The life of one task's process. */
 export type TaskState = 'pending' | 'starting' | 'running' | 'serving' | 'finished' | 'succeeded' | 'failed' | 'stopped' | 'lost';
@@ -61,6 +61,10 @@ export interface RunInfo {
   /** What the person chose: batch size, epochs, optimizer; shown in the dashboard. */
   parameters: Record<string, unknown>;
   run_dir: string;
+  /** Whether it writes checkpoints from which it, or another run, can go on. */
+  goes_on: boolean;
+  /** The id of the run from whose checkpoint it goes on; empty where that is none, or is not known. */
+  resumed_from: string;
   state: RunState;
   /** One line: why it waits, why it failed. */
   message: string;
@@ -80,6 +84,8 @@ export interface RunInfo {
   not_finite: Record<string, string>;
   /** At most 60 values of the loss (or of the first metric of `headline`), oldest first. */
   sparkline: number[];
+  /** The step of its newest checkpoint; None while there is none. */
+  checkpoint: number | null;
   /** The sequence number of the first event that is not in here: that of the run's next one, where all are. */
   next_seq: number;
   /**
@@ -130,6 +136,14 @@ export interface ClusterRequest {
 /** A change to a running cluster: new counts of tasks per job. */
 export interface ClusterPatch {
   jobs: Record<string, number>;
+}
+
+/** Where a run is to go on, and from which of its checkpoints. */
+export interface ResumeRequest {
+  /** Empty: the one that it was on. */
+  cluster?: string;
+  /** None: the newest. */
+  step?: number | null;
 }
 
 /** Where an example is wanted: a folder, as the contents manager of the server calls it. */

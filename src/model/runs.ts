@@ -62,6 +62,23 @@ export class RunsModel {
     return this._api.stopRun(id);
   }
 
+  pause(id: string): Promise<void> {
+    return this._api.pauseRun(id);
+  }
+
+  continue(id: string): Promise<void> {
+    return this._api.continueRun(id);
+  }
+
+  /** Go on with a run on a cluster, as a new run, which is known here at once. */
+  async resume(id: string, cluster: string): Promise<RunInfo> {
+    const info = await this._api.resumeRun(id, { cluster });
+    if (!this._runs.has(info.id)) {
+      this._applyRuns([info], false, []);
+    }
+    return info;
+  }
+
   forget(id: string): Promise<void> {
     return this._api.forgetRun(id);
   }

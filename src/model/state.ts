@@ -6,9 +6,21 @@ export function isFinal(state: RunState): boolean {
   return FINAL_STATES.includes(state);
 }
 
+const STOPPABLE: readonly RunState[] = ['pending', 'launching', 'running', 'restarting', 'pausing', 'paused'];
+
 /** A run that can be told to stop. */
 export function canStop(state: RunState): boolean {
-  return state === 'pending' || state === 'launching' || state === 'running' || state === 'restarting';
+  return STOPPABLE.includes(state);
+}
+
+/** A run that can end its tasks with a checkpoint, and wait without them. */
+export function canPause(run: RunInfo): boolean {
+  return run.goes_on && run.state === 'running';
+}
+
+/** A run that has ended before its time, and can be gone on with from a checkpoint. */
+export function canResume(run: RunInfo): boolean {
+  return run.goes_on && run.checkpoint !== null && isFinal(run.state) && run.state !== 'succeeded';
 }
 
 /** The part of the run that is done, 0 to 1; null when the total is not known. */

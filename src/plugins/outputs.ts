@@ -15,6 +15,7 @@ import {
   RunCardOutput,
   RunOutput
 } from '../widgets/liveoutputs';
+import { openResumeMenu } from './resume';
 
 // Before every type that stands beside it in an output: they are for viewers without this extension.
 const RANK = 0;
@@ -41,6 +42,10 @@ export const outputs: JupyterFrontEndPlugin<void> = {
       themeChanged: themes?.themeChanged ?? null,
       openRun: id => run(CommandIDs.openRun, { run: id }),
       stop: id => run(CommandIDs.stopRun, { run: id }),
+      pause: id => run(CommandIDs.pauseRun, { run: id }),
+      continue: id => run(CommandIDs.continueRun, { run: id }),
+      open: id => run(CommandIDs.openRun, { run: id }),
+      resume: (id, at) => openResumeMenu(commands, dtf, id, at),
       menu: (id, at) => {
         const menu = new Menu({ commands });
         for (const command of [CommandIDs.openRun, CommandIDs.copyRunId]) {

@@ -13,6 +13,7 @@ import { DesignsModel } from '../model/designs';
 import { CommandIDs, IDtf, INotebookClusters } from '../tokens';
 import { DtfPanel, PanelActions } from '../widgets/sidepanel';
 import { describe } from './ask';
+import { openResumeMenu, RUN_COMMANDS } from './resume';
 
 const CELLS_MIME = 'application/vnd.jupyter.cells';
 
@@ -82,9 +83,11 @@ export const panel: JupyterFrontEndPlugin<void> = {
         ),
       openRun: id => run(CommandIDs.openRun, { run: id }),
       stopRun: id => run(CommandIDs.stopRun, { run: id }),
+      continueRun: id => run(CommandIDs.continueRun, { run: id }),
+      resumeRun: (id, at) => openResumeMenu(commands, dtf, id, at),
       runMenu: (id, at) =>
         openMenu(
-          [CommandIDs.openRun, CommandIDs.stopRun, CommandIDs.copyRunId, CommandIDs.forgetRun].map(command => ({
+          [...RUN_COMMANDS, CommandIDs.copyRunId, CommandIDs.forgetRun].map(command => ({
             command,
             args: { run: id }
           })),

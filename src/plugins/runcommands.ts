@@ -18,6 +18,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import { momentText } from '../views/words';
 import { RunDashboard } from '../widgets/dashboard';
 import { attempt, choose, describe } from './ask';
+import { addGoingOnCommands, openResumeMenu, RUN_COMMANDS } from './resume';
 
 /** Dashboards of runs, and the commands for runs. */
 export const runs: JupyterFrontEndPlugin<void> = {
@@ -52,7 +53,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
 
     const menu = (run: string, at: HTMLElement) => {
       const made = new Menu({ commands });
-      for (const command of [CommandIDs.openRun, CommandIDs.stopRun, CommandIDs.copyRunId, CommandIDs.forgetRun]) {
+      for (const command of [...RUN_COMMANDS, CommandIDs.copyRunId, CommandIDs.forgetRun]) {
         made.addItem({ command, args: { run } });
       }
       const { left, bottom } = at.getBoundingClientRect();
@@ -85,6 +86,10 @@ export const runs: JupyterFrontEndPlugin<void> = {
             trans,
             themeChanged: themes?.themeChanged ?? null,
             stop: id => void commands.execute(CommandIDs.stopRun, { run: id }),
+            pause: id => void commands.execute(CommandIDs.pauseRun, { run: id }),
+            continue: id => void commands.execute(CommandIDs.continueRun, { run: id }),
+            open: id => void commands.execute(CommandIDs.openRun, { run: id }),
+            resume: (id, at) => openResumeMenu(commands, dtf, id, at),
             menu
           });
           widget = new MainAreaWidget({ content });
@@ -127,6 +132,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    addGoingOnCommands(commands, dtf, trans, pick);
     commands.addCommand(CommandIDs.copyRunId, {
       label: trans.__('Copy Run Id'),
       describedBy: byId,
@@ -157,10 +163,12 @@ export const runs: JupyterFrontEndPlugin<void> = {
     });
 
     const category = trans.__('Distributed TensorFlow');
-    for (const command of [CommandIDs.openRun, CommandIDs.stopRun, CommandIDs.forgetRun]) {
+    for (const command of [...RUN_COMMANDS, CommandIDs.forgetRun]) {
       palette?.addItem({ command, category });
     }
-    dtf.runs.changed.connect(() => commands.notifyCommandChanged(CommandIDs.stopRun));
+    dtf.runs.changed.connect(() => {
+      RUN_COMMANDS.forEach(command => commands.notifyCommandChanged(command));
+    });
     dtf.runs.started.connect((_, info) => {
       if (dtf.preferences.values.openOnStart) {
         void commands.execute(CommandIDs.openRun, { run: info.id, mode: 'split-right', activate: false });

@@ -43,10 +43,11 @@ export function IconButton(props: {
  */
 export function SmallButton(props: {
   children: React.ReactNode;
-  onClick: () => void;
+  onClick: (event: React.MouseEvent<HTMLButtonElement>) => void;
   label?: string;
   hint?: string;
   disabled?: boolean;
+  menu?: boolean;
   /** It does nothing for a while, and keeps the keyboard's focus, which a disabled button would lose. */
   busy?: boolean;
   accent?: boolean;
@@ -57,9 +58,10 @@ export function SmallButton(props: {
       className={`jp-dtf-button${props.accent ? ' jp-mod-accept' : ''}`}
       aria-label={props.label}
       title={props.hint ?? props.label}
+      aria-haspopup={props.menu ? 'menu' : undefined}
       disabled={props.disabled ?? false}
       aria-disabled={props.busy || undefined}
-      onClick={() => !props.busy && props.onClick()}
+      onClick={event => !props.busy && props.onClick(event)}
     >
       {props.children}
     </button>

@@ -1,10 +1,20 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { ellipsesIcon, stopIcon } from '@jupyterlab/ui-components';
+import { ellipsesIcon, runIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { RunInfo } from '../api/schema';
 import { formatDuration, formatJobs, formatPercent } from '../model/format';
-import { canStop, fractionDone, isFinal, reason, secondsLeft, secondsTaken, valueWarnings } from '../model/state';
+import {
+  canPause,
+  canResume,
+  canStop,
+  fractionDone,
+  isFinal,
+  reason,
+  secondsLeft,
+  secondsTaken,
+  valueWarnings
+} from '../model/state';
 import { Bar, IconButton, SmallButton, StateMark } from './basics';
 import { Failure } from './failure';
 import { useNow } from './hooks';
@@ -15,6 +25,12 @@ export function Header(props: {
   run: RunInfo;
   trans: TranslationBundle;
   onStop: () => void;
+  onPause: () => void;
+  onContinue: () => void;
+  /** Ask where to go on with it. */
+  onResume: (at: HTMLElement) => void;
+  /** The run that this one goes on from, where that is known: its name, and what opens it. */
+  source?: { name: string; open: () => void };
   onMenu: (at: HTMLElement) => void;
 }): React.ReactElement {
   const { run, trans } = props;
@@ -62,10 +78,36 @@ export function Header(props: {
           </span>
         </div>
         <div className="jp-dtf-header-actions">
+          {canPause(run) && (
+            <SmallButton
+              label={trans.__('Pause %1', run.name)}
+              hint={trans.__('End its tasks with a checkpoint, until it is continued')}
+              onClick={props.onPause}
+            >
+              {trans.__('Pause')}
+            </SmallButton>
+          )}
+          {run.state === 'paused' && (
+            <SmallButton label={trans.__('Continue %1', run.name)} onClick={props.onContinue}>
+              <runIcon.react tag="span" className="jp-dtf-icon" />
+              {trans.__('Continue')}
+            </SmallButton>
+          )}
           {!isFinal(run.state) && (
             <SmallButton label={trans.__('Stop %1', run.name)} disabled={!canStop(run.state)} onClick={props.onStop}>
               <stopIcon.react tag="span" className="jp-dtf-icon" />
               {trans.__('Stop')}
+            </SmallButton>
+          )}
+          {canResume(run) && (
+            <SmallButton
+              label={trans.__('Resume %1 on…', run.name)}
+              hint={trans.__('Go on from the checkpoint of step %1', run.checkpoint)}
+              menu
+              onClick={event => props.onResume(event.currentTarget)}
+            >
+              <runIcon.react tag="span" className="jp-dtf-icon" />
+              {trans.__('Resume on…')}
             </SmallButton>
           )}
           <IconButton
@@ -87,6 +129,7 @@ export function Header(props: {
         <span className="jp-dtf-faint" title={facts}>
           {facts}
         </span>
+        {run.resumed_from !== '' && <Source run={run} source={props.source} trans={trans} />}
       </div>
       {run.state === 'failed' || run.state === 'lost' ? (
         <Failure run={run} trans={trans} />
@@ -99,6 +142,27 @@ export function Header(props: {
         </div>
       ))}
     </header>
+  );
+}
+
+/** Which run this one goes on from. */
+function Source(props: {
+  run: RunInfo;
+  source: { name: string; open: () => void } | undefined;
+  trans: TranslationBundle;
+}): React.ReactElement {
+  const { run, source, trans } = props;
+  return (
+    <span className="jp-dtf-faint jp-dtf-source">
+      {trans.__('goes on from')}{' '}
+      {source ? (
+        <button type="button" className="jp-dtf-link" title={run.resumed_from} onClick={source.open}>
+          {source.name}
+        </button>
+      ) : (
+        run.resumed_from
+      )}
+    </span>
   );
 }
 

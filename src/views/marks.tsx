@@ -24,8 +24,10 @@ const SHAPES: Record<MarkKind, React.ReactNode> = {
   serving: DOT,
   finished: DOT,
   restarting: DOT,
+  pausing: DOT,
   stopping: DOT,
   pending: RING,
+  paused: round(<path d="M8 3.8a4.2 4.2 0 0 0 0 8.4z" fill="currentColor" />),
   succeeded: (
     <path
       d="M3.2 8.6l3.2 3.2 6.4-7.2"

@@ -1,11 +1,20 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { searchIcon, stopIcon } from '@jupyterlab/ui-components';
+import { runIcon, searchIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { RunInfo } from '../api/schema';
 import { formatDuration, formatPercent } from '../model/format';
 import { differences } from '../model/runnames';
-import { canStop, fractionDone, isFinal, objectiveText, reason, secondsTaken, valueWarnings } from '../model/state';
+import {
+  canResume,
+  canStop,
+  fractionDone,
+  isFinal,
+  objectiveText,
+  reason,
+  secondsTaken,
+  valueWarnings
+} from '../model/state';
 import { IconButton, Section, StateMark } from './basics';
 import { useMinute, useNow } from './hooks';
 import { LongList } from './longlist';
@@ -16,6 +25,8 @@ import { momentText, stateText, whenText } from './words';
 export interface RunActions {
   onOpen: (id: string) => void;
   onStop: (id: string) => void;
+  onContinue: (id: string) => void;
+  onResume: (id: string, at: HTMLElement) => void;
   onMenu: (id: string, at: HTMLElement) => void;
 }
 
@@ -89,8 +100,23 @@ export function RunRow(props: {
           </span>
         )}
       </button>
+      {run.state === 'paused' && (
+        <IconButton
+          icon={runIcon}
+          label={trans.__('Continue %1', run.name)}
+          onClick={() => actions.onContinue(run.id)}
+        />
+      )}
       {canStop(run.state) && (
         <IconButton icon={stopIcon} label={trans.__('Stop %1', run.name)} onClick={() => actions.onStop(run.id)} />
+      )}
+      {canResume(run) && (
+        <IconButton
+          icon={runIcon}
+          label={trans.__('Resume %1 on…', run.name)}
+          menu
+          onClick={event => actions.onResume(run.id, event.currentTarget)}
+        />
       )}
     </div>
   );
@@ -136,15 +162,17 @@ export function Runs(
   const [searching, setSearching] = React.useState(false);
   const [query, setQuery] = React.useState('');
   const now = useMinute();
-  const { onOpen, onStop, onMenu } = props;
-  const actions = React.useRef<RunActions>({ onOpen, onStop, onMenu });
+  const { onOpen, onStop, onContinue, onResume, onMenu } = props;
+  const actions = React.useRef<RunActions>({ onOpen, onStop, onContinue, onResume, onMenu });
   React.useEffect(() => {
-    actions.current = { onOpen, onStop, onMenu };
+    actions.current = { onOpen, onStop, onContinue, onResume, onMenu };
   });
   // Rows are not made again because somebody made new functions.
   const [steady] = React.useState<RunActions>(() => ({
     onOpen: id => actions.current.onOpen(id),
     onStop: id => actions.current.onStop(id),
+    onContinue: id => actions.current.onContinue(id),
+    onResume: (id, at) => actions.current.onResume(id, at),
     onMenu: (id, at) => actions.current.onMenu(id, at)
   }));
   const facts = useDifferences(runs);

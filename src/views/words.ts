@@ -46,6 +46,10 @@ export function stateText(state: ClusterState | RunState | TaskState, trans: Tra
       return trans.__('finished, serving the others');
     case 'restarting':
       return trans.__('restarting');
+    case 'pausing':
+      return trans.__('pausing');
+    case 'paused':
+      return trans.__('paused');
     case 'stopping':
       return trans.__('stopping');
     case 'stopped':

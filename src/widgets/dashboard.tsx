@@ -57,8 +57,18 @@ function Dashboard(props: { model: RunModel; options: DashboardOptions; compact:
     return () => model.release();
   }, [model]);
   const { info } = model;
+  const source = dtf.runs.get(info.resumed_from);
   const header = (
-    <Header run={info} trans={trans} onStop={() => options.stop(info.id)} onMenu={at => options.menu(info.id, at)} />
+    <Header
+      run={info}
+      trans={trans}
+      onStop={() => options.stop(info.id)}
+      onPause={() => options.pause(info.id)}
+      onContinue={() => options.continue(info.id)}
+      onResume={at => options.resume(info.id, at)}
+      {...(source ? { source: { name: source.name, open: () => options.open(source.id) } } : {})}
+      onMenu={at => options.menu(info.id, at)}
+    />
   );
   if (compact) {
     return (

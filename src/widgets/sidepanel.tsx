@@ -22,6 +22,8 @@ export interface PanelActions extends ClusterActions {
   templateMenu(name: string, at: HTMLElement): void;
   openRun(id: string): void;
   stopRun(id: string): void;
+  continueRun(id: string): void;
+  resumeRun(id: string, at: HTMLElement): void;
   runMenu(id: string, at: HTMLElement): void;
   newDesign(): void;
   openDesign(path: string): void;
@@ -108,6 +110,8 @@ function Panel(props: {
             trans={trans}
             onOpen={id => actions.openRun(id)}
             onStop={id => actions.stopRun(id)}
+            onContinue={id => actions.continueRun(id)}
+            onResume={(id, at) => actions.resumeRun(id, at)}
             onMenu={(id, at) => actions.runMenu(id, at)}
           />
           {designs && (

@@ -66,6 +66,9 @@ export function runInfo(id: string, change: Partial<RunInfo> = {}): RunInfo {
     sparkline: [3, 2, 1],
     parameters: { batch_size: 64, optimizer: 'Adam' },
     run_dir: '',
+    goes_on: false,
+    resumed_from: '',
+    checkpoint: null,
     next_seq: 0,
     points_seq: 0,
     ...change

@@ -76,6 +76,10 @@ class Run:
         """Of the attempt that is under way."""
         self.attempt = 0
         """How often tasks of it were started again, all or one."""
+        self.pauses = 0
+        """How often of these after a pause, which is no restart."""
+        self.continued = asyncio.Event()
+        """A paused run is to go on, or has ended."""
         self.gang_attempt = 0
         """The attempt with which all of them were started."""
         self.specs: dict[str, TaskSpec] = {}
@@ -102,13 +106,34 @@ class Run:
 
     @property
     def is_stopping(self) -> bool:
-        return self.info.state is RunState.STOPPING
+        """Whether its tasks are to end because somebody wants them to, be it for a pause."""
+        return self.info.state in (RunState.STOPPING, RunState.PAUSING)
+
+    @property
+    def is_pausing(self) -> bool:
+        return self.info.state is RunState.PAUSING
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a task has failed by an error of its program."""
+        return self.first_failure is not None and self.first_failure.task not in self._died
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all that was to be done is, by the run's own count."""
+        progress = self.info.progress
+        return self.first_failure is None and 0 < progress.total <= progress.done
 
     @property
     def begins_again(self) -> bool:
         """Whether its tasks are to be started again: one was lost, by no error of its program, and it may be."""
         lost = self.first_failure is not None and self.first_failure.task in self._died
-        return lost and not self.is_stopping and self.attempt < self.request.restarts.max_restarts
+        return lost and not self.is_stopping and self.may_restart
+
+    @property
+    def may_restart(self) -> bool:
+        """Whether it has another restart, of those that were asked for."""
+        return self.attempt - self.pauses < self.request.restarts.max_restarts
 
     @property
     def attempt_words(self) -> str:
@@ -117,7 +142,7 @@ class Run:
 
     def words_of(self, attempt: int) -> str:
         """``attempt 2 of 4``, for 1."""
-        return f"attempt {attempt + 1} of {self.request.restarts.attempts}"
+        return f"attempt {attempt + 1} of {self.request.restarts.attempts + self.pauses}"
 
     @property
     def only_serves(self) -> bool:
@@ -209,9 +234,10 @@ class Run:
         self.info.state.step(state)
         self.record(RunChanged(time=time.time(), state=state, message=message))
         self._step()
-        if state is RunState.STOPPING:
+        if self.is_stopping:
             self._look()
         if state.is_final:
+            self.continued.set()
             self._empty(self._tail.shrink(ENDED_BYTES))
             self.ended.set()
 
@@ -225,7 +251,7 @@ class Run:
         alone = self.request.rejoins and self.info.state is RunState.RUNNING and self.first_failure is None
         if not alone or task in self._cannot_rejoin or task not in self._died:
             return False
-        if self.attempt >= self.request.restarts.max_restarts or task == self.planned[0].task:
+        if not self.may_restart or task == self.planned[0].task:
             return False
         servers = [self._tasks[each.task] for each in self.planned if each.job == "ps"]
         return task not in [each.task for each in servers] and not any(each.state.is_final for each in servers)
@@ -289,6 +315,11 @@ class Run:
         for event in (self.work_done, self.decided, self.tasks_ended, self.is_there):
             event.clear()
         self.place(planned)
+
+    def leave_places(self) -> None:
+        """Its tasks have ended, and have no places any more."""
+        self.planned = []
+        self.by_host = {}
 
     def lines_printed(self) -> dict[str, dict[str, int]]:
         """``{task: {stream: lines}}``, as far as it was heard."""

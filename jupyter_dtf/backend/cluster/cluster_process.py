@@ -99,6 +99,7 @@ class ClusterProcess:
     async def _serve(self) -> None:
         import dask.config
 
+        from ..records import submitted
         from ..records.archive import Archive
         from ..records.store import Store
         from .certificates import temporary_security
@@ -128,6 +129,7 @@ class ClusterProcess:
             link = await HeldLink.open(self._connection, on_message, lost.set, why_gone)
             saving = Saving(archive, link, self._connection)
             archive.on_change = saving.look
+            archive.on_end = submitted.forget_if_useless
             await archive.open()
             coming = ComingTold(cluster, link)
             if sizing is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import NotFound
-from ...schema.run import RunDescriptor, RunRequest
+from ...schema.run import RunDescriptor, RunRequest, RunState
 from .active_run import Run
 from .streams import Viewers
 
@@ -52,6 +52,11 @@ class Runs:
     def active(self) -> list[Run]:
         """Those that are under way."""
         return [run for run in self.by_id.values() if run.is_active]
+
+    @property
+    def working(self) -> list[Run]:
+        """Those that have tasks, or wait for hosts: all but the paused ones."""
+        return [run for run in self.active if run.info.state is not RunState.PAUSED]
 
     @property
     def are_busy(self) -> bool:

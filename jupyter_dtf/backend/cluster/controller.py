@@ -149,6 +149,8 @@ class Controller(SchedulerPlugin):
         requests: dict[str, Callable[..., Any]] = {
             "dtf_submit": self._submission.submit,
             "dtf_stop_run": self.stop_run,
+            "dtf_pause_run": self.pause_run,
+            "dtf_continue_run": self.continue_run,
             "dtf_result": self.runs.result,
             "dtf_scale": self.scale,
             "dtf_coming": self.tell_coming,
@@ -225,7 +227,7 @@ class Controller(SchedulerPlugin):
             jobs=dict(self.seating.jobs),
             hosts=sorted(hosts, key=lambda host: host.name),
             created=self.settings.created,
-            active_runs=len(self.runs.active),
+            active_runs=len(self.runs.working),
             coming=self.coming.hosts,
             tasks=[task.seat for task in planned],
             notes=[*notes, *([f"{RESTING}. The next run has them again, and waits for them"] * self.seating.rests)],
@@ -406,6 +408,14 @@ class Controller(SchedulerPlugin):
         """Ask a run's program to stop; after its grace, or at once with ``now``, end it."""
         await self._driver.stop(self.runs.find(run_id), now=now)
 
+    async def pause_run(self, run_id: str) -> None:
+        """End a run's tasks with a checkpoint, and give its devices back until it is continued. Raises Conflict."""
+        await self._driver.pause(self.runs.find(run_id))
+
+    async def continue_run(self, run_id: str) -> None:
+        """Start the tasks of a paused run again. Raises Conflict."""
+        await self._driver.continue_(self.runs.find(run_id))
+
     def scale(self, jobs: dict[str, int]) -> dict[str, Any]:
         """New counts of tasks, for the runs to come."""
         self.seating.scale(jobs)
@@ -415,7 +425,7 @@ class Controller(SchedulerPlugin):
 
     def rest(self, rests: bool) -> bool:
         """The cluster process gives hosts back, or has asked for them again. Returns whether that is agreed."""
-        if rests and self.runs.active:
+        if rests and self.runs.working:
             return False
         self.seating.rests = rests
         self.viewers.tell_cluster()

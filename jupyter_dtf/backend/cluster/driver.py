@@ -19,9 +19,11 @@ from ..viewer.background import Background
 from .active_run import Run, predicate
 from .checkups import Checkups
 from .gang import ask_hosts, places, task_specs
+from .grace import is_spent
 from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .parcel import Parcel, hosts_of
+from .pausing import Pausing
 from .rejoining import Rejoining
 from .restarts import KILL_GRACE_S, Restarts, not_started
 from .seating import RESTING, Seating
@@ -60,6 +62,14 @@ class Driver:
         self._on_change = on_change
         self._restarts = Restarts(rpc, seating, watch, self._start_tasks, on_change)
         self._rejoining = Rejoining(rpc, seating, watch, on_change)
+        self._pausing = Pausing(
+            rpc,
+            tell_hosts=self._tell_hosts,
+            end_tasks=self._kill,
+            find_places=self._restarts.places_again,
+            start=self._restarts.start_placed,
+            on_change=on_change,
+        )
 
     def begin(self, run: Run, parcel: Parcel) -> None:
         """Drive a run whose program is in ``parcel``, or will be."""
@@ -79,7 +89,7 @@ class Driver:
                 await run.decided.wait()
                 if run.begins_again:
                     await self._restarts.restart(run, parcel)
-                else:
+                elif not (run.is_pausing and await self._pausing.rest(run, parcel)):
                     await self._conclude(run)
         except DtfError as error:
             await self._abandon(run, str(error))
@@ -169,7 +179,7 @@ class Driver:
         if failure is not None:
             await self._kill(run)
             await run.tasks_ended.wait()
-            if run.is_stopping:
+            if run.is_stopping and not run.is_pausing:
                 run.to(RunState.STOPPED)
             else:
                 last = f", in {run.attempt_words}" if run.attempt else ""
@@ -188,13 +198,25 @@ class Driver:
 
     # -- before its time ----------------------------------------------------------------------------------------
 
+    async def pause(self, run: Run) -> None:
+        """Ask a run to end its tasks with a checkpoint, and to wait. Raises Conflict, with why that cannot be."""
+        await self._pausing.pause(run)
+        await self._seating.wake()
+        self._background.begin(self._pausing.end_late(run))
+
+    async def continue_(self, run: Run) -> None:
+        """Have a paused run go on. Raises Conflict."""
+        self._pausing.continue_(run)
+
     async def stop(self, run: Run, *, now: bool = False) -> None:
         """Ask a run's program to stop; after its grace, or at once with ``now`` or when asked again, end it."""
         again = run.info.state is RunState.STOPPING
         if run.info.state is RunState.PENDING:
             run.to(RunState.STOPPED, "stopped before it started")
             await self._seating.wake()
-        elif run.info.state in (RunState.LAUNCHING, RunState.RUNNING, RunState.RESTARTING):
+        elif run.info.state is RunState.PAUSED:
+            run.to(RunState.STOPPED, f"stopped while it was paused {run.info.message}")
+        elif run.info.state in (RunState.LAUNCHING, RunState.RUNNING, RunState.RESTARTING, RunState.PAUSING):
             run.to(RunState.STOPPING)
             await self._seating.wake()
             await self._tell_hosts(run, "dtf_stop", or_end=True)
@@ -221,9 +243,7 @@ class Driver:
         await self._tell_hosts(run, "dtf_kill", or_end=run.is_stopping, grace_s=KILL_GRACE_S)
 
     async def _kill_after(self, run: Run, wait_s: float) -> None:
-        try:
-            await asyncio.wait_for(run.ended.wait(), wait_s)
-        except asyncio.TimeoutError:
+        if await is_spent(run, wait_s, self._rpc):
             run.note("warning", "The program did not stop by itself", f"It is ended after {wait_s:g} s")
             await self._kill(run)
 

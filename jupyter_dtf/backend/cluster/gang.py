@@ -66,7 +66,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool
     # The first thing that is done with TensorFlow's runtime has to be to set up its collectives, where they are used.
     may_start_early = on_one_machine or between_machines == "tcp"
     printed = run.lines_printed() if run.attempt else {}
-    may_go_over = run.request.kind == "fit" and run.attempt < run.request.restarts.max_restarts
+    may_go_over = run.request.kind == "fit" and run.may_restart
     may_be_spare = run.request.may_be_spare and may_start_early and not run.request.environment
     return {
         task.task: TaskSpec(
@@ -96,6 +96,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool
             joins=joins,
             lines=printed.get(task.task, {}),
             checkpoint=run.request.checkpoint,
+            resume=run.request.resume,
             secret=secret,
             links=[endpoints[link_of(each)] for each in run.planned] if len(run.planned) > 1 else [],
             between_machines=between_machines,

@@ -55,7 +55,7 @@ class Restarts:
         assert lost is not None
         began = time.monotonic()
         why = f"{lost.task} {predicate(lost.message)}"
-        following = f"attempt {run.attempt + 2} of {run.request.restarts.attempts}"
+        following = run.words_of(run.attempt + 1)
         where = f", on {lost.host}" if lost.host else ""
         run.to(RunState.RESTARTING, f"{why}: {following} begins")
         going_on = await self._going_on(run)
@@ -148,22 +148,28 @@ class Restarts:
         await run.tasks_ended.wait()
         await self._watch.tell(run.by_host, "dtf_release", or_end=False, run_id=run.id)
         try:
-            planned = await self._places_again(run)
+            planned = await self.places_again(run)
         except Unavailable as error:
             raise Unavailable(f"{why}, and the run could not be started again: {error}") from None
-        if run.is_stopping:
-            return
+        if not run.is_stopping:
+            await self.start_placed(run, parcel, planned)
+
+    async def start_placed(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> None:
+        """Start all tasks of a run again, which have places. Where they do not start, that is a loss like others."""
         run.place_again(planned)
         self._on_change()
         try:
             await self._start(run, parcel, ())
-        except Unavailable as error:  # a host went away meanwhile, or one has not the room: a loss like others
+        except Unavailable as error:  # a host went away meanwhile, or one has not the room
             await self._watch.tell(run.by_host, "dtf_release", or_end=False, run_id=run.id)
             await self._pause(run)
             not_started(run, f"was not started: {error}")
 
-    async def _places_again(self, run: Run) -> list[PlannedTask]:
-        """Where the tasks of a run that restarts have room now; hosts that are on their way are waited for a while."""
+    async def places_again(self, run: Run) -> list[PlannedTask]:
+        """Where the tasks of a run that restarts have room now; hosts that are on their way are waited for a while.
+
+        Raises Unavailable.
+        """
 
         def is_room() -> bool:
             try:

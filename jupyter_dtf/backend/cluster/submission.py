@@ -92,6 +92,8 @@ class Submission:
             created=time.time(),
             parameters=wanted.parameters,
             run_dir=str(Path(self._settings.runs_dir) / run_id),
+            goes_on=wanted.goes_on,
+            resumed_from=wanted.resumed_from,
         )
         run = self._runs.add(descriptor, wanted)
         self._warnings.tell(run)

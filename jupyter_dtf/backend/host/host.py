@@ -116,6 +116,7 @@ class Host(WorkerPlugin):
             "dtf_put": self.put,
             "dtf_launch": self.launch,
             "dtf_stop": self.stop,
+            "dtf_saves": self.saves,
             "dtf_work_done": self.work_done,
             "dtf_kill": self.kill,
             "dtf_end_frozen": self.end_frozen,
@@ -269,6 +270,10 @@ class Host(WorkerPlugin):
         run = self._runs.get(run_id)
         for task in self._alive(run):
             task.ask_to_stop()
+
+    def saves(self, run_id: str) -> bool:
+        """Whether one of the run's tasks takes or writes a checkpoint, by its last sign of life."""
+        return any(task.beat.saves for task in self._alive(self._runs.get(run_id)))
 
     def work_done(self, run_id: str) -> None:
         """Tell the tasks that only keep their servers up that nobody needs them any more."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ...schema.events import AnyEvent, Note, Progressed, RunChanged, TaskChanged, UnknownEvent
+from ...schema.events import AnyEvent, CheckpointSaved, Note, Progressed, RunChanged, TaskChanged, UnknownEvent
 from ...schema.metrics import headline, without_form
 from ...schema.run import RunInfo, RunState, TaskInfo, TaskState
 from ...schema.sizes import bytes_
@@ -38,6 +38,8 @@ def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | 
         if BYTES in (event.progress.unit, info.progress.unit):
             info.message = _sent(info, event)
         info.progress = event.progress
+    elif isinstance(event, CheckpointSaved):
+        info.checkpoint = event.checkpoint.step
     elif isinstance(event, Note) and event.metric:
         info.not_finite[without_form(event.metric)] = event.title
 

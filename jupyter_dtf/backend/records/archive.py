@@ -98,6 +98,8 @@ class Archive:
         self._store = store if isinstance(store, Store) else None
         self._open = store
         self.on_change: Callable[[], None] = lambda: None
+        self.on_end: Callable[[RunInfo], None] = lambda info: None
+        """Told of a run that has ended."""
         self._batch = _Batch()
         self._summaries: dict[str, RunInfo] = {}
         self._tails: dict[str, OutputTail] = {}
@@ -138,6 +140,7 @@ class Archive:
                 self._empty(info.id, tail.shrink(ENDED_BYTES))
             self._forget_old()
             self._hurry.set()
+            self.on_end(info)
 
     def _forget_old(self) -> None:
         ended = [run_id for run_id, info in self._summaries.items() if info.state.is_final]

@@ -15,6 +15,7 @@ import msgspec
 from ...errors import Conflict, NotFound, Unavailable
 from ...schema.events import AnyEvent, RunChanged, UnknownEvent, decode_event
 from ...schema.run import RunDescriptor, RunInfo, RunState
+from . import submitted
 from .apply_event import copy_of, newest
 from .archive import summarize
 from .output_files import remove_output
@@ -103,6 +104,8 @@ class Hub:
     def mark_lost(self, run_id: str, message: str) -> None:
         """A run whose cluster went away: it becomes LOST, here and in the store, unless the store knows its end.
 
+        The message goes on with the checkpoint from which one can go on, if there is one.
+
         Raises NotFound.
         """
         record = self.record(run_id)
@@ -113,7 +116,8 @@ class Hub:
                 _log.warning("The run %s is lost, which cannot be written: %s", run_id, error)
         with self._lock:
             if not record.info.state.is_final:
-                record.apply(record.next_seq, RunChanged(time=time.time(), state=RunState.LOST, message=message))
+                lost = RunChanged(time=time.time(), state=RunState.LOST, message=_with_checkpoint(message, record))
+                record.apply(record.next_seq, lost)
             self._summaries.pop(run_id, None)
         self._tell(run_id)
 
@@ -204,6 +208,7 @@ class Hub:
             with contextlib.suppress(NotFound):
                 self.store.delete(run_id)
         if info.run_dir:
+            submitted.remove(Path(info.run_dir))
             remove_output(Path(info.run_dir))
         with self._lock:
             self._records.pop(run_id, None)
@@ -238,7 +243,7 @@ class Hub:
                     record.apply(seq, event)
         if not record.info.state.is_final:
             with contextlib.suppress(NotFound):  # the cluster ended before it wrote anything
-                store.mark_lost(run_id, message)
+                store.mark_lost(run_id, _with_checkpoint(message, record))
                 summarize(store, run_id)
 
     def _stored(self, run_id: str) -> RunInfo | None:
@@ -284,6 +289,12 @@ def _read(run_id: str, seq: int, data: bytes) -> AnyEvent | UnknownEvent:
     except msgspec.MsgspecError as error:  # nothing that any version writes; the run goes on all the same
         _log.warning("The event %d of the run %s cannot be read: %s", seq, run_id, error)
         return UnknownEvent(type="", why=str(error))
+
+
+def _with_checkpoint(message: str, record: RunRecord) -> str:
+    """Why a run is lost, and what is left of it."""
+    step = record.info.checkpoint
+    return message if step is None else f"{message}. Its last checkpoint is that of step {step}"
 
 
 def _no_run(run_id: str) -> NotFound:

@@ -154,6 +154,11 @@ class Context:
         return self._spec.joins
 
     @property
+    def goes_on_from(self) -> str:
+        """The path of the checkpoint that whoever started the run has named, or of a directory of some; or empty."""
+        return self._spec.resume
+
+    @property
     def run_dir(self) -> Path:
         """A directory of this run that stays, for this user alone; what is in it is closed to others at the end."""
         return _made(Path(self._spec.run_dir))

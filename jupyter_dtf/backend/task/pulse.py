@@ -12,6 +12,7 @@ import time
 import msgspec
 
 from ...schema.frames import BEAT_S, Beat
+from .checkpoint import saving
 from .recorder import Recorder
 
 _LATELY_S = 1.0
@@ -31,7 +32,8 @@ def begin(recorder: Recorder) -> None:
 
 
 def _beat(recorder: Recorder) -> None:
-    pause = threading.Event()
-    while not pause.wait(BEAT_S):  # first what the task itself has to say: the host reads, and then not for a moment
+    while True:
+        saving.changed.wait(BEAT_S)  # first what the task itself has to say: the host reads, and then not for a moment
+        saving.changed.clear()
         waits = time.monotonic() - _waited < _LATELY_S
-        recorder.beat(_encode(Beat(recorder.reported, waits)))
+        recorder.beat(_encode(Beat(recorder.reported, waits, saving.is_saving())))

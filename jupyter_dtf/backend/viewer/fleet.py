@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from watchfiles import awatch
 
-from ...errors import ClusterLost, Unavailable
+from ...errors import ClusterLost, Conflict, Unavailable
 from ...schema.api import ClusterInfo, ClusterPatch, ClusterState, KindInfo, Preview, read_cluster
 from ...schema.base import convert
 from ...schema.checkup import Checkup
@@ -22,7 +22,7 @@ from ...schema.run import RunDescriptor, RunInfo, RunRequest
 from ..kinds import registry
 from ..machine import family, paths
 from ..records.hub import Hub
-from . import connections, lost_runs, starting
+from . import connections, lost_runs, resuming, starting
 from .background import Background, off_loop
 from .connections import Connection
 from .link import not_answering
@@ -242,6 +242,39 @@ class Fleet:
         run = convert(answer, RunDescriptor)
         self.hub.add_run(run)
         return self.hub.info(run.id)
+
+    async def resume_run(
+        self,
+        run_id: str,
+        cluster: str = "",
+        step: int | None = None,
+        opened: Callable[[RunInfo], object] = lambda info: None,
+    ) -> RunInfo:
+        """As ``submit``, of a run that goes on from a checkpoint of another one: the newest, or that of ``step``.
+
+        It is started on ``cluster``, or else that of the other run, which is waited for if it starts. Raises NotFound
+        and Conflict, which say why that cannot be, and what ``ready`` and ``submit`` raise.
+        """
+        goes_on = await off_loop(lambda: resuming.prepared(self.hub, run_id, step))
+        name = cluster or resuming.own_cluster(goes_on.was, self.clusters())
+        await self.ready(name)
+        new = await self.submit(name, goes_on.request, goes_on.program, opened)
+        await off_loop(lambda: goes_on.keep_for(new))
+        return new
+
+    async def pause_run(self, run_id: str) -> None:
+        """Have a run end its tasks with a checkpoint, and wait. Raises NotFound, Conflict, ClusterLost."""
+        await self._ask_for_run(run_id, "pause_run", "paused")
+
+    async def continue_run(self, run_id: str) -> None:
+        """Have a paused run go on. Raises as ``pause_run``."""
+        await self._ask_for_run(run_id, "continue_run", "continued")
+
+    async def _ask_for_run(self, run_id: str, op: str, done: str) -> None:
+        info = self.hub.info(run_id)
+        if info.state.is_final:
+            raise Conflict(f"A run is {done} while it is under way. Received: {run_id}, {info.state.value}")
+        await self._ask(info.cluster, op, run_id=run_id)
 
     async def stop_run(self, run_id: str, *, now: bool = False) -> None:
         """Ask a run to stop; a second call, or ``now``, ends it. Raises NotFound, Conflict if it has ended."""

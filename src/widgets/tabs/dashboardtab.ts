@@ -12,6 +12,11 @@ export interface DashboardOptions {
   trans: TranslationBundle;
   themeChanged: ISignal<unknown, unknown> | null;
   stop(run: string): void;
+  pause(run: string): void;
+  continue(run: string): void;
+  open(run: string): void;
+  /** Ask where to go on with a run. */
+  resume(run: string, at: HTMLElement): void;
   menu(run: string, at: HTMLElement): void;
 }
 

@@ -208,7 +208,7 @@ def test_what_cannot_go_on_is_refused_before_anything_starts(
     run, _ = whole
     with pytest.raises(dtf.NotFound, match=r"has checkpoints of the steps 7, 10, .*Received: step=3"):
         run.resume(3)
-    with pytest.raises(dtf.InvalidInput, match="The model and the data of a training are where it was started"):
+    with pytest.raises(dtf.Conflict, match=r"A training goes on as what `dtf\.run\('.*'\)` holds"):
         Run(run.id).resume()
     with pytest.raises(dtf.NotFound, match="resume is a run, its id, or the path of a checkpoint. Received: 'no-run'"):
         fit(cluster, model(), resume="no-run")

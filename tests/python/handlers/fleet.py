@@ -7,10 +7,12 @@ from collections.abc import Callable
 import msgspec
 
 from jupyter_dtf.backend.records.hub import Hub
+from jupyter_dtf.backend.viewer import resuming
 from jupyter_dtf.errors import ClusterLost, Conflict, NotFound
 from jupyter_dtf.schema.api import ClusterInfo, ClusterState, FieldInfo, KindInfo, Preview, Problem
 from jupyter_dtf.schema.cluster_request import ClusterRequest
 from jupyter_dtf.schema.machines import MachineSeries
+from jupyter_dtf.schema.run import RunDescriptor, RunInfo
 
 
 class MemoryFleet:
@@ -101,6 +103,24 @@ class MemoryFleet:
         if info.state.is_final:
             raise Conflict(f"A run is stopped while it is under way. Received: {run_id}, {info.state.value}")
         self.asked.append(("stop_run", run_id))
+
+    async def pause_run(self, run_id: str) -> None:
+        self.hub.info(run_id)
+        self.asked.append(("pause_run", run_id))
+
+    async def continue_run(self, run_id: str) -> None:
+        self.hub.info(run_id)
+        self.asked.append(("continue_run", run_id))
+
+    async def resume_run(
+        self, run_id: str, cluster: str, step: int | None, opened: Callable[[RunInfo], object]
+    ) -> RunInfo:
+        self.asked.append(("resume_run", run_id, cluster, step))
+        resuming.check_goes_on(self.hub.info(run_id))
+        self.cluster(cluster)
+        self.hub.add_run(RunDescriptor(id=f"{run_id}-again", name="again", cluster=cluster, resumed_from=run_id))
+        opened(new := self.hub.info(f"{run_id}-again"))
+        return new
 
     # -- for tests -----------------------------------------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ import pytest
 from jupyter_dtf.backend.records.hub import Hub
 from jupyter_dtf.backend.records.output_files import Clock, OutputWriter, lines_file
 from jupyter_dtf.backend.records.output_reader import PAGE_BYTES
+from jupyter_dtf.schema.api import ClusterInfo, ClusterState
 from jupyter_dtf.schema.base import convert
 from jupyter_dtf.schema.events import Logged, encode_event
-from jupyter_dtf.schema.run import RunInfo, RunState
+from jupyter_dtf.schema.run import RunDescriptor, RunInfo, RunState
 from jupyter_dtf.schema.trace import TraceData, TracedOp, leave_trace
 
 from ..backend.records.run_events import T0, encoded, points, run_info, short_run
@@ -49,6 +50,31 @@ async def test_a_run_under_way_is_stopped_and_an_ended_one_deleted(hub: Hub, fle
     await api("DELETE", "runs", "done")
     assert api.response.code == 204
     assert [run["id"] for run in await api("GET", "runs")] == ["live"]
+
+
+async def test_a_run_is_gone_on_with_as_a_new_one(hub: Hub, fleet: MemoryFleet, api: Api) -> None:
+    fleet.set_cluster(ClusterInfo(name="lab", kind="local", state=ClusterState.RUNNING))
+    feed(hub, "program")
+    hub.add_run(RunDescriptor(id="fit", name="fit", cluster="old", kind="fit", goes_on=True))
+    new = await api("POST", "runs", "fit", "resume", body={"cluster": "lab", "step": 50})
+    assert api.response.code == 201
+    assert (new["id"], new["resumed_from"]) == ("fit-again", "fit")
+    assert fleet.asked[-1] == ("resume_run", "fit", "lab", 50)
+    refused = await api.refused(409, "POST", "runs", "program", "resume", body={"cluster": "lab"})
+    assert refused["message"].startswith("One goes on with a training")
+    assert (await api.refused(404, "POST", "runs", "fit", "resume", body={"cluster": "gone"}))["error"] == "NotFound"
+    assert (await api.refused(404, "POST", "runs", "none", "resume", body={"cluster": "lab"}))["error"] == "NotFound"
+    assert (await api.refused(400, "POST", "runs", "fit", "resume", body={"cluster": "No!"}))["field"] == "cluster"
+    assert (await api.refused(400, "POST", "runs", "fit", "resume", body={"step": "last"}))["field"] == "step"
+
+
+async def test_a_run_is_paused_and_continued(hub: Hub, fleet: MemoryFleet, api: Api) -> None:
+    feed(hub, "live", end=RunState.RUNNING)
+    for what in ("pause", "continue"):
+        await api("POST", "runs", "live", what, body={})
+        assert api.response.code == 202
+        assert fleet.asked[-1] == (f"{what}_run", "live")
+        assert (await api.refused(404, "POST", "runs", "none", what))["error"] == "NotFound"
 
 
 async def test_events_are_given_after_a_number(hub: Hub, api: Api) -> None:

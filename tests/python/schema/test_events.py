@@ -65,8 +65,8 @@ def test_a_newer_versions_key_is_ignored(event: AnyEvent) -> None:
     ("change", "type_"),
     [
         ({"type": "host", "cpu": 0.5}, "host"),
-        ({"state": "paused"}, "run"),
-        ({"state": ["running", "paused"]}, "run"),
+        ({"state": "resting"}, "run"),
+        ({"state": ["running", "resting"]}, "run"),
         ({"time": "2026-01-01"}, "run"),
     ],
 )

@@ -62,10 +62,10 @@ def test_peers_are_read_leniently_and_people_strictly() -> None:
 
 def test_a_state_that_is_new_ends_no_description() -> None:
     told = to_plain(RunInfo(id="r", name="r", cluster="c", tasks=[TaskInfo(task="worker:0")]))
-    told["state"] = told["tasks"][0]["state"] = "paused"
+    told["state"] = told["tasks"][0]["state"] = "resting"
     info = read_run(told)
     assert (info.state, info.tasks[0].state) == (RunState.RUNNING, TaskState.RUNNING)
-    assert info.message == "paused, a state that this version of jupyter_dtf does not know"
+    assert info.message == "resting, a state that this version of jupyter_dtf does not know"
     assert read_run({**told, "ended": 2.0}).state is RunState.STOPPED
     assert api.read_cluster({"name": "c", "kind": "k", "state": "resting"}).state is api.ClusterState.RUNNING
 

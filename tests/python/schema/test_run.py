@@ -12,8 +12,10 @@ from jupyter_dtf.schema.run import Progress, RunDescriptor, RunInfo, RunRequest,
 LEGAL = {
     "pending": "launching stopped failed lost",
     "launching": "running restarting stopping failed lost",
-    "running": "restarting succeeded stopping failed lost",
-    "restarting": "running restarting stopping failed lost",
+    "running": "restarting succeeded stopping pausing failed lost",
+    "restarting": "running restarting stopping paused failed lost",
+    "pausing": "paused stopping stopped succeeded failed lost",
+    "paused": "restarting stopped failed lost",
     "stopping": "stopped succeeded failed lost",
 }
 

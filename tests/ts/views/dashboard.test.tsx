@@ -3,6 +3,7 @@ import { fireEvent, render, screen } from '@testing-library/react';
 import React from 'react';
 import { describe, expect, it, vi } from 'vitest';
 
+import type { RunInfo } from '../../../src/api/schema';
 import { MachinesModel } from '../../../src/model/machinefigures';
 import type { StoryEvent } from '../../../src/model/run';
 import { countTroubles, Events } from '../../../src/views/events';
@@ -18,10 +19,12 @@ import { clusterInfo, noteEvent, runInfo, taskInfo } from '../fixtures';
 const trans = nullTranslator.load('jupyter_dtf');
 
 describe('Header', () => {
+  const others = () => ({ onPause: vi.fn(), onContinue: vi.fn(), onResume: vi.fn() });
+
   it('says what the run is and how far, and stops it', () => {
     const stop = vi.fn();
     const menu = vi.fn();
-    render(<Header run={runInfo('a')} trans={trans} onStop={stop} onMenu={menu} />);
+    render(<Header run={runInfo('a')} trans={trans} onStop={stop} {...others()} onMenu={menu} />);
     expect(screen.getByRole('heading', { name: 'name-a' })).toBeTruthy();
     expect(screen.getByText('epoch 3/5')).toBeTruthy();
     expect(screen.getByRole('progressbar', { name: '58 % done' })).toBeTruthy();
@@ -36,7 +39,7 @@ describe('Header', () => {
     const progress = { done: 312 * 2 ** 20, total: 2 ** 30, unit: 'byte', epoch: 0, epochs: 0 };
     const message = 'sending 312 MiB of 1.0 GiB, 890 MiB/s';
     const run = runInfo('a', { state: 'pending', message, progress, started: null });
-    render(<Header run={run} trans={trans} onStop={vi.fn()} onMenu={vi.fn()} />);
+    render(<Header run={run} trans={trans} onStop={vi.fn()} {...others()} onMenu={vi.fn()} />);
     expect(screen.getByText(message)).toBeTruthy();
     expect(screen.getByRole('progressbar', { name: '30 % done' })).toBeTruthy();
     expect(screen.queryByText(/byte/)).toBeNull();
@@ -45,17 +48,71 @@ describe('Header', () => {
 
   it('says why a run failed, and offers no stop', () => {
     const run = runInfo('a', { state: 'failed', message: 'worker:1 died (SIGKILL)', ended: 1073 });
-    render(<Header run={run} trans={trans} onStop={vi.fn()} onMenu={vi.fn()} />);
+    render(<Header run={run} trans={trans} onStop={vi.fn()} {...others()} onMenu={vi.fn()} />);
     expect(screen.getByText('worker:1 died (SIGKILL)')).toBeTruthy();
     expect(screen.getByText('took 1m 12s')).toBeTruthy();
     expect(screen.queryByRole('button', { name: /^Stop/ })).toBeNull();
+  });
+
+  it('offers to go on with a run that is lost, and says which it goes on from', () => {
+    const resume = vi.fn();
+    const open = vi.fn();
+    const lost = runInfo('a', { state: 'lost', message: 'The cluster was killed', ended: 1073, goes_on: true });
+    const shown = (run: RunInfo) => (
+      <Header
+        run={run}
+        trans={trans}
+        onStop={vi.fn()}
+        {...others()}
+        onResume={resume}
+        source={{ name: 'first', open }}
+        onMenu={vi.fn()}
+      />
+    );
+    const { rerender } = render(shown(lost)); // which has no checkpoint
+    expect(screen.queryByRole('button', { name: /Resume/ })).toBeNull();
+    expect(screen.queryByText(/goes on from/)).toBeNull();
+    rerender(shown({ ...lost, checkpoint: 14, resumed_from: 'b' }));
+    const button = screen.getByRole('button', { name: 'Resume name-a on…' });
+    expect(button.title).toBe('Go on from the checkpoint of step 14');
+    fireEvent.click(button);
+    expect(resume).toHaveBeenCalledWith(button);
+    fireEvent.click(screen.getByRole('button', { name: 'first' }));
+    expect(open).toHaveBeenCalledOnce();
+    rerender(shown({ ...lost, checkpoint: 14, state: 'succeeded' }));
+    expect(screen.queryByRole('button', { name: /Resume/ })).toBeNull();
+  });
+
+  it('pauses what goes on from checkpoints, and continues what is paused', () => {
+    const does = others();
+    const shown = (run: RunInfo) => <Header run={run} trans={trans} onStop={vi.fn()} {...does} onMenu={vi.fn()} />;
+    const { rerender } = render(shown(runInfo('a'))); // which writes no checkpoints
+    expect(screen.queryByRole('button', { name: /^Pause/ })).toBeNull();
+    rerender(shown(runInfo('a', { goes_on: true })));
+    fireEvent.click(screen.getByRole('button', { name: 'Pause name-a' }));
+    expect(does.onPause).toHaveBeenCalledOnce();
+    rerender(shown(runInfo('a', { goes_on: true, state: 'paused', message: 'after step 14' })));
+    expect(screen.getByText('paused')).toBeTruthy();
+    expect(screen.getByText('after step 14')).toBeTruthy();
+    expect(screen.queryByRole('button', { name: /^Pause/ })).toBeNull();
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Stop name-a' }).disabled).toBe(false);
+    fireEvent.click(screen.getByRole('button', { name: 'Continue name-a' }));
+    expect(does.onContinue).toHaveBeenCalledOnce();
   });
 
   it('shows the line of the person that failed, and the traceback', () => {
     const traceback =
       'Traceback:\n  File "/home/ada/train.py", line 3, in step\n    return 1 / 0\nZeroDivisionError: x';
     const tasks = [taskInfo('worker:0', { state: 'failed', message: 'ZeroDivisionError: x', traceback })];
-    render(<Header run={runInfo('a', { state: 'failed', tasks })} trans={trans} onStop={vi.fn()} onMenu={vi.fn()} />);
+    render(
+      <Header
+        run={runInfo('a', { state: 'failed', tasks })}
+        trans={trans}
+        onStop={vi.fn()}
+        {...others()}
+        onMenu={vi.fn()}
+      />
+    );
     const alert = screen.getByRole('alert');
     expect(alert.textContent).toContain('worker:0: ZeroDivisionError: x');
     expect(screen.getByText('train.py, line 3')).toBeTruthy();

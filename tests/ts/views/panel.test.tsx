@@ -160,7 +160,15 @@ describe('Clusters', () => {
 });
 
 describe('Runs', () => {
-  const props = () => ({ ready: true, trans, onOpen: vi.fn(), onStop: vi.fn(), onMenu: vi.fn() });
+  const props = () => ({
+    ready: true,
+    trans,
+    onOpen: vi.fn(),
+    onStop: vi.fn(),
+    onContinue: vi.fn(),
+    onResume: vi.fn(),
+    onMenu: vi.fn()
+  });
 
   it('opens, stops and explains runs', () => {
     const callbacks = props();
@@ -174,6 +182,23 @@ describe('Runs', () => {
     fireEvent.click(screen.getByRole('button', { name: 'Stop name-a' }));
     expect(callbacks.onStop).toHaveBeenCalledWith('a');
     expect(screen.queryByRole('button', { name: 'Stop name-b' })).toBeNull();
+  });
+
+  it('continues what is paused', () => {
+    const callbacks = props();
+    render(<Runs runs={[runInfo('a', { state: 'paused', message: 'after step 14' }), runInfo('b')]} {...callbacks} />);
+    fireEvent.click(screen.getByRole('button', { name: /^Continue/ }));
+    expect(callbacks.onContinue).toHaveBeenCalledWith('a');
+  });
+
+  it('offers to go on with what is lost and has a checkpoint', () => {
+    const callbacks = props();
+    const lost = runInfo('b', { state: 'lost', message: 'The cluster was killed', goes_on: true, checkpoint: 14 });
+    render(<Runs runs={[runInfo('a'), lost, runInfo('c', { state: 'lost' })]} {...callbacks} />);
+    const buttons = screen.getAllByRole('button', { name: /^Resume/ });
+    expect(buttons.map(button => button.title)).toEqual(['Resume name-b on…']);
+    fireEvent.click(buttons[0]!);
+    expect(callbacks.onResume).toHaveBeenCalledWith('b', buttons[0]);
   });
 
   it('warns in the list of values that are not finite, and shows no number of the machine for a run', () => {

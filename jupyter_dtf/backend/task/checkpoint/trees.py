@@ -9,6 +9,7 @@ from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import FORMAT, Checkpoint, Manifest
 from . import files
 from .places import directory_of
+from .saving import saving
 from .writer import Writer
 
 
@@ -36,6 +37,10 @@ class TreeCheckpoints:
 
     def write(self, step: int, tree: Any) -> None:
         """Begin to write. Raises InvalidInput for what cannot be pickled."""
+        with saving():
+            self._write(step, tree)
+
+    def _write(self, step: int, tree: Any) -> None:
         self._writer.wait()
         arrays: dict[str, Any] = {}
         kept = _without_arrays(tree, "tree", arrays)

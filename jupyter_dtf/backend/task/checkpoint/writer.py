@@ -10,7 +10,7 @@ from typing import Any
 
 from ....schema.checkpoint import Checkpoint, CheckpointInfo, Manifest, surplus
 from ....schema.room import refusal
-from . import files
+from . import files, saving
 
 Told = Callable[[CheckpointInfo, list[int]], None]
 """Told of a complete checkpoint, and of the steps of those that are gone for it."""
@@ -43,6 +43,7 @@ class Writer:
     def write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> None:
         """Begin to write; nobody may change the arrays any more. Waits for the one before."""
         self.wait()
+        saving.begins()  # and not only when the thread has come to it
         self._thread = threading.Thread(
             target=self._write, args=(manifest, arrays, state), name="dtf-checkpoint", daemon=False
         )
@@ -66,6 +67,7 @@ class Writer:
             return
         finally:
             self.last_s = time.perf_counter() - begun
+            saving.ends()
         self._failure = ""
         self._told(manifest.info(path), self._remove_surplus())
 

@@ -25,6 +25,7 @@ from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import FORMAT, CheckpointInfo, Manifest, StoredVariable
 from ..checkpoint import files
 from ..checkpoint.places import directory_of
+from ..checkpoint.saving import saving
 from ..checkpoint.writer import Writer
 from ..collectives.contract import Reducer
 from ..model import keras_io
@@ -116,7 +117,7 @@ def where_to_begin(job: FitJob, ctx: Any, reducer: Reducer) -> tuple[Begin | Non
     Raises InvalidInput or NotFound, on every task, for what is no checkpoint of a training.
     """
     again = job.checkpoint is not None and ctx.attempt > 1
-    if not again and job.resume is None:
+    if not again and not _named(job, ctx):
         return None, None
     told: Any = None
     stored = None
@@ -138,7 +139,13 @@ def _find(job: FitJob, ctx: Any, again: bool) -> files.Stored | None:
         assert job.checkpoint is not None
         with contextlib.suppress(NotFound):
             return files.newest(directory_of(job.checkpoint, ctx))
-    return None if job.resume is None else files.newest(Path(job.resume))
+    named = _named(job, ctx)
+    return files.newest(Path(named)) if named else None
+
+
+def _named(job: FitJob, ctx: Any) -> str:
+    """Where a training is to go on, by who has started the run, or by its program."""
+    return str(ctx.goes_on_from or job.resume or "")
 
 
 def _read(stored: files.Stored, again: bool) -> Begin:
@@ -428,6 +435,10 @@ class Saving(keras.callbacks.Callback):
 
     def _save(self, epoch: int, within: int, metric: float | None = None) -> None:
         """Take a snapshot, and begin to write it. A collective."""
+        with saving():
+            self._take_and_write(epoch, within, metric)
+
+    def _take_and_write(self, epoch: int, within: int, metric: float | None) -> None:
         self._is_due = False
         self._begun = time.monotonic()
         if self._writer is not None:

@@ -18,11 +18,11 @@ from jupyter_dtf.backend.planning.launch_plan import Drawing
 from jupyter_dtf.backend.planning.task_defaults import TaskDefaults
 from jupyter_dtf.backend.viewer.background import Background
 from jupyter_dtf.errors import Unavailable
-from jupyter_dtf.schema.events import Note, RunChanged, TaskChanged, decode_event, encode_event
+from jupyter_dtf.schema.events import Note, Progressed, RunChanged, TaskChanged, decode_event, encode_event
 from jupyter_dtf.schema.launch import Outcome, TaskResult, TaskSpec
 from jupyter_dtf.schema.machines import HostInfo
 from jupyter_dtf.schema.restart import Restart
-from jupyter_dtf.schema.run import RunInfo, RunRequest, RunState, TaskState
+from jupyter_dtf.schema.run import Progress, RunInfo, RunRequest, RunState, TaskState
 
 A, B = "tls://a:1", "tls://b:1"
 
@@ -35,7 +35,9 @@ def no_time_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
 class Cluster:
     """Hosts that fork nothing and say that they have. ``on_launch`` is called with each attempt that they launch."""
 
-    def __init__(self, restart: Restart, kind: str = "program", *, rejoins: bool = False) -> None:
+    def __init__(
+        self, restart: Restart, kind: str = "program", *, rejoins: bool = False, goes_on: bool = False
+    ) -> None:
         self.survivors: dict[str, list[str]] = {}
         self.kept: list[tuple[int, list[str]]] = []
         self.hosts = {address: self.host(address) for address in (A, B)}
@@ -59,7 +61,9 @@ class Cluster:
             background=self.background,
             on_change=lambda: None,
         )
-        info = RunInfo(id="r", name="r", cluster="c", jobs={"worker": 2})
+        info = RunInfo(
+            id="r", name="r", cluster="c", kind="fit" if goes_on else kind, jobs={"worker": 2}, goes_on=goes_on
+        )
         request = RunRequest(restart=restart, kind=kind, strategy="allreduce", rejoins=rejoins)
         self.run = Run(info, request, lambda *_: None, lambda _: None)
         self.infos = self.hosts
@@ -162,8 +166,8 @@ class Cluster:
         return [event.title for event in found if isinstance(event, Note)]
 
 
-async def begun(restart: Restart, kind: str = "program", *, rejoins: bool = False) -> Cluster:
-    cluster = Cluster(restart, kind, rejoins=rejoins)
+async def begun(restart: Restart, kind: str = "program", *, rejoins: bool = False, goes_on: bool = False) -> Cluster:
+    cluster = Cluster(restart, kind, rejoins=rejoins, goes_on=goes_on)
     cluster.driver.begin(cluster.run, Parcel(b"program"))
     await cluster.until(RunState.RUNNING)
     return cluster
@@ -449,3 +453,65 @@ async def test_a_run_that_ends_while_a_task_is_to_rejoin_does_not_wait_for_it() 
     info = await cluster.end()
     assert (info.state, info.message) == (RunState.FAILED, "worker:0 failed: ValueError: no, in attempt 2 of 4")
     assert info.tasks[1].state is TaskState.STOPPED
+
+
+# -- a pause -------------------------------------------------------------------------------------------------------
+
+
+async def paused(cluster: Cluster) -> None:
+    """Have the run paused, whose tasks end by themselves."""
+    await cluster.driver.pause(cluster.run)
+    for task in ("worker:0", "worker:1"):
+        cluster.ends(task, exit_code=0, outcome=Outcome(ok=True))
+    await cluster.until(RunState.PAUSED, cluster.run.attempt)
+
+
+async def test_a_paused_run_waits_for_room_and_its_next_attempt_is_no_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restarting, "HOSTS_S", 0.01)
+    cluster = await begun(Restart(max_restarts=1), goes_on=True)
+    await paused(cluster)
+    assert not cluster.run.by_host
+    hosts = dict(cluster.hosts)
+    cluster.hosts.clear()
+    await cluster.driver.continue_(cluster.run)
+    while "no room" not in cluster.run.info.message:
+        await asyncio.sleep(0)
+    assert cluster.run.info.state is RunState.PAUSED
+    cluster.hosts.update(hosts)
+    await cluster.driver.continue_(cluster.run)
+    await cluster.until(RunState.RUNNING, 1)
+    assert cluster.run.info.message == "attempt 2 of 3"
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    cluster.ends("worker:1", signal="SIGKILL")  # the one restart that it may have
+    assert (await cluster.end()).state is RunState.SUCCEEDED
+    assert cluster.run.attempt == 2
+
+
+async def test_what_comes_between_a_pause_and_its_end() -> None:
+    cluster = await begun(Restart(), goes_on=True)
+    await cluster.driver.pause(cluster.run)
+    cluster.ends("worker:0", exit_code=1, outcome=Outcome(ok=False, message="ValueError: no"))
+    info = await cluster.end()
+    assert (info.state, info.message) == (RunState.FAILED, "worker:0 failed: ValueError: no")
+
+    cluster = await begun(Restart(), goes_on=True)
+    await cluster.driver.pause(cluster.run)
+    await cluster.driver.stop(cluster.run, now=True)
+    assert (await cluster.end()).state is RunState.STOPPED
+
+    cluster = await begun(Restart(), goes_on=True)
+    await cluster.driver.pause(cluster.run)
+    cluster.ends("worker:0", signal="SIGKILL")  # its last checkpoint is there all the same
+    cluster.ends("worker:1", exit_code=1, outcome=Outcome(ok=False, peer_lost=True, message="worker:0 has gone"))
+    await cluster.until(RunState.PAUSED)
+    await cluster.driver.end(cluster.run)
+    assert (await cluster.end()).message == "stopped while it was paused without a checkpoint: it begins anew"
+
+    cluster = await begun(Restart(), goes_on=True)
+    await cluster.driver.pause(cluster.run)
+    done = Progressed(time=1.0, progress=Progress(done=30, total=30))
+    cluster.run.record_encoded(encode_event(done))
+    for task in ("worker:0", "worker:1"):
+        cluster.ends(task, exit_code=0, outcome=Outcome(ok=True))
+    assert (await cluster.end()).state is RunState.SUCCEEDED
+    await cluster.background.end()

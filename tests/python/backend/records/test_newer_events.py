@@ -26,7 +26,7 @@ unknown = st.builds(
     st.dictionaries(st.text().filter(lambda key: key != "type"), values, max_size=4),
 )
 new_states = st.sampled_from(["run", "task"]).map(
-    lambda tag: msgspec.msgpack.encode({"type": tag, "time": 1.0, "task": "worker:0", "state": "paused"})
+    lambda tag: msgspec.msgpack.encode({"type": tag, "time": 1.0, "task": "worker:0", "state": "resting"})
 )
 fields = st.dictionaries(st.text(min_size=1).map(lambda key: f"new {key}"), values, max_size=3)
 
@@ -64,7 +64,7 @@ def store(tmp_path: Path) -> Any:
 def test_they_pass_through_hub_store_and_feed_with_their_numbers(store: Store) -> None:
     events = [data for _, data in encoded(short_run())]
     events.insert(2, msgspec.msgpack.encode({"type": "host", "time": 1.0, "cpu": 0.5}))
-    events.insert(5, msgspec.msgpack.encode({"type": "run", "time": 1.0, "state": "paused"}))
+    events.insert(5, msgspec.msgpack.encode({"type": "run", "time": 1.0, "state": "resting"}))
     events.append(b"\xc1")
     live = Hub()
     live.add_run(run_info())

@@ -75,6 +75,7 @@ class FakeContext:
     figures: list[dict[str, float]] = field(default_factory=list)
     run_id: str = "0-gang"
     attempt: int = 1
+    goes_on_from: str = ""
     saved: list[CheckpointInfo] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
 

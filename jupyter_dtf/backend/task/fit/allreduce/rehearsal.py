@@ -18,7 +18,7 @@ class _Alone:
     """As much of a Context as ``train`` uses, for a task that has nobody to speak to."""
 
     rank, size, is_chief, should_stop = 0, 1, True, False
-    attempt = 1
+    attempt, goes_on_from = 1, ""
     machines, tasks = ("",), ("",)
     shared_dir = Path()
     tracer = None

@@ -11,3 +11,8 @@ def numbered(name: str, taken: Iterable[str]) -> str:
     counted = re.compile(re.escape(name) + r"(?: ([1-9][0-9]{0,8}))?")
     numbers = [int(match[1] or 1) for other in taken if (match := counted.fullmatch(other))]
     return name if not numbers else f"{name} {max(numbers) + 1}"
+
+
+def again(name: str, taken: Iterable[str]) -> str:
+    """What a run is called that goes on with one of this name: ``mlp 3`` after ``mlp 2``."""
+    return numbered(re.sub(r" [1-9][0-9]{0,8}$", "", name), taken)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_dtf.client.run_names import numbered
+from jupyter_dtf.schema.run_names import again, numbered
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,9 @@ from jupyter_dtf.client.run_names import numbered
 )
 def test_numbers_go_on(name: str, taken: list[str], expected: str) -> None:
     assert numbered(name, taken) == expected
+
+
+def test_what_goes_on_counts_on() -> None:
+    assert again("mlp", ["mlp"]) == "mlp 2"
+    assert again("mlp 2", ["mlp", "mlp 2"]) == "mlp 3"
+    assert again("lr 0.5", ["lr 0.5"]) == "lr 0.5 2"

@@ -1,0 +1,103 @@
+"""Runs that are paused: ended with a checkpoint, without processes and devices, until somebody continues them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ...errors import Conflict, Unavailable
+from ...schema.run import RunState
+from ..planning.launch_plan import PlannedTask
+from .active_run import Run
+from .grace import is_spent
+from .parcel import Parcel
+
+GRACE_S = 60.0
+"""How long tasks may take to come to a step's end, before they are ended: then what came after the last checkpoint is
+done again.
+"""
+
+
+class Pausing:
+    """Pauses runs and continues them, for the driver, which says how their tasks are reached, ended and started."""
+
+    def __init__(
+        self,
+        rpc: Callable[[str], Any],
+        *,
+        tell_hosts: Callable[..., Awaitable[None]],
+        end_tasks: Callable[[Run], Awaitable[None]],
+        find_places: Callable[[Run], Awaitable[list[PlannedTask]]],
+        start: Callable[[Run, Parcel, list[PlannedTask]], Awaitable[None]],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._rpc = rpc
+        self._tell_hosts = tell_hosts
+        self._end_tasks = end_tasks
+        self._find_places = find_places
+        self._start = start
+        self._on_change = on_change
+
+    async def pause(self, run: Run) -> None:
+        """Have a run's tasks end with a checkpoint. Returns when they have been asked. Raises Conflict, with why."""
+        if not run.info.goes_on:
+            raise Conflict(
+                "A run is paused that goes on from checkpoints: a training, but with checkpoint=False. Received: "
+                f"{run.id}, {_kind(run)}"
+            )
+        if run.info.state is not RunState.RUNNING:
+            raise Conflict(f"A run is paused while it is running. Received: {run.id}, {run.info.state.value}")
+        run.to(RunState.PAUSING)
+        await self._tell_hosts(run, "dtf_stop", or_end=True)
+
+    async def end_late(self, run: Run) -> None:
+        """End the tasks of a run that is being paused, if they do not end by themselves."""
+        if await is_spent(run, GRACE_S, self._rpc) and run.is_pausing:
+            run.note("warning", "The training did not come to a step's end", f"It is ended after {GRACE_S:g} s")
+            await self._end_tasks(run)
+
+    def continue_(self, run: Run) -> None:
+        """Have a paused run go on, when there is room for it. Raises Conflict for one that is not paused."""
+        if run.info.state is not RunState.PAUSED:
+            raise Conflict(f"A run is continued that is paused. Received: {run.id}, {run.info.state.value}")
+        run.continued.set()
+
+    async def rest(self, run: Run, parcel: Parcel) -> bool:
+        """All that comes of a pause, once its tasks have ended or one has failed: until they are started again.
+
+        Returns whether it has rested; one that has failed, is done, or is to stop is to be concluded instead.
+        """
+        await self._end_tasks(run)
+        await run.tasks_ended.wait()
+        if not run.is_pausing or run.has_failed or run.is_done:
+            return False
+        await self._tell_hosts(run, "dtf_release")
+        run.leave_places()
+        run.to(RunState.PAUSED, _where(run))
+        while run.is_active:
+            self._on_change()
+            await run.continued.wait()
+            if not run.is_active:  # it was stopped instead
+                break
+            run.continued.clear()
+            run.to(RunState.RESTARTING, "goes on after a pause")
+            self._on_change()
+            try:
+                planned = await self._find_places(run)
+            except Unavailable as error:
+                run.to(RunState.PAUSED, f"{_where(run)}, for there was no room for it to go on: {error}")
+                continue
+            if not run.is_stopping:
+                run.pauses += 1
+                await self._start(run, parcel, planned)
+            break
+        return True
+
+
+def _where(run: Run) -> str:
+    step = run.info.checkpoint
+    return "without a checkpoint: it begins anew" if step is None else f"after step {step}"
+
+
+def _kind(run: Run) -> str:
+    return f"a {run.info.kind}" if run.info.kind != "fit" else f"a training with the strategy {run.info.strategy}"

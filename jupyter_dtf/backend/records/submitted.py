@@ -1,0 +1,148 @@
+"""What a run was submitted with, kept in its directory: its program, with model and data, and what was asked for.
+
+``<run_dir>/submitted/`` has ``program``, a payload (``schema/payload.py``), and ``submission.json`` with the rest. That
+is written last: without it there is nothing. The process that submits the run writes them, and whoever is to go on with
+it reads them. They are their owner's alone, for reading a program runs what is in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import mmap
+import os
+import shutil
+from pathlib import Path
+
+from ...errors import InvalidInput, NotFound
+from ...schema import private
+from ...schema.base import PeerStruct, decode_json, encode_json
+from ...schema.payload import Packed
+from ...schema.run import RunInfo, RunRequest
+
+DIRECTORY = "submitted"
+MOST_BYTES = 256 << 20
+"""Of a program, with the model and the data. Of a larger one the data are left out."""
+ROOM = 4
+"""So many times what is kept has to be free: it is checkpoints that the room is for."""
+FORMAT = 1
+_PROGRAM, _SUBMISSION = "program", "submission.json"
+_WRITTEN_BYTES = 4 << 20
+
+_log = logging.getLogger(__name__)
+
+
+class Submission(PeerStruct):
+    """What lies beside a program, as JSON."""
+
+    format: int
+    request: RunRequest
+    bytes: int
+    """Of the program."""
+    left_out_bytes: int = 0
+    """The size of the whole program, where its data were left out for it. 0: it is whole."""
+
+
+def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Packed | None = None) -> None:
+    """Keep what a run is submitted with; of a program above ``MOST_BYTES`` that ``without_data``, if that is not.
+
+    Where that would take more than a part of the room that is left, or ``run_dir`` is not to be had, nothing is kept,
+    and the log says so.
+    """
+    kept, left_out_bytes = program, 0
+    if program.size > MOST_BYTES:
+        if without_data is None or without_data.size > MOST_BYTES:
+            return
+        kept, left_out_bytes = without_data, program.size
+    directory = run_dir / DIRECTORY
+    try:
+        private.make_dir(directory)
+        _check_room(directory, kept.size)
+        with private.open_file(directory / _PROGRAM) as file:
+            for chunk in kept.chunks(_WRITTEN_BYTES):
+                file.write(chunk)
+        _describe(directory, Submission(format=FORMAT, request=request, bytes=kept.size, left_out_bytes=left_out_bytes))
+    except OSError as error:
+        _log.warning("What the run in %s was submitted with is not kept: %s", run_dir, error)
+        remove(run_dir)
+
+
+def keep_again(found: Submission, of: Path, run_dir: Path, request: RunRequest) -> None:
+    """Keep the program of the run in ``of`` for one that goes on from it as well: the same file, as long as it can be.
+
+    ``found`` is what ``read`` has found there.
+    """
+    directory = run_dir / DIRECTORY
+    try:
+        private.make_dir(directory)
+        os.link(of / DIRECTORY / _PROGRAM, directory / _PROGRAM)
+        _describe(
+            directory,
+            Submission(format=FORMAT, request=request, bytes=found.bytes, left_out_bytes=found.left_out_bytes),
+        )
+    except OSError as error:
+        remove(run_dir)
+        if isinstance(error, FileExistsError):
+            return
+        with contextlib.suppress(NotFound, InvalidInput):  # on a file system without links
+            keep(run_dir, request, read(of)[1])
+
+
+def read(run_dir: Path) -> tuple[Submission, Packed]:
+    """What a run was submitted with; the program is mapped, not read.
+
+    Raises NotFound where it is not kept, InvalidInput for what is not this user's own, or this version cannot read.
+    """
+    directory = run_dir / DIRECTORY
+    try:
+        submission = decode_json(private.read_file(directory / _SUBMISSION), Submission)
+        with private.open_regular(directory / _PROGRAM) as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid != os.getuid():
+                raise InvalidInput(
+                    "A program is this user's own, for reading it runs what is in it. Received: "
+                    f"{directory / _PROGRAM}, of uid {found.st_uid}"
+                )
+            if submission.format != FORMAT or found.st_size != submission.bytes:
+                raise InvalidInput(
+                    f"What a run was submitted with is of format {FORMAT} and {submission.bytes} bytes. Received: "
+                    f"{directory}, of format {submission.format} and {found.st_size} bytes"
+                )
+            program = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        raise NotFound(
+            f"What a run was submitted with is kept in its directory. Received: {run_dir}, without"
+        ) from None
+    except OSError as error:
+        raise InvalidInput(f"What a run was submitted with can be read. Received: {directory}, {error}") from None
+    return submission, Packed([memoryview(program)])
+
+
+def program_file(run_dir: Path) -> Path:
+    """Where the program is."""
+    return run_dir / DIRECTORY / _PROGRAM
+
+
+def forget_if_useless(info: RunInfo) -> None:
+    """Of a run that has ended without a checkpoint nobody can go on with it."""
+    if info.checkpoint is None and info.run_dir:
+        remove(Path(info.run_dir))
+
+
+def remove(run_dir: Path) -> None:
+    """Forget what a run was submitted with, and its directory where nothing else is in it."""
+    shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        run_dir.rmdir()
+
+
+def _check_room(directory: Path, size: int) -> None:
+    """Raise OSError where checkpoints and events would be short of room for it."""
+    room = os.statvfs(directory)
+    if room.f_bavail * room.f_frsize < ROOM * size:
+        raise OSError(errno.ENOSPC, f"it takes {size} bytes, and {ROOM} times as much has to be free", str(directory))
+
+
+def _describe(directory: Path, submission: Submission) -> None:
+    private.write_file(directory / _SUBMISSION, encode_json(submission))

@@ -1,0 +1,145 @@
+"""Runs that another process goes on with: what they were submitted with is kept, and enough."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import keras
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import jupyter_dtf as dtf
+from jupyter_dtf import cli
+from jupyter_dtf.backend.records import submitted
+from jupyter_dtf.client.run import Run
+from jupyter_dtf.client.session import session
+
+from ..patience import left_s
+
+pytestmark = pytest.mark.module_directories
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+X, Y = load_digits(return_X_y=True)
+X, Y = X[:300].astype("float32") / 16, Y[:300]
+
+ELSEWHERE = """
+import json, sys
+import numpy as np
+import jupyter_dtf as dtf
+
+run = dtf.run(sys.argv[1])
+again = run.resume(14)
+np.savez(sys.argv[2] + "/weights.npz", *again.model.get_weights())
+run.export(sys.argv[2] + "/seven.keras", step=7)
+print(json.dumps({"id": again.id, "loss": again.history["loss"], "kind": type(again).__name__}))
+"""
+
+
+class Scaled(keras.layers.Layer):
+    """A layer that only this module knows."""
+
+    def build(self, _shape: Any) -> None:
+        self.scale = self.add_weight(shape=(), initializer="ones")
+
+    def call(self, inputs: Any) -> Any:
+        return inputs * self.scale
+
+
+@pytest.fixture(scope="module")
+def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
+    with dtf.Cluster(jobs={"worker": 2}, name="kept") as made:
+        yield made
+    session().close()
+
+
+@pytest.fixture(scope="module")
+def run(cluster: dtf.Cluster) -> Any:
+    keras.utils.set_random_seed(3)
+    layers = [keras.Input((64,)), keras.layers.Dense(16, activation="relu"), Scaled(), keras.layers.Dropout(0.2)]
+    model = keras.Sequential([*layers, keras.layers.Dense(10)])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    policy = dtf.Checkpoint(every_steps=7, keep=9)
+    return cluster.fit(model, X, Y, batch_size=30, epochs=2, checkpoint=policy, name="digits")
+
+
+def steps_in(file: Path) -> int:
+    """How many steps a model in a file has been trained for."""
+    return int(keras.models.load_model(file, custom_objects={"Scaled": Scaled}).optimizer.iterations)
+
+
+def test_another_process_goes_on_with_a_run_and_exports_it(run: Any, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, run.id, str(tmp_path)],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=left_s(),
+    )
+    said = json.loads(done.stdout.splitlines()[-1])
+    again = dtf.run(said["id"])
+    assert (again.info.resumed_from, again.info.name, said["kind"]) == (run.id, "digits 2", "FitRun")
+    assert said["loss"] == pytest.approx(run.history["loss"], rel=1e-5)
+    with np.load(tmp_path / "weights.npz") as found:
+        for ours, theirs in zip(run.model.get_weights(), found.values(), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+    assert steps_in(tmp_path / "seven.keras") == 7
+    files = [submitted.program_file(Path(each.info.run_dir)) for each in (run, again)]
+    assert files[0].samefile(files[1])  # and has taken no more room
+
+
+def test_the_command_line_goes_on_with_a_run_and_says_where(
+    run: Any, cluster: dtf.Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["resume", run.id, "--on", cluster.name, "--step", "14"]) == 0
+    again = dtf.run(capsys.readouterr().out.strip())
+    assert again.wait(left_s()).status == "succeeded"
+    assert [info.step for info in again.checkpoints] == [20]
+    assert cli.main(["runs"]) == 0
+    assert f"goes on from {run.id}" in capsys.readouterr().out
+    for arguments, refusal in (
+        (["--step", "15"], "has checkpoints of the steps 7, 14, 20. Received: step=15"),
+        (["--on", "none"], "There is no cluster of that name"),
+    ):
+        assert cli.main(["resume", run.id, *arguments]) == 1
+        assert refusal in capsys.readouterr().err
+
+
+def test_a_run_that_goes_on_is_gone_on_with_in_its_turn(run: Any) -> None:
+    again = dtf.run(run.id).resume(14)
+    assert again.info.resumed_from == run.id
+    third = dtf.run(again.id).resume(20, cluster=again.info.cluster)
+    assert third.info.resumed_from == again.id
+    assert third.history["loss"] == pytest.approx(run.history["loss"], rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
+def test_what_is_forgotten_or_too_large_is_not_gone_on_with(
+    run: Any, cluster: dtf.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submitted, "MOST_BYTES", 64 << 10)  # less than the data, and more than the model
+    fit = cluster.fit(run.model, X, Y, batch_size=30, epochs=1)
+    large = dtf.run(fit.id)
+    with pytest.raises(dtf.Conflict, match=rf"the model is kept, and not the data.*resume='{large.id}'\)"):
+        large.resume()
+    assert steps_in(large.export(tmp_path / "large.keras")) == 30
+    assert fit.resume().info.resumed_from == fit.id  # here both are at hand
+    kept = submitted.program_file(Path(fit.info.run_dir))
+    assert kept.exists()
+    session().hub.delete(fit.id)
+    assert not kept.parent.exists()
+    program = cluster.run(lambda _args, _ctx: None)
+    with pytest.raises(dtf.Conflict, match="One goes on with a training, .* a program; start it again"):
+        dtf.run(program.id).resume()
+    none = cluster.fit(run.model, X, Y, batch_size=30, epochs=1, checkpoint=False)
+    assert not (Path(none.info.run_dir) / submitted.DIRECTORY).exists()
+    with pytest.raises(dtf.Conflict, match="which are not those with checkpoint=False"):
+        Run(none.id).resume()
