@@ -34,6 +34,8 @@ HOSTS_S = 300.0
 """How long a run that is to be started again waits for hosts with room for it."""
 AGAIN_S = 2.0
 """After a gang could not be started again, until the next try: a host that is gone is known to be, then."""
+LOSS_S = 1.0
+"""After a gang could not be started, until it is known whether that is because somebody has died."""
 END_RUN_S = 8.0
 """How long a cluster that closes waits for the end of a run."""
 
@@ -117,7 +119,15 @@ class Driver:
         run.place(planned)
         run.to(RunState.LAUNCHING)
         self._on_change()
-        await self._start_tasks(run, parcel)
+        try:
+            await self._start_tasks(run, parcel)
+        except (Unavailable, OSError) as error:  # a host that dies answers with an OSError
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(run.decided.wait(), LOSS_S)
+            if run.first_failure is None:  # nobody has died: what is wrong would be so again
+                raise
+            await self._tell_hosts(run, "dtf_release")
+            self._not_started(run, f"was not started: {error}")
 
     async def _start_tasks(self, run: Run, parcel: Parcel) -> None:
         """Have the tasks of a run forked where they have been placed. Raises DtfError if not all of them can be."""
@@ -186,7 +196,7 @@ class Driver:
         self._on_change()
         try:
             await self._start_tasks(run, parcel)
-        except Unavailable as error:  # a host went away meanwhile, or one has not the room: a loss like others
+        except (Unavailable, OSError) as error:  # a host went away, or one has not the room: a loss like others
             await self._tell_hosts(run, "dtf_release")
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._seating.until(lambda: run.is_stopping), AGAIN_S)

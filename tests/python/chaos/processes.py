@@ -10,7 +10,7 @@ import psutil
 
 import jupyter_dtf as dtf
 from jupyter_dtf.backend.host.warm_client import PID
-from jupyter_dtf.backend.machine import family, paths
+from jupyter_dtf.backend.machine import family
 from jupyter_dtf.backend.machine.processes import Stat, stat_of
 from jupyter_dtf.backend.viewer import connections
 
@@ -35,8 +35,8 @@ def warm_process(cluster: dtf.Cluster) -> int:
 
 def directories(cluster: dtf.Cluster) -> tuple[Path, Path]:
     """Where the files of a cluster are on this machine, and its shared memory."""
-    token = connections.read(cluster.name).token
-    return paths.machine_dir(token), paths.shared_memory_dir(token)
+    machine, shared = map(Path, connections.read(cluster.name).directories)
+    return machine, shared
 
 
 def kill(pid: int) -> None:

@@ -49,6 +49,8 @@ def step_of(done: int, at: int, go: str, ctx: Any) -> None:
 class Gate(keras.callbacks.Callback):
     """Counts this task's steps."""
 
+    run_on_all_tasks = True
+
     def __init__(self, at: int, go: str) -> None:
         super().__init__()
         self.at, self.go, self.done = at, go, 0
