@@ -19,7 +19,7 @@ from .schedule import STEPS
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 HELD = "held"
-PACE_S = 0.004
+PACE_S = 0.008
 EPOCHS = 2
 BATCH = 8
 CHECKPOINT = dtf.Checkpoint(every_steps=10)

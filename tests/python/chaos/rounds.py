@@ -153,7 +153,9 @@ class Deed:
                 pid = self._pid()
                 self._freeze(pid)
                 processes.thaw(pid)
-        self._go.touch()
+        promise = promised(self._this)
+        if not (self._this.is_held and (promise.restarts[0] or promise.ends != "succeeded")):
+            self._go.touch()  # what is dying would else be in a race with the last step
         return {name} if name else set()
 
     def _freeze(self, pid: int) -> None:
@@ -271,11 +273,13 @@ def _started(cluster: dtf.Cluster, this: Round, directory: Path) -> Iterator[tup
 def _client(cluster: dtf.Cluster, this: Round, go: Path) -> Iterator[dtf.Run]:
     """A run that a process of its own has started."""
     command = [sys.executable, "-m", "tests.python.chaos.programs", cluster.name, str(this.step), str(go)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    said = go.with_suffix(".stderr")
+    with said.open("w") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None and process.stdin is not None
     try:
         run_id = process.stdout.readline().strip()
-        assert run_id, "the client has started no run"
+        assert run_id, f"the client has started no run: {said.read_text()}"
         go.with_suffix(".client").write_text(str(process.pid))
         patience.until(lambda: run_id in {info.id for info in session().hub.runs()}, f"the run {run_id} is known here")
         yield dtf.run(run_id)

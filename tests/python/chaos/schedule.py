@@ -80,5 +80,6 @@ def made(number: int, kind: tuple[str, str, str, str], chance: random.Random) ->
     """A round of this kind: strategy, what, whom and when. What is left open is left to chance."""
     strategy, what, whom, when = kind
     step = STEPS if when == "the last step" else chance.randrange(1, STEPS * 2 // 3)
-    is_held = what == "pause" or when in ("the last step", "a stop") or (when == "a step" and chance.random() < 0.5)
+    is_slow = what == "pause" or (what, whom) == ("kill", "warm")  # a process with so much memory takes long to die
+    is_held = when in ("the last step", "a stop") or (when == "a step" and (is_slow or chance.random() < 0.5))
     return Round(number, strategy, what, whom, when, step, is_held)
