@@ -34,7 +34,7 @@ HOSTS_S = 300.0
 """How long a run that is to be started again waits for hosts with room for it."""
 AGAIN_S = 2.0
 """After a gang could not be started again, until the next try: a host that is gone is known to be, then."""
-LOSS_S = 1.0
+LOSS_S = 2.0
 """After a gang could not be started, until it is known whether that is because somebody has died."""
 END_RUN_S = 8.0
 """How long a cluster that closes waits for the end of a run."""

@@ -60,7 +60,8 @@ def promised(this: Round) -> Promise:
         return Promise("stopped")
     loss = promise.loss if this.whom in TASKS else ""
     if this.when == "a restart":  # which another's death has begun, and this adds to
-        return replace(promise, restarts=(int(promise.cluster_lives), promise.restarts[1] + 1), loss=loss)
+        most = promise.restarts[1] + (2 if this.whom == "warm" else 1)  # a frozen one may be found in the middle of it
+        return replace(promise, restarts=(int(promise.cluster_lives), most), loss=loss)
     if this.when == "the start" and this.whom in ("warm", "host"):  # it may have had no part in the run yet
         return replace(promise, restarts=(0, 1), loss="")
     return promise

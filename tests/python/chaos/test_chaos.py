@@ -23,6 +23,7 @@ CHOSEN = [
     ("pipeline", "kill", "warm", "a restart"),
     ("ps, async", "kill", "host", "the start"),
     ("mirrored", "stop", "run", "a restart"),
+    ("program", "freeze", "warm", "the start"),
     ("allreduce", "kill", "cluster", "a step"),  # the last: its cluster ends with it
 ]
 
