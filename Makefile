@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab demo test pictures matrix bench lint clean environment browser machines
+.PHONY: help lab demo test pictures matrix chaos bench lint clean environment browser machines
 
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
@@ -17,6 +17,11 @@ TESTS ?= python typescript browser
 BENCH_ARGS ?=
 # A regular expression for the rows that `make matrix` is to train; all of them by default.
 MATRIX_ARGS ?=
+
+# How many rounds `make chaos` plays, of which order, and what else its command line is told (--only "kill host").
+ROUNDS ?= 100
+SEED ?= 7
+CHAOS_ARGS ?=
 
 # Wheels to take the built extension from, if it is of these very sources.
 WHEEL ?= $(wildcard dist/*.whl)
@@ -58,6 +63,10 @@ pictures: ## Pictures of every view, light and dark, wide and narrow, in artifac
 matrix: ## Every part of Keras under every strategy against one process; writes docs/exactness.md (long)
 	@$(TOGETHER) environment EXTRAS="cpu test"
 	@$(BIN)/python -m tests.python.matrix $(MATRIX_ARGS)
+
+chaos: ## Kill, freeze and stop every kind of process under every strategy (ROUNDS=100 SEED=7)
+	@$(TOGETHER) environment EXTRAS="cpu test"
+	@$(BIN)/python -m tests.python.chaos --rounds $(ROUNDS) --seed $(SEED) $(CHAOS_ARGS)
 
 bench: ## Measure, side by side with the alternatives
 	@$(TOGETHER) environment EXTRAS="cpu test"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection
@@ -10,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ...errors import DtfError
+from ...errors import DtfError, Unavailable
 from ...schema.events import TaskChanged
 from ...schema.run import RunState, TaskState
 from ...schema.sizes import duration
@@ -30,6 +31,8 @@ from .seating import RESTING, Seating
 
 logger = logging.getLogger(__name__)
 
+LOSS_S = 2.0
+"""After a gang could not be started, until it is known whether that is because somebody has died."""
 END_RUN_S = 8.0
 """How long a cluster that closes waits for the end of a run."""
 
@@ -125,7 +128,15 @@ class Driver:
         run.place(planned)
         run.to(RunState.LAUNCHING)
         self._on_change()
-        await self._start_tasks(run, parcel)
+        try:
+            await self._start_tasks(run, parcel)
+        except (Unavailable, OSError) as error:  # a host that dies answers with an OSError
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(run.decided.wait(), LOSS_S)
+            if run.first_failure is None:  # nobody has died: what is wrong would be so again
+                raise
+            await self._tell_hosts(run, "dtf_release")
+            not_started(run, f"was not started: {error}")
 
     async def _start_tasks(self, run: Run, parcel: Parcel, going_on: Collection[str] = ()) -> None:
         """Have the tasks of a run forked where they have been placed, and those of ``going_on`` go over in the

@@ -114,7 +114,7 @@ class Restarts:
         await self._watch.tell(left, "dtf_release", run_id=run.id)
         try:
             await self._start(run, parcel, going_on)
-        except Unavailable as error:  # one more has died meanwhile, or a host went away: a loss like others
+        except (Unavailable, OSError) as error:  # one more has died meanwhile, or a host went away: a loss like others
             if not going_on - await self._going_on(run):
                 await self._pause(run)
             not_started(run, f"was not started: {error}")
@@ -160,7 +160,7 @@ class Restarts:
         self._on_change()
         try:
             await self._start(run, parcel, ())
-        except Unavailable as error:  # a host went away meanwhile, or one has not the room
+        except (Unavailable, OSError) as error:  # a host went away meanwhile, or one has not the room
             await self._watch.tell(run.by_host, "dtf_release", or_end=False, run_id=run.id)
             await self._pause(run)
             not_started(run, f"was not started: {error}")

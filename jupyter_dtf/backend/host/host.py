@@ -238,7 +238,10 @@ class Host(WorkerPlugin):
         forked = asyncio.gather(*(task.forked for task in run.tasks.values()))
         while not (await asyncio.wait({forked}, timeout=_LOOK_S))[0]:
             if self._warm.is_silent:
-                raise Unavailable(f"{self._warm.warnings[0]}")
+                why = self._warm.warnings[0]
+                if not any(other.alive for other in self._runs.values() if other is not run):
+                    self._warm.end()  # what it has forked of this gang ends with it, and the next try finds another
+                raise Unavailable(why)
         pids = forked.result()
         return {name: str(pid) for name, pid in zip(run.tasks, pids, strict=True)}
 

@@ -242,9 +242,8 @@ class Hub:
                 if seq == record.next_seq:
                     record.apply(seq, event)
         if not record.info.state.is_final:
-            with contextlib.suppress(NotFound):  # the cluster ended before it wrote anything
-                store.mark_lost(run_id, _with_checkpoint(message, record))
-                summarize(store, run_id)
+            store.mark_lost(run_id, _with_checkpoint(message, record), known=record.info.descriptor)
+            summarize(store, run_id)
 
     def _stored(self, run_id: str) -> RunInfo | None:
         if self.store is None:

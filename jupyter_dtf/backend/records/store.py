@@ -27,7 +27,7 @@ from ...schema import private, room
 from ...schema.base import with_unknown
 from ...schema.events import RunChanged, encode_event
 from ...schema.metrics import headline
-from ...schema.run import RunInfo, RunState, read_run
+from ...schema.run import RunDescriptor, RunInfo, RunState, read_run
 from ..machine import paths
 from .apply_event import apply_event
 from .store_file import SCHEMA_VERSION, open_file, standing
@@ -115,13 +115,20 @@ class Store:
                 ((data, run_id, seq) for run_id, seq, data in events),
             )
 
-    def mark_lost(self, run_id: str, message: str, when: float | None = None) -> RunInfo:
+    def mark_lost(
+        self, run_id: str, message: str, when: float | None = None, *, known: RunDescriptor | None = None
+    ) -> RunInfo:
         """End a run whose cluster is gone: an event of its own says so. A run that has ended stays as it is.
 
-        Raises NotFound.
+        ``known``: what to write of one whose cluster had come to write nothing. Raises NotFound without it.
         """
         with self._transaction() as db:
-            info = self._info(db, run_id)
+            try:
+                info = self._info(db, run_id)
+            except NotFound:
+                if known is None:
+                    raise
+                info = RunInfo.of(known)
             if info.state.is_final:
                 return info
             now = time.time() if when is None else when

@@ -66,6 +66,10 @@ class Stopping:
         One that does not answer is ended directly; one that has died, or never lived, is forgotten.
         """
         member = self._roster.find(name)
+        if member.dying is not None:  # of which others are only being told
+            await asyncio.shield(member.dying)
+            if not self._roster.holds(member):
+                return
         if member.info.state in (ClusterState.FAILED, ClusterState.LOST):
             connections.forget(name)
             self._presence.refresh()
@@ -100,7 +104,7 @@ class Stopping:
         told = member.info.state is ClusterState.STOPPING and member.connection.message
         if member.info.state is not ClusterState.STOPPING or told:
             await self.stop_cluster(name)
-        ends = (ClusterState.FAILED,) if told else (ClusterState.FAILED, ClusterState.STOPPING)
+        ends = {ClusterState.FAILED, ClusterState.LOST} | (set() if told else {ClusterState.STOPPING})
         members = self._roster.members
 
         def has_spoken() -> bool:
@@ -110,12 +114,14 @@ class Stopping:
         await self._roster.wait_for(has_spoken)
         if name not in members:
             return ""
-        message = members[name].connection.message
-        if members[name].connection.state is ClusterState.STOPPING:
-            raise Unavailable(f"The cluster {name} does not end: {message}. Close it again to end it at once")
+        connection = members[name].connection
+        if connection.state is ClusterState.STOPPING:
+            raise Unavailable(
+                f"The cluster {name} does not end: {connection.message}. Close it again to end it at once"
+            )
         connections.forget(name)
         self._presence.refresh()
-        return message
+        return "" if connection.state is ClusterState.LOST else connection.message
 
     async def stop_run(self, run_id: str, *, now: bool = False) -> None:
         """Ask a run to stop; a second call, or ``now``, ends it. Raises NotFound, Conflict if it has ended.

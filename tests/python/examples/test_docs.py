@@ -43,10 +43,11 @@ def test_python_api(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_recovery(tmp_path: Path) -> None:
-    texts = [text for text in blocks("recovery.md", "python") if "dtf.Cluster" in text]
-    assert len(texts) == 2
-    for text in texts:
-        run_script(text, tmp_path)
+    texts = blocks("recovery.md", "python")
+    assert all("dtf.Cluster" in text for text in texts)
+    found = [run_script(text, tmp_path).stdout for text in texts]
+    assert found[1].splitlines()[0] == "[25, 50, 60]"
+    assert found[2].splitlines()[-1] == "[55.0, 55.0]"
 
 
 @pytest.mark.slow

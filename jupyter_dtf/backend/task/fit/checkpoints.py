@@ -264,6 +264,25 @@ def restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence
         variable.assign(arrays[key])
 
 
+_OF_THE_FILE = ("append", "append_header")
+"""Attributes of a ``CSVLogger`` that say how the file is that it has found."""
+
+
+def forget_from(epoch: int, logger: Any) -> None:
+    """Take the rows of an epoch and of those after it out of what a ``CSVLogger`` has written: they come again."""
+    path = Path(logger.filename)
+    try:
+        with path.open(newline="") as file:
+            rows = file.readlines()
+    except OSError:  # nothing yet
+        return
+    numbers = [row.split(logger.sep, 1)[0] for row in rows]
+    kept = [row for row, number in zip(rows, numbers, strict=True) if not (number.isdecimal() and int(number) >= epoch)]
+    if len(kept) < len(rows):
+        with path.open("w", newline="") as file:
+            file.writelines(kept)
+
+
 class Resuming(keras.callbacks.Callback):
     """Runs after the caller's callbacks and before ``Last``: what the checkpoint has of the whole training.
 
@@ -286,6 +305,7 @@ class Resuming(keras.callbacks.Callback):
         for callback in training.own:
             if isinstance(callback, keras.callbacks.CSVLogger):
                 callback.append = True
+                forget_from(begin.info.epoch, callback)
 
     def on_train_begin(self, logs: Any = None) -> None:
         begin, state = self._begin, self._begin.state
@@ -585,7 +605,10 @@ def attributes(callback: Any) -> bytes:
 
 
 def _give_attributes(callback: Any, data: bytes) -> None:
+    of_its_file = _OF_THE_FILE if isinstance(callback, keras.callbacks.CSVLogger) else ()
     for name, value in pickle.loads(data).items():
+        if name in of_its_file:
+            continue
         with contextlib.suppress(Exception):  # of a class that is not here any more
             vars(callback)[name] = pickle.loads(value)
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from jupyter_dtf.backend.cluster import driver as driving
 from jupyter_dtf.backend.cluster import restarts as restarting
 from jupyter_dtf.backend.cluster.active_run import Run
 from jupyter_dtf.backend.cluster.driver import Driver
@@ -235,6 +236,40 @@ async def test_a_gang_that_cannot_be_started_again_is_one_loss_more() -> None:
     assert cluster.states == ["launching", "running", "restarting", "restarting", "failed"]
     assert [task.state for task in info.tasks] == [TaskState.FAILED] * 2
     assert cluster.asked[-1][1] == "dtf_release"
+
+
+@pytest.mark.parametrize("error", [Unavailable("it is gone"), OSError("Stream is closed")])
+async def test_a_host_that_dies_while_the_first_gang_starts_is_a_loss(error: Exception) -> None:
+    cluster = Cluster(Restart())
+
+    async def dies(*_: Any) -> None:
+        del cluster.hosts[B]
+        cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+        cluster.on_launch = lambda attempt: cluster.all_succeed()
+        cluster.before = nothing  # type: ignore[method-assign]
+        raise error
+
+    async def nothing(*_: Any) -> None:
+        """No checks."""
+
+    cluster.before = dies  # type: ignore[method-assign]
+    cluster.driver.begin(cluster.run, Parcel(b"program"))
+    assert (await cluster.end()).state is RunState.SUCCEEDED
+    assert cluster.states == ["launching", "restarting", "running", "succeeded"]
+    assert "worker:1 failed: its host b went away" in cluster.notes
+    assert cluster.run.attempt == 1
+
+
+async def test_a_first_gang_that_cannot_start_though_nobody_died_fails_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driving, "LOSS_S", 0.01)
+    cluster = Cluster(Restart())
+    cluster.broken = {B}
+    cluster.driver.begin(cluster.run, Parcel(b"program"))
+    info = await cluster.end()
+    assert (info.state, cluster.run.attempt) == (RunState.FAILED, 0)
+    assert info.message.startswith("All tasks of a run start or none does. Could not start worker:1 on host b: no room")
 
 
 async def test_a_gang_that_starts_at_the_next_try_runs() -> None:

@@ -228,6 +228,8 @@ def test_a_run_whose_cluster_is_gone_becomes_lost(store: Store, stored: bool) ->
         assert (hub.info("r1").state, hub.info("r1").message) == (RunState.LOST, "gone")
     assert [info.state for info in hub.runs()] == [RunState.LOST]
     assert len(hub.lines("r1")["loss", "worker:0"]) == 3
+    later = Hub(store)  # whoever looks next, also where the cluster had come to write nothing
+    assert [(info.state, info.message, info.name) for info in later.runs()] == [(RunState.LOST, "gone", "r1")]
     if stored:
         assert store.run("r1").state is RunState.LOST
         assert store.run("r1").sparkline == [3.0, 2.0, 1.0]

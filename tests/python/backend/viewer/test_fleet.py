@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -152,6 +153,33 @@ def test_a_killed_cluster_process_loses_its_runs_and_leaves_nothing() -> None:
             assert later.clusters() == []
             assert connections.read_all() == {}
         await asyncio.to_thread(until_removed, directories)
+
+    run(test)
+
+
+def test_a_cluster_that_is_closed_while_its_death_is_being_told_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    closing = threading.Event()
+    mark_lost = connections.mark_lost
+
+    def after_it_was_closed(connection: connections.Connection, message: str) -> connections.Connection | None:
+        assert closing.wait(left_s())
+        return mark_lost(connection, message)
+
+    async def test() -> None:
+        async with viewer() as fleet:
+            await fleet.start_cluster(ClusterRequest(name="doomed", jobs={"worker": 1}))
+            await fleet.ready("doomed")
+            submitted = await fleet.submit("doomed", RunRequest(), payload.pack(PROGRAM))
+            await until(fleet, submitted.id, {RunState.RUNNING})
+            monkeypatch.setattr(connections, "mark_lost", after_it_was_closed)
+            os.kill(fleet.connection("doomed").pid, signal.SIGKILL)
+            assert (await until(fleet, submitted.id, ENDED)).state is RunState.LOST
+            close = asyncio.create_task(fleet.close_cluster("doomed"))
+            await asyncio.sleep(0)  # it has begun
+            closing.set()
+            assert await asyncio.wait_for(close, left_s()) == ""
+            assert fleet.clusters() == []
+            assert connections.read_all() == {}
 
     run(test)
 

@@ -1,0 +1,164 @@
+"""What a run that has ended has left behind: log, points, files. Functions yield what is wrong, in lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import jupyter_dtf as dtf
+from jupyter_dtf.backend.machine import paths
+from jupyter_dtf.backend.records.run_record import RunRecord
+from jupyter_dtf.backend.records.store import Store
+from jupyter_dtf.errors import IllegalTransition, NotFound
+from jupyter_dtf.schema.events import AnyEvent, Note, RunChanged, TaskChanged, UnknownEvent, decode_event
+from jupyter_dtf.schema.run import RunInfo, RunState, TaskInfo
+
+from .. import patience
+from .outcomes import Promise, has_defined_weights, promised
+from .processes import living
+from .schedule import STEPS, Round
+
+
+def stored(run: dtf.Run) -> tuple[RunInfo, list[tuple[int, bytes]]]:
+    """The run as the store has it, once all that was heard of it has been written there. Of a lost one it is what its
+    cluster had written when it died, and that it is lost.
+    """
+    store = Store(paths.store_path())
+    try:
+
+        def is_all_there() -> bool:
+            try:
+                info = store.run(run.id)
+            except NotFound:
+                return False
+            return info.next_seq >= run.info.next_seq or info.state is RunState.LOST
+
+        patience.until(is_all_there, lambda: f"the store has all of {run}")
+        return store.run(run.id), list(store.events(run.id))
+    finally:
+        store.close()
+
+
+def wrong_in_log(numbered: list[tuple[int, bytes]]) -> Iterator[str]:
+    """Numbers with gaps, events that cannot be read, and steps that no run and no task can take."""
+    if [seq for seq, _ in numbered] != list(range(len(numbered))):
+        yield f"events have gaps: {[seq for seq, _ in numbered]}"
+    state, tasks = RunState.PENDING, dict[str, TaskInfo]()
+    for seq, data in numbered:
+        event = decode_event(data)
+        try:
+            if isinstance(event, UnknownEvent):
+                yield f"event {seq} cannot be read: {event}"
+            elif isinstance(event, RunChanged):
+                state = state.step(event.state)
+            elif isinstance(event, TaskChanged):
+                _follow(tasks, event)
+        except IllegalTransition as error:
+            yield f"event {seq}: {error}"
+
+
+def _follow(tasks: dict[str, TaskInfo], event: TaskChanged) -> None:
+    known = tasks.get(event.task)
+    if known is not None:
+        if event.attempt < known.attempt:
+            raise IllegalTransition(f"{event.task} goes back from attempt {known.attempt} to {event.attempt}")
+        known.state.step(event.state, again=event.attempt > known.attempt)
+    tasks[event.task] = TaskInfo(task=event.task, state=event.state, attempt=event.attempt)
+
+
+def wrong_in_story(this: Round, run: dtf.Run, events: list[AnyEvent], tasks: set[str]) -> Iterator[str]:
+    """What is not as promised: the end, its words, how often it was started again, what is told of each loss.
+
+    ``tasks``: one of them is the one that something was done to.
+    """
+    promise, info = promised(this), run.info
+    if info.state.value != promise.ends:
+        yield f"it {info.state.value}, and not {promise.ends}: {info.message!r}"
+    if promise.message and not re.search(promise.message, info.message):
+        yield f"it does not say {promise.message!r}, but {info.message!r}"
+    restarts = [event for event in events if isinstance(event, RunChanged) and event.state is RunState.RESTARTING]
+    least, most = promise.restarts
+    if not least <= len(restarts) <= most:
+        yield f"started again {len(restarts)} times, and not {least} to {most}"
+    yield from _wrong_in_losses(restarts, [event for event in events if isinstance(event, Note)])
+    yield from _wrong_in_loss(promise, events, tasks)
+    counted = max((task.attempt for task in info.tasks), default=0)
+    if promise.ends == "succeeded" and counted != len(restarts):
+        yield f"attempts are counted to {counted} after {len(restarts)} restarts"
+
+
+def _wrong_in_losses(restarts: list[RunChanged], notes: list[Note]) -> Iterator[str]:
+    """Every restart has a warning: who, why, in which attempt, and where."""
+    for number, restart in enumerate(restarts, 1):
+        why = restart.message.rpartition(": attempt ")[0]
+        told = [note for note in notes if note.title == why and note.level == "warning" and note.task]
+        if not any(re.match(rf"In attempt {number} of 4, on \S+\. ", note.text) for note in told):
+            yield f"restart {number} ({restart.message!r}) is not told of: {[note.title for note in notes]}"
+
+
+def _wrong_in_loss(promise: Promise, events: list[AnyEvent], tasks: set[str]) -> Iterator[str]:
+    """The one that the round has brought about."""
+    wanted = promise.loss.replace("{task}", f"(?:{'|'.join(sorted(tasks))})")
+    warnings = [event.title for event in events if isinstance(event, Note) and event.level == "warning"]
+    if wanted and not any(re.fullmatch(wanted, title) for title in warnings):
+        yield f"no warning says {wanted!r}: {warnings}"
+
+
+def wrong_in_points(this: Round, run: dtf.Run, numbered: list[tuple[int, bytes]]) -> Iterator[str]:
+    """Points that are not there, or differ between what is stored and what was seen."""
+    record = RunRecord.replay(run.info.descriptor, numbered)
+    if record.lost:
+        yield f"points are lost: {record.lost}"
+    seen = run._session.hub.record(run.id)
+    if record.info.state is not seen.info.state:
+        yield f"stored is {record.info}, and seen {seen.info}"
+    if run.status != "lost" and record.info.tasks != seen.info.tasks:
+        yield f"stored are {record.info.tasks}, and seen {seen.info.tasks}"
+    for key, series in record.series.items():
+        live, count = seen.series.get(key), None if run.status != "lost" else len(series.step)
+        if live is None or not np.array_equal(live.value[:count], series.value):
+            yield f"the points of {key} are not those that were seen"
+    for (metric, task), series in record.series.items():
+        if metric == "loss" and this.strategy != "ps, backup":
+            steps = series.step.astype(int).tolist()
+            if steps != list(range(1, len(steps) + 1)):
+                yield f"{task} has the steps {steps}"
+    if run.status == "succeeded" and ("loss", "worker:0") not in record.series:
+        yield f"the chief has no points: {list(record.series)}"
+    if run.status == "succeeded" and this.strategy != "ps, backup":
+        count = len(record.series["loss", "worker:0"].step)
+        if count != STEPS:
+            yield f"the chief has {count} steps, and not {STEPS}"
+
+
+def wrong_in_weights(this: Round, weights: list[Any], expected: list[Any]) -> Iterator[str]:
+    """What was learnt, against a run that nothing happened to."""
+    if not all(np.isfinite(each).all() for each in weights):
+        yield "weights are not finite"
+    elif has_defined_weights(this):
+        apart = [float(np.max(np.abs(ours - theirs))) for ours, theirs in zip(weights, expected, strict=True)]
+        close = [
+            np.allclose(ours, theirs, rtol=1e-4, atol=1e-6) for ours, theirs in zip(weights, expected, strict=True)
+        ]
+        if not all(close):
+            yield f"weights are apart by {apart}"
+
+
+def wrong_in_remains(run: dtf.Run, events: Iterable[AnyEvent], where: tuple[Path, Path]) -> Iterator[str]:
+    """Processes and files that a run has left."""
+    pids = {event.pid for event in events if isinstance(event, TaskChanged) and event.pid}
+
+    def left() -> list[Any]:
+        return [*living(pids).values(), *(path for directory in where for path in directory.glob(f"{run.id}*"))]
+
+    try:
+        patience.until(lambda: not left(), lambda: f"the end of {left()}")
+    except AssertionError as error:
+        yield f"left: {error}"
+    half = [path.name for path in (Path(run.info.run_dir) / "checkpoints").glob(".*")]
+    if half and run.status == "succeeded":
+        yield f"checkpoints are half there: {half}"

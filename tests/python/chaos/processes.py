@@ -1,0 +1,65 @@
+"""The processes of a cluster by what they are, and what signals do to them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+
+import jupyter_dtf as dtf
+from jupyter_dtf.backend.host.warm_client import PID
+from jupyter_dtf.backend.machine import family
+from jupyter_dtf.backend.machine.processes import Stat, stat_of
+from jupyter_dtf.backend.viewer import connections
+
+from .. import patience
+
+
+def host_process(cluster: dtf.Cluster, name: str) -> int:
+    """The Dask worker of that name."""
+    (found,) = [host for host in cluster.info.hosts if host.name == name]
+    port = int(found.address.rpartition(":")[2])
+    for process in psutil.Process(connections.read(cluster.name).pid).children(recursive=True):
+        if any(each.laddr.port == port for each in process.net_connections("tcp") if each.status == "LISTEN"):
+            return process.pid
+    raise AssertionError(f"no process listens at {found.address}")
+
+
+def warm_process(cluster: dtf.Cluster) -> int:
+    """The process that tasks are forked from."""
+    machine, _shared = directories(cluster)
+    return int((machine / PID).read_text())
+
+
+def directories(cluster: dtf.Cluster) -> tuple[Path, Path]:
+    """Where the files of a cluster are on this machine, and its shared memory."""
+    machine, shared = map(Path, connections.read(cluster.name).directories)
+    return machine, shared
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def freeze(pid: int) -> None:
+    """Stop a process, and wait until it is."""
+    os.kill(pid, signal.SIGSTOP)
+    patience.until(lambda: (stat := stat_of(pid)) is None or stat.is_stopped or stat.has_ended, f"{pid} is stopped")
+
+
+def thaw(pid: int) -> None:
+    os.kill(pid, signal.SIGCONT)
+
+
+def living(pids: set[int]) -> dict[int, Stat]:
+    """Those that have not ended. A zombie has."""
+    found = {pid: stat_of(pid) for pid in pids}
+    return {pid: stat for pid, stat in found.items() if stat is not None and not stat.has_ended}
+
+
+def left_of(token: str, where: tuple[Path, Path]) -> list[str]:
+    """What is left of a cluster that has ended: processes and directories."""
+    pids = [f"process {pid}: {stat}" for pid, stat in living(set(family.members(token))).items()]
+    return [*pids, *(str(path) for path in where if path.exists())]
