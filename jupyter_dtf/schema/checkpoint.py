@@ -102,6 +102,8 @@ class CheckpointInfo(PeerStruct):
     """The value of the metric ``best`` at the end of its epoch; None where there is none."""
     path: str = ""
     """Its directory, on the chief's machine."""
+    seconds: float = 0.0
+    """How long it took to write, while the program went on; 0 where that is not known any more."""
 
 
 class FileDigest(PeerStruct):

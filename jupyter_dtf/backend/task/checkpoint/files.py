@@ -28,6 +28,7 @@ from ....errors import InvalidInput, NotFound
 from ....schema import private
 from ....schema.base import decode_json, encode_json
 from ....schema.checkpoint import FORMAT, MANIFEST, CheckpointInfo, FileDigest, Manifest, StoredVariable
+from .snapshots import held_by, tensor_of
 
 VARIABLES = "variables"
 STATE = "state.pickle"
@@ -223,7 +224,7 @@ def _save(aside: Path, names: list[str], arrays: list[Any]) -> list[Any]:
     from tensorflow.python.eager.context import eager_mode
 
     with eager_mode(), tf.device("/CPU:0"):
-        tensors = [tf.convert_to_tensor(array) for array in arrays]
+        tensors = [tensor_of(array) for array in arrays]
         if not names:  # TensorFlow writes none of nothing
             names, tensors = ["nothing"], [tf.constant(0)]
         tf.raw_ops.SaveV2(
@@ -264,10 +265,11 @@ def _sync(path: Path) -> None:
 
 def _digest(path: Path) -> FileDigest:
     sha256, size = hashlib.sha256(), 0
+    piece = memoryview(bytearray(_CHUNK))
     with private.open_regular(path) as file:
-        while chunk := file.read(_CHUNK):
-            sha256.update(chunk)
-            size += len(chunk)
+        while count := file.readinto(piece):
+            sha256.update(piece[:count])
+            size += count
     return FileDigest(bytes=size, sha256=sha256.hexdigest())
 
 
@@ -290,4 +292,4 @@ def pickled(value: Any) -> bytes:
 
 def taken(value: Any) -> Any:
     """A copy of an array, a tensor or a variable, as an array."""
-    return np.array(value.numpy() if hasattr(value, "numpy") else value)
+    return np.array(held_by(value))

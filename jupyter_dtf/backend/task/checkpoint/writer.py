@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +13,11 @@ from typing import Any
 from ....schema.checkpoint import Checkpoint, CheckpointInfo, Manifest, surplus
 from ....schema.room import refusal
 from . import files
+
+NICENESS = 10
+"""By how much a thread that writes goes behind the program: it has the time that the program leaves, and of a processor
+that is all used a tenth.
+"""
 
 Told = Callable[[CheckpointInfo, list[int]], None]
 """Told of a complete checkpoint, and of the steps of those that are gone for it."""
@@ -40,11 +47,14 @@ class Writer:
         """Whether one is being written."""
         return self._thread is not None and self._thread.is_alive()
 
-    def write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> None:
-        """Begin to write; nobody may change the arrays any more. Waits for the one before."""
+    def write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes, *, last: bool = False) -> None:
+        """Begin to write; nobody may change the arrays any more until that is done. Waits for the one before.
+
+        ``last``: the program has nothing to do meanwhile.
+        """
         self.wait()
         self._thread = threading.Thread(
-            target=self._write, args=(manifest, arrays, state), name="dtf-checkpoint", daemon=False
+            target=self._write, args=(manifest, arrays, state, last), name="dtf-checkpoint", daemon=False
         )
         self._thread.start()
 
@@ -54,8 +64,10 @@ class Writer:
             self._thread.join()
             self._thread = None
 
-    def _write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> None:
+    def _write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes, last: bool) -> None:
         begun = time.perf_counter()
+        if not last:
+            _go_behind()
         try:
             if not self._is_clean:
                 files.clean(self._directory)
@@ -67,7 +79,9 @@ class Writer:
         finally:
             self.last_s = time.perf_counter() - begun
         self._failure = ""
-        self._told(manifest.info(path), self._remove_surplus())
+        info = manifest.info(path)
+        info.seconds = self.last_s
+        self._told(info, self._remove_surplus())
 
     def _remove_surplus(self) -> list[int]:
         removed = []
@@ -93,3 +107,9 @@ class Writer:
         if text != self._failure:
             self._failure = text
             self._warned(title, text)
+
+
+def _go_behind() -> None:
+    """Let this thread have what time of the processors the others leave."""
+    with contextlib.suppress(OSError):  # where the system does not know priorities of threads
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)

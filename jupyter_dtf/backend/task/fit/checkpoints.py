@@ -25,6 +25,7 @@ from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import FORMAT, CheckpointInfo, Manifest, StoredVariable
 from ..checkpoint import files
 from ..checkpoint.places import directory_of
+from ..checkpoint.snapshots import Snapshots
 from ..checkpoint.writer import Writer
 from ..collectives.contract import Reducer
 from ..model import keras_io
@@ -311,6 +312,7 @@ class Saving(keras.callbacks.Callback):
         self._took_s = 0.0
         self._warned_of_best = False
         self._is_default = policy is not None and policy.every_epochs is None and policy.after_epochs is not None
+        self._snapshots = Snapshots()
         self._writer: Writer | None = None
         if policy is not None and training.reducer.rank == 0:
             self._writer = Writer(directory_of(policy, ctx), policy, ctx.checkpoint_saved, self._warn)
@@ -348,7 +350,7 @@ class Saving(keras.callbacks.Callback):
             self._stopped_within = True
             self._is_due = any(self._reducer.all_gather(bool(self._ctx.should_stop)))
         if self._is_due and within % self._passes == 0:
-            self._save(self._epoch, within)
+            self._save(self._epoch, within, is_last=self._stopped_within)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         policy = self._policy
@@ -361,7 +363,7 @@ class Saving(keras.callbacks.Callback):
         if not is_last and every is not None and (epoch + 1) % every == 0:
             self._is_due |= not self._is_default or self._is_cheap()
         if is_last or self._is_due:
-            self._save(epoch + 1, 0, self._best(values))
+            self._save(epoch + 1, 0, self._best(values), is_last)
 
     def _is_time(self, every_s: float) -> bool:
         """Whether the chief's clock says so; on all tasks alike, one exchange later."""
@@ -396,7 +398,7 @@ class Saving(keras.callbacks.Callback):
 
     # -- what -----------------------------------------------------------------------------------------------------
 
-    def _save(self, epoch: int, within: int, metric: float | None = None) -> None:
+    def _save(self, epoch: int, within: int, metric: float | None = None, is_last: bool = False) -> None:
         """Take a snapshot, and begin to write it. A collective."""
         self._is_due = False
         self._begun = time.monotonic()
@@ -428,9 +430,9 @@ class Saving(keras.callbacks.Callback):
             tasks=self._reducer.size,
             metric=metric,
         )
-        arrays = {key: files.taken(variable) for key, variable in _variables(self.model, self._optimizers)}
+        arrays = self._snapshots.take(_variables(self.model, self._optimizers))
         self._took_s = time.monotonic() - self._begun
-        self._writer.write(manifest, arrays, files.pickled(state))
+        self._writer.write(manifest, arrays, files.pickled(state), last=is_last)
 
     def _warn(self, title: str, text: str) -> None:
         self._ctx.note("warning", title, text)
