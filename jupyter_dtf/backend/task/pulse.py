@@ -34,4 +34,4 @@ def _beat(recorder: Recorder) -> None:
     pause = threading.Event()
     while not pause.wait(BEAT_S):  # first what the task itself has to say: the host reads, and then not for a moment
         waits = time.monotonic() - _waited < _LATELY_S
-        recorder.beat(_encode(Beat(recorder.reported, waits)))
+        recorder.beat(_encode(Beat(recorder.reported, waits, *recorder.pace)))
