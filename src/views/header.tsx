@@ -3,8 +3,8 @@ import { ellipsesIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { RunInfo } from '../api/schema';
-import { formatDuration, formatJobs, formatPercent } from '../model/format';
-import { canStop, fractionDone, isFinal, reason, secondsLeft, secondsTaken, valueWarnings } from '../model/state';
+import { formatBytes, formatDuration, formatJobs, formatPercent } from '../model/format';
+import { canStop, fractionDone, isFinal, reason, secondsLeft, secondsTaken, warningsOf } from '../model/state';
 import { Bar, IconButton, SmallButton, StateMark } from './basics';
 import { Failure } from './failure';
 import { useNow } from './hooks';
@@ -84,6 +84,7 @@ export function Header(props: {
         >
           {whenText(run.created, now, trans)}
         </time>
+        <LastCheckpoint run={run} now={now} trans={trans} />
         <span className="jp-dtf-faint" title={facts}>
           {facts}
         </span>
@@ -93,12 +94,28 @@ export function Header(props: {
       ) : (
         why !== '' && <div className="jp-dtf-note">{why}</div>
       )}
-      {valueWarnings(run).map(warning => (
+      {warningsOf(run).map(warning => (
         <div key={warning} className="jp-dtf-note" role="status">
           {warning}
         </div>
       ))}
     </header>
+  );
+}
+
+/** What a run would go on from: `last checkpoint: step 1200, 14 s ago`. */
+function LastCheckpoint(props: { run: RunInfo; now: number; trans: TranslationBundle }): React.ReactElement | null {
+  const { run, now, trans } = props;
+  if (!run.checkpoint) {
+    return null;
+  }
+  const { step, time, bytes, path } = run.checkpoint;
+  return (
+    <span className="jp-dtf-faint jp-dtf-number jp-dtf-checkpoint" title={[formatBytes(bytes), path].join('\n')}>
+      {isFinal(run.state)
+        ? trans.__('last checkpoint: step %1', step)
+        : trans.__('last checkpoint: step %1, %2 ago', step, formatDuration(Math.max(0, now - time)))}
+    </span>
   );
 }
 

@@ -5,7 +5,7 @@ import React from 'react';
 import type { RunInfo } from '../api/schema';
 import { formatDuration, formatPercent } from '../model/format';
 import { differences } from '../model/runnames';
-import { canStop, fractionDone, isFinal, objectiveText, reason, secondsTaken, valueWarnings } from '../model/state';
+import { canStop, fractionDone, isFinal, objectiveText, reason, secondsTaken, warningsOf } from '../model/state';
 import { IconButton, Section, StateMark } from './basics';
 import { useMinute, useNow } from './hooks';
 import { LongList } from './longlist';
@@ -29,7 +29,7 @@ export function RunRow(props: {
 }): React.ReactElement {
   const { run, trans, actions } = props;
   const value = objectiveText(run);
-  const [warning] = valueWarnings(run);
+  const [warning] = warningsOf(run);
   const why = reason(run);
   const unhappy = run.state === 'failed' || run.state === 'lost';
   return (
@@ -84,7 +84,7 @@ export function RunRow(props: {
           </span>
         )}
         {warning !== undefined && (
-          <span className="jp-dtf-row-reason jp-dtf-note" title={valueWarnings(run).join('\n')}>
+          <span className="jp-dtf-row-reason jp-dtf-note" title={warningsOf(run).join('\n')}>
             {warning}
           </span>
         )}

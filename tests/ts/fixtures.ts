@@ -40,6 +40,7 @@ export function noteEvent(seq: number, change: Partial<Note> = {}): Note & { seq
     task: '',
     metric: '',
     step: null,
+    mark: '',
     seq,
     ...change
   };
@@ -63,6 +64,8 @@ export function runInfo(id: string, change: Partial<RunInfo> = {}): RunInfo {
     latest: { loss: 0.031, accuracy: 0.98 },
     headline: { loss: 0.031, accuracy: 0.98 },
     not_finite: {},
+    slow: {},
+    checkpoint: null,
     sparkline: [3, 2, 1],
     parameters: { batch_size: 64, optimizer: 'Adam' },
     run_dir: '',
