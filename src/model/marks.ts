@@ -50,15 +50,14 @@ export class MarkStore {
   }
 
   add(event: AnyEvent): void {
-    switch (event.type) {
-      case 'note':
-        return this._addNote(event);
-      case 'task':
-        return this._addTask(event);
-      case 'progress':
-        return this._addProgress(event);
-      case 'checkpoint':
-        return this._addCheckpoint(event);
+    if (event.type === 'note') {
+      this._addNote(event);
+    } else if (event.type === 'task') {
+      this._addTask(event);
+    } else if (event.type === 'progress') {
+      this._addProgress(event);
+    } else if (event.type === 'checkpoint') {
+      this._addCheckpoint(event);
     }
   }
 

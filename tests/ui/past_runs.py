@@ -33,6 +33,7 @@ from jupyter_dtf.schema.events import (
     Progressed,
     RunChanged,
     TaskChanged,
+    checkpoints_of,
     encode_event,
     encode_points,
 )
@@ -184,7 +185,8 @@ def events_of(run: dict[str, Any], created: float) -> list[AnyEvent]:
         told = Note(time=created + nan["step"], level="warning", title=title, task=nan["task"])
         events.append(msgspec.structs.replace(told, metric=nan["metric"], step=float(nan["step"])))
     ended = created + run["points"]
-    events += [TaskChanged(time=ended, task=task.task, **end_of(task)) for task in tasks_of(run)]
+    attempt = int("lost" in run)
+    events += [TaskChanged(time=ended, task=task.task, attempt=attempt, **end_of(task)) for task in tasks_of(run)]
     events.append(RunChanged(time=ended, state=RunState(run.get("state", "succeeded")), message=run.get("message", "")))
     return events
 
@@ -194,6 +196,7 @@ def main() -> None:
     for run in json.load(sys.stdin):
         created = time.time() - run["age"]
         events = events_of(run, created)
+        saved = checkpoints_of(events)
         info = RunInfo(
             id=run["id"],
             name=run.get("name", run["id"]),
@@ -208,6 +211,7 @@ def main() -> None:
             ended=created + run["points"],
             jobs={"worker": run["tasks"]},
             tasks=tasks_of(run),
+            checkpoint=saved[-1] if saved else None,
             next_seq=len(events),
         )
         store.write([msgspec.msgpack.encode(info)], ((info.id, seq, encode_event(e)) for seq, e in enumerate(events)))
