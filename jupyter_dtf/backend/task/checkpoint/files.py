@@ -104,17 +104,21 @@ def _remove_unless_locked(path: Path) -> None:
 
 
 class Stored:
-    """A checkpoint to be read. Its files have been held against their digests."""
+    """A checkpoint to be read. Its files have been held against their digests.
 
-    def __init__(self, path: Path) -> None:
+    ``shown``: where it is, for who asks, if that is not ``path``.
+    """
+
+    def __init__(self, path: Path, *, shown: str = "") -> None:
         self.path = path
+        self._shown = shown or str(path)
         self.manifest = read_manifest(path)
         for name, digest in self.manifest.files.items():
             _check(path / name, digest)
 
     @property
     def info(self) -> CheckpointInfo:
-        return self.manifest.info(self.path)
+        return self.manifest.info(self._shown)
 
     def arrays(self) -> dict[str, Any]:
         """Every array, by its key."""
@@ -150,6 +154,11 @@ def read_manifest(path: Path) -> Manifest:
         raise InvalidInput(
             f"A checkpoint is this user's own, for reading it runs what is in it. Received: {path}, of uid {owner}"
         )
+    return manifest_of(data, path)
+
+
+def manifest_of(data: bytes, path: object) -> Manifest:
+    """The manifest in these bytes, of what is at ``path``. Raises InvalidInput for what this version cannot read."""
     try:
         version = json.loads(data).get("format")
     except (ValueError, AttributeError):
@@ -159,7 +168,7 @@ def read_manifest(path: Path) -> Manifest:
     try:
         manifest = decode_json(data, Manifest)
     except InvalidInput as error:
-        raise InvalidInput(f"{path / MANIFEST}: {error}", field=error.field) from error
+        raise InvalidInput(f"{path}/{MANIFEST}: {error}", field=error.field) from error
     if not {STATE, f"{VARIABLES}.index"} <= manifest.files.keys():
         raise InvalidInput(f"A checkpoint has {STATE} and {VARIABLES}.index. Received: {path}, without")
     for name in manifest.files:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ....schema.checkpoint import Checkpoint, CheckpointInfo, Manifest, surplus
 from ....schema.room import refusal
-from . import files
+from .places import Place, at, place_of
 
 NICENESS = 10
 """By how much a thread that writes goes behind the program: it has the time that the program leaves, and of a processor
@@ -31,8 +31,9 @@ class Writer:
     The thread that writes is no daemon: a task does not end before it.
     """
 
-    def __init__(self, directory: Path, policy: Checkpoint, told: Told, warned: Warned) -> None:
+    def __init__(self, directory: Place, policy: Checkpoint, told: Told, warned: Warned) -> None:
         self._directory = directory
+        self._keeping = at(directory)
         self._policy = policy
         self._told = told
         self._warned = warned
@@ -70,9 +71,9 @@ class Writer:
             _go_behind()
         try:
             if not self._is_clean:
-                files.clean(self._directory)
+                self._keeping.clean(self._directory)
                 self._is_clean = True
-            path = files.write(self._directory, manifest, arrays, state)
+            path = self._keeping.write(self._directory, manifest, arrays, state)
         except Exception as error:
             self._failed(manifest.step, error)
             return
@@ -84,22 +85,28 @@ class Writer:
         self._told(info, self._remove_surplus())
 
     def _remove_surplus(self) -> list[int]:
-        removed = []
-        for info in surplus(files.known(self._directory), self._policy):
+        removed: list[int] = []
+        try:
+            known = self._keeping.known(self._directory)
+        except Exception as error:  # a place elsewhere that does not answer
+            self._warn("Checkpoints that are not needed any more stay", f"{self._directory}: {error}")
+            return removed
+        for info in surplus(known, self._policy):
             try:
-                files.remove(Path(info.path))
-            except OSError as error:
-                self._warn(f"The checkpoint of step {info.step} stays", refusal(info.path, "It", error))
+                self._keeping.remove(place_of(info.path))
+            except Exception as error:
+                self._warn(f"The checkpoint of step {info.step} stays", f"{info.path}: {error}")
             else:
                 removed.append(info.step)
         return removed
 
     def _failed(self, step: int, error: Exception) -> None:
         self._is_clean = False
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and isinstance(self._directory, Path):
             why = refusal(self._directory, "A checkpoint", error)
         else:
-            why = f"{type(error).__name__}: {error}"
+            where = "" if isinstance(self._directory, Path) else f"{self._directory}: "
+            why = f"{where}{type(error).__name__}: {error}"
         self._warn(f"The checkpoint of step {step} was not written", f"{why}. The last complete one is as it was")
 
     def _warn(self, title: str, text: str) -> None:

@@ -12,7 +12,6 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -24,7 +23,7 @@ from keras.src.random.seed_generator import global_seed_generator
 from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import FORMAT, CheckpointInfo, Manifest, StoredVariable
 from ..checkpoint import files
-from ..checkpoint.places import directory_of
+from ..checkpoint.places import Place, at, directory_of, place_of
 from ..checkpoint.snapshots import Snapshots
 from ..checkpoint.writer import Writer
 from ..collectives.contract import Reducer
@@ -127,20 +126,25 @@ def _find(job: FitJob, ctx: Any, again: bool) -> files.Stored | None:
     if again:
         assert job.checkpoint is not None
         with contextlib.suppress(NotFound):
-            return files.newest(directory_of(job.checkpoint, ctx))
-    return None if job.resume is None else files.newest(Path(job.resume))
+            return _newest(directory_of(job.checkpoint, ctx))
+    return None if job.resume is None else _newest(place_of(job.resume))
+
+
+def _newest(place: Place) -> files.Stored:
+    return at(place).newest(place)
 
 
 def _read(stored: files.Stored, again: bool) -> Begin:
     if stored.manifest.kind != "fit":
         raise InvalidInput(
-            f"A training goes on from a checkpoint of a training. Received: {stored.path}, of a {stored.manifest.kind}",
+            f"A training goes on from a checkpoint of a training. Received: {stored.info.path}, of a "
+            f"{stored.manifest.kind}",
             field="resume",
         )
     state = stored.state()
     if not isinstance(state, FitState):
         raise InvalidInput(
-            f"A checkpoint of a training has its state. Received: {stored.path}, without", field="resume"
+            f"A checkpoint of a training has its state. Received: {stored.info.path}, without", field="resume"
         )
     return Begin(stored.info, stored.manifest.variables, state, is_of_this_run=again)
 
@@ -218,9 +222,9 @@ class Training:
     """Gives what the chief's model holds to who trains it."""
 
 
-def model_at(job: FitJob, path: Path) -> Any:
+def model_at(job: FitJob, path: str) -> Any:
     """The model of a job with the weights and the optimizer of a checkpoint. Raises InvalidInput, NotFound."""
-    stored = files.newest(path)
+    stored = _newest(place_of(path))
     begin = _read(stored, again=False)
     model = keras_io.unpack(job.model) if isinstance(job.model, keras_io.PackedModel) else job.model()
     keras_io.build(model, begin.state.batch)

@@ -246,6 +246,22 @@ def test_a_later_attempt_goes_on_from_the_newest_by_itself() -> None:
     assert_same(fresh, whole, 0)
 
 
+def test_a_training_goes_on_from_a_place_that_fsspec_reaches() -> None:
+    def program(ctx: FakeContext) -> Any:
+        there = f"file://{ctx.run_dir}/there"
+        policy = Checkpoint(every_steps=4, keep=2, directory=there)
+        whole = train(ctx, "whole", lambda: model(3), 5, checkpoint=policy)
+        info = ctx.run_dir / "there" / ctx.run_id
+        kept = sorted(path.name for path in info.iterdir())
+        more: dict[str, Any] = {"resume": f"{there}/{ctx.run_id}/16", "checkpoint": False}
+        return whole, kept, train(ctx, "again", lambda: model(9), 6, **more)
+
+    whole, kept, again = run_gang(1, program)[0]
+    assert (whole.saved, whole.removed, kept) == ([4, 8, 12, 16, 20], [4, 8, 12], ["16", "20"])
+    assert_same(again, whole, 16)
+    assert again.notes[0][2].startswith("With epoch 4, after 1 of its steps: file://")
+
+
 def test_the_best_is_kept_and_a_name_that_is_none_is_told_of() -> None:
     def program(ctx: FakeContext) -> Any:
         best = Checkpoint(every_epochs=1, keep=1, best="val_loss")
