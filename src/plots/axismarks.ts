@@ -23,8 +23,9 @@ export interface Fold {
 
 // Ticks nearer to each other than this are drawn as one, in pixels.
 const GAP_PX = 6;
-// How high they are, as a part of the plot's height.
-const HEIGHT = 0.05;
+// How high they are, and at what height those that are one are joined, as a part of the plot's height.
+const HEIGHT = 0.045;
+const JOINED = 0.01;
 const STRENGTH = 0.7;
 const GROUND = 0.09;
 // The second y axis, from 0 to 1 whatever the lines are.
@@ -140,7 +141,7 @@ function segments(folds: readonly Fold[]): Record<string, Float64Array> {
   for (const { start, end } of folds) {
     lines.push([start, 0, start, HEIGHT]);
     if (end > start) {
-      lines.push([end, 0, end, HEIGHT], [start, HEIGHT / 2, end, HEIGHT / 2]);
+      lines.push([end, 0, end, HEIGHT], [start, JOINED, end, JOINED]);
     }
   }
   const column = (index: number) => Float64Array.from(lines, line => line[index]!);
