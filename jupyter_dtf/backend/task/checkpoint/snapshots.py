@@ -41,6 +41,8 @@ def held_by(value: Any) -> Any:
         return np.asarray(value)
     import tensorflow as tf
 
+    if not tf.executing_eagerly():  # a graph of TensorFlow 1 would get a constant
+        return np.asarray(value.numpy())
     try:
         return np.asarray(memoryview(tf.convert_to_tensor(value)))
     except (TypeError, ValueError, BufferError):  # symbolic, or of a type that NumPy has not of its own

@@ -60,3 +60,12 @@ def test_arrays_of_any_kind_become_tensors() -> None:
         np.array([b"a", b"b\0c"], object),
     ):
         np.testing.assert_array_equal(tensor_of(array).numpy(), array)
+
+
+def test_a_graph_of_tensorflow_1_gets_no_constants_of_what_is_held() -> None:
+    import tensorflow as tf
+
+    tensor = tf.constant([1.0, 2.0])
+    with tf.Graph().as_default() as graph:
+        assert held_by(tensor).tolist() == [1.0, 2.0]
+        assert graph.get_operations() == []
