@@ -23,6 +23,8 @@ def path_of(resume: Any, step: int | None = None) -> str:
         return _of_run(resume, step)
     if not isinstance(resume, (str, os.PathLike)):
         raise InvalidInput(f"{_RULE}. Received: {resume!r:.200}", field="resume")
+    if isinstance(resume, str) and "://" in resume:
+        return resume
     path = Path(resume).expanduser().absolute()
     if isinstance(resume, str) and os.sep not in resume and not path.exists():
         try:

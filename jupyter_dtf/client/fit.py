@@ -12,7 +12,6 @@ import pickle
 import random
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -85,7 +84,7 @@ class PreparedFit:
         job = dataclasses.replace(self._job, resume=path)
         return PreparedFit(self._source, job, self._callbacks, self.parameters)
 
-    def model_at(self, path: Path) -> Any:
+    def model_at(self, path: str) -> Any:
         """The model with the weights and the optimizer of a checkpoint; the one that was passed stays as it is."""
         from ..backend.task.fit.checkpoints import model_at
 

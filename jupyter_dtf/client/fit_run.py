@@ -120,7 +120,7 @@ class FitRun(Run):
                 f"path ends in .keras, .h5, or nothing for the directory of a SavedModel. Received: {where}",
                 field="path",
             )
-        model = self._job.model_at(Path(path_of(self, step)))
+        model = self._job.model_at(path_of(self, step))
         if where.suffix:
             model.save(where)
         else:

@@ -6,6 +6,7 @@ A checkpoint is a directory, named by its step, that was written aside and renam
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from ..errors import InvalidInput
@@ -15,6 +16,7 @@ from .printable import check_word
 MANIFEST = "manifest.json"
 FORMAT = 1
 """Of the manifest and the files beside it. What is newer is refused."""
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://.", re.ASCII)
 _LARGER_IS_BETTER = ("acc", "auc", "f1", "fbeta", "precision", "recall", "iou")
 
 
@@ -36,7 +38,9 @@ class Checkpoint(Struct):
     best: str | None = None
     """The name of a value at the end of an epoch, as ``val_loss``: the best by it stays as well."""
     directory: str | None = None
-    """An absolute path of a local directory, in which the run gets one. None: in the run's own."""
+    """An absolute path of a local directory, or a URL that fsspec reaches (``s3://bucket/name``), in which the run gets
+    one. None: in the run's own.
+    """
 
     def __post_init__(self) -> None:
         for name in ("every_steps", "every_epochs", "keep"):
@@ -64,12 +68,11 @@ class Checkpoint(Struct):
 
     def _check_directory(self) -> None:
         where = self.directory
-        if isinstance(where, str) and "://" in where:
+        if not isinstance(where, str) or not (where.startswith("/") or _URL.match(where)):
             raise InvalidInput(
-                f"Checkpoints are written to a local directory. Received: {where!r:.200}", field="directory"
+                f"directory is an absolute path, or a URL of a place that fsspec reaches. Received: {where!r:.200}",
+                field="directory",
             )
-        if not isinstance(where, str) or not where.startswith("/"):
-            raise InvalidInput(f"directory is an absolute path. Received: {where!r:.200}", field="directory")
         check_word(where, "directory")
 
     @property
@@ -102,6 +105,8 @@ class CheckpointInfo(PeerStruct):
     """The value of the metric ``best`` at the end of its epoch; None where there is none."""
     path: str = ""
     """Its directory, on the chief's machine."""
+    seconds: float = 0.0
+    """How long it took to write, while the program went on; 0 where that is not known any more."""
 
 
 class FileDigest(PeerStruct):

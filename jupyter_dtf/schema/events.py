@@ -21,6 +21,10 @@ from .run import Progress, RunState, TaskState
 LEVELS = ("info", "warning", "error")
 
 
+SLOW, FAST_AGAIN = "slow", "as fast again"
+"""The marks of notes on a task for which the others wait in every step, and on the end of that."""
+
+
 class Event(PeerStruct, tag_field="type"):
     """Base of all events. ``time`` is in seconds since the epoch, by the clock of the machine where it happened."""
 
@@ -97,7 +101,7 @@ class Note(TaskEvent, tag="note"):
     """Something a person should know: a warning, a check that passed, a failure in words.
 
     One about the values of a metric, as that they are not finite from here on, has ``metric`` and ``step``: it is
-    marked on that metric's plot.
+    marked on that metric's plot. What else is marked, on every plot, has ``mark``.
     """
 
     level: str
@@ -106,6 +110,8 @@ class Note(TaskEvent, tag="note"):
     task: str = ""
     metric: str = ""
     step: float | None = None
+    mark: str = ""
+    """What it is marked with: ``SLOW``, or another word or two."""
 
 
 class Progressed(TaskEvent, tag="progress"):

@@ -32,3 +32,9 @@ class Beat(msgspec.Struct, array_like=True):
     """Whether it waits for other tasks in a collective."""
     saves: bool = False
     """Whether it takes or writes a checkpoint."""
+    step: float = -1.0
+    """The step that its program has reported last."""
+    at_s: float = 0.0
+    """When it did, by a clock that only goes up."""
+    waited_s: float = 0.0
+    """Seconds that it had waited for other tasks until then."""

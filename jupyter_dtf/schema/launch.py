@@ -149,6 +149,19 @@ def read_next(task_dir: Path) -> TaskSpec:
     return msgspec.json.decode(private.read_file(task_dir / _NEXT), type=TaskSpec)
 
 
+class Pace(PeerStruct):
+    """How far a task is, as its host reports it. Of two of them the difference tells."""
+
+    id: str
+    """Its ``task_id``."""
+    step: float
+    """The last that its program has reported."""
+    at_s: float
+    """When it did, by a clock of the task's own."""
+    waited_s: float
+    """Seconds that it had waited for other tasks until then."""
+
+
 def leave_outcome(task_dir: Path, outcome: Outcome) -> None:
     """Write a task's outcome into its directory: whole or not at all."""
     for field in ("message", "traceback", "error"):

@@ -9,6 +9,7 @@ import msgspec
 
 from ..errors import IllegalTransition, InvalidInput
 from .base import PeerStruct, convert
+from .checkpoint import CheckpointInfo
 from .printable import check_word
 from .restart import NEVER, Restart
 from .run_options import RunOptions
@@ -167,10 +168,12 @@ class RunInfo(RunDescriptor):
     reports; never one of the machine's. Of a run that has ended, the last epoch's values."""
     not_finite: dict[str, str] = {}
     """Metrics with a value that is not finite: a sentence on the first, ``loss became NaN at step 8 on worker:1``."""
+    slow: dict[str, str] = {}
+    """The tasks for which the others wait in every step now, and a sentence on each."""
+    checkpoint: CheckpointInfo | None = None
+    """The last that was written; None while there is none."""
     sparkline: list[float] = []
     """At most 60 values of the loss (or of the first metric of ``headline``), oldest first."""
-    checkpoint: int | None = None
-    """The step of its newest checkpoint; None while there is none."""
     next_seq: int = 0
     """The sequence number of the first event that is not in here: that of the run's next one, where all are."""
     points_seq: int = 0

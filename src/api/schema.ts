@@ -82,10 +82,12 @@ export interface RunInfo {
   headline: Record<string, number | null>;
   /** Metrics with a value that is not finite: a sentence on the first, `loss became NaN at step 8 on worker:1`. */
   not_finite: Record<string, string>;
+  /** The tasks for which the others wait in every step now, and a sentence on each. */
+  slow: Record<string, string>;
+  /** The last that was written; None while there is none. */
+  checkpoint: CheckpointInfo | null;
   /** At most 60 values of the loss (or of the first metric of `headline`), oldest first. */
   sparkline: number[];
-  /** The step of its newest checkpoint; None while there is none. */
-  checkpoint: number | null;
   /** The sequence number of the first event that is not in here: that of the run's next one, where all are. */
   next_seq: number;
   /**
@@ -358,6 +360,8 @@ export interface CheckpointInfo {
   metric: number | null;
   /** Its directory, on the chief's machine. */
   path: string;
+  /** How long it took to write, while the program went on; 0 where that is not known any more. */
+  seconds: number;
 }
 
 /** The run took a step in its life cycle. */
@@ -389,7 +393,7 @@ export interface TaskChanged {
  * Something a person should know: a warning, a check that passed, a failure in words.
  *
  * One about the values of a metric, as that they are not finite from here on, has `metric` and `step`: it is
- * marked on that metric's plot.
+ * marked on that metric's plot. What else is marked, on every plot, has `mark`.
  */
 export interface Note {
   type: 'note';
@@ -400,6 +404,8 @@ export interface Note {
   task: string;
   metric: string;
   step: number | null;
+  /** What it is marked with: `SLOW`, or another word or two. */
+  mark: string;
   /** How often the task had been started before: 0, and 1 once it was started again. */
   attempt: number;
 }

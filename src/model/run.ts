@@ -3,6 +3,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import type { AnyEvent, EventsMessage, Logged, RunInfo, SeriesMessage, StoryEvent as Told } from '../api/schema';
 import { STORY } from '../api/schema';
 import type { EventSocket } from '../api/socket';
+import { CheckpointMark, DoneAgain, Mark, MarkStore } from './runmarks';
 import { OutputStore } from './output';
 import { Line, SeriesStore } from './series';
 import { StepClock } from './stepclock';
@@ -13,22 +14,6 @@ export type XAxis = 'step' | 'time';
 export type StoryEvent = Told & { seq: number };
 
 const isTold = (event: AnyEvent & { seq: number }): event is StoryEvent => STORY.includes(event.type);
-
-/** A moment to mark on the plots: a task failed, or started again; on those of one metric, that it is not finite any more. */
-export interface Mark {
-  /** Empty for what is of the whole run. */
-  task: string;
-  time: number;
-  label: string;
-  /** The only metric that it is about, and the step. */
-  metric?: string;
-  step?: number;
-}
-
-/** What a mark says. */
-export function markText(mark: Mark): string {
-  return mark.metric === undefined && mark.task !== '' ? `${mark.task} ${mark.label}` : mark.label;
-}
 
 const WIDTH_STEP = 200;
 const DEFAULT_WIDTH = 600;
@@ -146,17 +131,31 @@ export class RunModel {
     return this._info.started ?? this._info.created;
   }
 
-  /** Failures and restarts of tasks, and from where on metrics are not finite. */
+  /** Failures and restarts of tasks, who holds the others up, and from where on metrics are not finite. */
   get marks(): readonly Mark[] {
-    return this._marks;
+    return this._marks.marks;
+  }
+
+  get checkpoints(): readonly CheckpointMark[] {
+    return this._marks.checkpoints;
+  }
+
+  /** Steps that were done by two attempts. */
+  get doneAgain(): readonly DoneAgain[] {
+    return this._marks.doneAgain;
   }
 
   /** A mark's place on the present x axis; null while it is not known. */
-  markX(mark: Mark): number | null {
+  markX(mark: Pick<Mark, 'time' | 'step'>): number | null {
     if (mark.step !== undefined && this._x === 'step') {
       return mark.step;
     }
     return this._x === 'time' ? mark.time - this.origin : this._timeline.stepAt(mark.time);
+  }
+
+  /** Seconds of the tasks' lives at a time, which is what the machine's metrics are over when x is the step. */
+  lifeAt(time: number): number {
+    return time - (this._x === 'time' ? this.origin : (this._marks.began ?? this.origin));
   }
 
   /** Whether anybody looks. */
@@ -202,6 +201,7 @@ export class RunModel {
         continue; // sent again after a reconnect
       }
       this._timeline.add(event);
+      this._marks.add(event);
       if (event.type === 'log') {
         logged.push(event);
       } else if (isTold(event)) {
@@ -215,7 +215,6 @@ export class RunModel {
     }
     if (told.length > 0) {
       this._story = [...this._story, ...told];
-      told.forEach(event => this._mark(event));
       this._storyChanged.emit();
     }
   }
@@ -233,24 +232,6 @@ export class RunModel {
     this._seriesChanged.emit();
     if (this.metrics.length !== known) {
       this._metricsChanged.emit();
-    }
-  }
-
-  private _mark(event: StoryEvent): void {
-    if (event.type === 'note' && event.metric && event.step !== null) {
-      const { task, time, metric, step, title: label } = event;
-      const known = this._marks.findIndex(mark => mark.metric === metric);
-      // Another task was first, and is heard of later.
-      this._marks.splice(known < 0 ? this._marks.length : known, 1, { task, time, label, metric, step });
-    }
-    if (event.type !== 'task') {
-      return;
-    }
-    if (event.state === 'failed') {
-      this._marks.push({ task: event.task, time: event.time, label: event.signal || 'failed' });
-    } else if (event.state === 'running' && event.attempt > this._attempt) {
-      this._attempt = event.attempt; // the first of its gang
-      this._marks.push({ task: '', time: event.time, label: `attempt ${event.attempt + 1}` });
     }
   }
 
@@ -276,8 +257,7 @@ export class RunModel {
   private _next = 0;
   private readonly _wants = new Map<object, readonly string[]>();
   private _story: readonly StoryEvent[] = [];
-  private readonly _marks: Mark[] = [];
-  private _attempt = 0;
+  private readonly _marks = new MarkStore();
   private readonly _output = new OutputStore();
   private readonly _series = new SeriesStore();
   private readonly _timeline = new StepClock();

@@ -88,7 +88,7 @@ export function objectiveText(run: RunInfo): [string, string] | null {
   return [metricTitle(name), Number.isNaN(value) ? wrong : formatValue(value, unitOf(name))];
 }
 
-/** What is wrong with the values of a run's metrics, a sentence for each. */
-export function valueWarnings(run: RunInfo): string[] {
-  return Object.values(run.not_finite);
+/** What is wrong with the values of a run's metrics, and who holds the others up, a sentence for each. */
+export function warningsOf(run: RunInfo): string[] {
+  return [...Object.values(run.not_finite), ...Object.values(run.slow)];
 }

@@ -45,6 +45,7 @@ export interface Figure extends Model {
   line(options: Record<string, unknown>): GlyphRenderer;
   scatter(options: Record<string, unknown>): GlyphRenderer;
   varea(options: Record<string, unknown>): GlyphRenderer;
+  segment(options: Record<string, unknown>): GlyphRenderer;
   add_layout(renderer: Model): void;
 }
 
@@ -77,6 +78,8 @@ export interface BokehApi {
   Range1d: New<Range>;
   ColumnDataSource: New<Source>;
   Span: New<Model>;
+  BoxAnnotation: New<Model>;
+  LinearScale: New<Model>;
   AdaptiveTicker: New<Model>;
   BasicTickFormatter: New<Formatter>;
   set_log_level(level: string): void;

@@ -1,5 +1,6 @@
 import { formatDuration, formatNumber, formatValue, isAmount } from '../model/format';
 import { colourAxes, setAxes } from './axes';
+import { AxisMarks, Stretch, Tick } from './axismarks';
 import { Band, bandOf } from './band';
 import type { BokehApi, BokehDocument, Box, Figure, GlyphRenderer, Model, PlotView, Range, Source } from './bokeh';
 import type { FigureOptions } from './figureoptions';
@@ -102,9 +103,11 @@ export class MetricFigure {
       lod_threshold: null
     });
     setAxes(_bokeh, this._figure, _options);
+    this._axisMarks = new AxisMarks(_bokeh, this._figure);
     this.setTheme(_options.theme);
     this._figure.on_event('rangesupdate', ({ x0, x1 }) => {
       this.follow = false;
+      this._axisMarks.fold(this.limits, this._width);
       if (x0 !== undefined && x1 !== undefined) {
         this.onLimits?.(x0, x1);
       }
@@ -169,6 +172,7 @@ export class MetricFigure {
   setLimits(start: number, end: number): void {
     if (this._x.start !== start || this._x.end !== end) {
       this._x.setv({ start, end });
+      this._axisMarks.fold(this.limits, this._width);
     }
   }
 
@@ -242,7 +246,7 @@ export class MetricFigure {
         .filter(part => part !== '')
         .join(' ')
     );
-    return [at, ...values, this.markNear(x)].filter(part => part !== '').join(', ');
+    return [at, ...values, ...this.markNear(x).split('\n')].filter(part => part !== '').join(', ');
   }
 
   private _valueAt({ line, y }: Drawn, x: number | null): string {
@@ -274,16 +278,29 @@ export class MetricFigure {
     });
   }
 
+  /** The same at the axis and on the ground. */
+  markAxis(ticks: readonly Tick[], stretches: readonly Stretch[]): void {
+    this._axisMarks.update(ticks, stretches, this.limits, this._width);
+  }
+
+  private get _width(): number {
+    return this.frame?.width ?? this._host.clientWidth - LEFT;
+  }
+
   /** What is marked at `x` or right beside it, in words; empty where nothing is. */
   markNear(x: number | null): string {
+    if (x === null) {
+      return '';
+    }
     const near = NEAR * (this._x.end - this._x.start);
-    const found = this._placed.filter(mark => x !== null && mark.x !== null && Math.abs(mark.x - x) <= near);
-    return found.map(mark => mark.label).join(', ');
+    const found = this._placed.filter(mark => mark.x !== null && Math.abs(mark.x - x) <= near);
+    return [...found.map(mark => mark.label), ...this._axisMarks.between(x - near, x + near)].join('\n');
   }
 
   setTheme(theme: PlotTheme): void {
     this._theme = theme;
     colourAxes(this._figure, theme);
+    this._axisMarks.setColour(theme.text);
     for (const { line, renderers, dots, band } of this._drawn.values()) {
       if (line.task === '') {
         band?.glyph.glyph.setv({ fill_color: theme.text });
@@ -399,6 +416,7 @@ export class MetricFigure {
   private readonly _host: HTMLElement;
   private readonly _document: BokehDocument;
   private readonly _figure: Figure;
+  private readonly _axisMarks: AxisMarks;
   private readonly _x: Range;
   private readonly _y: Range;
   private readonly _drawn = new Map<string, Drawn>();

@@ -222,6 +222,7 @@ export class PlotGrid implements IDisposable {
       } else {
         figure?.update(lines, style);
         figure?.mark(this._marks(card.plot, style.colours));
+        figure?.markAxis(source.ticks(), source.stretches());
       }
     }
     this._pointer.renew();
@@ -325,6 +326,7 @@ export class PlotGrid implements IDisposable {
     }
     figure.update(this._lines(card.plot), style);
     figure.mark(this._marks(card.plot, style.colours));
+    figure.markAxis(this._parts.source.ticks(), this._parts.source.stretches());
     this._alignLegends(card);
     await figure.show();
   }

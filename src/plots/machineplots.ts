@@ -2,6 +2,7 @@ import type { ISignal } from '@lumino/signaling';
 
 import type { MachinesModel } from '../model/machinefigures';
 import type { Line } from '../model/series';
+import type { Stretch, Tick } from './axismarks';
 import type { Arrangement, Family } from './families';
 import type { Plot } from './groups';
 import { taskColours } from './palette';
@@ -69,6 +70,14 @@ export class MachinePlots implements PlotSource {
   }
 
   marks(): SourceMark[] {
+    return [];
+  }
+
+  ticks(): Tick[] {
+    return [];
+  }
+
+  stretches(): Stretch[] {
     return [];
   }
 }

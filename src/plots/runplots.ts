@@ -1,8 +1,10 @@
 import type { ISignal } from '@lumino/signaling';
 
 import { isLoad, isOfPair } from '../model/links';
-import { type RunModel, type XAxis, markText } from '../model/run';
+import { markText } from '../model/runmarks';
+import type { RunModel, XAxis } from '../model/run';
 import type { Line } from '../model/series';
+import type { Stretch, Tick } from './axismarks';
 import { arrange, Arrangement } from './families';
 import { Plot, plotsOf } from './groups';
 import { taskColours } from './palette';
@@ -76,9 +78,32 @@ export class RunPlots implements PlotSource {
     return this._run.marks
       .filter(({ metric }) => metric === undefined || names.includes(metric))
       .map(mark => ({
-        x: this._run.markX(mark),
-        label: markText(mark),
+        x: this._of === 'load' ? this._run.lifeAt(mark.time) : this._run.markX(mark),
+        label: [markText(mark), ...(mark.details ?? [])].join('\n'),
         task: mark.metric === undefined ? mark.task : ''
       }));
+  }
+
+  /** The checkpoints. */
+  ticks(): Tick[] {
+    return this._run.checkpoints.map(({ step, time, label }) => ({
+      x: this._of === 'load' ? this._run.lifeAt(time) : this._run.markX({ step, time })!,
+      step,
+      label
+    }));
+  }
+
+  /** Where steps were done a second time. */
+  stretches(): Stretch[] {
+    return this._run.doneAgain.map(({ first, last, begun, ended }) => {
+      const label = `steps ${first} to ${last} were done a second time`;
+      if (this._of === 'load') {
+        return { start: this._run.lifeAt(begun), end: this._run.lifeAt(ended), label };
+      }
+      const [start, end] = [first, last].map((step, index) =>
+        this._run.markX({ step, time: index === 0 ? begun : ended })
+      ) as [number, number];
+      return { start, end, label };
+    });
   }
 }

@@ -2,10 +2,11 @@ import type { ISignal } from '@lumino/signaling';
 
 import type { XAxis } from '../model/run';
 import type { Line } from '../model/series';
+import type { Stretch, Tick } from './axismarks';
 import type { Arrangement } from './families';
 import type { Plot } from './groups';
 
-/** A moment to mark on a plot. Without a task it is something wrong. */
+/** A moment to mark on a plot. Without a task it is something wrong. `label` may have several lines. */
 export interface SourceMark {
   x: number | null;
   label: string;
@@ -39,4 +40,8 @@ export interface PlotSource {
   /** The colours of a plot's lines, by their tasks. */
   colours(plot: Plot): ReadonlyMap<string, string>;
   marks(plot: Plot): SourceMark[];
+  /** Marked at the axis of each plot, in the order of x. */
+  ticks(): Tick[];
+  /** Marked on the ground of each. */
+  stretches(): Stretch[];
 }

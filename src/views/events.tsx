@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { formatBytes, formatClock } from '../model/format';
+import { formatBytes, formatClock, formatNumber, formatValue } from '../model/format';
 import type { StoryEvent } from '../model/run';
 import { exitText } from '../model/state';
 import { StateMark } from './basics';
@@ -17,8 +17,13 @@ export function countTroubles(story: readonly StoryEvent[]): number {
 }
 
 /** What happened, oldest first: notes, steps of the run and of its tasks, failures with their traceback. */
-export function Events(props: { story: readonly StoryEvent[]; trans: TranslationBundle }): React.ReactElement {
-  const { story, trans } = props;
+export function Events(props: {
+  story: readonly StoryEvent[];
+  trans: TranslationBundle;
+  /** What a task has printed last, as far as that is here. */
+  printed?: (task: string) => string;
+}): React.ReactElement {
+  const { story, trans, printed = () => '' } = props;
   if (story.length === 0) {
     return <p className="jp-dtf-faint jp-dtf-none">{trans.__('Nothing has happened yet.')}</p>;
   }
@@ -34,7 +39,7 @@ export function Events(props: { story: readonly StoryEvent[]; trans: Translation
           </time>
           <EventMark event={event} trans={trans} />
           <span className="jp-dtf-event-who">{event.type === 'run' ? trans.__('run') : event.task}</span>
-          <Text event={event} trans={trans} />
+          <Text event={event} trans={trans} printed={printed} />
         </div>
       )}
     />
@@ -56,7 +61,12 @@ function EventMark({ event, trans }: { event: StoryEvent; trans: TranslationBund
   return <Mark kind={LEVELS[event.level] ?? 'info'} name={event.level} />;
 }
 
-function Text({ event, trans }: { event: StoryEvent; trans: TranslationBundle }): React.ReactElement {
+function Text(props: {
+  event: StoryEvent;
+  trans: TranslationBundle;
+  printed: (task: string) => string;
+}): React.ReactElement {
+  const { event, trans } = props;
   if (event.type === 'note') {
     return (
       <div>
@@ -66,28 +76,39 @@ function Text({ event, trans }: { event: StoryEvent; trans: TranslationBundle })
     );
   }
   if (event.type === 'checkpoint') {
-    const { step, bytes, path } = event.checkpoint;
+    const { step, bytes, metric, seconds, path } = event.checkpoint;
+    const facts = [
+      trans.__('checkpoint of step %1', step),
+      formatBytes(bytes),
+      metric === null ? '' : trans.__('metric %1', formatNumber(metric)),
+      seconds > 0 ? trans.__('written in %1', formatValue(seconds, 'seconds')) : ''
+    ];
     return (
       <div>
-        {trans.__('checkpoint of step %1, %2', String(step), formatBytes(bytes))}
+        {facts.filter(part => part !== '').join(', ')}
         <Long title={trans.__('Details')} text={path} />
       </div>
     );
   }
   const parts = [stateText(event.state, trans)];
   if (event.type === 'task') {
-    if (event.host !== '' && event.state === 'starting') {
+    if (event.host !== '' && (event.state === 'starting' || event.state === 'failed')) {
       parts.push(trans.__('on %1', event.host));
+    }
+    if (event.attempt > 0) {
+      parts.push(trans.__('attempt %1', event.attempt + 1));
     }
     parts.push(exitText(event));
   }
   parts.push(event.message);
+  const words = event.type === 'task' && event.state === 'failed' ? props.printed(event.task) : '';
   return (
     <div>
       {parts.filter(part => part !== '').join(' · ')}
       {event.type === 'task' && event.traceback !== '' && (
         <Long title={trans.__('Traceback')} text={event.traceback} open={event.state === 'failed'} />
       )}
+      {words !== '' && <Long title={trans.__('Its last output')} text={words} />}
     </div>
   );
 }

@@ -3,7 +3,7 @@ import { ellipsesIcon, runIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { RunInfo } from '../api/schema';
-import { formatDuration, formatJobs, formatPercent } from '../model/format';
+import { formatBytes, formatDuration, formatJobs, formatPercent } from '../model/format';
 import {
   canPause,
   canResume,
@@ -13,7 +13,7 @@ import {
   reason,
   secondsLeft,
   secondsTaken,
-  valueWarnings
+  warningsOf
 } from '../model/state';
 import { Bar, IconButton, SmallButton, StateMark } from './basics';
 import { Failure } from './failure';
@@ -102,7 +102,7 @@ export function Header(props: {
           {canResume(run) && (
             <SmallButton
               label={trans.__('Resume %1 on…', run.name)}
-              hint={trans.__('Go on from the checkpoint of step %1', run.checkpoint)}
+              hint={trans.__('Go on from the checkpoint of step %1', run.checkpoint?.step ?? 0)}
               menu
               onClick={event => props.onResume(event.currentTarget)}
             >
@@ -126,6 +126,7 @@ export function Header(props: {
         >
           {whenText(run.created, now, trans)}
         </time>
+        <LastCheckpoint run={run} now={now} trans={trans} />
         <span className="jp-dtf-faint" title={facts}>
           {facts}
         </span>
@@ -136,7 +137,7 @@ export function Header(props: {
       ) : (
         why !== '' && <div className="jp-dtf-note">{why}</div>
       )}
-      {valueWarnings(run).map(warning => (
+      {warningsOf(run).map(warning => (
         <div key={warning} className="jp-dtf-note" role="status">
           {warning}
         </div>
@@ -162,6 +163,22 @@ function Source(props: {
       ) : (
         run.resumed_from
       )}
+    </span>
+  );
+}
+
+/** What a run would go on from: `last checkpoint: step 1200, 14 s ago`. */
+function LastCheckpoint(props: { run: RunInfo; now: number; trans: TranslationBundle }): React.ReactElement | null {
+  const { run, now, trans } = props;
+  if (!run.checkpoint) {
+    return null;
+  }
+  const { step, time, bytes, path } = run.checkpoint;
+  return (
+    <span className="jp-dtf-faint jp-dtf-number jp-dtf-checkpoint" title={[formatBytes(bytes), path].join('\n')}>
+      {isFinal(run.state)
+        ? trans.__('last checkpoint: step %1', step)
+        : trans.__('last checkpoint: step %1, %2 ago', step, formatDuration(Math.max(0, now - time)))}
     </span>
   );
 }

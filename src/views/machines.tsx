@@ -57,6 +57,11 @@ export function Machines(props: {
                 <td>
                   <StateMark state={task.state} trans={trans} /> {stateText(task.state, trans)}
                   {exit !== '' && ` (${exit})`}
+                  {run.slow[task.task] !== undefined && (
+                    <div className="jp-dtf-note" title={run.slow[task.task]}>
+                      {trans.__('the others wait for it')}
+                    </div>
+                  )}
                 </td>
                 <td>{task.host}</td>
                 <td className="jp-dtf-number">{task.pid > 0 ? task.pid : ''}</td>

@@ -5,7 +5,8 @@ import React from 'react';
 import { formatClock } from '../model/format';
 import type { PlotChoices } from '../model/choices';
 import type { PreferenceValues } from '../model/preferences';
-import { type RunModel, type XAxis, markText } from '../model/run';
+import { markText } from '../model/runmarks';
+import type { RunModel, XAxis } from '../model/run';
 import { isFinal } from '../model/state';
 import { arrange, keysOf } from '../plots/families';
 import { filterOf } from '../plots/filter';
@@ -130,23 +131,34 @@ function NoMetrics(props: { model: RunModel; trans: TranslationBundle }): React.
   );
 }
 
-/** What the dashed marks on the plots are. */
+/** What the dashed marks on the plots are, and the ticks at their axes. */
 function Marks(props: { model: RunModel; trans: TranslationBundle }): React.ReactElement | null {
-  const { marks, info } = props.model;
-  if (marks.length === 0) {
+  const { marks, checkpoints, info } = props.model;
+  const { trans } = props;
+  const last = checkpoints[checkpoints.length - 1];
+  if (marks.length === 0 && !last) {
     return null;
   }
   const colours = taskColours(info.tasks.map(task => task.task));
   return (
-    <ul className="jp-dtf-marks" aria-label={props.trans.__('Marks on the plots')}>
+    <ul className="jp-dtf-marks" aria-label={trans.__('Marks on the plots')}>
       {marks.map((mark, index) => (
-        <li key={index}>
+        <li key={index} title={mark.details?.join('\n')}>
           <span aria-hidden="true" style={{ color: colours.get(mark.task) }}>
             ┊
           </span>{' '}
           {markText(mark)} <span className="jp-dtf-faint">{formatClock(mark.time)}</span>
         </li>
       ))}
+      {last && (
+        <li>
+          <span aria-hidden="true">╷</span>{' '}
+          {checkpoints.length === 1
+            ? last.label
+            : trans.__('%1 checkpoints, the last of step %2', checkpoints.length, last.step)}{' '}
+          <span className="jp-dtf-faint">{formatClock(last.time)}</span>
+        </li>
+      )}
     </ul>
   );
 }

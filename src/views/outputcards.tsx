@@ -3,7 +3,7 @@ import React from 'react';
 
 import type { ClusterInfo, RunInfo } from '../api/schema';
 import { formatDuration, formatJobs, formatPercent } from '../model/format';
-import { canStop, fractionDone, isFinal, objectiveText, reason, secondsTaken, valueWarnings } from '../model/state';
+import { canStop, fractionDone, isFinal, objectiveText, reason, secondsTaken, warningsOf } from '../model/state';
 import { SmallButton, StateMark } from './basics';
 import { Load, Remarks, StopButton } from './clusterlist';
 import { Failure } from './failure';
@@ -77,7 +77,7 @@ export function RunCard(props: {
       ) : (
         why !== '' && <div className="jp-dtf-note">{why}</div>
       )}
-      {valueWarnings(run).map(warning => (
+      {warningsOf(run).map(warning => (
         <div key={warning} className="jp-dtf-note">
           {warning}
         </div>

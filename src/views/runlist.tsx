@@ -13,7 +13,7 @@ import {
   objectiveText,
   reason,
   secondsTaken,
-  valueWarnings
+  warningsOf
 } from '../model/state';
 import { IconButton, Section, StateMark } from './basics';
 import { useMinute, useNow } from './hooks';
@@ -40,7 +40,7 @@ export function RunRow(props: {
 }): React.ReactElement {
   const { run, trans, actions } = props;
   const value = objectiveText(run);
-  const [warning] = valueWarnings(run);
+  const [warning] = warningsOf(run);
   const why = reason(run);
   const unhappy = run.state === 'failed' || run.state === 'lost';
   return (
@@ -95,7 +95,7 @@ export function RunRow(props: {
           </span>
         )}
         {warning !== undefined && (
-          <span className="jp-dtf-row-reason jp-dtf-note" title={valueWarnings(run).join('\n')}>
+          <span className="jp-dtf-row-reason jp-dtf-note" title={warningsOf(run).join('\n')}>
             {warning}
           </span>
         )}

@@ -1,6 +1,7 @@
 import { ServerConnection } from '@jupyterlab/services';
 
 import type {
+  CheckpointInfo,
   ClientMessage,
   ClusterInfo,
   KindInfo,
@@ -40,6 +41,7 @@ export function noteEvent(seq: number, change: Partial<Note> = {}): Note & { seq
     task: '',
     metric: '',
     step: null,
+    mark: '',
     seq,
     ...change
   };
@@ -63,14 +65,29 @@ export function runInfo(id: string, change: Partial<RunInfo> = {}): RunInfo {
     latest: { loss: 0.031, accuracy: 0.98 },
     headline: { loss: 0.031, accuracy: 0.98 },
     not_finite: {},
+    slow: {},
+    checkpoint: null,
     sparkline: [3, 2, 1],
     parameters: { batch_size: 64, optimizer: 'Adam' },
     run_dir: '',
     goes_on: false,
     resumed_from: '',
-    checkpoint: null,
     next_seq: 0,
     points_seq: 0,
+    ...change
+  };
+}
+
+export function checkpointInfo(step: number, change: Partial<CheckpointInfo> = {}): CheckpointInfo {
+  return {
+    step,
+    epoch: 2,
+    step_in_epoch: 0,
+    time: 4,
+    bytes: 2048,
+    metric: null,
+    path: `/runs/a/${step}`,
+    seconds: 1.2,
     ...change
   };
 }

@@ -81,6 +81,12 @@ export interface PastRun {
   epoch?: number;
   /** Where a metric begins to be NaN, first on one task. */
   nan?: { metric: string; step: number; task: string };
+  /** Where a task died, and the step from which the next attempt went on. */
+  lost?: { step: number; from: number; task: string };
+  /** After so many steps there was a checkpoint, each time. */
+  checkpoint?: number;
+  /** Where a task held the others up. */
+  slow?: { step: number; until: number; task: string };
 }
 
 /** Write runs into the server's store. A page that is open learns of them when its socket is opened again. */

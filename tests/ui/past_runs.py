@@ -4,7 +4,9 @@ Standard input is a list of ``{"id", "metrics", "tasks", "points", "notes", "age
 every metric ``points`` times, and which told ``notes`` notes; ``age`` is how many seconds ago it was created. Where
 they are given, ``name``, ``state``, ``message``, ``strategy`` and ``parameters`` are the run's, and ``traceback`` is
 that of its first task; ``epoch`` is how many steps an epoch has, at whose end ``epoch_`` and ``val_`` metrics are
-reported; ``nan`` (``metric``, ``step``, ``task``) is where a metric begins to be NaN, first on one task.
+reported; ``nan`` (``metric``, ``step``, ``task``) is where a metric begins to be NaN, first on one task. ``lost``
+(``step``, ``from``, ``task``) is where a task died, and the step from which the next attempt went on; ``checkpoint``
+after how many steps there was one; ``slow`` (``step``, ``until``, ``task``) where a task held up the others.
 """
 
 from __future__ import annotations
@@ -19,17 +21,23 @@ import msgspec
 
 from jupyter_dtf.backend.records.archive import summarize
 from jupyter_dtf.backend.records.store import Store
+from jupyter_dtf.schema.checkpoint import CheckpointInfo
 from jupyter_dtf.schema.events import (
+    FAST_AGAIN,
+    SLOW,
     AnyEvent,
+    CheckpointSaved,
     Note,
     Point,
     Points,
+    Progressed,
     RunChanged,
     TaskChanged,
+    checkpoints_of,
     encode_event,
     encode_points,
 )
-from jupyter_dtf.schema.run import RunInfo, RunState, TaskInfo, TaskState
+from jupyter_dtf.schema.run import Progress, RunInfo, RunState, TaskInfo, TaskState
 
 BATCH = 200
 
@@ -80,12 +88,75 @@ def ends_epoch(run: dict[str, Any], task: str, step: int) -> bool:
     return task == "worker:0" and (step + 1) % run["epoch"] == 0
 
 
+def checkpoints(run: dict[str, Any], created: float, steps: range, attempt: int) -> list[AnyEvent]:
+    """What is said of a run's steps and its checkpoints in these steps."""
+    events: list[AnyEvent] = []
+    for step in steps:
+        at = created + step + attempt
+        progress = Progress(done=step, total=run["points"], epoch=1, epochs=1)
+        events.append(Progressed(time=at, attempt=attempt, progress=progress))
+        if step and step % run["checkpoint"] == 0:
+            path = f"/home/ada/checkpoints/{run['id']}/{step}"
+            info = CheckpointInfo(step=step, epoch=0, time=at, bytes=121_000_000, metric=0.4, path=path, seconds=0.6)
+            events.append(CheckpointSaved(time=at, attempt=attempt, task="worker:0", checkpoint=info))
+    return events
+
+
+def loss(run: dict[str, Any], created: float) -> list[AnyEvent]:
+    """A task dies, and all are started again: between the steps of the one attempt and those of the other."""
+    lost, tasks = run["lost"], [f"worker:{index}" for index in range(run["tasks"])]
+    at = created + lost["step"]
+    why = "died (SIGKILL, out of memory)"
+    ends = [
+        TaskChanged(
+            time=at + 0.1 * (task != lost["task"]),
+            task=task,
+            state=TaskState.FAILED if task == lost["task"] else TaskState.STOPPED,
+            host="lab2",
+            signal="SIGKILL",
+            message=why if task == lost["task"] else "ended with SIGTERM",
+        )
+        for task in sorted(tasks, key=lambda task: task != lost["task"])
+    ]
+    following = "attempt 2 of 4"
+    text = f"In attempt 1 of 4, on lab2. All tasks are started again: {following}"
+    return [
+        *ends,
+        RunChanged(time=at + 0.1, state=RunState.RESTARTING, message=f"{lost['task']} {why}: {following} begins"),
+        Note(time=at + 0.1, level="warning", title=f"{lost['task']} {why}", text=text, task=lost["task"]),
+        *(
+            TaskChanged(time=at + 1, task=task, attempt=1, state=TaskState.RUNNING, host="lab1", pid=2)
+            for task in tasks
+        ),
+        RunChanged(time=at + 1, state=RunState.RUNNING, message=following),
+    ]
+
+
+def straggler(run: dict[str, Any], created: float) -> list[AnyEvent]:
+    """What is said of a task that holds up the others, and of the end of that."""
+    slow = run["slow"]
+    parts = "310 ms of its own in a step; the others' median is 100 ms. On host lab2"
+    title = f"{slow['task']} takes 3.1 times as long for its part of a step as the others, on host lab2"
+    again = f"{slow['task']} is as fast as the others again"
+    return [
+        Note(time=created + slow["step"], level="warning", title=title, text=parts, task=slow["task"], mark=SLOW),
+        Note(time=created + slow["until"], level="info", title=again, text=parts, task=slow["task"], mark=FAST_AGAIN),
+    ]
+
+
 def events_of(run: dict[str, Any], created: float) -> list[AnyEvent]:
     tasks = [f"worker:{index}" for index in range(run["tasks"])]
     names: list[str] = run["metrics"]
     events: list[AnyEvent] = [RunChanged(time=created, state=RunState.LAUNCHING)]
     events += [TaskChanged(time=created, task=task, state=TaskState.RUNNING, host="0", pid=1) for task in tasks]
     events.append(RunChanged(time=created, state=RunState.RUNNING))
+    if lost := run.get("lost"):
+        events += checkpoints(run, created, range(lost["step"]), 0)
+        events += loss(run, created)
+        events += checkpoints(run, created + lost["step"] - lost["from"], range(lost["from"], run["points"]), 1)
+    if run.get("slow"):
+        events += straggler(run, created)
+        events.sort(key=lambda event: event.time)
     for first in range(0, run["points"], BATCH):
         for index, task in enumerate(tasks):
             steps = range(first, min(first + BATCH, run["points"]))
@@ -114,7 +185,8 @@ def events_of(run: dict[str, Any], created: float) -> list[AnyEvent]:
         told = Note(time=created + nan["step"], level="warning", title=title, task=nan["task"])
         events.append(msgspec.structs.replace(told, metric=nan["metric"], step=float(nan["step"])))
     ended = created + run["points"]
-    events += [TaskChanged(time=ended, task=task.task, **end_of(task)) for task in tasks_of(run)]
+    attempt = int("lost" in run)
+    events += [TaskChanged(time=ended, task=task.task, attempt=attempt, **end_of(task)) for task in tasks_of(run)]
     events.append(RunChanged(time=ended, state=RunState(run.get("state", "succeeded")), message=run.get("message", "")))
     return events
 
@@ -124,6 +196,7 @@ def main() -> None:
     for run in json.load(sys.stdin):
         created = time.time() - run["age"]
         events = events_of(run, created)
+        saved = checkpoints_of(events)
         info = RunInfo(
             id=run["id"],
             name=run.get("name", run["id"]),
@@ -138,6 +211,7 @@ def main() -> None:
             ended=created + run["points"],
             jobs={"worker": run["tasks"]},
             tasks=tasks_of(run),
+            checkpoint=saved[-1] if saved else None,
             next_seq=len(events),
         )
         store.write([msgspec.msgpack.encode(info)], ((info.id, seq, encode_event(e)) for seq, e in enumerate(events)))

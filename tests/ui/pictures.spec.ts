@@ -157,6 +157,18 @@ test('clusters and runs', async () => {
       age: 200000,
       state: 'stopped'
     },
+    {
+      id: 'recovered',
+      name: 'bert-base',
+      metrics: [...TRAINING, ...MACHINES],
+      tasks: 3,
+      points: 240,
+      age: 300,
+      strategy: 'allreduce',
+      checkpoint: 4,
+      lost: { step: 150, from: 120, task: 'worker:1' },
+      slow: { step: 60, until: 90, task: 'worker:2' }
+    },
     { id: 'silent', name: 'preprocess', metrics: [], tasks: 4, points: 9, age: 400000 },
     {
       id: 'many',
@@ -186,6 +198,20 @@ test('a run of two tasks', async () => {
     await tab(name);
     await take(`dashboard-${name.toLowerCase()}`);
   }
+  await closeCurrent(page);
+});
+
+test('a run that lost a task', async () => {
+  await openRun(page, 'recovered', drawn);
+  await take('recovered');
+  const area = page.locator('.jp-dtf-plot-area').first();
+  const box = (await area.boundingBox())!;
+  await area.hover({ position: { x: 74 + ((box.width - 82) * 150) / 240, y: 60 } });
+  await take('recovered-pointed-at');
+  await tab('Events');
+  await take('recovered-events');
+  await tab('Machines');
+  await take('recovered-machines');
   await closeCurrent(page);
 });
 

@@ -17,6 +17,7 @@ from ...schema.events import (
     AnyEvent,
     Logged,
     Note,
+    Progressed,
     RunChanged,
     TaskChanged,
     UnknownEvent,
@@ -30,6 +31,7 @@ from ..machine.processes import signal_words
 from ..planning.launch_plan import PlannedTask
 from ..records.apply_event import apply_event
 from ..records.output_tail import ENDED_BYTES, EmptiedEvents, OutputTail, log_source
+from .recovery import Recovery
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +91,7 @@ class Run:
         self._cannot_rejoin: set[str] = set()
         self._died: set[str] = set()  # tasks of this attempt that have ended by no error of their program
         self._told_of: dict[str, float] = {}  # metrics that are not finite, and from which step on
+        self._recovery: Recovery | None = None
         self._tasks: dict[str, TaskInfo] = {}
         self._in_state: Counter[TaskState] = Counter()
         self._publish = publish
@@ -193,7 +196,18 @@ class Run:
             if isinstance(event, Note) and event.metric and not self._is_first(event):
                 return
             self._apply(event)
+            self._append(data)
+            self._tell_cost(event)
+            return
         self._append(data)
+
+    def _tell_cost(self, event: AnyEvent | UnknownEvent) -> None:
+        """Tell what a loss has cost, where this is the first step after it."""
+        if self._recovery is None or not isinstance(event, Progressed) or event.attempt != self.attempt:
+            return
+        if (words := self._recovery.follows(event)) is not None:
+            self._recovery = None
+            self.note("info", *words)
 
     def _is_first(self, note: Note) -> bool:
         """Whether this tells something new of a metric: each task tells what it has seen, and tasks go on together.
@@ -224,14 +238,17 @@ class Run:
         for seq, source in gone:
             self.log[seq] = self._emptied.of(source)
 
-    def note(self, level: str, title: str, text: str = "", task: str = "") -> None:
-        self.record(Note(time=time.time(), attempt=self.attempt, level=level, title=title, text=text, task=task))
+    def note(self, level: str, title: str, text: str = "", task: str = "", mark: str = "") -> None:
+        note = Note(time=time.time(), attempt=self.attempt, level=level, title=title, text=text, task=task, mark=mark)
+        self.record(note)
 
     # -- the run's state ----------------------------------------------------------------------------------------
 
     def to(self, state: RunState, message: str = "") -> None:
         """Take a step. Raises IllegalTransition if there is none from the present state."""
         self.info.state.step(state)
+        if state is RunState.RESTARTING and self.first_failure is not None and self._recovery is None:
+            self._recovery = Recovery(self.first_failure.task, time.time(), self.info.progress.done)
         self.record(RunChanged(time=time.time(), state=state, message=message))
         self._step()
         if self.is_stopping:
@@ -361,6 +378,7 @@ class Run:
                 task=result.task,
                 attempt=info.attempt,
                 state=state,
+                host=info.host,
                 exit_code=result.exit_code,
                 signal=result.signal,
                 message=message,

@@ -23,7 +23,7 @@ from ...errors import DtfError, Unavailable
 from ...schema import protocol
 from ...schema.api import ClusterInfo, ClusterState
 from ...schema.base import to_plain
-from ...schema.launch import Quiet, of_task_id
+from ...schema.launch import Pace, Quiet, of_task_id
 from ...schema.machines import HostInfo
 from ...schema.operations import LEAVE, scoped, scoped_rpc
 from ...schema.run import RunState
@@ -49,6 +49,7 @@ from .seating import RESTING, Seating
 from .settings import ControllerSettings
 from .stalls import Stalls
 from .standing_warnings import StandingWarnings
+from .stragglers import Stragglers
 from .streams import Viewers
 from .submission import Submission
 from .task_ends import TaskEnds
@@ -99,6 +100,7 @@ class Controller(SchedulerPlugin):
         self.warnings = StandingWarnings(self.runs)
         self._ends = TaskEnds(self.runs)
         self._stalls = Stalls()
+        self._stragglers = Stragglers()
         self._driver = Driver(
             settings.name,
             rpc,
@@ -123,7 +125,7 @@ class Controller(SchedulerPlugin):
         self._listen()
         self._watching = [
             asyncio.create_task(self.watch.watch()),
-            asyncio.create_task(self._end_stalled()),
+            asyncio.create_task(self._watch_runs()),
             asyncio.create_task(stay_awake(scheduler, lambda: self.runs.are_busy)),
         ]
         if self._guest is not None:
@@ -292,6 +294,7 @@ class Controller(SchedulerPlugin):
             if "alive" in more:
                 self._ends.host_has(worker, set(more["alive"]))
             self._stalls.tells(worker, msgspec.convert(more.get("quiet", []), list[Quiet]))
+            self._stragglers.tells(worker, msgspec.convert(more.get("paces", []), list[Pace]))
             if self._guest is not None:
                 self._guest.worker_spoke(worker)
                 self._release_what_is_over(worker, more.get("alive", ()))
@@ -303,11 +306,14 @@ class Controller(SchedulerPlugin):
             self._background.begin(self.seating.prepare(worker))
         self._background.begin(self.seating.wake())
 
-    async def _end_stalled(self) -> None:
-        """Look again and again: what stalls a run is ended, as a task that has died."""
+    async def _watch_runs(self) -> None:
+        """Look again and again: who holds a run up is told of, and what stalls it is ended, as a task that has died."""
         while True:
             await asyncio.sleep(STALLS_S)
+            self._stragglers.forget(run.id for run in self.runs.active)
             for run in self.runs.active:
+                for word in self._stragglers.look(run):
+                    run.note(*word)
                 if (blamed := self._stalls.blamed(run)) is not None:
                     address, task, why = blamed
                     attempt = run.task_info(task).attempt
@@ -376,6 +382,7 @@ class Controller(SchedulerPlugin):
         self.versions.gone(address)
         self.checkups.gone(address)
         self._stalls.gone(address)
+        self._stragglers.gone(address)
         self._ends.host_is_gone(address, f"its host {host.name if host else address} {how}")
         if not self.closing:
             self.viewers.tell_cluster()

@@ -95,8 +95,8 @@ class Pausing:
 
 
 def _where(run: Run) -> str:
-    step = run.info.checkpoint
-    return "without a checkpoint: it begins anew" if step is None else f"after step {step}"
+    last = run.info.checkpoint
+    return "without a checkpoint: it begins anew" if last is None else f"after step {last.step}"
 
 
 def _kind(run: Run) -> str:

@@ -22,7 +22,6 @@ from ...errors import Unavailable
 from ...schema import private, protocol
 from ...schema.base import to_plain
 from ...schema.checkup import Finding
-from ...schema.events import Note, encode_event
 from ...schema.hosts import host_name
 from ...schema.launch import TaskSpec, of_task_id
 from ...schema.machines import HostInfo
@@ -411,20 +410,8 @@ class Host(WorkerPlugin):
                     logger.exception("It could not be found out whether %s is frozen", task.id)
 
     def _end_frozen(self, task: HostTask, why: str) -> None:
-        """A task that is frozen is as good as dead."""
-        name = host_name(self._worker.name)
-        title = f"{task.spec.task} {why}"
-        text = f"On host {name}, process {task.pid}. It is taken for dead, and killed"
-        note = Note(
-            time=time.time(),
-            attempt=task.spec.attempt,
-            level="warning",
-            title=title,
-            text=text,
-            task=task.spec.task,
-        )
-        self._tell_event(task.spec.run_id, encode_event(note))
-        task.end_frozen(f"{why}, on host {name}")
+        """A task that is frozen is as good as dead. Its end says why."""
+        task.end_frozen(f"{why}, on host {host_name(self._worker.name)}")
 
     # -- what the controller is told ----------------------------------------------------------------------------
 
@@ -477,6 +464,7 @@ class Host(WorkerPlugin):
                 "findings": to_plain(worse(self._findings())),
                 "alive": [task.spec.id for task in tasks],
                 "quiet": to_plain([quiet for task in tasks if (quiet := task.quiet(now)) is not None]),
+                "paces": to_plain([pace for task in tasks if (pace := task.pace) is not None]),
                 "figures": figures,
                 "time": time.time(),
             }

@@ -20,7 +20,7 @@ import msgspec
 from ...errors import Unavailable
 from ...schema.events import Point, Points, encode_event, encode_points
 from ...schema.frames import ABLE, ATTEMPT, BEAT, HEADER, POINT, WORD, Beat
-from ...schema.launch import Quiet, TaskSpec, leave_next
+from ...schema.launch import Pace, Quiet, TaskSpec, leave_next
 from ..machine.processes import Handle, has_children, is_traced, stat_of
 from .host_output import TaskOutput
 from .task_watch import Seen, Steps, TaskWatch
@@ -192,6 +192,12 @@ class HostTask:
             longest_s=self.steps.longest_s,
             waits=self.beat.waits,
         )
+
+    @property
+    def pace(self) -> Pace | None:
+        """How far it is; None while its program has reported no step."""
+        beat = self.beat
+        return None if beat.step < 0 else Pace(id=self.spec.id, step=beat.step, at_s=beat.at_s, waited_s=beat.waited_s)
 
     def end_frozen(self, why: str) -> None:
         """It is as good as dead. What it has started goes with it."""

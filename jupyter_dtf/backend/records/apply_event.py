@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import msgspec
 
-from ...schema.events import AnyEvent, CheckpointSaved, Note, Progressed, RunChanged, TaskChanged, UnknownEvent
+from ...schema.events import (
+    SLOW,
+    AnyEvent,
+    CheckpointSaved,
+    Note,
+    Progressed,
+    RunChanged,
+    TaskChanged,
+    UnknownEvent,
+)
 from ...schema.metrics import headline, without_form
 from ...schema.run import RunInfo, RunState, TaskInfo, TaskState
 from ...schema.sizes import bytes_
@@ -28,6 +37,8 @@ def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | 
             info.started = event.time if info.started is None else info.started
         elif event.state.is_final:
             info.ended = event.time
+        if event.state is RunState.RESTARTING or event.state.is_final:
+            info.slow.clear()
         if event.state is RunState.LOST:
             for each in info.tasks:
                 if not each.state.is_final:
@@ -38,10 +49,15 @@ def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | 
         if BYTES in (event.progress.unit, info.progress.unit):
             info.message = _sent(info, event)
         info.progress = event.progress
-    elif isinstance(event, CheckpointSaved):
-        info.checkpoint = event.checkpoint.step
     elif isinstance(event, Note) and event.metric:
         info.not_finite[without_form(event.metric)] = event.title
+    elif isinstance(event, Note) and event.mark:
+        if event.mark == SLOW:
+            info.slow[event.task] = event.title
+        else:
+            info.slow.pop(event.task, None)
+    elif isinstance(event, CheckpointSaved):
+        info.checkpoint = event.checkpoint
 
 
 def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:

@@ -292,8 +292,8 @@ def _read(run_id: str, seq: int, data: bytes) -> AnyEvent | UnknownEvent:
 
 def _with_checkpoint(message: str, record: RunRecord) -> str:
     """Why a run is lost, and what is left of it."""
-    step = record.info.checkpoint
-    return message if step is None else f"{message}. Its last checkpoint is that of step {step}"
+    last = record.info.checkpoint
+    return message if last is None else f"{message}. Its last checkpoint is that of step {last.step}"
 
 
 def _no_run(run_id: str) -> NotFound:

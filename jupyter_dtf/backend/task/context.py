@@ -252,17 +252,19 @@ class Context:
         """Write a line to this task's output."""
         print(printable(str(text), most=sys.maxsize), flush=True)
 
-    def note(self, level: str, title: str, text: str = "") -> None:
-        """Tell the person something: ``level`` is info, warning or error. Shown among the run's events.
+    def note(self, level: str, title: str, text: str = "", *, mark: str = "") -> None:
+        """Tell the person something: ``level`` is info, warning or error. Shown among the run's events, and where there
+        is a word or two as ``mark``, marked with that on the plots.
 
         Raises InvalidInput for another level, and for what is no text.
         """
         if level not in LEVELS:
             raise InvalidInput(f"A note's level is one of {', '.join(LEVELS)}. Received: {level!r:.100}", field="level")
-        for field, value in (("title", title), ("text", text)):
+        for field, value in (("title", title), ("text", text), ("mark", mark)):
             if not isinstance(value, str):
                 raise InvalidInput(f"`{field}` must be a text, got {value!r:.100}", field=field)
         note = Note(time=time.time(), level=level, title=printable(title, 1_000), text=printable(text), task=self.task)
+        note.mark = printable(mark, 100)
         self._recorder.emit(note)
 
     def progress(self, done: int, total: int = 0, unit: str = "step", epoch: int = 0, epochs: int = 0) -> None:

@@ -36,4 +36,4 @@ def _beat(recorder: Recorder) -> None:
         saving.changed.wait(BEAT_S)  # first what the task itself has to say: the host reads, and then not for a moment
         saving.changed.clear()
         waits = time.monotonic() - _waited < _LATELY_S
-        recorder.beat(_encode(Beat(recorder.reported, waits, saving.is_saving())))
+        recorder.beat(_encode(Beat(recorder.reported, waits, saving.is_saving(), *recorder.pace)))

@@ -23,6 +23,7 @@ from ...schema.events import AnyEvent, Note, Point, TaskEvent, encode_event
 from ...schema.frames import ABLE, ATTEMPT, BEAT, EVENT, HEADER, POINT, WORD
 from ...schema.metrics import in_words, without_form
 from ...schema.printable import printable
+from . import own_time
 
 MOST_OF_A_NAME = 1_000
 """Characters of a metric's name."""
@@ -61,6 +62,10 @@ class Recorder:
         self._step = -1.0
         self.reported = 0
         """How often ``report`` was called."""
+        self.pace = -1.0, 0.0, 0.0
+        """The step that was reported last, when it was, by a clock that only goes up, and the seconds for which this
+        task had waited for others until then.
+        """
         self._began = time.time()
 
     def report(self, step: float | None, values: Mapping[str, Any]) -> None:
@@ -79,6 +84,7 @@ class Recorder:
             raise InvalidInput(f"`step` must be a finite number, got {step!r:.100}", field="step")
         self._step = at
         self.reported += 1
+        self.pace = at, time.monotonic(), own_time.waited_s
         self._send(POINT, body)
         if not math.isfinite(sum(point.values.values())):  # one look at all of them: the sum of large ones may be, too
             self._warn(point)

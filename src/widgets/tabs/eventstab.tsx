@@ -4,6 +4,9 @@ import { countTroubles, Events } from '../../views/events';
 import { useSignals } from '../../views/hooks';
 import type { DashboardTab, TabProps } from './dashboardtab';
 
+// Of a task's output, beside its failure.
+const LAST_LINES = 20;
+
 export const eventsTab: DashboardTab = {
   id: 'events',
   title: (model, trans) => {
@@ -15,5 +18,12 @@ export const eventsTab: DashboardTab = {
 
 function RunEvents({ model, options }: TabProps): React.ReactElement {
   useSignals(model.storyChanged);
-  return <Events story={model.story} trans={options.trans} />;
+  // Only when a failure is there to be read: lines come often.
+  const printed = (task: string) =>
+    model.output.lines
+      .filter(line => line.task === task)
+      .slice(-LAST_LINES)
+      .map(line => line.text)
+      .join('\n');
+  return <Events story={model.story} trans={options.trans} printed={printed} />;
 }

@@ -252,13 +252,15 @@ def test_a_frozen_worker_of_a_training_is_named_in_time_and_the_training_goes_on
         model, x, y, epochs=2, batch_size=8, callbacks=[callback], verbose=0, threads_per_task=1, wait=False
     )
     run.wait_for(lambda info: info.state.is_final or "here 1" in run.logs(), left_s())
-    pid = kill(run, "worker:1", signal.SIGSTOP)
+    kill(run, "worker:1", signal.SIGSTOP)
     at = time.time()
     run.result(left_s())
-    named, lost = [note for note in notes(run) if note.title.startswith("worker:1 has been stopped (SIGSTOP) for 3 s")]
-    assert lost.text.endswith("worker:0 goes on; worker:1 is started again: attempt 2 of 4")
-    assert named.time - at < NAMED_WITHIN_S
-    assert named.text == f"On host {paths.machine_name()}, process {pid}. It is taken for dead, and killed"
+    (lost,) = [note for note in notes(run) if note.title.startswith("worker:1 has been stopped (SIGSTOP) for 3 s")]
+    assert lost.text.endswith("All tasks are started again: attempt 2 of 4")
+    assert lost.time - at < NAMED_WITHIN_S
+    assert (lost.level, lost.task) == ("warning", "worker:1")
+    (cost,) = [note for note in notes(run) if note.title.startswith("Goes on after step 0")]
+    assert cost.text.endswith("s after worker:1 was lost")
     assert states(run) == ["launching", "running", "restarting", "running", "succeeded"]
     (reason,) = [event.message for event in events(run) if isinstance(event, RunChanged) and "begins" in event.message]
     assert reason.startswith("worker:1 has been stopped (SIGSTOP) for 3 s, on host ")
@@ -293,7 +295,7 @@ def test_a_training_that_is_stalled_is_started_again_without_whom_it_waited_for(
     run.result(left_s())
     assert states(run) == ["launching", "running", "restarting", "running", "succeeded"]
     named = next(note.title for note in notes(run) if "has made no step for" in note.title)
-    assert named.endswith("s and uses no processor, and the others wait")
+    assert named.endswith(f"s and uses no processor, and the others wait, on host {paths.machine_name()}")
 
 
 def test_a_frozen_task_ends_a_run_that_does_not_restart(cluster: dtf.Cluster) -> None:

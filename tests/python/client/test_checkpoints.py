@@ -78,6 +78,7 @@ def test_a_run_tells_its_checkpoints_to_whoever_asks(whole: tuple[Any, list[Any]
         seen = Run(run.id, in_session=late)
         seen.wait_for(lambda _: len(seen.checkpoints) == len(found), left_s())
         assert seen.checkpoints == found
+        assert seen.info.checkpoint == found[-1]
     finally:
         late.close()
 

@@ -84,7 +84,8 @@ def test_a_stop_and_a_pause_leave_a_checkpoint_of_the_last_step(cluster: dtf.Clu
     run.pause()
     info = run.wait_for(lambda info: info.state.value == "paused", left_s())
     paused = run.checkpoints[-1].step
-    assert (paused, info.checkpoint) == (steps_of(run)[-1], paused)
+    assert info.checkpoint is not None
+    assert (paused, info.checkpoint.step) == (steps_of(run)[-1], paused)
     assert info.message == f"after step {paused}"
     until(lambda: not any(map(psutil.pid_exists, pids)), f"the end of {pids}")
     run.continue_()
@@ -119,7 +120,8 @@ def test_what_is_paused_can_be_stopped_and_resumed(cluster: dtf.Cluster) -> None
     run.wait_for(lambda info: info.state.value == "paused", left_s())
     run.stop()
     run.wait(left_s())
-    step = run.info.checkpoint
+    assert run.info.checkpoint is not None
+    step = run.info.checkpoint.step
     assert run.info.message == f"stopped while it was paused after step {step}"
     with pytest.raises(dtf.Conflict, match="A run is paused while it is under way"):
         run.pause()

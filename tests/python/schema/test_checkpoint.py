@@ -24,7 +24,7 @@ from jupyter_dtf.schema.run import RunRequest
         *({"every_seconds": value} for value in (0, -1.0, math.nan, math.inf, True, "1")),
         *({"keep": value} for value in (0, None, True, 1.0)),
         *({"best": value} for value in ("", 3, "a\0b")),
-        *({"directory": value} for value in ("here", "gs://bucket/a", "s3://b", 3, "", "/a\0")),
+        *({"directory": value} for value in ("here", "://bucket/a", "s3://", 3, "", "/a\0")),
     ],
     ids=str,
 )

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { NumberedEvent } from '../../../src/api/schema';
 import { EventSocket } from '../../../src/api/socket';
-import { RunModel, markText } from '../../../src/model/run';
+import { markText } from '../../../src/model/runmarks';
+import { RunModel } from '../../../src/model/run';
 import { FakeSocket, fakeSettings, noteEvent, runInfo, taskInfo } from '../fixtures';
 
 const taskEvent = (seq: number, change: object): NumberedEvent => ({
@@ -119,11 +120,11 @@ describe('RunModel', () => {
   });
 
   it('marks failures and restarts where they happened', () => {
-    const progress = (seq: number, time: number, done: number): NumberedEvent => ({
+    const progress = (seq: number, time: number, done: number, attempt = 0): NumberedEvent => ({
       type: 'progress',
       time,
       seq,
-      attempt: 0,
+      attempt,
       progress: { done, total: 100, unit: 'step', epoch: 0, epochs: 0 }
     });
     model.applyEvents({
@@ -132,18 +133,64 @@ describe('RunModel', () => {
       events: [
         progress(0, 1000, 0),
         taskEvent(1, { state: 'running' }),
-        taskEvent(2, { state: 'failed', signal: 'SIGKILL', time: 1005 }),
+        taskEvent(2, { state: 'failed', signal: 'SIGKILL', message: 'died (SIGKILL)', time: 1005 }),
         progress(3, 1010, 50),
         taskEvent(4, { state: 'running', attempt: 1, time: 1011 }),
         taskEvent(5, { state: 'running', attempt: 1, time: 1011, task: 'worker:0' }),
-        progress(6, 1020, 20) // from a checkpoint
+        progress(6, 1020, 20, 1), // from a checkpoint
+        progress(7, 1022, 21, 1),
+        progress(8, 1030, 60, 1)
       ],
-      next_seq: 7
+      next_seq: 9
     });
     expect(model.marks.map(markText)).toEqual(['worker:1 SIGKILL', 'attempt 2']);
     expect(model.marks.map(mark => model.markX(mark))).toEqual([25, 50]);
+    const cost = ['some 30 steps are done again, from step 20 on', 'the first step ended 17 s after the loss'];
+    expect(model.marks.map(mark => mark.details)).toEqual([
+      ['died (SIGKILL)', 'in attempt 1, on 0', ...cost],
+      ['started 6 s after worker:1 was lost', ...cost]
+    ]);
+    expect(model.doneAgain).toEqual([{ first: 20, last: 50, begun: 1020, ended: 1030 }]);
     model.setX('time');
     expect(model.markX(model.marks[0]!)).toBe(4);
+    expect(model.lifeAt(1005)).toBe(4);
+  });
+
+  it('marks who holds the others up, and each checkpoint once', () => {
+    const saved = (seq: number, step: number): NumberedEvent => ({
+      type: 'checkpoint',
+      time: 1000 + step,
+      seq,
+      attempt: 0,
+      task: 'worker:0',
+      removed: [],
+      checkpoint: {
+        step,
+        epoch: 0,
+        step_in_epoch: step,
+        time: 1000 + step,
+        bytes: 1024,
+        metric: null,
+        path: '',
+        seconds: 1
+      }
+    });
+    const slow = noteEvent(0, {
+      task: 'worker:2',
+      title: 'worker:2 takes long',
+      text: 'So long.',
+      mark: 'slow',
+      time: 1004
+    });
+    const events = [slow, saved(1, 20), saved(2, 10), saved(3, 20)];
+    model.applyEvents({ type: 'events', run: 'r', events, next_seq: 4 });
+    expect(model.marks).toEqual([
+      { task: 'worker:2', time: 1004, label: 'slow', details: ['worker:2 takes long', 'So long.'] }
+    ]);
+    expect(model.checkpoints.map(mark => mark.label)).toEqual([
+      'checkpoint of step 10, 1.0 KiB',
+      'checkpoint of step 20, 1.0 KiB'
+    ]);
   });
 
   it('marks where a metric is not finite any more, at the step itself, and where it was first', () => {

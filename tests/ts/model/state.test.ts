@@ -8,7 +8,7 @@ import {
   reason,
   secondsLeft,
   secondsTaken,
-  valueWarnings
+  warningsOf
 } from '../../../src/model/state';
 import { runInfo, taskInfo } from '../fixtures';
 
@@ -47,7 +47,7 @@ describe('state', () => {
   it('says what is not finite', () => {
     const nan = runInfo('r', { headline: { loss: null }, not_finite: { loss: 'loss became NaN at step 8' } });
     expect(objectiveText(nan)).toEqual(['loss', 'NaN']);
-    expect(valueWarnings(nan)).toEqual(['loss became NaN at step 8']);
+    expect(warningsOf(nan)).toEqual(['loss became NaN at step 8']);
     const infinite = runInfo('r', { headline: { loss: null }, not_finite: { loss: 'loss became infinite at step 8' } });
     expect(objectiveText(infinite)).toEqual(['loss', '∞']);
   });

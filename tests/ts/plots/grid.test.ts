@@ -79,12 +79,15 @@ function fakeBokeh(): BokehApi {
           line: part,
           scatter: part,
           varea: part,
+          segment: part,
           add_layout: () => undefined
         })
     },
     Range1d: Model,
     ColumnDataSource: Model,
     Span: Model,
+    BoxAnnotation: Model,
+    LinearScale: Model,
     AdaptiveTicker: Model,
     BasicTickFormatter: Model,
     set_log_level: () => undefined,

@@ -14,7 +14,7 @@ import { Machines } from '../../../src/views/machines';
 import { Output, visibleRange } from '../../../src/views/outputlines';
 import { sparklinePoints } from '../../../src/views/sparkline';
 import { Tabs } from '../../../src/views/tabs';
-import { clusterInfo, noteEvent, runInfo, taskInfo } from '../fixtures';
+import { checkpointInfo, clusterInfo, noteEvent, runInfo, taskInfo } from '../fixtures';
 
 const trans = nullTranslator.load('jupyter_dtf');
 
@@ -33,6 +33,19 @@ describe('Header', () => {
     fireEvent.click(screen.getByRole('button', { name: 'More about name-a' }));
     expect(stop).toHaveBeenCalledOnce();
     expect(menu).toHaveBeenCalledOnce();
+  });
+
+  it('says what the run would go on from, and who holds the others up', () => {
+    const checkpoint = checkpointInfo(1200, { time: Date.now() / 1000 - 14.2 });
+    const slow = { 'worker:1': 'worker:1 takes 3.1 times as long' };
+    const { rerender } = render(
+      <Header run={runInfo('a', { checkpoint, slow })} trans={trans} onStop={vi.fn()} onMenu={vi.fn()} {...others()} />
+    );
+    expect(screen.getByText('last checkpoint: step 1200, 14 s ago')).toBeTruthy();
+    expect(screen.getByText('worker:1 takes 3.1 times as long')).toBeTruthy();
+    const ended = runInfo('a', { checkpoint, state: 'stopped', ended: 1073 });
+    rerender(<Header run={ended} trans={trans} onStop={vi.fn()} onMenu={vi.fn()} {...others()} />);
+    expect(screen.getByText('last checkpoint: step 1200')).toBeTruthy();
   });
 
   it('says how much of the data has been sent, which can be stopped', () => {
@@ -72,14 +85,14 @@ describe('Header', () => {
     const { rerender } = render(shown(lost)); // which has no checkpoint
     expect(screen.queryByRole('button', { name: /Resume/ })).toBeNull();
     expect(screen.queryByText(/goes on from/)).toBeNull();
-    rerender(shown({ ...lost, checkpoint: 14, resumed_from: 'b' }));
+    rerender(shown({ ...lost, checkpoint: checkpointInfo(14), resumed_from: 'b' }));
     const button = screen.getByRole('button', { name: 'Resume name-a on…' });
     expect(button.title).toBe('Go on from the checkpoint of step 14');
     fireEvent.click(button);
     expect(resume).toHaveBeenCalledWith(button);
     fireEvent.click(screen.getByRole('button', { name: 'first' }));
     expect(open).toHaveBeenCalledOnce();
-    rerender(shown({ ...lost, checkpoint: 14, state: 'succeeded' }));
+    rerender(shown({ ...lost, checkpoint: checkpointInfo(14), state: 'succeeded' }));
     expect(screen.queryByRole('button', { name: /Resume/ })).toBeNull();
   });
 
@@ -184,19 +197,20 @@ describe('Events', () => {
       task: 'worker:0',
       attempt: 0,
       removed: [],
-      checkpoint: { step: 1200, epoch: 2, step_in_epoch: 0, time: 4, bytes: 2048, metric: null, path: '/runs/a/1200' },
+      checkpoint: checkpointInfo(1200, { metric: 0.031 }),
       seq: 3
     }
   ];
 
   it('tells what happened, failures with their traceback open', () => {
-    render(<Events story={story} trans={trans} />);
+    render(<Events story={story} trans={trans} printed={task => `last words of ${task}`} />);
     expect(countTroubles(story)).toBe(2);
     expect(screen.getByText('2 tasks share 1 core')).toBeTruthy();
-    expect(screen.getByText('failed · SIGKILL · died')).toBeTruthy();
+    expect(screen.getByText('failed · on 0 · SIGKILL · died')).toBeTruthy();
     expect(screen.getByText('Traceback: boom').closest('details')?.open).toBe(true);
     expect(screen.getByRole('img', { name: 'failed' })).toBeTruthy();
-    expect(screen.getByText('checkpoint of step 1200, 2.0 KiB')).toBeTruthy();
+    expect(screen.getByText('last words of worker:1').closest('details')?.open).toBe(false);
+    expect(screen.getByText('checkpoint of step 1200, 2.0 KiB, metric 0.031, written in 1.2 s')).toBeTruthy();
     expect(screen.getByRole('img', { name: 'checkpoint' })).toBeTruthy();
     expect(screen.getByText('/runs/a/1200')).toBeTruthy();
   });

@@ -6,7 +6,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { Advice } from '../../../src/views/advice';
 import { Clusters } from '../../../src/views/clusterlist';
 import { Runs } from '../../../src/views/runlist';
-import { clusterInfo, runInfo } from '../fixtures';
+import { checkpointInfo, clusterInfo, runInfo } from '../fixtures';
 
 const trans = nullTranslator.load('jupyter_dtf');
 
@@ -193,7 +193,12 @@ describe('Runs', () => {
 
   it('offers to go on with what is lost and has a checkpoint', () => {
     const callbacks = props();
-    const lost = runInfo('b', { state: 'lost', message: 'The cluster was killed', goes_on: true, checkpoint: 14 });
+    const lost = runInfo('b', {
+      state: 'lost',
+      message: 'The cluster was killed',
+      goes_on: true,
+      checkpoint: checkpointInfo(14)
+    });
     render(<Runs runs={[runInfo('a'), lost, runInfo('c', { state: 'lost' })]} {...callbacks} />);
     const buttons = screen.getAllByRole('button', { name: /^Resume/ });
     expect(buttons.map(button => button.title)).toEqual(['Resume name-b on…']);

@@ -28,6 +28,7 @@ from ....errors import InvalidInput, NotFound
 from ....schema import private
 from ....schema.base import decode_json, encode_json
 from ....schema.checkpoint import FORMAT, MANIFEST, CheckpointInfo, FileDigest, Manifest, StoredVariable
+from .snapshots import held_by, tensor_of
 
 VARIABLES = "variables"
 STATE = "state.pickle"
@@ -103,17 +104,21 @@ def _remove_unless_locked(path: Path) -> None:
 
 
 class Stored:
-    """A checkpoint to be read. Its files have been held against their digests."""
+    """A checkpoint to be read. Its files have been held against their digests.
 
-    def __init__(self, path: Path) -> None:
+    ``shown``: where it is, for who asks, if that is not ``path``.
+    """
+
+    def __init__(self, path: Path, *, shown: str = "") -> None:
         self.path = path
+        self._shown = shown or str(path)
         self.manifest = read_manifest(path)
         for name, digest in self.manifest.files.items():
             _check(path / name, digest)
 
     @property
     def info(self) -> CheckpointInfo:
-        return self.manifest.info(self.path)
+        return self.manifest.info(self._shown)
 
     def arrays(self) -> dict[str, Any]:
         """Every array, by its key."""
@@ -149,6 +154,11 @@ def read_manifest(path: Path) -> Manifest:
         raise InvalidInput(
             f"A checkpoint is this user's own, for reading it runs what is in it. Received: {path}, of uid {owner}"
         )
+    return manifest_of(data, path)
+
+
+def manifest_of(data: bytes, path: object) -> Manifest:
+    """The manifest in these bytes, of what is at ``path``. Raises InvalidInput for what this version cannot read."""
     try:
         version = json.loads(data).get("format")
     except (ValueError, AttributeError):
@@ -158,7 +168,7 @@ def read_manifest(path: Path) -> Manifest:
     try:
         manifest = decode_json(data, Manifest)
     except InvalidInput as error:
-        raise InvalidInput(f"{path / MANIFEST}: {error}", field=error.field) from error
+        raise InvalidInput(f"{path}/{MANIFEST}: {error}", field=error.field) from error
     if not {STATE, f"{VARIABLES}.index"} <= manifest.files.keys():
         raise InvalidInput(f"A checkpoint has {STATE} and {VARIABLES}.index. Received: {path}, without")
     for name in manifest.files:
@@ -223,7 +233,7 @@ def _save(aside: Path, names: list[str], arrays: list[Any]) -> list[Any]:
     from tensorflow.python.eager.context import eager_mode
 
     with eager_mode(), tf.device("/CPU:0"):
-        tensors = [tf.convert_to_tensor(array) for array in arrays]
+        tensors = [tensor_of(array) for array in arrays]
         if not names:  # TensorFlow writes none of nothing
             names, tensors = ["nothing"], [tf.constant(0)]
         tf.raw_ops.SaveV2(
@@ -264,10 +274,11 @@ def _sync(path: Path) -> None:
 
 def _digest(path: Path) -> FileDigest:
     sha256, size = hashlib.sha256(), 0
+    piece = memoryview(bytearray(_CHUNK))
     with private.open_regular(path) as file:
-        while chunk := file.read(_CHUNK):
-            sha256.update(chunk)
-            size += len(chunk)
+        while count := file.readinto(piece):
+            sha256.update(piece[:count])
+            size += count
     return FileDigest(bytes=size, sha256=sha256.hexdigest())
 
 
@@ -290,4 +301,4 @@ def pickled(value: Any) -> bytes:
 
 def taken(value: Any) -> Any:
     """A copy of an array, a tensor or a variable, as an array."""
-    return np.array(value.numpy() if hasattr(value, "numpy") else value)
+    return np.array(held_by(value))

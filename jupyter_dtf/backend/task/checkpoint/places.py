@@ -1,15 +1,47 @@
-"""Where a run's checkpoints are."""
+"""Where a run's checkpoints are, and what can be done there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Union
 
-from ....schema.checkpoint import Checkpoint
+from ....schema.checkpoint import Checkpoint, CheckpointInfo, Manifest
+from . import files, remote
+
+Place = Union[Path, str]
+"""A directory here, or the URL of one elsewhere."""
 
 
-def directory_of(policy: Checkpoint, ctx: Any) -> Path:
-    """The directory of a run's checkpoints. It need not be there."""
+class Keeping(Protocol):
+    """What ``files`` and ``remote`` do: see there."""
+
+    def write(self, place: Any, manifest: Manifest, arrays: Mapping[str, Any], state: bytes, /) -> Place: ...
+
+    def known(self, place: Any, /) -> list[CheckpointInfo]: ...
+
+    def remove(self, place: Any, /) -> None: ...
+
+    def clean(self, place: Any, /) -> None: ...
+
+    def newest(self, place: Any, step: int | None = None, /) -> files.Stored: ...
+
+
+def directory_of(policy: Checkpoint, ctx: Any) -> Place:
+    """The directory of a run's checkpoints. It need not be there. Raises InvalidInput for what cannot be reached."""
     if policy.directory is None:
         return Path(ctx.run_dir) / "checkpoints"
+    if remote.is_url(policy.directory):
+        remote.check(policy.directory)
+        return f"{policy.directory.rstrip('/')}/{ctx.run_id}"
     return Path(policy.directory) / str(ctx.run_id)
+
+
+def place_of(text: str) -> Place:
+    """The place of this path or URL."""
+    return text.rstrip("/") if remote.is_url(text) else Path(text)
+
+
+def at(place: Place) -> Keeping:
+    """What keeps checkpoints in such a place."""
+    return files if isinstance(place, Path) else remote

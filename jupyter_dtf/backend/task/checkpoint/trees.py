@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import FORMAT, Checkpoint, Manifest
 from . import files
-from .places import directory_of
+from .places import at, directory_of
 from .saving import saving
 from .writer import Writer
 
@@ -59,12 +59,12 @@ class TreeCheckpoints:
         """The newest, or that of ``step``."""
         self._writer.wait()
         try:
-            stored = files.newest(self._directory, step)
+            stored = at(self._directory).newest(self._directory, step)
         except NotFound:
             return None
         if stored.manifest.kind != "program":
             raise InvalidInput(
-                f"ctx.restore() reads what ctx.checkpoint() has written. Received: {stored.path}, of a "
+                f"ctx.restore() reads what ctx.checkpoint() has written. Received: {stored.info.path}, of a "
                 f"{stored.manifest.kind}"
             )
         return Restored(stored.manifest.step, _with_arrays(stored.state(), stored.arrays()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -10,7 +12,13 @@ from typing import Any
 
 from ....schema.checkpoint import Checkpoint, CheckpointInfo, Manifest, surplus
 from ....schema.room import refusal
-from . import files, saving
+from . import saving
+from .places import Place, at, place_of
+
+NICENESS = 10
+"""By how much a thread that writes goes behind the program: it has the time that the program leaves, and of a processor
+that is all used a tenth.
+"""
 
 Told = Callable[[CheckpointInfo, list[int]], None]
 """Told of a complete checkpoint, and of the steps of those that are gone for it."""
@@ -24,8 +32,9 @@ class Writer:
     The thread that writes is no daemon: a task does not end before it.
     """
 
-    def __init__(self, directory: Path, policy: Checkpoint, told: Told, warned: Warned) -> None:
+    def __init__(self, directory: Place, policy: Checkpoint, told: Told, warned: Warned) -> None:
         self._directory = directory
+        self._keeping = at(directory)
         self._policy = policy
         self._told = told
         self._warned = warned
@@ -40,12 +49,15 @@ class Writer:
         """Whether one is being written."""
         return self._thread is not None and self._thread.is_alive()
 
-    def write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> None:
-        """Begin to write; nobody may change the arrays any more. Waits for the one before."""
+    def write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes, *, last: bool = False) -> None:
+        """Begin to write; nobody may change the arrays any more until that is done. Waits for the one before.
+
+        ``last``: the program has nothing to do meanwhile.
+        """
         self.wait()
         saving.begins()  # and not only when the thread has come to it
         self._thread = threading.Thread(
-            target=self._write, args=(manifest, arrays, state), name="dtf-checkpoint", daemon=False
+            target=self._write, args=(manifest, arrays, state, last), name="dtf-checkpoint", daemon=False
         )
         self._thread.start()
 
@@ -55,13 +67,15 @@ class Writer:
             self._thread.join()
             self._thread = None
 
-    def _write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> None:
+    def _write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes, last: bool) -> None:
         begun = time.perf_counter()
+        if not last:
+            _go_behind()
         try:
             if not self._is_clean:
-                files.clean(self._directory)
+                self._keeping.clean(self._directory)
                 self._is_clean = True
-            path = files.write(self._directory, manifest, arrays, state)
+            path = self._keeping.write(self._directory, manifest, arrays, state)
         except Exception as error:
             self._failed(manifest.step, error)
             return
@@ -69,25 +83,33 @@ class Writer:
             self.last_s = time.perf_counter() - begun
             saving.ends()
         self._failure = ""
-        self._told(manifest.info(path), self._remove_surplus())
+        info = manifest.info(path)
+        info.seconds = self.last_s
+        self._told(info, self._remove_surplus())
 
     def _remove_surplus(self) -> list[int]:
-        removed = []
-        for info in surplus(files.known(self._directory), self._policy):
+        removed: list[int] = []
+        try:
+            known = self._keeping.known(self._directory)
+        except Exception as error:  # a place elsewhere that does not answer
+            self._warn("Checkpoints that are not needed any more stay", f"{self._directory}: {error}")
+            return removed
+        for info in surplus(known, self._policy):
             try:
-                files.remove(Path(info.path))
-            except OSError as error:
-                self._warn(f"The checkpoint of step {info.step} stays", refusal(info.path, "It", error))
+                self._keeping.remove(place_of(info.path))
+            except Exception as error:
+                self._warn(f"The checkpoint of step {info.step} stays", f"{info.path}: {error}")
             else:
                 removed.append(info.step)
         return removed
 
     def _failed(self, step: int, error: Exception) -> None:
         self._is_clean = False
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and isinstance(self._directory, Path):
             why = refusal(self._directory, "A checkpoint", error)
         else:
-            why = f"{type(error).__name__}: {error}"
+            where = "" if isinstance(self._directory, Path) else f"{self._directory}: "
+            why = f"{where}{type(error).__name__}: {error}"
         self._warn(f"The checkpoint of step {step} was not written", f"{why}. The last complete one is as it was")
 
     def _warn(self, title: str, text: str) -> None:
@@ -95,3 +117,9 @@ class Writer:
         if text != self._failure:
             self._failure = text
             self._warned(title, text)
+
+
+def _go_behind() -> None:
+    """Let this thread have what time of the processors the others leave."""
+    with contextlib.suppress(OSError):  # where the system does not know priorities of threads
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ....schema.room import allocate
+from .. import own_time
 from ..context import check_gang, peer_lost
 from .calls import MARK_BYTES, DifferentCalls, differ, mark, same, text_of
 from .lookout import LOOK_S, Wait, Watch
@@ -147,6 +148,12 @@ class Meeting:
         if self._has_come(other, target):
             return
         begin = time.perf_counter()
+        try:
+            self._wait_for(other, target, call, begin)
+        finally:
+            own_time.waited(time.perf_counter() - begin)
+
+    def _wait_for(self, other: int, target: int, call: bytes, begin: float) -> None:
         end = begin + self._spin_s
         while time.perf_counter() < end:
             if self._has_come(other, target):

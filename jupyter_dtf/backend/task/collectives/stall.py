@@ -43,7 +43,7 @@ def note_stalls(ctx: Any) -> Stalled:
             text = f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} not come after {seconds:g} s"
         else:
             text = f"Some tasks have not come after {seconds:g} s; which, cannot be seen from here"
-        ctx.note("warning", "A collective waits", text + (f" ({what})" if what else ""))
+        ctx.note("warning", "A collective waits", text + (f" ({what})" if what else ""), mark="waits")
 
     return stalled
 

@@ -24,8 +24,9 @@ from keras.src.random.seed_generator import global_seed_generator
 from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import FORMAT, CheckpointInfo, Manifest, StoredVariable
 from ..checkpoint import files
-from ..checkpoint.places import directory_of
+from ..checkpoint.places import Place, at, directory_of, place_of
 from ..checkpoint.saving import saving
+from ..checkpoint.snapshots import Snapshots
 from ..checkpoint.writer import Writer
 from ..collectives.contract import Reducer
 from ..model import keras_io
@@ -138,9 +139,9 @@ def _find(job: FitJob, ctx: Any, again: bool) -> files.Stored | None:
     if again:
         assert job.checkpoint is not None
         with contextlib.suppress(NotFound):
-            return files.newest(directory_of(job.checkpoint, ctx))
+            return _newest(directory_of(job.checkpoint, ctx))
     named = _named(job, ctx)
-    return files.newest(Path(named)) if named else None
+    return _newest(place_of(named)) if named else None
 
 
 def _named(job: FitJob, ctx: Any) -> str:
@@ -148,16 +149,21 @@ def _named(job: FitJob, ctx: Any) -> str:
     return str(ctx.goes_on_from or job.resume or "")
 
 
+def _newest(place: Place) -> files.Stored:
+    return at(place).newest(place)
+
+
 def _read(stored: files.Stored, again: bool) -> Begin:
     if stored.manifest.kind != "fit":
         raise InvalidInput(
-            f"A training goes on from a checkpoint of a training. Received: {stored.path}, of a {stored.manifest.kind}",
+            f"A training goes on from a checkpoint of a training. Received: {stored.info.path}, of a "
+            f"{stored.manifest.kind}",
             field="resume",
         )
     state = stored.state()
     if not isinstance(state, FitState):
         raise InvalidInput(
-            f"A checkpoint of a training has its state. Received: {stored.path}, without", field="resume"
+            f"A checkpoint of a training has its state. Received: {stored.info.path}, without", field="resume"
         )
     return Begin(stored.info, stored.manifest.variables, state, is_of_this_run=again)
 
@@ -242,9 +248,9 @@ class Training:
     """How many train; None: as many as the reducer knows of."""
 
 
-def model_at(job: FitJob, path: Path) -> Any:
+def model_at(job: FitJob, path: str) -> Any:
     """The model of a job with the weights and the optimizer of a checkpoint. Raises InvalidInput, NotFound."""
-    stored = files.newest(path)
+    stored = _newest(place_of(path))
     begin = _read(stored, again=False)
     model = keras_io.unpack(job.model) if isinstance(job.model, keras_io.PackedModel) else job.model()
     keras_io.build(model, begin.state.batch)
@@ -368,6 +374,7 @@ class Saving(keras.callbacks.Callback):
         self._took_s = 0.0
         self._warned_of_best = False
         self._is_default = policy is not None and policy.every_epochs is None and policy.after_epochs is not None
+        self._snapshots = Snapshots()
         self._writer: Writer | None = None
         if policy is not None and training.reducer.rank == 0:
             self._writer = Writer(directory_of(policy, ctx), policy, ctx.checkpoint_saved, self._warn)
@@ -405,7 +412,7 @@ class Saving(keras.callbacks.Callback):
             self._stopped_within = True
             self._is_due = any(self._reducer.all_gather(bool(self._ctx.should_stop)))
         if self._is_due and within % self._passes == 0:
-            self._save(self._epoch, within)
+            self._save(self._epoch, within, is_last=self._stopped_within)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         policy = self._policy
@@ -418,7 +425,7 @@ class Saving(keras.callbacks.Callback):
         if not is_last and every is not None and (epoch + 1) % every == 0:
             self._is_due |= not self._is_default or self._is_cheap()
         if is_last or self._is_due:
-            self._save(epoch + 1, 0, self._best(values))
+            self._save(epoch + 1, 0, self._best(values), is_last)
 
     def _is_time(self, every_s: float) -> bool:
         """Whether the chief's clock says so; on all tasks alike, one exchange later."""
@@ -453,20 +460,20 @@ class Saving(keras.callbacks.Callback):
 
     # -- what -----------------------------------------------------------------------------------------------------
 
-    def _save(self, epoch: int, within: int, metric: float | None = None) -> None:
+    def _save(self, epoch: int, within: int, metric: float | None = None, is_last: bool = False) -> None:
         """Take a snapshot, and begin to write it. A collective."""
         with saving():
-            self._take_and_write(epoch, within, metric)
+            self._take_and_write(epoch, within, metric, is_last)
 
-    def _take_and_write(self, epoch: int, within: int, metric: float | None) -> None:
+    def _take_and_write(self, epoch: int, within: int, metric: float | None, is_last: bool) -> None:
         self._is_due = False
         self._begun = time.monotonic()
         if self._writer is not None:
             self._writer.wait()
             self._fetch()
-        self._write(self._last.step, epoch, within, metric)
+        self._write(self._last.step, epoch, within, metric, is_last)
 
-    def _write(self, step: int, epoch: int, within: int, metric: float | None) -> None:
+    def _write(self, step: int, epoch: int, within: int, metric: float | None, is_last: bool) -> None:
         """Begin to write what the chief's model holds. A collective."""
         parts = self._reducer.all_gather(self.part(bool(within)))
         if self._writer is None:
@@ -484,9 +491,9 @@ class Saving(keras.callbacks.Callback):
             tasks=self._tasks,
             metric=metric,
         )
-        arrays = {key: files.taken(variable) for key, variable in variables_of(self.model, self._optimizers)}
+        arrays = self._snapshots.take(variables_of(self.model, self._optimizers))
         self._took_s = time.monotonic() - self._begun
-        self._writer.write(manifest, arrays, files.pickled(state))
+        self._writer.write(manifest, arrays, files.pickled(state), last=is_last)
 
     def state(self, parts: list[Part]) -> FitState:
         """What is pickled, with those parts."""

@@ -11,6 +11,8 @@ from jupyter_dtf.backend.planning.launch_plan import HostSlot, plan
 from jupyter_dtf.backend.records.output_tail import ENDED_BYTES, MOST_BYTES
 from jupyter_dtf.errors import Conflict, IllegalTransition
 from jupyter_dtf.schema.events import (
+    FAST_AGAIN,
+    SLOW,
     Logged,
     Note,
     Points,
@@ -327,3 +329,36 @@ def test_a_task_that_runs_while_its_gang_is_being_ended_does_not_make_the_run_ru
     run.to(RunState.RESTARTING)
     recorded.say(TaskChanged(time=1.0, task="worker:1", state=TaskState.RUNNING))
     assert run.info.state is RunState.RESTARTING
+
+
+def test_what_a_loss_has_cost_is_told_with_the_first_step_of_a_later_attempt() -> None:
+    recorded = Recorded(Restart())
+    run = recorded.launched()
+
+    def progressed(done: int, attempt: int) -> None:
+        recorded.say(Progressed(time=time.time(), attempt=attempt, progress=Progress(done=done, total=50)))
+
+    def again(lost: str) -> None:
+        run.task_ended(TaskResult(task=lost, signal="SIGKILL"))
+        run.to(RunState.RESTARTING)
+        run.place_again(PLANNED)
+        recorded.all_run()
+
+    def told() -> list[str]:
+        return [event.title for _, data in recorded.published if isinstance(event := decode_event(data), Note)]
+
+    run.note("warning", "worker:1 takes long", task="worker:1", mark=SLOW)
+    progressed(30, 0)
+    assert run.info.slow == {"worker:1": "worker:1 takes long"}
+    again("worker:1")
+    assert run.info.slow == {}
+    progressed(20, 1)
+    again("worker:0")  # before the first step
+    progressed(31, 0)  # is late
+    progressed(20, 2)
+    assert told() == ["worker:1 takes long"]
+    progressed(21, 2)
+    progressed(22, 2)
+    assert told()[1:] == ["Goes on after step 20: some 10 steps are done again"]
+    run.note("info", "worker:1 is fast", task="worker:1", mark=FAST_AGAIN)
+    assert run.info.slow == {}

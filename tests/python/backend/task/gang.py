@@ -147,7 +147,7 @@ class FakeContext:
         if self.stop_at_step and step >= self.stop_at_step:
             self.should_stop = True
 
-    def note(self, level: str, title: str, text: str = "") -> None:
+    def note(self, level: str, title: str, text: str = "", *, mark: str = "") -> None:
         self.notes.append((level, title, text))
 
     @property

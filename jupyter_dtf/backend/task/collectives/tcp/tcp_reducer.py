@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import own_time
 from ...context import check_gang, peer_lost
 from ..array_reducer import UFUNCS, ArrayReducer, Bytes, Wanted, as_bytes
 from ..calls import DIGEST_BYTES, DifferentCalls, differ, mark, text_of
@@ -172,7 +173,9 @@ class TcpReducer(ArrayReducer):
                         if out.peer.rank == self._ranks[other]:  # what it has sent is here, if it has
                             return wire
         finally:
-            self._traffic.waited[other] += time.perf_counter() - begun
+            waited = time.perf_counter() - begun
+            self._traffic.waited[other] += waited
+            own_time.waited(waited)
             self._poll.unregister(awaited)
 
     @contextmanager

@@ -109,14 +109,14 @@ class OwnSaving(Saving):
         self._run_step = run_step
         self._at_the_end: tuple[int, int, float | None] | None = None
 
-    def _save(self, epoch: int, within: int, metric: float | None = None) -> None:
+    def _save(self, epoch: int, within: int, metric: float | None = None, is_last: bool = False) -> None:
         if self.model.stop_training or (not within and epoch >= self._job.epochs):
             self._is_due = False
             self._at_the_end = epoch, within, metric
         else:
-            super()._save(epoch, within, metric)
+            super()._save(epoch, within, metric, is_last)
 
-    def _write(self, step: int, epoch: int, within: int, metric: float | None) -> None:
+    def _write(self, step: int, epoch: int, within: int, metric: float | None, is_last: bool) -> None:
         if self._run_step is not None and self._length:
             step = self._run_step()
             epochs, steps = divmod(step, self._length)
@@ -124,7 +124,7 @@ class OwnSaving(Saving):
                 self._is_due = True  # the others have ended the epoch: so does this task, before it is written
                 return
             epoch, within = self._first_epoch + epochs, steps
-        super()._write(step, epoch, within, metric)
+        super()._write(step, epoch, within, metric, is_last)
 
     def end(self) -> None:
         """All workers have left and the chief has what the servers hold: write the last one, if it is due."""
@@ -132,4 +132,4 @@ class OwnSaving(Saving):
             epoch, within, metric = self._at_the_end
             if self._writer is not None:
                 self._writer.wait()
-            self._write(self._last.step, epoch, within, metric)
+            self._write(self._last.step, epoch, within, metric, is_last=True)

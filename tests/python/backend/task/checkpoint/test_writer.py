@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from jupyter_dtf.backend.task.checkpoint import files
-from jupyter_dtf.backend.task.checkpoint.writer import Writer
+from jupyter_dtf.backend.task.checkpoint.writer import NICENESS, Writer
 from jupyter_dtf.schema.checkpoint import FORMAT, Checkpoint, CheckpointInfo, Manifest
 
 
@@ -26,9 +27,9 @@ class Written:
     def _tell(self, info: CheckpointInfo, removed: list[int]) -> None:
         self.told.append((info.step, removed))
 
-    def write(self, step: int, metric: float | None = None, size: int = 3) -> None:
+    def write(self, step: int, metric: float | None = None, size: int = 3, last: bool = False) -> None:
         manifest = Manifest(format=FORMAT, kind="program", step=step, metric=metric)
-        self.writer.write(manifest, {"a": np.full(size, step)}, files.pickled(step))
+        self.writer.write(manifest, {"a": np.full(size, step)}, files.pickled(step), last=last)
 
 
 def test_the_newest_and_the_best_are_kept_and_told_of(tmp_path: Path) -> None:
@@ -86,3 +87,23 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     written.write(2)
     written.writer.wait()
     assert [path.name for path in tmp_path.iterdir()] == ["2"]
+
+
+def test_the_thread_goes_behind_the_program_unless_that_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    real = files.write
+
+    def looking(*args: Any) -> Path:
+        seen.append(os.getpriority(os.PRIO_PROCESS, 0))
+        return real(*args)
+
+    monkeypatch.setattr(files, "write", looking)
+    written = Written(tmp_path, Checkpoint())
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    written.write(1)
+    written.write(2, last=True)
+    written.writer.wait()
+    assert seen == [min(own + NICENESS, 19), own]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == own

@@ -36,7 +36,7 @@ def test_who_is_missing_is_named_once_for_each_stall(machines: str) -> None:
         noted = iter(["noted-0", "noted-1"])
         keep = ctx.note
 
-        def note(level: str, title: str, text: str = "") -> None:
+        def note(level: str, title: str, text: str = "", *, mark: str = "") -> None:
             keep(level, title, text)
             (ctx.run_dir / next(noted)).touch()
 

@@ -247,6 +247,22 @@ def test_a_later_attempt_goes_on_from_the_newest_by_itself() -> None:
     assert_same(fresh, whole, 0)
 
 
+def test_a_training_goes_on_from_a_place_that_fsspec_reaches() -> None:
+    def program(ctx: FakeContext) -> Any:
+        there = f"file://{ctx.run_dir}/there"
+        policy = Checkpoint(every_steps=4, keep=2, directory=there)
+        whole = train(ctx, "whole", lambda: model(3), 5, checkpoint=policy)
+        info = ctx.run_dir / "there" / ctx.run_id
+        kept = sorted(path.name for path in info.iterdir())
+        more: dict[str, Any] = {"resume": f"{there}/{ctx.run_id}/16", "checkpoint": False}
+        return whole, kept, train(ctx, "again", lambda: model(9), 6, **more)
+
+    whole, kept, again = run_gang(1, program)[0]
+    assert (whole.saved, whole.removed, kept) == ([4, 8, 12, 16, 20], [4, 8, 12], ["16", "20"])
+    assert_same(again, whole, 16)
+    assert again.notes[0][2].startswith("With epoch 4, after 1 of its steps: file://")
+
+
 def test_the_best_is_kept_and_a_name_that_is_none_is_told_of() -> None:
     def program(ctx: FakeContext) -> Any:
         best = Checkpoint(every_epochs=1, keep=1, best="val_loss")
@@ -388,3 +404,56 @@ def test_datasets_of_each_tasks_own_go_on_in_the_middle_of_an_epoch() -> None:
     found = run_gang(2, program)[0]
     for kind in KINDS:
         assert_same(found[f"from {kind}"], found[kind], 9)
+
+
+def test_one_strategy_goes_on_from_a_checkpoint_of_another(tmp_path: Path) -> None:
+    """All-reduce, then in one graph from the middle of an epoch, then a pipeline, then a parameter server: together
+    they do what all-reduce does alone.
+    """
+
+    def plain(seed: int) -> Any:
+        import keras
+
+        keras.utils.set_random_seed(seed)
+        first = keras.layers.Dense(8, activation="relu", name="first")
+        made = keras.Sequential([keras.Input((6,)), first, keras.layers.Dense(10, name="second")])
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        made.compile(keras.optimizers.Adam(0.01, use_ema=True), loss, metrics=["accuracy"])
+        return made
+
+    def stage(strategy: Strategy, name: str, **more: Any) -> Callable[[FakeContext], Any]:
+        def program(ctx: FakeContext) -> Any:
+            if isinstance(strategy, InGraph):
+                devices(2)
+            told: dict[str, Any] = {
+                "strategy": strategy,
+                "run_dir": tmp_path / name,
+                "checkpoint": Checkpoint(),
+                **more,
+            }
+            return train(ctx, name, lambda: plain(len(name)), 5, **told)
+
+        return program
+
+    def whole(ctx: FakeContext) -> Any:
+        done = train(ctx, "whole", lambda: plain(3), 5, checkpoint=False)
+        train(ctx, "begun", lambda: plain(3), 5, checkpoint=Checkpoint(), run_dir=tmp_path / "allreduce", stop_at=7)
+        return done
+
+    placed = {"first": "/job:worker/task:0/device:CPU:0", "second": "/job:worker/task:1/device:CPU:0"}
+    alone = run_gang(2, whole)[0]
+    before, found = "allreduce", []
+    for name, strategy, size, servers, epochs in (
+        ("in graph", InGraph(), 1, 0, 2),
+        ("pipeline", Pipeline(placed, microbatches=2), 2, 0, 3),
+        ("servers", ParameterServer(sync=True), 2, 1, EPOCHS),
+    ):
+        resume = str(tmp_path / before / "checkpoints")
+        found.append(run_gang(size, stage(strategy, name, resume=resume, epochs=epochs), servers=servers)[0])
+        before = name
+    assert [done.saved for done in found] == [[10], [15], [20]]
+    assert len(alone.steps) == EPOCHS * STEPS
+    for step, ((_, ours), (_, theirs)) in enumerate(zip(found[-1].steps, alone.steps, strict=True), 1):
+        for mine, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6, err_msg=f"after step {step}")
+    assert found[-1].history["loss"] == pytest.approx(alone.history["loss"], rel=1e-4)

@@ -1,0 +1,156 @@
+"""Checkpoints in places that fsspec reaches, by their URLs: as those of ``files``, with the same functions.
+
+Such places have no renames that are whole or not at all, and no locks. A checkpoint is made here and sent, its manifest
+last: what has none is no checkpoint. One is removed in the other order. Nobody else writes where a run's are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ....errors import InvalidInput, NotFound
+from ....schema.checkpoint import MANIFEST, CheckpointInfo, Manifest
+from . import files
+
+_STEP = re.compile(r"[0-9]{1,19}", re.ASCII)
+
+
+def is_url(place: object) -> bool:
+    """Whether this is the URL of a place, and not a path here."""
+    return isinstance(place, str) and "://" in place
+
+
+def check(url: str) -> None:
+    """Raise InvalidInput unless fsspec knows how to reach such a place from here."""
+    _open(url)
+
+
+def write(directory: str, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> str:
+    """Write a checkpoint of step ``manifest.step``; one of that step that was there is replaced. Returns where it is.
+
+    ``manifest`` gets what it says of variables and files. Raises what fsspec raises of such a place.
+    """
+    system, root = _open(directory)
+    with tempfile.TemporaryDirectory(prefix="dtf-checkpoint-") as here:
+        made = files.write(Path(here), manifest, arrays, state)
+        target = f"{root}/{manifest.step}"
+        _remove(system, target)
+        system.makedirs(target, exist_ok=True)
+        for name in [*sorted(manifest.files), MANIFEST]:
+            system.put_file(str(made / name), f"{target}/{name}")
+    return f"{directory}/{manifest.step}"
+
+
+def known(directory: str) -> list[CheckpointInfo]:
+    """The checkpoints in a place by their steps, without a look into their data. What is none is passed over."""
+    system, root = _open(directory)
+    found = []
+    for step in _steps(system, root):
+        with contextlib.suppress(InvalidInput, NotFound):
+            url = f"{directory}/{step}"
+            found.append(_manifest(system, f"{root}/{step}", url).info(url))
+    return sorted(found, key=lambda info: info.step)
+
+
+def remove(url: str) -> None:
+    """Remove a checkpoint: from one moment to the next it is none."""
+    _remove(*_open(url))
+
+
+def clean(directory: str) -> None:
+    """Remove what killed writers have left: whatever has no manifest."""
+    system, root = _open(directory)
+    for step in _steps(system, root):
+        if not system.exists(f"{root}/{step}/{MANIFEST}"):
+            _remove(system, f"{root}/{step}")
+
+
+def newest(url: str, step: int | None = None) -> files.Stored:
+    """The checkpoint at ``url``, or the newest whole one in that place, or the one of ``step``, brought here.
+
+    Raises NotFound, and InvalidInput for what is damaged where nothing else can be read.
+    """
+    system, root = _open(url)
+    if system.exists(f"{root}/{MANIFEST}"):
+        stored = _fetch(system, root, url)
+        if step is not None and stored.manifest.step != step:
+            raise NotFound(f"A checkpoint of step {step} was asked for. Received: {url}, of {stored.manifest.step}")
+        return stored
+    found = [info for info in known(url) if step is None or info.step == step]
+    if not found:
+        which = "" if step is None else f" of step {step}"
+        raise NotFound(f"There is no complete checkpoint{which} in {url}")
+    first: InvalidInput | None = None
+    for info in reversed(found):
+        try:
+            return _fetch(system, f"{root}/{info.step}", info.path)
+        except (InvalidInput, NotFound, OSError) as error:
+            first = first or InvalidInput(str(error))
+    assert first is not None
+    raise first
+
+
+def _open(url: str) -> tuple[Any, str]:
+    """The file system, and what the place is called in it."""
+    from fsspec.core import url_to_fs  # not every task has to do with such places
+
+    try:
+        system, root = url_to_fs(url)
+    except (ValueError, ImportError) as error:
+        raise InvalidInput(
+            f"Checkpoints are in places that fsspec reaches from the chief's machine. Received: {url}, {error}",
+            field="directory",
+        ) from error
+    system.invalidate_cache()  # others write there
+    return system, str(root).rstrip("/")
+
+
+def _steps(system: Any, root: str) -> list[str]:
+    try:
+        names = [str(path).rstrip("/").rpartition("/")[2] for path in system.ls(root, detail=False)]
+    except FileNotFoundError:
+        return []
+    return [name for name in names if _STEP.fullmatch(name)]
+
+
+def _manifest(system: Any, path: str, url: str) -> Manifest:
+    try:
+        data = system.cat_file(f"{path}/{MANIFEST}")
+    except FileNotFoundError:
+        raise NotFound(f"A checkpoint is a directory with a {MANIFEST}. Received: {url}, which has none") from None
+    return files.manifest_of(data, url)
+
+
+def _fetch(system: Any, path: str, url: str) -> files.Stored:
+    """Bring a checkpoint here; it goes with what is returned."""
+    names = [*_manifest(system, path, url).files, MANIFEST]
+    here = Path(tempfile.mkdtemp(prefix="dtf-checkpoint-"))
+    try:
+        for name in names:
+            _get(system, f"{path}/{name}", here / name, url)
+        stored = files.Stored(here, shown=url)
+    except BaseException:
+        shutil.rmtree(here, ignore_errors=True)
+        raise
+    weakref.finalize(stored, shutil.rmtree, here, ignore_errors=True)
+    return stored
+
+
+def _get(system: Any, path: str, here: Path, url: str) -> None:
+    try:
+        system.get_file(path, str(here))
+    except FileNotFoundError as error:
+        raise InvalidInput(f"A checkpoint has all of its files. Received: {url}, without {here.name}") from error
+
+
+def _remove(system: Any, path: str) -> None:
+    for what in (f"{path}/{MANIFEST}", path):
+        with contextlib.suppress(FileNotFoundError):
+            system.rm(what, recursive=what == path)

@@ -1,0 +1,38 @@
+"""What a loss has cost: steps that are done again, and the time until there was a new one."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_dtf.backend.cluster.recovery import Recovery
+from jupyter_dtf.schema.events import Progressed
+from jupyter_dtf.schema.run import Progress
+
+
+def progressed(time: float, done: int, unit: str = "step") -> Progressed:
+    return Progressed(time=time, progress=Progress(done=done, unit=unit))
+
+
+@pytest.mark.parametrize(
+    ("begins", "title"),
+    [
+        (1200, "Goes on after step 1200: some 37 steps are done again"),
+        (1236, "Goes on after step 1236: one step is done again"),
+        (1237, "Goes on after step 1237"),
+        (1238, "Goes on after step 1238"),
+    ],
+)
+def test_it_is_told_with_the_first_step(begins: int, title: str) -> None:
+    recovery = Recovery("worker:1", 50.0, 1237)
+    assert recovery.follows(progressed(51.0, 5, "byte")) is None
+    assert recovery.follows(progressed(55.0, begins)) is None
+    assert recovery.follows(progressed(55.5, begins)) is None
+    told = recovery.follows(progressed(56.4, begins + 1))
+    assert told == (title, "The first step ended 6 s after worker:1 was lost")
+
+
+def test_an_attempt_that_comes_to_no_step_does_not_count() -> None:
+    recovery = Recovery("worker:1", 50.0, 30)
+    assert recovery.follows(progressed(55.0, 20)) is None
+    assert recovery.follows(progressed(60.0, 20)) is None  # of the attempt after it
+    assert recovery.follows(progressed(61.0, 21)) is not None
