@@ -374,14 +374,15 @@ def set_current(context: Context) -> None:
 
 def check_gang() -> None:
     """Raise as for a lost peer if this run has a newer attempt: nobody may come any more whom this task waits for."""
-    if _current is not None and _current.going_over.is_called:
+    going_over = getattr(_current, "going_over", None)  # what stands in a context's place may know of no attempts
+    if going_over is not None and going_over.is_called:
         raise peer_lost("Other tasks of the run were lost, and are started again")
 
 
 def stays_in_gang() -> None:
     """This task cannot go over to another attempt of its run from here on."""
-    if _current is not None:
-        _current.going_over.say(False)
+    if (going_over := getattr(_current, "going_over", None)) is not None:
+        going_over.say(False)
 
 
 def peer_lost(message: str) -> RuntimeError:

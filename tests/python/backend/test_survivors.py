@@ -107,12 +107,11 @@ def fit(cluster: dtf.Cluster, workers: int, deaths: Deaths | None = None, **opti
         X,
         Y,
         batch_size=BATCH,
-        epochs=EPOCHS,
         validation_data=(X[:50], Y[:50]),
         verbose=0,
         jobs={"worker": workers},
         threads_per_task=1,
-        **{"callbacks": [Dies(deaths or {})], "checkpoint": False, "wait": False, **options},
+        **{"epochs": EPOCHS, "callbacks": [Dies(deaths or {})], "checkpoint": False, "wait": False, **options},
     )
 
 

@@ -135,6 +135,8 @@ class Again:
 class _GoingOnList(_SkippingList):
     """Callbacks of which only ``ours`` hear a second time what all of them have heard before."""
 
+    callbacks: list[Any]
+
     def __init__(self, skip: Skip, again: Again, ours: list[Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(skip, *args, **kwargs)
         self._ours = ours
@@ -156,12 +158,12 @@ class _GoingOnList(_SkippingList):
 
     @contextmanager
     def _among_ours(self, only: bool) -> Iterator[None]:
-        everybody = self.__dict__["callbacks"]
-        self.__dict__["callbacks"] = self._ours if only else everybody
+        everybody = self.callbacks
+        self.callbacks = self._ours if only else everybody
         try:
             yield
         finally:
-            self.__dict__["callbacks"] = everybody
+            self.callbacks = everybody
 
 
 def _skipping(run: Any, skip: Skip) -> Any:
