@@ -274,7 +274,7 @@ async def test_a_task_that_rejoins_is_told_what_its_gang_was() -> None:
     assert again.secret == first.secret
     assert [op for _, op in cluster.asked].count("dtf_reserve") == 2
     assert "dtf_kill" not in [op for _, op in cluster.asked]
-    assert "worker:1 is started again: attempt 2 of 4" in cluster.notes
+    assert cluster.notes[0] == "worker:1 died (SIGKILL)"
 
 
 async def test_a_task_whose_host_is_gone_rejoins_on_another_one() -> None:
