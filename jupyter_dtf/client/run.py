@@ -135,20 +135,11 @@ class Run:
         import pandas as pd
 
         record = self._session.hub.record(self.id)
-        parts = [
-            pd.DataFrame(
-                {
-                    "task": task,
-                    "metric": metric,
-                    "step": series.step,
-                    "time": series.time,
-                    "value": series.value,
-                    "seq": series.seq,
-                    "attempt": series.attempt,
-                }
-            )
-            for (metric, task), series in list(record.series.items())
-        ]
+        parts = []
+        for (metric, task), series in list(record.series.items()):
+            size = len(series)  # which grows meanwhile
+            columns = {name: getattr(series, name)[:size] for name in ("step", "time", "value", "seq", "attempt")}
+            parts.append(pd.DataFrame({"task": task, "metric": metric, **columns}))
         empty = pd.DataFrame(columns=["task", "metric", "step", "time", "value", "seq", "attempt"])
         points: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else empty
         return points

@@ -192,15 +192,9 @@ def test_with_backup_workers_the_barrier_does_not_wait_and_takes_the_new_one_in(
     cluster: dtf.Cluster, servers: int
 ) -> None:
     strategy = dtf.ParameterServer(sync=True, backup_workers=1, split_bytes=64)
-    run = fit(
-        cluster,
-        3,
-        strategy,
-        epochs=3,
-        callbacks=[Holds(("worker:2",), 5)],
-        jobs={"worker": 3, "ps": servers},
-        checkpoint=dtf.Checkpoint(every_epochs=1),
-    )
+    policy, jobs = dtf.Checkpoint(every_epochs=1), {"worker": 3, "ps": servers}
+    holds = Holds(("worker:2",), 5)
+    run = fit(cluster, 3, strategy, epochs=3, callbacks=[holds], jobs=jobs, checkpoint=policy)
     lose(run, {"worker:2": signal.SIGKILL})
     run.result(left_s())
     assert states(run) == ["launching", "running", "succeeded"]
@@ -211,6 +205,17 @@ def test_with_backup_workers_the_barrier_does_not_wait_and_takes_the_new_one_in(
     assert back == sorted(back)
     assert back[-1] > 3 * STEPS - 10, "it has left before the end"
     assert run.checkpoints[-1].step == 3 * STEPS
-    again = run.resume(run.checkpoints[0].step)
+    again = fit(cluster, 3, strategy, epochs=3, jobs=jobs, resume=run.checkpoints[0], wait=True)
     assert again.status == "succeeded"
     assert again.checkpoints[-1].step == 3 * STEPS
+
+
+def test_a_run_that_is_stopped_does_not_wait_for_who_is_away(cluster: dtf.Cluster) -> None:
+    run = fit(cluster, 2, dtf.ParameterServer(), epochs=1000, callbacks=[Holds(("worker:1",))])
+    lose(run, {"worker:1": signal.SIGSTOP})
+    run.stop()
+    assert run.wait(left_s()).status == "stopped"
+    assert not [event for event in events(run) if isinstance(event, Note) and "did not stop by itself" in event.title]
+    assert [task.attempt for task in run.info.tasks] == [0, 0, 0]
+    assert sum(counts(run, 2).values()) == EXAMPLES
+    assert run.checkpoints[-1].step == steps_of(run, "worker:0")[-1][0]

@@ -452,6 +452,7 @@ async def test_a_task_that_rejoins_is_told_what_its_gang_was() -> None:
     assert again.secret == first.secret
     assert [op for _, op in cluster.asked].count("dtf_reserve") == 2
     assert "dtf_kill" not in [op for _, op in cluster.asked]
+    assert cluster.notes[0] == "worker:1 died (SIGKILL)"
 
 
 async def test_a_task_whose_host_is_gone_rejoins_on_another_one() -> None:
