@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from ...schema.events import (
+    FAST_AGAIN,
     SLOW,
     AnyEvent,
     CheckpointSaved,
@@ -54,7 +55,7 @@ def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | 
     elif isinstance(event, Note) and event.mark:
         if event.mark == SLOW:
             info.slow[event.task] = event.title
-        else:
+        elif event.mark == FAST_AGAIN:
             info.slow.pop(event.task, None)
     elif isinstance(event, CheckpointSaved):
         info.checkpoint = event.checkpoint

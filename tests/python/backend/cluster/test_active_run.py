@@ -348,6 +348,7 @@ def test_what_a_loss_has_cost_is_told_with_the_first_step_of_a_later_attempt() -
         return [event.title for _, data in recorded.published if isinstance(event := decode_event(data), Note)]
 
     run.note("warning", "worker:1 takes long", task="worker:1", mark=SLOW)
+    run.note("info", "", task="worker:1", mark="of another kind")
     progressed(30, 0)
     assert run.info.slow == {"worker:1": "worker:1 takes long"}
     again("worker:1")
@@ -356,9 +357,10 @@ def test_what_a_loss_has_cost_is_told_with_the_first_step_of_a_later_attempt() -
     again("worker:0")  # before the first step
     progressed(31, 0)  # is late
     progressed(20, 2)
-    assert told() == ["worker:1 takes long"]
+    assert told() == ["worker:1 takes long", ""]
     progressed(21, 2)
     progressed(22, 2)
-    assert told()[1:] == ["Goes on after step 20: some 10 steps are done again"]
+    assert told()[2:] == ["Goes on after step 20: some 10 steps are done again"]
+    run.note("warning", "worker:1 takes long", task="worker:1", mark=SLOW)
     run.note("info", "worker:1 is fast", task="worker:1", mark=FAST_AGAIN)
     assert run.info.slow == {}
