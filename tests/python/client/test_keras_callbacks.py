@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import jupyter_dtf as dtf
+from jupyter_dtf.backend.task.context import current
 from jupyter_dtf.client.session import session
 
 from ..patience import left_s
@@ -36,7 +37,9 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
 
 
 class Held(keras.callbacks.Callback):
-    """The chief stands still in the middle of the second epoch, the first time that it comes there."""
+    """The chief stands still in the middle of the second epoch, the first time that it comes there, until it is killed
+    or has to go on without another task.
+    """
 
     def __init__(self, mark: Path) -> None:
         super().__init__()
@@ -49,7 +52,9 @@ class Held(keras.callbacks.Callback):
         if (self.epoch, batch) == (1, 4) and not self.mark.exists():
             self.mark.touch()
             print("held")
-            signal.pause()
+            ctx = current()
+            while not ctx.going_over.is_called:
+                ctx.stop_requested.wait(0.01)
 
 
 def model() -> Any:
@@ -61,7 +66,7 @@ def model() -> Any:
 
 def fit(cluster: dtf.Cluster, strategy: str, **arguments: Any) -> Any:
     jobs = {"worker": 2, "ps": 1} if strategy == "ps" else {"worker": 2}
-    told = {"batch_size": BATCH, "epochs": EPOCHS, "threads_per_task": 1, "verbose": 0, "wait": False}
+    told: dict[str, Any] = {"batch_size": BATCH, "epochs": EPOCHS, "threads_per_task": 1, "verbose": 0, "wait": False}
     return cluster.fit(model(), X, Y, strategy=strategy, jobs=jobs, **told, **arguments)
 
 

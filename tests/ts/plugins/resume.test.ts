@@ -5,10 +5,10 @@ import { describe, expect, it, vi } from 'vitest';
 import type { RunInfo } from '../../../src/api/schema';
 import { addGoingOnCommands, openResumeMenu } from '../../../src/plugins/resume';
 import { CommandIDs, type IDtf } from '../../../src/tokens';
-import { clusterInfo, runInfo } from '../fixtures';
+import { checkpointInfo, clusterInfo, runInfo } from '../fixtures';
 
 const trans = nullTranslator.load('jupyter_dtf');
-const LOST = runInfo('r', { state: 'lost', goes_on: true, checkpoint: 14, jobs: { worker: 3 } });
+const LOST = runInfo('r', { state: 'lost', goes_on: true, checkpoint: checkpointInfo(14), jobs: { worker: 3 } });
 
 /** The commands over a page with these runs, and clusters of which one is lost. */
 function page(...runs: RunInfo[]) {

@@ -246,13 +246,13 @@ async def test_a_host_that_dies_while_the_first_gang_starts_is_a_loss(error: Exc
         del cluster.hosts[B]
         cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
         cluster.on_launch = lambda attempt: cluster.all_succeed()
-        cluster.before = nothing  # type: ignore[method-assign]
+        cluster.before = nothing  # type: ignore[method-assign, assignment]
         raise error
 
     async def nothing(*_: Any) -> None:
         """No checks."""
 
-    cluster.before = dies  # type: ignore[method-assign]
+    cluster.before = dies  # type: ignore[method-assign, assignment]
     cluster.driver.begin(cluster.run, Parcel(b"program"))
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert cluster.states == ["launching", "restarting", "running", "succeeded"]

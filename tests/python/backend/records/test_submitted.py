@@ -13,6 +13,7 @@ import pytest
 from jupyter_dtf.backend.records import submitted
 from jupyter_dtf.errors import InvalidInput, NotFound
 from jupyter_dtf.schema import payload
+from jupyter_dtf.schema.checkpoint import CheckpointInfo
 from jupyter_dtf.schema.run import RunInfo, RunRequest
 
 REQUEST = RunRequest(name="mlp", kind="fit", jobs={"worker": 2}, environment={"KEY": "secret"}, goes_on=True)
@@ -67,7 +68,7 @@ def test_a_run_that_goes_on_shares_the_file(tmp_path: Path) -> None:
 
 
 def test_it_goes_with_a_run_that_has_no_checkpoint(tmp_path: Path) -> None:
-    for checkpoint in (7, None):
+    for checkpoint in (CheckpointInfo(step=7, epoch=1), None):
         submitted.keep(tmp_path, REQUEST, program())
         submitted.forget_if_useless(
             RunInfo(id="r", name="r", cluster="c", run_dir=str(tmp_path), checkpoint=checkpoint)
