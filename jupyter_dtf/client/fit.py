@@ -86,7 +86,7 @@ class PreparedFit:
 
     def model_at(self, path: str) -> Any:
         """The model with the weights and the optimizer of a checkpoint; the one that was passed stays as it is."""
-        from ..backend.task.fit.checkpoints import model_at
+        from ..backend.task.fit.where_to_begin import model_at
 
         return model_at(self._job, path)
 

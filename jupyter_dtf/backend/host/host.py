@@ -227,7 +227,7 @@ class Host(WorkerPlugin):
             shared = private.own_dir(run.shared)
             for data in specs:
                 spec = msgspec.json.decode(data, type=TaskSpec)
-                if (task := run.tasks.get(spec.task)) is not None:
+                if spec.joins and (task := run.tasks.get(spec.task)) is not None:
                     self._go_over(run, task, spec, shared)
                 else:
                     self._fork(run, spec, path, shared)

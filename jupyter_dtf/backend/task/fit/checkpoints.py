@@ -1,4 +1,4 @@
-"""Checkpoints of a training of which the chief has the whole model, or can fetch it: what is in them, when, going on.
+"""Checkpoints of a training of which the chief has the whole model, or can fetch it: when, and what is given back.
 
 TensorFlow's part of a checkpoint has the model's weights and the optimizers' variables. All else is pickled: what each
 task has for itself in the middle of an epoch, the states of random generators, of callbacks, and the history.
@@ -6,217 +6,43 @@ task has for itself in the middle of an epoch, the states of random generators, 
 
 from __future__ import annotations
 
-import contextlib
-import pickle
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import keras
 import numpy as np
 from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.random.seed_generator import global_seed_generator
 
-from ....errors import InvalidInput, NotFound
-from ....schema.checkpoint import FORMAT, CheckpointInfo, Manifest, StoredVariable
+from ....schema.checkpoint import FORMAT, Manifest
 from ..checkpoint import files
-from ..checkpoint.places import Place, at, directory_of, place_of
+from ..checkpoint.places import directory_of
 from ..checkpoint.saving import saving
 from ..checkpoint.snapshots import Snapshots
 from ..checkpoint.writer import Writer
 from ..collectives.contract import Reducer
-from ..model import keras_io
-from ..model.model_state import layers_aside, seed_states
+from ..model.model_state import seed_states
 from .callbacks import Last
-from .data import Skip
-from .gradient_sync import optimizers_of
-from .job import Arrays, FitJob
-from .models import seed_of_task
+from .checkpoint_state import (
+    Begin,
+    FitState,
+    Part,
+    assign,
+    attributes,
+    data_of,
+    give_attributes,
+    metric_variables,
+    variables_of,
+)
+from .job import FitJob
+from .where_to_begin import restore
 
 COST = 20
 """By default the time between two checkpoints is so many times that which the last one took, or more."""
-MOST_NAMED = 3
-
-
-@dataclass
-class Part:
-    """What one task has for itself. The lists are in the model's order; None where all tasks have the same.
-
-    Random states of a program are None where they are lost, and then begin anew.
-    """
-
-    seeds: list[Any]
-    keras_seed: Any
-    numpy_random: Any
-    python_random: Any
-    callbacks: list[bytes]
-    moving: list[Any] | None = None
-    metrics: list[Any] | None = None
-
-
-@dataclass
-class FitState:
-    """What is pickled of a training."""
-
-    seed: int
-    """Of the job: what the order of the examples is drawn from."""
-    data: dict[str, Any]
-    """What a step in the middle of an epoch is counted by."""
-    first_epoch: int
-    """The epoch with which the training began."""
-    batch: Any
-    """As in ``FitResult``."""
-    parts: list[Part]
-    """By rank."""
-    history: dict[str, list[float]]
-    history_epochs: list[int]
-    told: list[tuple[int, int, dict[str, float]]] = field(default_factory=list)
-    """The epochs that have ended: number, step, values."""
-    places: tuple[tuple[int, int, int], ...] = ()
-    """By rank the epoch, the step in it, and the step of all epochs that each task is at, where tasks are apart. The
-    checkpoint's own are then the chief's.
-    """
-
-
-@dataclass
-class Begin:
-    """Where a training goes on: what every task is told of a checkpoint."""
-
-    info: CheckpointInfo
-    variables: list[StoredVariable]
-    state: FitState
-    is_of_this_run: bool
-    is_over: bool = False
-    """Whether no step is left to do, for the tasks had agreed to stop."""
-    of: str = ""
-    """The task whose state this is, where it is no checkpoint's."""
-
-    def part(self, rank: int, size: int) -> Part:
-        """What is given to a task. Where there are others than there were, what they had for themselves is shared."""
-        parts = self.state.parts
-        if len(parts) == size:
-            return parts[rank]
-        chiefs, own = parts[0], parts[min(rank, len(parts) - 1)]
-        return Part(
-            seeds=[np.asarray(seed_of_task(seed, rank), np.asarray(seed).dtype) for seed in chiefs.seeds],
-            keras_seed=own.keras_seed,
-            numpy_random=own.numpy_random,
-            python_random=own.python_random,
-            callbacks=chiefs.callbacks if rank == 0 else [],
-            moving=mean_of([part.moving for part in parts]),
-            metrics=_total([part.metrics for part in parts], rank),
-        )
-
-
-def where_to_begin(job: FitJob, ctx: Any, reducer: Reducer) -> tuple[Begin | None, files.Stored | None]:
-    """The checkpoint that a job goes on from, if it does, and on the chief its files. A collective.
-
-    Raises InvalidInput or NotFound, on every task, for what is no checkpoint of a training.
-    """
-    again = job.checkpoint is not None and ctx.attempt > 1
-    if not again and not _named(job, ctx):
-        return None, None
-    told: Any = None
-    stored = None
-    if reducer.rank == 0:
-        try:
-            stored = _find(job, ctx, again)
-            told = None if stored is None else _read(stored, again)
-        except (InvalidInput, NotFound, OSError) as error:
-            told = type(error), str(error)
-    told = reducer.all_gather(told)[0]
-    if isinstance(told, tuple):
-        kind, text = told
-        raise kind(text)
-    return told, stored
-
-
-def _find(job: FitJob, ctx: Any, again: bool) -> files.Stored | None:
-    if again:
-        assert job.checkpoint is not None
-        with contextlib.suppress(NotFound):
-            return _newest(directory_of(job.checkpoint, ctx))
-    named = _named(job, ctx)
-    return _newest(place_of(named)) if named else None
-
-
-def _named(job: FitJob, ctx: Any) -> str:
-    """Where a training is to go on, by who has started the run, or by its program."""
-    return str(ctx.goes_on_from or job.resume or "")
-
-
-def _newest(place: Place) -> files.Stored:
-    return at(place).newest(place)
-
-
-def _read(stored: files.Stored, again: bool) -> Begin:
-    if stored.manifest.kind != "fit":
-        raise InvalidInput(
-            f"A training goes on from a checkpoint of a training. Received: {stored.info.path}, of a "
-            f"{stored.manifest.kind}",
-            field="resume",
-        )
-    state = stored.state()
-    if not isinstance(state, FitState):
-        raise InvalidInput(
-            f"A checkpoint of a training has its state. Received: {stored.info.path}, without", field="resume"
-        )
-    return Begin(stored.info, stored.manifest.variables, state, is_of_this_run=again)
-
-
-def check_model(begin: Begin, model: Any, optimizers: Sequence[Any]) -> None:
-    """Raise InvalidInput, naming what differs, unless a checkpoint is of such a model with such optimizers."""
-    here = [
-        (key, list(v.shape), keras.backend.standardize_dtype(v.dtype)) for key, v in variables_of(model, optimizers)
-    ]
-    there = [(stored.key, stored.shape, stored.dtype) for stored in begin.variables]
-    differing = []
-    for (key, shape, dtype), (their_key, their_shape, their_dtype) in zip(here, there, strict=False):
-        if (_place(key), shape, dtype) != (_place(their_key), their_shape, their_dtype):
-            differing.append(f"{_words(key, shape, dtype)} instead of {_words(their_key, their_shape, their_dtype)}")
-    for kind, longer, shorter in (("more than it has", here, there), ("not here", there, here)):
-        differing += [f"{_words(*variable)}, {kind}" for variable in longer[len(shorter) :]]
-    if differing:
-        more = f", and {len(differing) - MOST_NAMED} more" if len(differing) > MOST_NAMED else ""
-        raise InvalidInput(
-            f"A training goes on with the model and the optimizer that its checkpoint {begin.info.path} is of. "
-            f"Received: {'; '.join(differing[:MOST_NAMED])}{more}",
-            field="resume",
-        )
-
-
-def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
-    """Raise InvalidInput unless a step in the middle of an epoch means what it meant."""
-    in_the_middle = begin.info.step_in_epoch or any(within for _, within, _ in begin.state.places)
-    if not in_the_middle and job.steps_per_epoch is None:
-        return
-    there, here = begin.state.data, _data_of(job)
-    if here != there:
-        raise InvalidInput(
-            f"In the middle of an epoch a training goes on with as many examples and as large batches. Received: "
-            f"{here} instead of {there}",
-            field="resume",
-        )
-    if (
-        steps_per_execution > 1
-        and job.steps_per_epoch
-        and here.get("examples", 0) > job.steps_per_epoch * here.get("batch_size", 0)
-    ):
-        raise InvalidInput(
-            "A training whose epochs are parts of the examples goes on with one step per execution. Received: "
-            f"steps_per_execution={steps_per_execution}, steps_per_epoch={job.steps_per_epoch}",
-            field="resume",
-        )
-    if begin.info.step_in_epoch % steps_per_execution:
-        raise InvalidInput(
-            f"steps_per_execution divides the steps of an epoch that are done: {begin.info.step_in_epoch}. Received: "
-            f"{steps_per_execution}",
-            field="resume",
-        )
 
 
 @dataclass
@@ -246,32 +72,6 @@ class Training:
     """As in ``FitState``, of what was fetched last."""
     tasks: int | None = None
     """How many train; None: as many as the reducer knows of."""
-
-
-def model_at(job: FitJob, path: str) -> Any:
-    """The model of a job with the weights and the optimizer of a checkpoint. Raises InvalidInput, NotFound."""
-    stored = _newest(place_of(path))
-    begin = _read(stored, again=False)
-    model = keras_io.unpack(job.model) if isinstance(job.model, keras_io.PackedModel) else job.model()
-    keras_io.build(model, begin.state.batch)
-    if isinstance(job.model, keras_io.PackedModel):
-        keras_io.restore(model, job.model)
-    optimizers = optimizers_of(model)
-    check_model(begin, model, optimizers)
-    restore(begin, stored, model, optimizers)
-    return model
-
-
-def restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence[Any]) -> None:
-    """Give a model and its optimizers, which ``check_model`` has let pass, what a checkpoint has of them."""
-    arrays = stored.arrays()
-    keys = [variable.key for variable in begin.variables]
-    for key, (_, variable) in zip(keys, variables_of(model, optimizers), strict=True):
-        variable.assign(arrays[key])
-
-
-_OF_THE_FILE = ("append", "append_header")
-"""Attributes of a ``CSVLogger`` that say how the file is that it has found."""
 
 
 def forget_from(epoch: int, logger: Any) -> None:
@@ -308,7 +108,7 @@ class Resuming(keras.callbacks.Callback):
         self._own = training.own
         self._history = training.history
         self._load = training.load
-        for callback in training.own:
+        for callback in () if has_lived else training.own:
             if isinstance(callback, keras.callbacks.CSVLogger):
                 callback.append = True
                 forget_from(begin.info.epoch, callback)
@@ -321,8 +121,8 @@ class Resuming(keras.callbacks.Callback):
             self._load()
             self._stored = None
         if not self._has_lived:
-            for callback, attributes in zip(self._own, part.callbacks, strict=False):
-                _give_attributes(callback, attributes)
+            for callback, held in zip(self._own, part.callbacks, strict=False):
+                give_attributes(callback, held)
             self._history.history = {name: list(values) for name, values in state.history.items()}
             self._history.epoch = list(state.history_epochs)
         self.model._initial_epoch = begin.info.epoch
@@ -499,7 +299,7 @@ class Saving(keras.callbacks.Callback):
         """What is pickled, with those parts."""
         return FitState(
             seed=self._job.seed,
-            data=_data_of(self._job),
+            data=data_of(self._job),
             first_epoch=self._first_epoch,
             batch=self._batch,
             parts=parts,
@@ -528,115 +328,14 @@ class Saving(keras.callbacks.Callback):
         return part
 
     def _give(self, part: Part) -> None:
-        _assign(seed_states(self.model), part.seeds)
+        assign(seed_states(self.model), part.seeds)
         if part.keras_seed is not None:
-            _assign([global_seed_generator().state], [part.keras_seed])
+            assign([global_seed_generator().state], [part.keras_seed])
         if part.numpy_random is not None:
             np.random.set_state(part.numpy_random)
         if part.python_random is not None:
             random.setstate(part.python_random)
         if part.moving is not None:
-            _assign(self.model.non_trainable_weights, part.moving)
+            assign(self.model.non_trainable_weights, part.moving)
         if part.metrics is not None:
-            _assign(metric_variables(self.model), part.metrics)
-
-
-def skip_of(begin: Begin | None, job: FitJob, steps_per_execution: int) -> Skip | None:
-    """What of its examples a training leaves out, for it has seen them; None for nothing."""
-    if begin is None or (not begin.info.step_in_epoch and job.steps_per_epoch is None):
-        return None
-    return skip_until(begin.info.epoch, begin.info.step_in_epoch, begin.state.first_epoch, job, steps_per_execution)
-
-
-def skip_until(epoch: int, within: int, first: int, job: FitJob, steps_per_execution: int) -> Skip:
-    """What a training leaves out that began with epoch ``first`` and goes on after ``within`` steps of ``epoch``."""
-    passed = (epoch - first) * (job.steps_per_epoch or 0)
-    takes = steps_per_execution if steps_per_execution > 1 else 0
-    return Skip(within, within // steps_per_execution, takes, passed, first)
-
-
-def variables_of(model: Any, optimizers: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Every variable that all tasks have alike, by its key: ``model/<number>/<path>``."""
-    groups = [("model", model.weights), *((_numbered("optimizer", i), o.variables) for i, o in enumerate(optimizers))]
-    groups += [(_numbered("aside", i), layer.variables) for i, layer in enumerate(layers_aside(model))]
-    for group, variables in groups:
-        for number, variable in enumerate(variables):
-            yield f"{group}/{number}/{getattr(variable, 'path', variable.name)}", variable
-
-
-def _numbered(name: str, number: int) -> str:
-    return f"{name}{number + 1}" if number else name
-
-
-def _place(key: str) -> list[str]:
-    return key.split("/")[:2]
-
-
-def _words(key: str, shape: list[int], dtype: str) -> str:
-    group, _, path = key.split("/", 2)
-    return f"{path} of the {group}, {dtype} of shape {tuple(shape)}"
-
-
-def _data_of(job: FitJob) -> dict[str, Any]:
-    if not isinstance(job.data, Arrays):
-        return {"steps_per_epoch": job.steps_per_epoch}
-    first = next(leaf for leaf in keras.tree.flatten(job.data.x) if leaf is not None)
-    return {
-        "examples": len(first),
-        "batch_size": job.batch_size or 32,
-        "shuffle": job.shuffle,
-        "steps_per_epoch": job.steps_per_epoch,
-    }
-
-
-def metric_variables(model: Any) -> list[Any]:
-    """The states of a model's metrics."""
-    return list({id(v): v for metric in model.metrics for v in metric.variables}.values())
-
-
-def _assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
-    if [tuple(v.shape) for v in variables] == [np.shape(value) for value in values]:
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(value)
-
-
-def attributes(callback: Any) -> bytes:
-    """Pickle of what a callback holds, without the model and what cannot be pickled."""
-    kept = {}
-    for name, value in vars(callback).items():
-        if name in ("_model", "params") or isinstance(value, (keras.Layer, keras.optimizers.Optimizer)):
-            continue
-        with contextlib.suppress(Exception):  # an open file, a lock: the callback makes its own
-            kept[name] = cloudpickle.dumps(value)
-    return pickle.dumps(kept)
-
-
-def _give_attributes(callback: Any, data: bytes) -> None:
-    of_its_file = _OF_THE_FILE if isinstance(callback, keras.callbacks.CSVLogger) else ()
-    for name, value in pickle.loads(data).items():
-        if name in of_its_file:
-            continue
-        with contextlib.suppress(Exception):  # of a class that is not here any more
-            vars(callback)[name] = pickle.loads(value)
-
-
-def mean_of(parts: Sequence[list[Any] | None]) -> list[Any] | None:
-    """Of each array the mean over the tasks; the chief's of what are no floating-point numbers."""
-    known = [part for part in parts if part is not None]
-    if not known:
-        return None
-    return [
-        np.mean([np.asarray(value, np.float64) for value in values], axis=0).astype(values[0].dtype)
-        if keras.backend.is_float_dtype(values[0].dtype.name)
-        else values[0]
-        for values in zip(*known, strict=True)
-    ]
-
-
-def _total(parts: Sequence[list[Any] | None], rank: int) -> list[Any] | None:
-    """Of each array the sum over the tasks, for the chief; zeros for the others."""
-    known = [part for part in parts if part is not None]
-    if not known:
-        return None
-    totals = [np.sum(values, axis=0, dtype=values[0].dtype) for values in zip(*known, strict=True)]
-    return totals if rank == 0 else [np.zeros_like(total) for total in totals]
+            assign(metric_variables(self.model), part.metrics)

@@ -15,7 +15,8 @@ from ...collectives.contract import Reducer
 from ...collectives.exchangeable import ExchangeableReducer
 from ...model.model_state import seed_states
 from ..callbacks import Last
-from ..checkpoints import Saving, attributes
+from ..checkpoint_state import attributes
+from ..checkpoints import Saving
 from ..job import FitJob
 from ..keras_fit import Again
 from ..steps import Metrics

@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras.src.backend.common.global_state import get_global_attribute
 
 from ...model.model_state import seed_states
-from ..checkpoints import metric_variables
+from ..checkpoint_state import metric_variables
 
 
 class KeptStep:

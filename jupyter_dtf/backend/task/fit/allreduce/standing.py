@@ -11,7 +11,7 @@ import numpy as np
 
 from .....schema.checkpoint import CheckpointInfo
 from ...collectives.contract import Reducer
-from ..checkpoints import Begin, FitState, Part, mean_of
+from ..checkpoint_state import Begin, FitState, Part, mean_of
 from ..job import PackedCallback
 from ..models import seed_of_task
 

@@ -15,17 +15,8 @@ from ...collectives.contract import Reducer
 from ...model import keras_io
 from ..agree import Weights
 from ..callbacks import First, Last, State, callbacks_here
-from ..checkpoints import (
-    Begin,
-    Resuming,
-    Saving,
-    Training,
-    check_data,
-    check_model,
-    skip_of,
-    variables_of,
-    where_to_begin,
-)
+from ..checkpoint_state import Begin, variables_of
+from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked, Checks
 from ..data import training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
@@ -37,6 +28,7 @@ from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
 from ..steps import Metrics, TestStep, TrainStep, shared_variables
+from ..where_to_begin import check_data, check_model, skip_of, where_to_begin
 from .checks import AllReduceChecks
 from .going_on import Survival, as_of, can_go_on, go_over, reducer_of
 from .kept_step import KeptStep

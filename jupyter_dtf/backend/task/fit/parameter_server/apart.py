@@ -16,9 +16,11 @@ import msgspec
 from ...checkpoint import files
 from ...collectives.contract import Alone
 from ..callbacks import Last
-from ..checkpoints import Begin, Saving, Training, skip_until, where_to_begin
+from ..checkpoint_state import Begin
+from ..checkpoints import Saving, Training
 from ..data import Skip, steps_of_epoch
 from ..job import FitJob
+from ..where_to_begin import skip_until, where_to_begin
 from .messages import Place, Start, Started
 from .server_client import Client
 

@@ -20,7 +20,7 @@ from ...collectives.contract import Alone, Reducer
 from ...model import keras_io
 from ..agree import Weights
 from ..callbacks import First, Last, State, callbacks_here
-from ..checkpoints import Resuming, Saving, Training, check_data, check_model, restore, skip_of, where_to_begin
+from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked
 from ..data import Skip, TaskData, training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
@@ -31,6 +31,7 @@ from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
 from ..steps import Metrics, TestStep, TrainStep
+from ..where_to_begin import check_data, check_model, restore, skip_of, where_to_begin
 from . import moving
 from .apart import Beginning, OwnSaving, beginning
 from .callbacks import OwnFirst, OwnLast, OwnMetrics, ServedWeights

@@ -20,7 +20,7 @@ from ...model import keras_io
 from ...trace.session_trace import full_trace
 from ..agree import Weights
 from ..callbacks import State, callbacks_here
-from ..checkpoints import Resuming, Saving, Training, check_data, check_model, skip_of, where_to_begin
+from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked
 from ..data import training_data, validation_data
 from ..first_step_check import Parts, guard_of
@@ -32,6 +32,7 @@ from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model
 from ..one_client import OneClient
 from ..steps import Metrics
+from ..where_to_begin import check_data, check_model, skip_of, where_to_begin
 from . import layer_devices
 from .callbacks import Down, Up
 from .checks import PipelineChecks
