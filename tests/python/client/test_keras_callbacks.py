@@ -61,7 +61,7 @@ def model() -> Any:
 
 def fit(cluster: dtf.Cluster, strategy: str, **arguments: Any) -> Any:
     jobs = {"worker": 2, "ps": 1} if strategy == "ps" else {"worker": 2}
-    told = {"batch_size": BATCH, "epochs": EPOCHS, "threads_per_task": 1, "verbose": 0, "wait": False}
+    told: dict[str, Any] = {"batch_size": BATCH, "epochs": EPOCHS, "threads_per_task": 1, "verbose": 0, "wait": False}
     return cluster.fit(model(), X, Y, strategy=strategy, jobs=jobs, **told, **arguments)
 
 
