@@ -256,7 +256,7 @@ def test_a_frozen_worker_of_a_training_is_named_in_time_and_the_training_goes_on
     at = time.time()
     run.result(left_s())
     (lost,) = [note for note in notes(run) if note.title.startswith("worker:1 has been stopped (SIGSTOP) for 3 s")]
-    assert lost.text.endswith("All tasks are started again: attempt 2 of 4")
+    assert lost.text.endswith("worker:0 goes on; worker:1 is started again: attempt 2 of 4")
     assert lost.time - at < NAMED_WITHIN_S
     assert (lost.level, lost.task) == ("warning", "worker:1")
     (cost,) = [note for note in notes(run) if note.title.startswith("Goes on after step 0")]

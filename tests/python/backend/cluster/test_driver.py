@@ -239,20 +239,19 @@ async def test_a_gang_that_cannot_be_started_again_is_one_loss_more() -> None:
 
 
 @pytest.mark.parametrize("error", [Unavailable("it is gone"), OSError("Stream is closed")])
-async def test_a_host_that_dies_while_the_first_gang_starts_is_a_loss(error: Exception) -> None:
+async def test_a_host_that_dies_while_the_first_gang_starts_is_a_loss(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = Cluster(Restart())
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
 
-    async def dies(*_: Any) -> None:
-        del cluster.hosts[B]
-        cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
-        cluster.on_launch = lambda attempt: cluster.all_succeed()
-        cluster.before = nothing  # type: ignore[method-assign, assignment]
-        raise error
+    async def dies(run: Run, planned: Any) -> None:
+        if run.attempt == 0:
+            del cluster.hosts[B]
+            run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+            raise error
 
-    async def nothing(*_: Any) -> None:
-        """No checks."""
-
-    cluster.before = dies  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(cluster, "before", dies)
     cluster.driver.begin(cluster.run, Parcel(b"program"))
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert cluster.states == ["launching", "restarting", "running", "succeeded"]

@@ -53,7 +53,7 @@ def test_why_one_cannot_go_on_is_said(hub: Hub, tmp_path: Path, monkeypatch: pyt
     hub.add_run(RunDescriptor(id="n", name="n", cluster="c", kind="fit", goes_on=True, run_dir=str(tmp_path / "n")))
     with pytest.raises(Conflict, match="One goes on with a training, .*Received: p, a program"):
         resuming.prepared(hub, "p", None)
-    with pytest.raises(Conflict, match="with checkpoint=False, and those with parameter servers"):
+    with pytest.raises(Conflict, match="which those with checkpoint=False do not"):
         resuming.prepared(hub, "a", None)
     with pytest.raises(NotFound, match="The run n has no checkpoint"):
         resuming.prepared(hub, "n", None)
