@@ -35,6 +35,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "mirrored": {"strategy": "mirrored", "jobs": WORKERS},
     "pipeline": {"strategy": dtf.Pipeline(PLACES), "jobs": WORKERS},
     "ps": {"strategy": dtf.ParameterServer(sync=True), "jobs": SERVED},
+    "ps, asynchronous": {"strategy": "ps", "jobs": SERVED},
 }
 
 
@@ -134,17 +135,15 @@ def waits(_args: object, ctx: Any) -> None:
     ctx.stop_requested.wait()
 
 
-@pytest.mark.parametrize("what", ["a program", "asynchronous", "without checkpoints"])
+@pytest.mark.parametrize("what", ["a program", "without checkpoints"])
 def test_what_cannot_be_paused_is_refused(cluster: dtf.Cluster, what: str) -> None:
     run: Any
     if what == "a program":
         run = cluster.run(waits, wait=False, jobs={"worker": 1})
-    elif what == "asynchronous":
-        run = fit(cluster, strategy="ps", jobs=SERVED)
     else:
         run = fit(cluster, checkpoint=False, jobs=WORKERS)
     run.wait_for(lambda info: info.state.value == "running", left_s())
-    with pytest.raises(dtf.Conflict, match="A run is paused that goes on from checkpoints: a training, but those with"):
+    with pytest.raises(dtf.Conflict, match="A run is paused that goes on from checkpoints: a training, but with checkpoint=False"):
         run.pause()
     run.stop(now=True)
     run.wait(left_s())

@@ -141,5 +141,5 @@ def test_what_is_forgotten_or_too_large_is_not_gone_on_with(
         dtf.run(program.id).resume()
     none = cluster.fit(run.model, X, Y, batch_size=30, epochs=1, checkpoint=False)
     assert not (Path(none.info.run_dir) / submitted.DIRECTORY).exists()
-    with pytest.raises(dtf.Conflict, match="which are not those with checkpoint=False"):
+    with pytest.raises(dtf.Conflict, match="which those with checkpoint=False do not"):
         Run(none.id).resume()
