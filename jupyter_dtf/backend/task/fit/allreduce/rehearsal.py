@@ -21,7 +21,7 @@ class _Alone:
     attempt, goes_on_from = 1, ""
     machines, tasks = ("",), ("",)
     shared_dir = Path()
-    tracer = None
+    tracer, going_over, joins = None, None, False
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: None

@@ -205,7 +205,7 @@ class Server:
             visit.is_over, member.visit = True, None
             if member.has_left:
                 member.has_gone = True
-            elif self._may_come_back:
+            elif self._may_come_back and visit.rank:  # the first task's loss is that of the gang
                 self._apply(self._rule.lose(visit.rank))
                 self._gradients.pop(visit.rank, None)
             else:
