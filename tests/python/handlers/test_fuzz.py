@@ -32,9 +32,10 @@ BODIES = {
     "designs/script": {**DESIGN, "placement": {"devices": {"logits": "/job:worker/task:0/device:CPU:0"}}},
     "designs/profile": {"design": DESIGN, "cluster": "a"},
     "examples/digits.ipynb": {"folder": "a"},
+    "runs/x/resume": {"cluster": "a", "step": 5},
 }
 METHODS = {"clusters": "POST", "clusters/preview": "POST", "clusters/x": "PATCH", "templates/x": "PUT"}
-METHODS |= {path: "POST" for path in BODIES if path.startswith(("designs/", "examples/"))}
+METHODS |= {path: "POST" for path in BODIES if path.startswith(("designs/", "examples/", "runs/"))}
 
 VALUES: list[Any] = [
     None, True, 0, -1, 1 << 70, 1e308, 0.5, "", "a", "\x00", "ü" * 5000, "../../etc/passwd", "local", [], [[]], {},
@@ -69,7 +70,7 @@ RAW = [
 
 
 def test_every_route_with_a_body_is_here() -> None:
-    named = {"/examples/{name}": "/examples/digits.ipynb"}
+    named = {"/examples/{name}": "/examples/digits.ipynb", "/runs/{run_id}/resume": "/runs/x/resume"}
     with_body = {
         (named.get(path, path).strip("/").replace("{name}", "x"), method.upper())
         for (path, method), operation in OPERATIONS.items()
