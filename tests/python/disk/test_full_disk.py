@@ -112,7 +112,6 @@ assert not dtf.clusters()
     notes = [event for event in (decode_event(data) for _, data in store.events(run_id)) if isinstance(event, Note)]
     titles = [note.title for note in notes if note.level == "warning"]
     assert titles.count("This run is not being saved") == 1
-    assert sum(title.endswith(": disk") for title in titles) == 1  # a host's, which is looked at before it begins
     store.close()
 
 
