@@ -37,11 +37,11 @@ STRATEGIES: dict[str, Any] = {
 
 def step_of(done: int, at: int, go: str, ctx: Any) -> None:
     """A step has been made. Takes its time, and in the first attempt stands still after step ``at``, until ``go`` is
-    there or the run is to stop.
+    there, the run is to stop, or it has to go on without another task.
     """
     if ctx.attempt == 1 and done == at:
         ctx.note("info", HELD, f"at step {done}")
-        while not os.path.exists(go) and not ctx.stop_requested.wait(PACE_S):
+        while not (os.path.exists(go) or ctx.going_over.is_called or ctx.stop_requested.wait(PACE_S)):
             pass
     threading.Event().wait(PACE_S)
 

@@ -81,7 +81,6 @@ def test_late_gradients_are_dropped_and_counted_and_nobody_waits_for_them() -> N
     for ours, theirs in zip(result.weights, run_gang(1, replayed(taken))[0], strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
     assert result.optimizer[0] == total
-    assert len(taken[1]) <= EPOCHS  # its last step of each
     for rank, (task, counts) in enumerate(result.updates.items()):
         assert task == f"worker:{rank}"
         assert counts["applied"] == len(taken[rank])
