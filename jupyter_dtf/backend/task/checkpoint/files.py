@@ -17,7 +17,7 @@ import pickle
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -182,19 +182,32 @@ def newest(path: Path, step: int | None = None) -> Stored:
 
     Raises NotFound, and InvalidInput for what is damaged where nothing else can be read.
     """
-    if (path / MANIFEST).exists():
-        stored = Stored(path)
+    is_one = (path / MANIFEST).exists()
+    return newest_of(path, step, is_one=is_one, known=known, read=lambda found: Stored(Path(found)))
+
+
+def newest_of(
+    place: Any,
+    step: int | None,
+    *,
+    is_one: bool,
+    known: Callable[[Any], list[CheckpointInfo]],
+    read: Callable[[str], Stored],
+) -> Stored:
+    """As ``newest``, wherever ``place`` is: if it ``is_one`` itself, which are ``known`` there, how one is read."""
+    if is_one:
+        stored = read(str(place))
         if step is not None and stored.manifest.step != step:
-            raise NotFound(f"A checkpoint of step {step} was asked for. Received: {path}, of {stored.manifest.step}")
+            raise NotFound(f"A checkpoint of step {step} was asked for. Received: {place}, of {stored.manifest.step}")
         return stored
-    found = [info for info in known(path) if step is None or info.step == step]
+    found = [info for info in known(place) if step is None or info.step == step]
     if not found:
         which = "" if step is None else f" of step {step}"
-        raise NotFound(f"There is no complete checkpoint{which} in {path}")
+        raise NotFound(f"There is no complete checkpoint{which} in {place}")
     first: InvalidInput | None = None
     for info in reversed(found):
         try:
-            return Stored(Path(info.path))
+            return read(info.path)
         except (InvalidInput, NotFound, OSError) as error:
             first = first or InvalidInput(str(error))
     assert first is not None

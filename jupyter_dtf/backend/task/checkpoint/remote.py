@@ -78,23 +78,8 @@ def newest(url: str, step: int | None = None) -> files.Stored:
     Raises NotFound, and InvalidInput for what is damaged where nothing else can be read.
     """
     system, root = _open(url)
-    if system.exists(f"{root}/{MANIFEST}"):
-        stored = _fetch(system, root, url)
-        if step is not None and stored.manifest.step != step:
-            raise NotFound(f"A checkpoint of step {step} was asked for. Received: {url}, of {stored.manifest.step}")
-        return stored
-    found = [info for info in known(url) if step is None or info.step == step]
-    if not found:
-        which = "" if step is None else f" of step {step}"
-        raise NotFound(f"There is no complete checkpoint{which} in {url}")
-    first: InvalidInput | None = None
-    for info in reversed(found):
-        try:
-            return _fetch(system, f"{root}/{info.step}", info.path)
-        except (InvalidInput, NotFound, OSError) as error:
-            first = first or InvalidInput(str(error))
-    assert first is not None
-    raise first
+    is_one = system.exists(f"{root}/{MANIFEST}")
+    return files.newest_of(url, step, is_one=is_one, known=known, read=lambda found: _fetch(*_open(found), found))
 
 
 def _open(url: str) -> tuple[Any, str]:
