@@ -187,7 +187,9 @@ def test_the_others_go_on_in_their_processes(cluster: dtf.Cluster, whole: dict[i
     assert sorted(set(counts.begun)) == [*range(EPOCHS)]
     died = [task for attempt in deaths.values() for task in attempt]
     for task, found in pids(run).items():
-        assert len(found) == 1 + died.count(task), task
+        # A successor that has not begun yet is started again, where another loss is noticed only then.
+        most = 1 + len(died) if task in died else 1
+        assert 1 + died.count(task) <= len(found) <= most, task
     assert len(pids(run)) == workers
     assert states(run)[-2:] == ["running", "succeeded"]
     assert_equal(run, whole[workers])
