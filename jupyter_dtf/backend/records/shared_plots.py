@@ -63,9 +63,11 @@ class Plot:
         lines: dict[_Line, Series] = {}
         for (metric, task), series in self._hub.lines(self._run, [self._metric]).items():
             lines[metric, task, None] = series
-        for (metric, task, attempt), series in self._hub.replaced(self._run, [self._metric]).items():
-            lines[metric, task, attempt] = series
-        for line, series in lines.items():
+        again: dict[_Line, Series] = {
+            (metric, task, attempt): series
+            for (metric, task, attempt), series in self._hub.replaced(self._run, [self._metric]).items()
+        }
+        for line, series in {**lines, **again}.items():
             cursor = self._cursors.get(line)
             if cursor is None:
                 cursor = self._cursors[line] = SeriesCursor(line[0], line[1], self._width, self._x)

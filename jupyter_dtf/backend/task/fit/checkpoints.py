@@ -19,6 +19,7 @@ from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.random.seed_generator import global_seed_generator
 
 from ....schema.checkpoint import FORMAT, Manifest
+from ....schema.events import GOES_ON
 from ..checkpoint import files
 from ..checkpoint.places import directory_of
 from ..checkpoint.saving import saving
@@ -135,7 +136,7 @@ class Resuming(keras.callbacks.Callback):
                 where += f", after {begin.info.step_in_epoch} of its steps"
             found = f"as {begin.of} has it. No step is lost" if begin.of else begin.info.path
             joint = ", " if begin.of else ": "
-            self._ctx.note("info", f"Training goes on after step {begin.info.step}", f"With {where}{joint}{found}")
+            self._ctx.note("info", f"{GOES_ON} {begin.info.step}", f"With {where}{joint}{found}")
 
 
 class Saving(keras.callbacks.Callback):
