@@ -19,8 +19,9 @@ import numpy as np
 
 from ..backend.task import fit as task_fit
 from ..backend.task.fit.checks import Asked
-from ..backend.task.fit.job import Arrays, DataFunction, FitJob, FitResult, PackedCallback
+from ..backend.task.fit.job import Arrays, FitJob, FitResult, PackedCallback
 from ..backend.task.fit.pipeline.checks import checked_layers
+from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.fit.strategies import validate
 from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import give_more, give_own
@@ -30,7 +31,7 @@ from ..schema.checkpoint import Checkpoint
 from ..schema.placement import Placement
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
-from .fit_data import data_of, length_of, split_off, validation_of
+from .fit_data import check_batch_size, data_of, length_of, runs_own_code, split_off, validation_of
 
 WARMUP_EPOCHS = 5.0
 """Goyal et al. 2017, section 2.2."""
@@ -48,7 +49,8 @@ class PreparedFit:
         self.program: tuple[Any, tuple[Any, ...], dict[str, Any]] = (task_fit.run, (job,), {})
         self.strategy = job.strategy
         # A function of the caller's may set TensorFlow up in its own way, and the ring has to be the first to start it.
-        functions = isinstance(job.data, DataFunction) or not isinstance(job.model, keras_io.PackedModel)
+        functions = any(runs_own_code(data) for data in (job.data, job.validation_data))
+        functions = functions or not isinstance(job.model, keras_io.PackedModel)
         reduces = isinstance(job.strategy, AllReduce) and job.strategy.transport != "ring"
         self.may_be_spare = reduces and not functions
         self.rejoins = isinstance(job.strategy, ParameterServer) and not job.strategy.goes_in_step
@@ -177,10 +179,8 @@ def prepare(
         raise InvalidInput(f"shuffle is True or False. Received: {shuffle!r}", field="shuffle")
     warmup_epochs = _checked_warmup(scale_lr, warmup_epochs)
     data = data_of(x, y, sample_weight, "x")
-    if isinstance(data, DataFunction):
-        for name, value in (("y", y), ("sample_weight", sample_weight), ("batch_size", batch_size)):
-            if value is not None:
-                raise InvalidInput(f"{name} comes with the dataset when x is a function. Received both", field=name)
+    if batch_size is not None:
+        check_batch_size(data, batch_size)
     if class_weight is not None and sample_weight is not None:
         raise InvalidInput("Either class_weight or sample_weight is given. Received: both", field="class_weight")
     validation = validation_of(validation_data)
@@ -318,6 +318,8 @@ def _parameters(model: Any, job: FitJob) -> dict[str, Any]:
     if isinstance(job.data, Arrays):
         shown["batch_size"] = job.batch_size or 32
         shown["examples"] = length_of(job.data)
+    elif isinstance(job.data, BatchSource) and job.data.examples is not None:
+        shown["examples"] = job.data.examples
     if job.scale_lr:
         shown["warmup_epochs"] = job.warmup_epochs
     if isinstance(job.validation_data, Arrays):

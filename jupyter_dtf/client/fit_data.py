@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..backend.task.fit.job import Arrays, Data, DataFunction
+from ..backend.task.fit.sources.base import BatchSource
 from ..errors import InvalidInput
+from .sources import SOURCES
 
 _DATA = "x is an array, a dict or list of arrays, or a function data_fn(ctx) that returns a tf.data.Dataset"
 
@@ -17,26 +19,43 @@ def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
     """The examples as they travel. Raises InvalidInput for what cannot, and for lengths that differ."""
     if x is None:
         raise InvalidInput(f"{_DATA}. Received: None", field=field)
-    kinds = {f"{base.__module__}.{base.__name__}" for base in type(x).__mro__}
-    if any(kind.startswith("tensorflow.") and kind.endswith((".DatasetV2", "Iterator")) for kind in kinds):
-        raise InvalidInput(
-            f"A tf.data.Dataset cannot leave its process: pass a function data_fn(ctx) that makes it. {_DATA}. "
-            f"Received: {x!r:.200}",
-            field=field,
-        )
-    if any("PyDataset" in kind or kind.endswith(".DataLoader") for kind in kinds) or hasattr(x, "__next__"):
-        raise InvalidInput(
-            f"Generators and PyDatasets are not divided among tasks: pass a function data_fn(ctx) that returns a "
-            f"tf.data.Dataset of this task's examples. Received: {x!r:.200}",
-            field=field,
-        )
-    if hasattr(x, "__dask_graph__"):
-        raise InvalidInput(f"{_DATA}; a Dask collection is computed first. Received: {x!r:.200}", field=field)
-    if callable(x) and not hasattr(x, "__array__"):
+    for source_of in SOURCES:
+        source = source_of(x, y, sample_weight, field)
+        if source is not None:
+            return source
+    if is_function(x):
+        refuse_beside("the dataset that the function returns", y, sample_weight)
         return DataFunction(x)
     arrays = Arrays(_arrays(x, "x"), _arrays(y, "y"), _arrays(sample_weight, "sample_weight"))
     length_of(arrays)
     return arrays
+
+
+def is_function(x: Any) -> bool:
+    """Whether ``x`` is a function ``data_fn(ctx)``."""
+    return callable(x) and not hasattr(x, "__array__")
+
+
+def refuse_beside(what: str, y: Any, sample_weight: Any) -> None:
+    """Raise InvalidInput for labels or weights beside data that has them in it."""
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise InvalidInput(f"{name} must be in {what}, not beside it. Received both", field=name)
+
+
+def check_batch_size(data: Data, batch_size: int) -> None:
+    """Raise InvalidInput for a batch size where the data has batches of its own."""
+    if isinstance(data, DataFunction) or (isinstance(data, BatchSource) and data.has_own_batches):
+        what = data.what if isinstance(data, BatchSource) else "a function's dataset"
+        raise InvalidInput(
+            f"batch_size must be left out, for {what} has batches of its own. Received: batch_size={batch_size!r}",
+            field="batch_size",
+        )
+
+
+def runs_own_code(data: Data | None) -> bool:
+    """Whether reading the data in a task runs code of the caller's."""
+    return isinstance(data, DataFunction) or (isinstance(data, BatchSource) and data.runs_own_code)
 
 
 def validation_of(data: Any) -> Data | None:
@@ -50,8 +69,6 @@ def validation_of(data: Any) -> Data | None:
                 field="validation_data",
             )
         return data_of(data[0], data[1], data[2] if len(data) == 3 else None, "validation_data")
-    if callable(data) and not hasattr(data, "__array__"):
-        return DataFunction(data)
     return data_of(data, None, None, "validation_data")
 
 
@@ -124,9 +141,9 @@ def length_of(arrays: Arrays) -> int:
 
 def split_off(data: Data, fraction: float) -> tuple[Data, Data]:
     """Training and validation data, the latter the last ``fraction`` of the examples."""
-    if isinstance(data, DataFunction):
+    if not isinstance(data, Arrays):
         raise InvalidInput(
-            f"validation_split divides arrays: with data_fn pass validation_data. Received: {fraction}",
+            f"validation_split divides arrays: with other data pass validation_data. Received: {fraction}",
             field="validation_split",
         )
     count = length_of(data)

@@ -543,6 +543,11 @@ export interface SeriesFrame {
   start: number;
   x: (number | null)[];
   y: (number | null)[];
+  /**
+   * The task, where these are points of an attempt whose steps a later one has done again; empty: they led to the
+   * model. `task` names the attempt then (`worker:1, attempt 1`): for who does not know this, it is another line.
+   */
+  replaced: string;
 }
 
 /** What changed in the decimated series of a subscribed run. */

@@ -40,6 +40,8 @@ class Context:
         self._recorder = recorder
         self._stop = threading.Event()
         self._work_done = threading.Event()
+        self.checkpoint_wanted = threading.Event()
+        """A machine of the run is to go: a training writes a checkpoint at the end of the step that it is in."""
         self._server: Any = None
         self._tree_checkpoints: TreeCheckpoints | None = None
         self.ports: Any = None

@@ -15,7 +15,8 @@ from ....errors import InvalidInput
 from ....schema.cluster import FIRST_JOBS
 from ....schema.strategy import Strategy
 from . import limits
-from .job import Arrays, FitJob
+from .job import Arrays, Data, FitJob
+from .sources.base import BatchSource
 
 Check = Callable[[], None]
 
@@ -30,7 +31,8 @@ class Asked:
     shares: int | None = None
     """How many share each batch, where that is not the number of tasks that train."""
     scale_lr: bool = False
-    has_arrays: bool = True
+    has_length: bool = True
+    """Whether the examples of an epoch are counted before the tasks have read them."""
     steps_per_epoch: int | None = None
 
     @classmethod
@@ -40,7 +42,8 @@ class Asked:
             jobs=jobs,
             shares=shares,
             scale_lr=job.scale_lr,
-            has_arrays=isinstance(job.data, Arrays),
+            has_length=isinstance(job.data, Arrays)
+            or (isinstance(job.data, BatchSource) and job.data.batches is not None),
             steps_per_epoch=job.steps_per_epoch,
         )
 
@@ -109,3 +112,7 @@ class Checks:
         """What a built one must be."""
         if (self.sharing(asked) or 1) > 1:
             yield partial(limits.refuse_unshared, model)
+
+
+def _has_length(data: Data) -> bool:
+    return isinstance(data, Arrays) or (isinstance(data, BatchSource) and data.batches is not None)

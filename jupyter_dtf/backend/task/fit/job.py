@@ -11,6 +11,7 @@ from ....schema.strategy import AllReduce, Strategy
 from ..model.keras_io import PackedModel
 from ..model.model_state import MoreState
 from ..model.questions import Question
+from .sources.base import BatchSource
 
 
 @dataclass
@@ -29,7 +30,7 @@ class DataFunction:
     function: Callable[[Any], Any]
 
 
-Data = Arrays | DataFunction
+Data = Arrays | DataFunction | BatchSource
 
 
 @dataclass

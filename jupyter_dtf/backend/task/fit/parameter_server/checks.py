@@ -34,7 +34,7 @@ class ServedChecks(Checks):
         yield partial(limits.refuse_losses_of_whole_batch, model)
         yield partial(refuse_unsupported, strategy, model, _servers(asked), scale_lr=asked.scale_lr)
         if strategy.backup_workers:
-            has_length = asked.has_arrays or asked.steps_per_epoch is not None
+            has_length = asked.has_length or asked.steps_per_epoch is not None
             yield partial(refuse_what_cannot_skip, model, has_length=has_length)
 
     def of_built(self, asked: Asked, model: Any) -> Iterator[Check]:

@@ -26,7 +26,7 @@ from ..data import Skip, TaskData, training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
 from ..first_step_check import Parts, guard_of
 from ..hooked import hooked
-from ..job import Arrays, FitJob, FitResult
+from ..job import DataFunction, FitJob, FitResult
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
@@ -105,7 +105,7 @@ class Worker:
         if self._begin is not None:
             check_data(self._begin, job, model.steps_per_execution)
         self._skip = self._skipped()
-        has_own_data = not self._goes_in_step and not isinstance(job.data, Arrays)
+        has_own_data = not self._goes_in_step and isinstance(job.data, DataFunction)
         divided = Alone() if has_own_data else self._reducer
         self._data = training_data(job, ctx, divided, model.steps_per_execution, skip=self._skip)
         self._spec = keras_io.batch_spec(self._data.dataset.element_spec)

@@ -1,0 +1,152 @@
+"""Arrays, divided: a step's global batch is cut into ``size`` contiguous shares that differ by at most one example.
+
+All tasks together do what one process does with that batch. Every epoch's order is drawn from the job's seed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from keras.src import tree
+from keras.src.trainers.data_adapters import array_slicing
+from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+
+from ....errors import InvalidInput
+from ..collectives.contract import Alone, Reducer
+from .job import Arrays
+
+_ALIGNED = 64
+"""Bytes; what TensorFlow's kernels take for granted. The arrays of a payload are."""
+
+
+def adapter_of(arrays: Arrays, batch_size: int | None, steps: int | None, class_weight: Any) -> ArrayDataAdapter:
+    try:
+        return ArrayDataAdapter(
+            _with_words(arrays.x),
+            _with_words(arrays.y),
+            sample_weight=arrays.sample_weight,
+            batch_size=batch_size,
+            steps=steps,
+            class_weight=class_weight,
+        )
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+
+
+def _with_words(value: Any) -> Any:
+    """Arrays of strings as tensors, which Keras takes of any shape."""
+    return tree.map_structure(
+        lambda a: tf.convert_to_tensor(a) if isinstance(a, np.ndarray) and a.dtype == object else a, value
+    )
+
+
+def next_epoch(first: int) -> tf.data.Dataset:
+    """One number, larger by one with every iteration."""
+    number = tf.Variable(first, dtype=tf.int64, trainable=False)
+    return tf.data.Dataset.range(1).map(lambda _: number.assign_add(1) - 1)
+
+
+def shares(
+    adapter: ArrayDataAdapter,
+    reducer: Reducer,
+    seed: int | None,
+    epochs: tf.data.Dataset,
+    skipped: tuple[int, int] = (0, 0),
+) -> tf.data.Dataset:
+    """Batches of this task's shares, one pass over the data for each of ``epochs``; ``seed`` None keeps the order.
+
+    ``skipped``: an epoch, and how many of its first batches are left out.
+    """
+    count, batch = adapter._num_samples, adapter.batch_size
+    full, rest = divmod(count, batch)
+    low, high = _share(batch, reducer)
+    rest_low, rest_high = _share(rest, reducer)
+    inputs = tensors(adapter)
+
+    @tf.autograph.experimental.do_not_convert
+    def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
+        order = _order(count, seed, epoch)
+        batches = tf.data.Dataset.from_tensor_slices(tf.reshape(order[: full * batch], [full, batch])[:, low:high])
+        if rest:
+            last = order[full * batch + rest_low : full * batch + rest_high]
+            batches = batches.concatenate(tf.data.Dataset.from_tensors(last))
+        if not skipped[1]:
+            return batches
+        return batches.skip(tf.where(epoch == skipped[0], tf.constant(skipped[1], tf.int64), tf.constant(0, tf.int64)))
+
+    @tf.autograph.experimental.do_not_convert
+    def gather(chosen: tf.Tensor) -> Any:
+        return tree.map_structure(lambda a: a if a is None else tf.gather(a, chosen), inputs)
+
+    return epochs.flat_map(batches_of).map(gather).prefetch(2).with_options(unchanged_options())
+
+
+def _order(count: int, seed: int | None, epoch: Any) -> tf.Tensor:
+    """The examples of an epoch in the order in which they are taken; ``seed`` None: as they come."""
+    order = tf.range(count, dtype=tf.int64)
+    return order if seed is None else tf.random.experimental.stateless_shuffle(order, seed=[seed, epoch])
+
+
+def first_batches(adapter: ArrayDataAdapter, seed: int | None, epoch: int, count: int) -> list[Any]:
+    """The first so many batches of an epoch, or all if there are not so many, whole."""
+    order = _order(adapter._num_samples, seed, epoch).numpy()
+    inputs = tree.lists_to_tuples(array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow"))
+    bounds = range(0, min(count * adapter.batch_size, len(order)), adapter.batch_size)
+    chosen = [order[start : start + adapter.batch_size] for start in bounds]
+    return [_cut(lambda a: tf.convert_to_tensor(np.asarray(a)[rows]), inputs) for rows in chosen]  # noqa: B023
+
+
+def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data.Dataset]:
+    """Datasets of this task's shares of the full batches and of the rest, as far as they have examples."""
+    count, batch = adapter._num_samples, adapter.batch_size
+    full, rest = divmod(count, batch)
+    low, high = _share(batch, reducer)
+    rest_low, rest_high = (full * batch + bound for bound in _share(rest, reducer))
+    inputs = tensors(adapter)
+
+    def full_shares(a: Any) -> Any:
+        return tf.reshape(a[: full * batch], [full, batch, *a.shape[1:]])[:, low:high]
+
+    parts = []
+    if full and high > low:
+        parts.append(tf.data.Dataset.from_tensor_slices(_cut(full_shares, inputs)))
+    if rest_high > rest_low:
+        parts.append(tf.data.Dataset.from_tensors(_cut(lambda a: a[rest_low:rest_high], inputs)))
+    return parts
+
+
+def tensors(adapter: ArrayDataAdapter) -> Any:
+    """``(x, y, sample_weight)`` as Keras packs them, as tensors."""
+    inputs = array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
+    return _cut(_tensor, tree.lists_to_tuples(inputs))
+
+
+def _tensor(array: Any) -> tf.Tensor:
+    """A tensor of an array, on the array's own memory where that can be: the tasks of a machine map one file of it.
+
+    ``tf.convert_to_tensor`` copies, and takes three times the memory while it does.
+    """
+    shared = isinstance(array, np.ndarray) and array.size and array.dtype.kind in "biufc"
+    if shared and array.flags.c_contiguous and array.flags.writeable and array.ctypes.data % _ALIGNED == 0:
+        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    return tf.convert_to_tensor(array)
+
+
+def _cut(function: Callable[[Any], Any], inputs: Any) -> Any:
+    return tree.map_structure(lambda a: a if a is None else function(a), inputs)
+
+
+def unchanged_options() -> tf.data.Options:
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False  # they cost more than they save
+    options.autotune.enabled = False
+    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    return options
+
+
+def _share(count: int, reducer: Reducer) -> tuple[int, int]:
+    """Where this task's part of ``count`` examples begins and ends."""
+    return count * reducer.rank // reducer.size, count * (reducer.rank + 1) // reducer.size

@@ -1,0 +1,82 @@
+"""The contract of data that comes in batches, of each of which every task takes its share.
+
+A source travels with its job, pickled, and is opened in every task. It is the same data as one process would read: the
+same batches in the same order, so that training on shares of them gives the weights of one process.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part that a task takes of every batch: contiguous; parts differ by at most one example."""
+
+    rank: int
+    size: int
+
+    def bounds(self, examples: Any) -> tuple[Any, Any]:
+        """Where the part begins and ends of so many examples: whole numbers, or integer tensors of shape ()."""
+        return examples * self.rank // self.size, examples * (self.rank + 1) // self.size
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a task reads a source. Nothing of this but ``share`` differs between the tasks."""
+
+    field: str
+    """Which argument it came by, for messages: ``x`` or ``validation_data``."""
+    share: Share
+    seed: int | None = None
+    """What an order that is drawn here is drawn from; None keeps the order."""
+    first_epoch: int = 0
+    """The epoch that the first pass is."""
+    batch_size: int | None = None
+    """Examples in a step of all tasks together, where the source itself has no batches."""
+
+
+@dataclass
+class Opened:
+    """A source in a task."""
+
+    dataset: Any
+    """A ``tf.data.Dataset`` of this task's shares of the batches, structured as Keras packs them: ``x``, ``(x, y)`` or
+    ``(x, y, sample_weight)``. An iteration is a pass. A share may hold no examples, where a batch has too few.
+    """
+    length: int | None
+    """Batches in a pass; -1 if it is endless, None if it is not known. The same in every task."""
+    smallest: int | None = None
+    """Examples in the smallest batch; None if it is not known."""
+    first_batches: Callable[[int], list[Any]] | None = None
+    """The first so many batches, whole, where that is cheap and takes nothing away from the training."""
+    division: str = ""
+    """How the reading is divided among the tasks, in a sentence for the person."""
+
+
+class BatchSource(ABC):
+    """One form of data. Its fields are plain, or pickled by value: a task has none of the caller's modules."""
+
+    what: ClassVar[str] = "the data"
+    """How messages call it."""
+    has_own_batches: ClassVar[bool] = True
+    """Whether a step's batch is the source's own, rather than of ``batch_size`` examples."""
+    runs_own_code: ClassVar[bool] = True
+    """Whether opening it runs code of the caller's, which may set TensorFlow up in its own way."""
+
+    @property
+    def batches(self) -> int | None:
+        """How many there are in a pass, where that is known before it is opened; -1 if it is endless."""
+        return None
+
+    @property
+    def examples(self) -> int | None:
+        """How many there are in a pass, where that is known before it is opened."""
+        return None
+
+    @abstractmethod
+    def open(self, ctx: Any, reading: Reading) -> Opened:
+        """Read it in a task. No collective. Raises InvalidInput for data that cannot be used."""
