@@ -311,6 +311,11 @@ class Host(WorkerPlugin):
         """Forget the run: its ports, its directories."""
         self._drop(run_id)
 
+    def shared_by(self, run_id: str) -> Path:
+        """The directory that the tasks of a run's newest attempt share on this machine, whichever host has them."""
+        attempts = [path for path in self._shared.glob(f"{run_id}.*") if path.suffix[1:].isdecimal()]
+        return max(attempts, key=lambda path: int(path.suffix[1:]), default=self._shared / run_id)
+
     # -- checks -------------------------------------------------------------------------------------------------
 
     async def check(self, alive: list[str], clean: bool) -> dict[str, Any]:
