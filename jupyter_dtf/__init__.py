@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from .backend.task.ensemble import Ensemble, ensemble
     from .client.cluster import Cluster
+    from .client.feed import Feed
     from .client.in_task import broadcast, is_chief, rank, report, size, traced
     from .client.known import clusters, connect, run, runs
     from .client.model_placement import calibrate, describe, place, predict
@@ -85,6 +86,7 @@ _HOMES = {
     "cluster": "notebook.this_notebook",
     "clusters": "client.known",
     "connect": "client.known",
+    "Feed": "client.feed",
     "run": "client.known",
     "runs": "client.known",
     "Run": "client.run",
@@ -130,6 +132,7 @@ __all__ = [
     "DistributedOptimizer",
     "DtfError",
     "Ensemble",
+    "Feed",
     "InGraph",
     "InvalidInput",
     "ModelDiffers",

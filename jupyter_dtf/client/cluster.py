@@ -24,7 +24,7 @@ from ..schema.printable import shown_path
 from ..schema.restart import Restart
 from ..schema.run_options import RunOptions
 from ..schema.strategy import Strategy
-from . import own_modules
+from . import holding, own_modules
 from .cluster_handle import ClusterHandle
 from .fit_run import FitRun, name_of, seen_through
 from .named import names_arguments
@@ -308,6 +308,7 @@ class Cluster(ClusterHandle):
             return on._start_fit(named, modules, job, wait, run.id)
 
         job.check_jobs(options.jobs)
+        held = job.hold(lambda: self.client)
         request = request_of(
             options,
             kind="fit",
@@ -325,7 +326,11 @@ class Cluster(ClusterHandle):
             lambda run_id: FitRun(run_id, job, again),
             lambda: self._with_modules(modules, job.program_without_data),
         )
-        return seen_through(run, wait)
+        holding.keep(run, held)
+        try:
+            return seen_through(run, wait)
+        finally:
+            holding.let_go()
 
     @names_arguments
     def servers(

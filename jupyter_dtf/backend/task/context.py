@@ -177,6 +177,11 @@ class Context:
         """A directory of this task alone, on its machine, which goes with it."""
         return _made(Path(self._spec.task_dir))
 
+    @property
+    def feed_socket(self) -> str:
+        """Where the host gives the rows of partitions that Dask holds."""
+        return self._spec.feed
+
     # -- what shall I do ----------------------------------------------------------------------------------------
 
     @property
