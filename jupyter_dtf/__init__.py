@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .backend.task.ensemble import Ensemble, ensemble
     from .client.cluster import Cluster
     from .client.feed import Feed
-    from .client.in_task import broadcast, is_chief, rank, report, size, traced
+    from .client.in_task import broadcast, feed, is_chief, rank, report, size, traced
     from .client.known import clusters, connect, run, runs
     from .client.model_placement import calibrate, describe, place, predict
     from .client.run import Run
@@ -91,6 +91,7 @@ _HOMES = {
     "runs": "client.known",
     "Run": "client.run",
     "broadcast": "client.in_task",
+    "feed": "client.in_task",
     "is_chief": "client.in_task",
     "rank": "client.in_task",
     "report": "client.in_task",
@@ -160,6 +161,7 @@ __all__ = [
     "connect",
     "describe",
     "ensemble",
+    "feed",
     "grouped_allgather",
     "grouped_allreduce",
     "grouped_reducescatter",

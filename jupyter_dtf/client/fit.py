@@ -31,9 +31,8 @@ from ..schema.checkpoint import Checkpoint
 from ..schema.placement import Placement
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
-from .fit_data import check_batch_size, data_of, length_of, runs_own_code, split_off, validation_of
+from .fit_data import check_batch_size, data_of, held_by, length_of, runs_own_code, split_off, validation_of
 from .holding import Held
-from .sources.dask_collections import DaskCollections
 
 WARMUP_EPOCHS = 5.0
 """Goyal et al. 2017, section 2.2."""
@@ -118,10 +117,7 @@ class PreparedFit:
 
         Raises InvalidInput for what it cannot hold.
         """
-        held = [data for data in (self._job.data, self._job.validation_data) if isinstance(data, DaskCollections)]
-        for data in held:
-            data.compute_on(client())
-        return list(held)
+        return held_by((self._job.data, self._job.validation_data), client)
 
     @property
     def updates(self) -> dict[str, dict[str, int]]:

@@ -116,7 +116,8 @@ def _array(value: Any, floatx: str) -> np.ndarray[Any, Any]:
         return _numbers(array, floatx)
     encoded = np.empty(words.size, object)
     encoded[:] = [word.encode() if isinstance(word, str) else word for word in words.flat]
-    return encoded.reshape(words.shape)
+    shaped: np.ndarray[Any, Any] = encoded.reshape(words.shape)
+    return shaped
 
 
 def _numbers(array: np.ndarray[Any, Any], floatx: str) -> np.ndarray[Any, Any]:
