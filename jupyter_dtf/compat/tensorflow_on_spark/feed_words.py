@@ -31,9 +31,9 @@ class Standing(NamedTuple):
     """Why a node takes no more data."""
 
     state: str
-    """``terminating`` or ``ended``: it wants none; ``failed``."""
+    """``terminating`` or ``ended``: it wants none; ``failed``; ``behind``: not done with a partition in time."""
     text: str = ""
-    """The traceback."""
+    """The traceback, or what was said then."""
 
 
 def leave(inlet: Path, standing: Standing) -> None:

@@ -101,6 +101,8 @@ def end(place: Place, task: str, queues: Iterable[str]) -> None:
 def _feed(
     rows: list[Any], number: int, inlet: Path, task: str, queue: str, timeout_s: float, wants_results: bool = False
 ) -> tuple[str, list[Any]]:
+    if words.left(inlet) is not None:
+        return _ended(inlet, number, task), []
     try:
         with ExitStack() as stack:
             outlet = stack.enter_context(_connected(inlet, timeout_s))
@@ -117,10 +119,13 @@ def _feed(
             return FED, results
     except TimeoutError:
         why = " or has given fewer results than it has items" if wants_results else ""
-        raise Unfed(
+        text = (
             f"feed_timeout: {task} has not consumed the partition {number} ({len(rows)} items) within {timeout_s:g} s"
-            + why
-        ) from None
+            f"{why}"
+        )
+        # What it still gives would be taken for the next partition's results.
+        words.leave(inlet, words.Standing("behind", text))
+        raise Unfed(text) from None
     except ConnectionError as error:
         if words.left(inlet) is not None:
             return _ended(inlet, number, task), []
@@ -133,6 +138,8 @@ def _ended(inlet: Path, number: int, task: str) -> str:
         raise Unfed(f"The partition {number} could not be fed: {task} takes no more data")
     if standing.state == "failed":
         raise RunFailed(f"{task} failed while it was fed", task=task, traceback=standing.text)
+    if standing.state == "behind":
+        raise Unfed(f"The partition {number} was not fed after another one. {standing.text}")
     return ENDED if standing.state == "ended" else DROPPED
 
 

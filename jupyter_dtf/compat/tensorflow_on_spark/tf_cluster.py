@@ -96,7 +96,7 @@ class TFCluster:
         if isinstance(num_epochs, bool) or not isinstance(num_epochs, int) or num_epochs < 0:
             raise InvalidInput(f"`num_epochs` must be a whole number from 0, got {num_epochs!r:.100}")
         partitions = as_bag(dataRDD).to_delayed()
-        feed = TrainFeed(self.client, self._place, self._hosts(), lambda: self.run.info.state.is_final, self._on_change)
+        feed = TrainFeed(self.client, self._place, self._hosts(), self._has_ended, self._on_end)
 
         def passes() -> Iterator[tuple[int, Any]]:
             for _ in range(num_epochs or EPOCHS):
@@ -178,12 +178,18 @@ class TFCluster:
         names = {task.task: task.host for task in self.run.info.tasks}
         return {task: addresses[names[task]] for task in self._tasks(serving) if names[task] in addresses}
 
-    def _on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+    def _has_ended(self) -> bool:
+        return self.run.info.state.is_final
+
+    def _on_end(self, callback: Callable[[], None]) -> Callable[[], None]:
+        hub = session().hub
+
         def changed(run_id: str) -> None:
-            if run_id == self.run.id and self.run.info.state.is_final:
+            # On the session's own thread, which must not wait for itself, as `run.info` would.
+            if run_id == self.run.id and hub.info(run_id).state.is_final:
                 callback()
 
-        return session().hub.subscribe(changed)
+        return hub.subscribe(changed)
 
     def wait_listening(self, timeout_s: float) -> None:
         """Wait until all nodes have begun, and listen. Raises RunFailed, TimeoutError."""
