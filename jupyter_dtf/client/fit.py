@@ -165,8 +165,8 @@ def prepare(
     directory of some. Raises InvalidInput.
     """
     del verbose
-    _check_count("epochs", epochs, 1)
-    _check_count("initial_epoch", initial_epoch, 0)
+    check_count("epochs", epochs, 1)
+    check_count("initial_epoch", initial_epoch, 0)
     for name, count in (
         ("batch_size", batch_size),
         ("steps_per_epoch", steps_per_epoch),
@@ -174,7 +174,7 @@ def prepare(
         ("validation_batch_size", validation_batch_size),
     ):
         if count is not None:
-            _check_count(name, count, 1)
+            check_count(name, count, 1)
     if not isinstance(shuffle, (bool, np.bool_)):
         raise InvalidInput(f"shuffle is True or False. Received: {shuffle!r}", field="shuffle")
     warmup_epochs = _checked_warmup(scale_lr, warmup_epochs)
@@ -209,7 +209,7 @@ def prepare(
         scale_lr=bool(scale_lr),
         warmup_epochs=warmup_epochs,
         check=bool(check),
-        keras_config=_keras_config(),
+        keras_config=keras_settings(),
     )
     is_here = isinstance(job.model, keras_io.PackedModel)
     validate(Asked.of(job), model if is_here else None)
@@ -233,7 +233,7 @@ def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpo
     return policy
 
 
-def _check_count(name: str, value: Any, least: int) -> None:
+def check_count(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidInput(f"{name} is a whole number, {least} or more. Received: {value!r}", field=name)
 
@@ -300,7 +300,7 @@ def _keras() -> Any:
     return keras
 
 
-def _keras_config() -> dict[str, Any]:
+def keras_settings() -> dict[str, Any]:
     keras = sys.modules.get("keras")
     if keras is None:
         return {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, ModelDiffers, NotFound, RunStopped
 from ..schema.run import RunInfo
+from .answer_run import AnswerRun
 from .run import History, Run
 from .session import Session
 from .submitting import begun
@@ -157,6 +158,8 @@ def name_of(cluster: Any) -> str:
 
 def held(info: RunInfo) -> Run:
     """A run as a person holds it who has not started it: a training by what is its own."""
+    if info.kind in ("predict", "evaluate"):
+        return AnswerRun(info.id)
     return FitRun(info.id) if info.kind == "fit" else Run(info.id)
 
 
