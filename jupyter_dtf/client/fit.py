@@ -90,7 +90,24 @@ class PreparedFit:
         """The model with the weights and the optimizer of a checkpoint; the one that was passed stays as it is."""
         from ..backend.task.fit.where_to_begin import model_at
 
-        return model_at(self._job, path)
+        return model_at(self._job, path)[0]
+
+    def restored_from(self, path: str) -> tuple[Any, int]:
+        """The model with the weights and the optimizer of a checkpoint, and of which step that is.
+
+        It is the one that was passed, where that is built.
+        """
+        from ..backend.task.fit.where_to_begin import model_at
+
+        found, step = model_at(self._job, path)
+        if self._model is None or not self._model.built:
+            self._model = found
+        else:
+            keras_io.assign(self._model.weights, found.get_weights(), "weights")
+            self._model.optimizer.build(self._model.trainable_variables)
+            values = [variable.numpy() for variable in found.optimizer.variables]
+            keras_io.assign(self._model.optimizer.variables, values, "optimizer variables")
+        return self._model, step
 
     def finish(self, result: FitResult) -> None:
         """Take the chief's result: the model passed gets the trained weights, the callbacks what they recorded.

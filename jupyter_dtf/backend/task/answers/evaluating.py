@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -18,8 +19,6 @@ from .models import Watched, answering_model
 from .pace import Pace
 
 _KERAS_METRICS = "keras.src."
-_ENDED = (StopIteration, tf.errors.OutOfRangeError)
-"""How Keras's step function says that an iterator has ended: by the former with several steps per execution."""
 
 
 def answer(job: AnswerJob, ctx: Any) -> Evaluated | None:
@@ -37,6 +36,10 @@ def answer(job: AnswerJob, ctx: Any) -> Evaluated | None:
 def _evaluated(job: AnswerJob, ctx: Any, reducer: Reducer) -> Evaluated | None:
     batches = batches_of(job, ctx, reducer.rank, reducer.size)
     model = answering_model(job, batches.dataset.element_spec, reducer)
+    if batches.count is None and model.steps_per_execution == 1 and not model.run_eagerly:
+        # A step that fails for want of a batch has run all the same what does not depend on one: the mean losses of a
+        # model of several outputs count it. One of several steps looks first.
+        model.steps_per_execution = 2
     model.make_test_function()
     watched = Watched(model, but=model.metrics_variables)
     why = _why_not_in_parts(model, batches, watched) if reducer.size > 1 else ""
@@ -64,16 +67,24 @@ def _run(model: Any, batches: TaskBatches, ctx: Any) -> Any:
     """Have the metrics take all of the batches; what the last step has returned."""
     logs: Any = {}
     pace = Pace(ctx, batches.count or 0)
-    source = iter(batches.dataset)
-    while True:
-        try:
-            logs = model.test_function(source)
-        except _ENDED:
-            break
+    for said in _steps(model, batches.dataset, batches.count):
+        logs = said
         if not pace.add(model.steps_per_execution):
             break
     pace.end()
     return logs
+
+
+def _steps(model: Any, dataset: tf.data.Dataset, count: int | None) -> Iterator[Any]:
+    """Take ``count`` batches, or all if that is None; what each call of Keras's step function has returned."""
+    source = iter(dataset)
+    calls = None if count is None else -(-count // model.steps_per_execution)
+    while calls is None or calls > 0:
+        try:
+            yield model.test_function(source)
+        except (StopIteration, tf.errors.OutOfRangeError):
+            return
+        calls = None if calls is None else calls - 1
 
 
 def _why_not_in_parts(model: Any, batches: TaskBatches, watched: Watched) -> str:
@@ -86,10 +97,9 @@ def _why_not_in_parts(model: Any, batches: TaskBatches, watched: Watched) -> str
     if any(variable.aggregation != "sum" or np.any(variable.numpy()) for variable in variables):
         return "A metric has states that do not begin at 0, or are not summed"
     steps = model.steps_per_execution
-    source = iter(batches.dataset.take(2 * steps))
-    try:
-        logs = model.test_function(source)
-    except _ENDED:
+    calls = _steps(model, batches.dataset, batches.count)
+    logs = next(calls, None)
+    if logs is None:
         return ""
     changed, said = bool(watched.changed()), set(logs) == set(model.get_metrics_result())
     watched.put_back()
@@ -100,13 +110,12 @@ def _why_not_in_parts(model: Any, batches: TaskBatches, watched: Watched) -> str
     if all(type(metric).__module__.startswith(_KERAS_METRICS) for metric in _leaves(model)):
         return ""
     first = [variable.numpy() for variable in variables]
-    try:
-        model.test_function(source)
-    except _ENDED:
+    if next(calls, None) is None:
         return ""
     both = [variable.numpy() for variable in variables]
     model.reset_metrics()
-    model.test_function(iter(batches.dataset.skip(steps).take(steps)))
+    count = None if batches.count is None else min(batches.count - steps, steps)
+    next(_steps(model, batches.dataset.skip(steps).take(steps), count))
     second = [variable.numpy() for variable in variables]
     watched.put_back()
     if all(np.allclose(c, a + b, rtol=1e-4, equal_nan=True) for a, b, c in zip(first, second, both, strict=True)):
