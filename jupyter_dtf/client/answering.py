@@ -48,6 +48,10 @@ class Answering(ClusterHandle):
         itself when it answers (a stateful layer, random numbers) answers on the first task alone. A model must fit into
         each task. ``verbose`` is ignored, ``callbacks`` must be None.
 
+        Of a Dask collection the answers are one too, lazy, with the same partitions, computed where it is computed:
+        each partition by a process of its Dask worker, which loads the model once. Of arrays and bags it is an array or
+        a bag, of dataframes a dataframe with the same index. The arguments after ``callbacks`` are for runs alone.
+
         Waits until the end unless ``wait=False``, which returns the run, whose ``result()`` is the answer. ``restart``:
         what is done when a task dies; by default the run ends. ``gpus_per_task``, ``gpu_memory`` and ``modules`` as in
         ``run``.
@@ -55,9 +59,12 @@ class Answering(ClusterHandle):
         Raises InvalidInput before anything starts, and RunFailed with the failing task's traceback.
         """
         options = RunOptions.among(locals())
-        from . import answers
+        from . import answers, dask_answers
 
         del verbose
+        if dask_answers.is_collection(x):
+            answers.refuse_callbacks(callbacks)
+            return dask_answers.predict(model, x, batch_size, steps)
         prepared = answers.prepare(model, x, evaluates=False, batch_size=batch_size, steps=steps, callbacks=callbacks)
         return self._answer(prepared, options, modules, wait)
 

@@ -15,6 +15,7 @@ from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import states_of
 from ..errors import InvalidInput
+from .dask_answers import is_collection
 from .fit import check_count, keras_settings
 from .fit_data import check_batch_size, data_of, length_of, runs_own_code
 
@@ -58,11 +59,12 @@ def prepare(
     for name, count in (("batch_size", batch_size), ("steps", steps)):
         if count is not None:
             check_count(name, count, 1)
-    if callbacks:
+    refuse_callbacks(callbacks)
+    if evaluates and is_collection(x):
         raise InvalidInput(
-            "`callbacks` must be None: each task answers batches of its own, so no process sees all of them, as a "
-            f"callback does in Keras, got {callbacks!r:.200}",
-            field="callbacks",
+            "`x` must not be a Dask collection in cluster.evaluate: what does not fit into this process is predicted "
+            f"(cluster.predict), and compared by Dask, got {x!r:.200}",
+            field="x",
         )
     data = data_of(x, y, sample_weight, "x")
     if batch_size is not None:
@@ -82,6 +84,16 @@ def prepare(
         if not evaluates and model.compiled:
             job.how = {"run_eagerly": bool(model.run_eagerly), "jit_compile": bool(model.jit_compile)}
     return PreparedAnswer(model, job)
+
+
+def refuse_callbacks(callbacks: Any) -> None:
+    """Raise InvalidInput if there are some."""
+    if callbacks:
+        raise InvalidInput(
+            "`callbacks` must be None: each task answers batches of its own, so no process sees all of them, as a "
+            f"callback does in Keras, got {callbacks!r:.200}",
+            field="callbacks",
+        )
 
 
 def _parameters(job: AnswerJob) -> dict[str, Any]:
