@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backend.task import answers as task_answers
 from ..backend.task.answers.job import AnswerJob, Evaluated, Part
-from ..backend.task.fit.job import Arrays
+from ..backend.task.fit.job import Arrays, Data
 from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import states_of
@@ -18,6 +18,7 @@ from ..errors import InvalidInput
 from .dask_answers import is_collection
 from .fit import check_count, keras_settings
 from .fit_data import check_batch_size, data_of, length_of, runs_own_code
+from .held_generator import held_batches
 
 
 class PreparedAnswer:
@@ -66,7 +67,11 @@ def prepare(
             f"(cluster.predict), and compared by Dask, got {x!r:.200}",
             field="x",
         )
-    data = data_of(x, y, sample_weight, "x")
+    data: Data | None = held_batches(x, y, sample_weight, steps)
+    if data is None:
+        data = data_of(x, y, sample_weight, "x")
+    if getattr(data, "compute_on", None) is not None:
+        raise InvalidInput(f"`x` must not be a Feed: pass the Dask collection itself, got {x!r:.200}", field="x")
     if batch_size is not None:
         check_batch_size(data, batch_size)
     is_made_there = callable(model) and not hasattr(model, "compile_from_config")

@@ -123,6 +123,28 @@ def test_a_dataset_is_answered_in_its_order_whatever_its_batches_are(cluster: dt
     assert ours.to_list() == model.predict(data_fn(None).repeat(), steps=14, verbose=0).to_list()
 
 
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras's own, of a generator that ends
+def test_a_generator_is_read_here_and_answered_there(cluster: dtf.Cluster) -> None:
+    def batches() -> Iterator[Any]:
+        for begin in range(0, 200, 30):
+            yield X[begin : begin + 30], Y[begin : begin + 30]
+
+    model = classifier(OfWholeBatch())
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    for steps in (None, 5):
+        theirs = model.predict(batches(), steps=steps, verbose=0)
+        np.testing.assert_allclose(cluster.predict(model, batches(), steps=steps), theirs, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(
+            cluster.evaluate(model, batches(), steps=steps),
+            model.evaluate(batches(), steps=steps, verbose=0),
+            rtol=1e-5,
+        )
+    with pytest.raises(InvalidInput, match="got batch 1 of .*int64.* after .*float32"):
+        cluster.predict(model, iter([X, Y]))
+    with pytest.raises(InvalidInput, match="got a generator that has ended"):
+        cluster.predict(model, iter(()))
+
+
 def test_a_model_that_changes_itself_answers_on_one_task_and_comes_home_changed(cluster: dtf.Cluster) -> None:
     for layer in (Counting(), keras.layers.Reshape((1, 16))):
         more = [layer]

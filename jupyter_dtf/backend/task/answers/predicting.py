@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from ....errors import InvalidInput
+from ....schema.sizes import bytes_
 from ..collectives import make_reducer
 from ..collectives.contract import Reducer
 from .batches import TaskBatches, batches_of
@@ -21,6 +22,8 @@ from .pace import Pace
 
 CALL_S = 0.1
 """About how long a call that answers many batches takes: between two of them a person is told, or heard."""
+MOST_BYTES = 3 << 30
+"""A task's result goes home in one piece, of less than 4 GiB."""
 
 
 def answer(job: AnswerJob, ctx: Any) -> Part:
@@ -129,6 +132,13 @@ class _Answers:
         return True
 
     def result(self, in_turn: bool, changed: dict[int, Any]) -> Part:
+        size = sum(array.nbytes for arrays in self._outputs for array in arrays)
+        if size > MOST_BYTES:
+            raise InvalidInput(
+                f"What a task answers must be at most {bytes_(MOST_BYTES)}, got {bytes_(size)}. Predict a part after "
+                "the other, or from a Dask collection, whose answers stay with the workers",
+                field="x",
+            )
         outputs = self._outputs if in_turn else [_joined(arrays) for arrays in self._outputs]
         return Part(self._structure, outputs, in_turn, changed)
 
