@@ -1,7 +1,7 @@
-"""``cluster.predict`` of a million rows on two tasks against ``model.predict`` of one process, with as many threads each.
+"""``cluster.predict`` of a million rows on two tasks against ``model.predict`` of one process.
 
-The process alone computes with one thread, as each task does: what is compared is two of them against one. Beside it
-stands what the same process takes with all cores.
+That computes with one thread, as each task does: what is compared is two of them against one. Beside it stands what the
+same process takes with all cores.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ..errors import InvalidInput
 from .dask_answers import is_collection
 from .fit import check_count, keras_settings
 from .fit_data import check_batch_size, data_of, length_of, runs_own_code
-from .held_generator import held_batches
+from .held_generator import held_batches, is_read_once
 
 
 class PreparedAnswer:
@@ -67,9 +67,14 @@ def prepare(
             f"(cluster.predict), and compared by Dask, got {x!r:.200}",
             field="x",
         )
-    data: Data | None = held_batches(x, y, sample_weight, steps)
-    if data is None:
+    data: Data
+    if is_read_once(x):
+        data = held_batches(x, y, sample_weight, steps)
+    else:
         data = data_of(x, y, sample_weight, "x")
+    if getattr(data, "continues", False):
+        # What only this process can read is handed to a training as it goes on. Who answers takes whole batches.
+        data = held_batches(iter(x), y, sample_weight, steps)
     if getattr(data, "compute_on", None) is not None:
         raise InvalidInput(f"`x` must not be a Feed: pass the Dask collection itself, got {x!r:.200}", field="x")
     if batch_size is not None:

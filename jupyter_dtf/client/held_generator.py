@@ -11,13 +11,16 @@ from ..errors import InvalidInput
 from .fit_data import as_arrays, refuse_beside
 
 
-def held_batches(x: Any, y: Any, sample_weight: Any, steps: int | None) -> HeldBatches | None:
-    """The batches of a generator or iterator, as many as ``steps`` says; None for other data.
+def is_read_once(x: Any) -> bool:
+    """Whether ``x`` is a generator or another iterator."""
+    return isinstance(x, Iterator) and not hasattr(x, "__array__")
+
+
+def held_batches(x: Iterator[Any], y: Any, sample_weight: Any, steps: int | None) -> HeldBatches:
+    """The batches of a generator or iterator, as many as ``steps`` says.
 
     Raises InvalidInput for one without batches, and for a batch that is not like the first, which it names.
     """
-    if not isinstance(x, Iterator) or hasattr(x, "__array__"):
-        return None
     refuse_beside("the batches of the generator", y, sample_weight)
     held: list[Any] = []
     for number, batch in enumerate(islice(x, steps)):
