@@ -103,11 +103,6 @@ def _in_turn(job: AnswerJob, dataset: tf.data.Dataset, length: int | None, rank:
     if job.steps is not None:
         dataset = dataset.take(job.steps)
         length = min(length, job.steps) if length is not None else None
-    if size > 1:
-        # Not `shard`, which Keras's and TensorFlow's own rewriting of datasets may move in front of what is random.
-        spec = dataset.element_spec
-        numbered = dataset.enumerate().filter(lambda number, _: number % size == rank)
-        dataset = numbered.map(lambda _, batch: batch, num_parallel_calls=None)
-        assert dataset.element_spec == spec
+    dataset = dataset.shard(size, rank)
     count = None if length is None else (length - rank + size - 1) // size
     return TaskBatches(dataset.prefetch(2), count, size > 1)

@@ -48,7 +48,6 @@ def _evaluated(job: AnswerJob, ctx: Any, reducer: Reducer) -> Evaluated | None:
     if not reasons:
         logs = _run(model, batches, ctx)
         metrics = Metrics(model, reducer, at_epoch_end=lambda: None)
-        metrics._original = model._get_metrics_result_or_logs
         metrics.validating = True
         logs = pythonify_logs(metrics(logs))
     elif reducer.rank:

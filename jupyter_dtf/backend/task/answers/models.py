@@ -69,12 +69,12 @@ class Watched:
 
     def changed(self) -> dict[int, Any]:
         """Those that are not what they were, by their numbers among ``states_of``."""
-        now = {number: state.numpy() for number, state in self._states.items()}
-        return {
-            number: value
-            for number, value in now.items()
-            if not np.array_equal(value, self._before[number], equal_nan=value.dtype.kind == "f")
-        }
+        found = {}
+        for number, state in self._states.items():
+            value = state.numpy()
+            if not np.array_equal(value, self._before[number], equal_nan=value.dtype.kind == "f"):
+                found[number] = value
+        return found
 
     def put_back(self) -> None:
         """Make them what they were."""
