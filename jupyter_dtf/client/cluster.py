@@ -14,7 +14,7 @@ from ..backend.planning import check_design
 from ..backend.task.context import serve
 from ..backend.task.fed_program import run as run_fed
 from ..backend.task.script_program import run as run_script
-from ..errors import Conflict, InvalidInput, NotFound
+from ..errors import Conflict, InvalidInput
 from ..schema import run_names
 from ..schema.base import convert
 from ..schema.checkpoint import Checkpoint, CheckpointInfo
@@ -26,7 +26,7 @@ from ..schema.restart import Restart
 from ..schema.run_options import RunOptions
 from ..schema.strategy import Strategy
 from . import holding, own_modules
-from .cluster_handle import ClusterHandle
+from .answering import Answering
 from .fit_run import FitRun, name_of, seen_through
 from .named import names_arguments
 from .run import Run
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .fit import PreparedFit
 
 
-class Cluster(ClusterHandle):
+class Cluster(Answering):
     """Start a cluster of TensorFlow tasks, or hold one that there is (``dtf.connect``).
 
     ``jobs`` maps job names to numbers of tasks, or is the number of workers. The constructor returns at once; the first
@@ -372,26 +372,6 @@ class Cluster(ClusterHandle):
         request = request_of(options, kind="servers")
         servers = Servers(submit(self._name, request, (serve, (sorted({*machines, *clients}),), {}), Run))
         return servers.wait_ready() if wait else servers
-
-    # -- inside -------------------------------------------------------------------------------------------------
-
-    def _with_modules(self, modules: Sequence[Any], program: tuple[Any, ...]) -> tuple[Any, ...]:
-        return own_modules.with_modules(self._this_one, modules, program)
-
-    @property
-    def _this_one(self) -> str:
-        """What no other cluster is, one of the same name after it included."""
-        try:
-            return f"{self._name} {self.info.created}"
-        except NotFound:
-            return self._name
-
-    def _run_name(self, name: str) -> str:
-        """``name`` with a number if another run, live or past, is called so: what tells them apart in lists."""
-        return run_names.numbered(name, self._taken_names())
-
-    def _taken_names(self) -> list[str]:
-        return [info.name for info in self._session.hub.runs()]
 
 
 def _shown(run: Run, wait: bool) -> Run:

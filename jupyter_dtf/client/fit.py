@@ -91,7 +91,24 @@ class PreparedFit:
         """The model with the weights and the optimizer of a checkpoint; the one that was passed stays as it is."""
         from ..backend.task.fit.where_to_begin import model_at
 
-        return model_at(self._job, path)
+        return model_at(self._job, path)[0]
+
+    def restored_from(self, path: str) -> tuple[Any, int]:
+        """The model with the weights and the optimizer of a checkpoint, and of which step that is.
+
+        It is the one that was passed, where that is built.
+        """
+        from ..backend.task.fit.where_to_begin import model_at
+
+        found, step = model_at(self._job, path)
+        if self._model is None or not self._model.built:
+            self._model = found
+        else:
+            keras_io.assign(self._model.weights, found.get_weights(), "weights")
+            self._model.optimizer.build(self._model.trainable_variables)
+            values = [variable.numpy() for variable in found.optimizer.variables]
+            keras_io.assign(self._model.optimizer.variables, values, "optimizer variables")
+        return self._model, step
 
     def finish(self, result: FitResult) -> None:
         """Take the chief's result: the model passed gets the trained weights, the callbacks what they recorded.
@@ -173,8 +190,8 @@ def prepare(
     directory of some. Raises InvalidInput.
     """
     del verbose
-    _check_count("epochs", epochs, 1)
-    _check_count("initial_epoch", initial_epoch, 0)
+    check_count("epochs", epochs, 1)
+    check_count("initial_epoch", initial_epoch, 0)
     for name, count in (
         ("batch_size", batch_size),
         ("steps_per_epoch", steps_per_epoch),
@@ -182,7 +199,7 @@ def prepare(
         ("validation_batch_size", validation_batch_size),
     ):
         if count is not None:
-            _check_count(name, count, 1)
+            check_count(name, count, 1)
     if not isinstance(shuffle, (bool, np.bool_)):
         raise InvalidInput(f"shuffle is True or False. Received: {shuffle!r}", field="shuffle")
     warmup_epochs = _checked_warmup(scale_lr, warmup_epochs)
@@ -217,7 +234,7 @@ def prepare(
         scale_lr=bool(scale_lr),
         warmup_epochs=warmup_epochs,
         check=bool(check),
-        keras_config=_keras_config(),
+        keras_config=keras_settings(),
     )
     is_here = isinstance(job.model, keras_io.PackedModel)
     validate(Asked.of(job), model if is_here else None)
@@ -241,7 +258,7 @@ def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpo
     return policy
 
 
-def _check_count(name: str, value: Any, least: int) -> None:
+def check_count(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidInput(f"{name} is a whole number, {least} or more. Received: {value!r}", field=name)
 
@@ -308,7 +325,7 @@ def _keras() -> Any:
     return keras
 
 
-def _keras_config() -> dict[str, Any]:
+def keras_settings() -> dict[str, Any]:
     keras = sys.modules.get("keras")
     if keras is None:
         return {}

@@ -31,7 +31,7 @@ def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
     if is_function(x):
         refuse_beside("the dataset that the function returns", y, sample_weight)
         return DataFunction(x)
-    arrays = Arrays(_arrays(x, "x"), _arrays(y, "y"), _arrays(sample_weight, "sample_weight"))
+    arrays = Arrays(as_arrays(x, "x"), as_arrays(y, "y"), as_arrays(sample_weight, "sample_weight"))
     length_of(arrays)
     return arrays
 
@@ -103,14 +103,14 @@ def held_by(data: Iterable[Data | None], client: Callable[[], Any]) -> list[Held
     return list(held)
 
 
-def _arrays(value: Any, name: str) -> Any:
+def as_arrays(value: Any, name: str) -> Any:
     """The same structure with NumPy arrays at its leaves; pandas objects as Keras takes them."""
     if value is None:
         return None
     if isinstance(value, dict):
-        return {key: _arrays(item, name) for key, item in value.items()}
+        return {key: as_arrays(item, name) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return tuple(_arrays(item, name) for item in value)
+        return tuple(as_arrays(item, name) for item in value)
     kind = type(value)
     if kind.__module__.partition(".")[0] == "pandas":
         array = value.to_numpy()

@@ -52,7 +52,7 @@ export interface RunInfo {
   id: string;
   name: string;
   cluster: string;
-  /** `fit`, `program`, `script`, `servers` or `profile`. */
+  /** `fit`, `predict`, `evaluate`, `program`, `script`, `servers` or `profile`. */
   kind: string;
   strategy: string;
   jobs: Record<string, number>;
