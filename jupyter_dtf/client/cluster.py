@@ -26,6 +26,7 @@ from ..schema.run_options import RunOptions
 from ..schema.strategy import Strategy
 from . import own_modules
 from .cluster_handle import ClusterHandle
+from .feeding import fed
 from .fit_run import FitRun, name_of, seen_through
 from .named import names_arguments
 from .run import Run
@@ -318,14 +319,18 @@ class Cluster(ClusterHandle):
             goes_on=job.goes_on,
             resumed_from=resumed_from,
         )
-        run = submit(
-            self._name,
-            request,
-            self._with_modules(modules, job.program),
-            lambda run_id: FitRun(run_id, job, again),
-            lambda: self._with_modules(modules, job.program_without_data),
-        )
-        return seen_through(run, wait)
+        program = self._with_modules(modules, job.program)
+
+        def begin() -> FitRun:
+            return submit(
+                self._name,
+                request,
+                program,
+                lambda run_id: FitRun(run_id, job, again),
+                lambda: self._with_modules(modules, job.program_without_data),
+            )
+
+        return seen_through(fed(job.feeds, begin), wait)
 
     @names_arguments
     def servers(
