@@ -27,6 +27,7 @@ from ..schema.run_options import RunOptions
 from ..schema.strategy import Strategy
 from . import holding, own_modules
 from .answering import Answering
+from .feeding import fed
 from .fit_run import FitRun, name_of, seen_through
 from .named import names_arguments
 from .run import Run
@@ -336,13 +337,18 @@ class Cluster(Answering):
             goes_on=job.goes_on,
             resumed_from=resumed_from,
         )
-        run = submit(
-            self._name,
-            request,
-            self._with_modules(modules, job.program),
-            lambda run_id: FitRun(run_id, job, again),
-            lambda: self._with_modules(modules, job.program_without_data),
-        )
+        program = self._with_modules(modules, job.program)
+
+        def begin() -> FitRun:
+            return submit(
+                self._name,
+                request,
+                program,
+                lambda run_id: FitRun(run_id, job, again),
+                lambda: self._with_modules(modules, job.program_without_data),
+            )
+
+        run = fed(job.feeds, begin)
         holding.keep(run, held)
         try:
             return seen_through(run, wait)

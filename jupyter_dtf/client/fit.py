@@ -12,7 +12,7 @@ import pickle
 import random
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import numpy as np
@@ -22,6 +22,7 @@ from ..backend.task.fit.checks import Asked
 from ..backend.task.fit.job import Arrays, FitJob, FitResult, PackedCallback
 from ..backend.task.fit.pipeline.checks import checked_layers
 from ..backend.task.fit.sources.base import BatchSource
+from ..backend.task.fit.sources.stream import StreamSource
 from ..backend.task.fit.strategies import validate
 from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import give_more, give_own
@@ -33,6 +34,9 @@ from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, pa
 from . import pipeline_placement
 from .fit_data import check_batch_size, data_of, held_by, length_of, runs_own_code, split_off, validation_of
 from .holding import Held
+
+if TYPE_CHECKING:
+    from .feeding import Feed
 
 WARMUP_EPOCHS = 5.0
 """Goyal et al. 2017, section 2.2."""
@@ -75,6 +79,12 @@ class PreparedFit:
     def goes_on(self) -> bool:
         """Whether it writes checkpoints, from which it can go on."""
         return self._job.checkpoint is not None
+
+    @property
+    def feeds(self) -> list[Feed]:
+        """The streams that are read in this process while it trains."""
+        given = (self._job.data, self._job.validation_data)
+        return [data.feed for data in given if isinstance(data, StreamSource) and data.feed is not None]
 
     @property
     def program_without_data(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

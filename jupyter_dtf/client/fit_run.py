@@ -79,6 +79,14 @@ class FitRun(Run):
             self._finished = True
         return self
 
+    def raise_for_state(self) -> None:
+        """As ``Run.raise_for_state``; what an iterator of the caller's has raised here is the cause."""
+        try:
+            super().raise_for_state()
+        except RunFailed as error:
+            raised = [feed.failure for feed in self._own_job.feeds if feed.failure] if self._own_job else []
+            raise error from (raised[0] if raised else None)
+
     def give_back(self) -> None:
         """``finish`` for a model that somebody here has passed; one that nobody has is made when it is asked for."""
         if self._own_job is not None:

@@ -7,7 +7,7 @@ Functions: a step takes one batch of every task's own dataset; a task that has r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -190,7 +190,12 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     assert isinstance(source, BatchSource)
     share = Share(reducer.rank, reducer.size)
     seed = job.seed if job.shuffle else None
-    opened = source.open(ctx, Reading("x", share, seed, job.initial_epoch, job.batch_size))
+    reading = Reading("x", share, seed, job.initial_epoch, job.batch_size, steps=job.steps_per_epoch)
+    reading = replace(reading, passes=job.initial_epoch)
+    if source.continues and skip is not None:
+        passed = skip.passed if job.steps_per_epoch else 0
+        reading = replace(reading, within=skip.steps, passed=passed, takes=skip.takes)
+    opened = source.open(ctx, reading)
     if opened.length == -1 and job.steps_per_epoch is None:
         raise InvalidInput(
             f"steps_per_epoch must say where an epoch ends, for {source.what} is endless. Received: "
@@ -200,7 +205,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     if opened.division:
         ctx.note("info", f"How {source.what} is divided", opened.division)
     dataset = opened.dataset
-    if skip is not None:
+    if skip is not None and not source.continues:
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
     known = opened.length if opened.length is not None and opened.length >= 0 else None
@@ -216,7 +221,9 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
 def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer: Reducer, is_plain: bool) -> TaskData:
     """Shares of its batches that hold examples; all of them for rank 0, where parts cannot be put together."""
     share = Share(reducer.rank, reducer.size) if is_plain else Share(0, 1)
-    opened = source.open(ctx, Reading("validation_data", share, batch_size=job.validation_batch_size or job.batch_size))
+    reading = Reading("validation_data", share, batch_size=job.validation_batch_size or job.batch_size)
+    passes = sum(_is_validated(epoch, job.validation_freq) for epoch in range(job.initial_epoch))
+    opened = source.open(ctx, replace(reading, steps=job.validation_steps, passes=passes))
     dataset = opened.dataset
     if opened.length == -1 and job.validation_steps is None:
         raise InvalidInput(
@@ -231,6 +238,13 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
     if share.size > 1 and (opened.smallest is None or opened.smallest < share.size):
         dataset = dataset.filter(lambda *batch: batch_size(batch) > 0)
     return TaskData(dataset, None, None)
+
+
+def _is_validated(epoch: int, frequency: Any) -> bool:
+    """Whether Keras validates at the end of an epoch, which counts from 0."""
+    if isinstance(frequency, int):
+        return (epoch + 1) % frequency == 0
+    return isinstance(frequency, list) and epoch + 1 in frequency
 
 
 def _call(data: DataFunction, ctx: Any, name: str) -> tf.data.Dataset:
