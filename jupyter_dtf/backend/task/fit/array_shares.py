@@ -15,7 +15,7 @@ from keras.src.trainers.data_adapters import array_slicing
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from ....errors import InvalidInput
-from ..collectives.contract import Alone, Reducer
+from ..collectives.contract import Reducer
 from .job import Arrays
 
 _ALIGNED = 64

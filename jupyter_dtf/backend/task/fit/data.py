@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from ....errors import InvalidInput
+from ....schema.strategy import ParameterServer
 from ..collectives.contract import Alone, Reducer
 from .array_shares import adapter_of, first_batches, next_epoch, shares, shares_in_order, tensors, unchanged_options
 from .job import Arrays, DataFunction, FitJob
@@ -190,7 +191,18 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     assert isinstance(source, BatchSource)
     share = Share(reducer.rank, reducer.size)
     seed = job.seed if job.shuffle else None
-    opened = source.open(ctx, Reading("x", share, seed, job.initial_epoch, job.batch_size))
+    reading = Reading(
+        "x",
+        share,
+        seed,
+        job.initial_epoch,
+        job.batch_size,
+        steps=job.steps_per_epoch,
+        began=job.initial_epoch if job.began is None else job.began,
+        own_seed=job.seed,
+        in_step=_goes_in_step(job),
+    )
+    opened = source.open(ctx, reading)
     if opened.length == -1 and job.steps_per_epoch is None:
         raise InvalidInput(
             f"steps_per_epoch must say where an epoch ends, for {source.what} is endless. Received: "
@@ -216,7 +228,15 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
 def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer: Reducer, is_plain: bool) -> TaskData:
     """Shares of its batches that hold examples; all of them for rank 0, where parts cannot be put together."""
     share = Share(reducer.rank, reducer.size) if is_plain else Share(0, 1)
-    opened = source.open(ctx, Reading("validation_data", share, batch_size=job.validation_batch_size or job.batch_size))
+    reading = Reading(
+        "validation_data",
+        share,
+        batch_size=job.validation_batch_size or job.batch_size,
+        steps=job.validation_steps,
+        own_seed=job.seed,
+        in_step=_goes_in_step(job),
+    )
+    opened = source.open(ctx, reading)
     dataset = opened.dataset
     if opened.length == -1 and job.validation_steps is None:
         raise InvalidInput(
@@ -231,6 +251,10 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
     if share.size > 1 and (opened.smallest is None or opened.smallest < share.size):
         dataset = dataset.filter(lambda *batch: batch_size(batch) > 0)
     return TaskData(dataset, None, None)
+
+
+def _goes_in_step(job: FitJob) -> bool:
+    return not isinstance(job.strategy, ParameterServer) or job.strategy.goes_in_step
 
 
 def _call(data: DataFunction, ctx: Any, name: str) -> tf.data.Dataset:

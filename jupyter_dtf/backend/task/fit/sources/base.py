@@ -37,6 +37,14 @@ class Reading:
     """The epoch that the first pass is."""
     batch_size: int | None = None
     """Examples in a step of all tasks together, where the source itself has no batches."""
+    steps: int | None = None
+    """Batches of an epoch or a validation, where the person has said so."""
+    began: int = 0
+    """The epoch with which the training began that goes on with ``first_epoch``."""
+    own_seed: int = 0
+    """What code of the caller's may draw from, where all tasks have to draw the same."""
+    in_step: bool = True
+    """Whether every batch is read by all tasks of ``share``: whoever waits for another task's reading gets it."""
 
 
 @dataclass
