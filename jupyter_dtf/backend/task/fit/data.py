@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
 
 from ....errors import InvalidInput
 from ....schema.strategy import ParameterServer
@@ -216,7 +217,9 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
     known = opened.length if opened.length is not None and opened.length >= 0 else None
-    data = TaskData(dataset, job.steps_per_epoch, job.steps_per_epoch or known, class_weight=job.class_weight)
+    if job.class_weight is not None:  # Keras would prefetch after it, across the end of what the tasks read together
+        dataset = dataset.map(make_class_weight_map_fn(job.class_weight))
+    data = TaskData(dataset, job.steps_per_epoch, job.steps_per_epoch or known)
     data.may_be_empty = reducer.size > 1 and (opened.smallest is None or opened.smallest < reducer.size)
     data.first_batches = opened.first_batches if skip is None else None
     if must_find_end and opened.length is None:

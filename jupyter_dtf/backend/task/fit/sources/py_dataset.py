@@ -16,6 +16,7 @@ import tensorflow as tf
 from keras.src.trainers.data_adapters.data_adapter_utils import get_tensor_spec
 
 from .....errors import InvalidInput
+from ..array_shares import unchanged_options
 from .ahead import Ahead
 from .base import BatchSource, Opened, Reading
 from .exchange import Exchange, Turns, check_fits, checked, machines_of
@@ -42,11 +43,11 @@ class PyDatasetSource(BatchSource):
     def open(self, ctx: Any, reading: Reading) -> Opened:
         """See ``BatchSource``. ``__getitem__`` is called for the first two batches, as Keras does."""
         reader = _Reader(self, ctx, reading)
-        dataset = tf.data.Dataset.from_generator(reader.shares, output_signature=reader.spec).prefetch(1)
+        # No prefetch: what asks for a batch that no other task asks for waits in vain. The reader is ahead by itself.
+        dataset = tf.data.Dataset.from_generator(reader.shares, output_signature=reader.spec)
         if self.length >= 0:
             dataset = dataset.apply(tf.data.experimental.assert_cardinality(self.length))
-        options = tf.data.Options()
-        options.autotune.enabled = False
+        options = unchanged_options()
         options.threading.private_threadpool_size = 1  # while one waits for a batch, the training has its threads
         return Opened(dataset.with_options(options), self.length, division=reader.division)
 
