@@ -10,6 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ...backend.task.fit.sources.base import BatchSource
-from . import dask_collections, streams
+from . import dask_collections, loaders, streams
 
-SOURCES: list[Callable[[Any, Any, Any, str], BatchSource | None]] = [dask_collections.source_of, streams.source_of]
+SOURCES: list[Callable[[Any, Any, Any, str], BatchSource | None]] = [
+    dask_collections.source_of,
+    loaders.py_dataset,
+    streams.source_of,
+]

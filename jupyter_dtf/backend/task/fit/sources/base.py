@@ -49,6 +49,12 @@ class Reading:
     """The same of the epochs before it, since the training began, where ``steps`` says how long they are."""
     takes: int = 0
     """Unless 0, there is an empty batch in the place of each that is left out of the first epoch."""
+    began: int = 0
+    """The epoch with which the training began that goes on with ``first_epoch``."""
+    own_seed: int = 0
+    """What code of the caller's may draw from, where all tasks have to draw the same."""
+    in_step: bool = True
+    """Whether every batch is read by all tasks of ``share``: whoever waits for another task's reading gets it."""
 
 
 @dataclass
