@@ -15,11 +15,9 @@ from keras.src.trainers.data_adapters import array_slicing
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from ....errors import InvalidInput
-from ..collectives.contract import Alone, Reducer
+from ..collectives.contract import Reducer
 from .job import Arrays
-
-_ALIGNED = 64
-"""Bytes; what TensorFlow's kernels take for granted. The arrays of a payload are."""
+from .mapped_tensor import tensor_of
 
 
 def adapter_of(arrays: Arrays, batch_size: int | None, steps: int | None, class_weight: Any) -> ArrayDataAdapter:
@@ -121,18 +119,7 @@ def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data
 def tensors(adapter: ArrayDataAdapter) -> Any:
     """``(x, y, sample_weight)`` as Keras packs them, as tensors."""
     inputs = array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
-    return _cut(_tensor, tree.lists_to_tuples(inputs))
-
-
-def _tensor(array: Any) -> tf.Tensor:
-    """A tensor of an array, on the array's own memory where that can be: the tasks of a machine map one file of it.
-
-    ``tf.convert_to_tensor`` copies, and takes three times the memory while it does.
-    """
-    shared = isinstance(array, np.ndarray) and array.size and array.dtype.kind in "biufc"
-    if shared and array.flags.c_contiguous and array.flags.writeable and array.ctypes.data % _ALIGNED == 0:
-        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-    return tf.convert_to_tensor(array)
+    return _cut(tensor_of, tree.lists_to_tuples(inputs))
 
 
 def _cut(function: Callable[[Any], Any], inputs: Any) -> Any:

@@ -190,7 +190,9 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     assert isinstance(source, BatchSource)
     share = Share(reducer.rank, reducer.size)
     seed = job.seed if job.shuffle else None
-    opened = source.open(ctx, Reading("x", share, seed, job.initial_epoch, job.batch_size))
+    opened = source.open(
+        ctx, Reading("x", share, seed, job.initial_epoch, random_seed=job.seed, batch_size=job.batch_size)
+    )
     if opened.length == -1 and job.steps_per_epoch is None:
         raise InvalidInput(
             f"steps_per_epoch must say where an epoch ends, for {source.what} is endless. Received: "
@@ -200,7 +202,11 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     if opened.division:
         ctx.note("info", f"How {source.what} is divided", opened.division)
     dataset = opened.dataset
-    if skip is not None:
+    if opened.standing is not None and (skip is not None or job.initial_epoch):
+        epochs = job.initial_epoch - (skip.first_epoch if skip is not None else 0)
+        steps = skip.steps if skip is not None and not skip.takes else 0
+        dataset = opened.standing(epochs, steps, job.steps_per_epoch)
+    elif skip is not None:
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
     known = opened.length if opened.length is not None and opened.length >= 0 else None
@@ -216,7 +222,8 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
 def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer: Reducer, is_plain: bool) -> TaskData:
     """Shares of its batches that hold examples; all of them for rank 0, where parts cannot be put together."""
     share = Share(reducer.rank, reducer.size) if is_plain else Share(0, 1)
-    opened = source.open(ctx, Reading("validation_data", share, batch_size=job.validation_batch_size or job.batch_size))
+    size = job.validation_batch_size or job.batch_size
+    opened = source.open(ctx, Reading("validation_data", share, random_seed=job.seed, batch_size=size))
     dataset = opened.dataset
     if opened.length == -1 and job.validation_steps is None:
         raise InvalidInput(

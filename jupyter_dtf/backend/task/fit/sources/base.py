@@ -35,6 +35,8 @@ class Reading:
     """What an order that is drawn here is drawn from; None keeps the order."""
     first_epoch: int = 0
     """The epoch that the first pass is."""
+    random_seed: int = 0
+    """What a source draws from that shuffles by itself, whatever ``seed`` says of the caller's wishes."""
     batch_size: int | None = None
     """Examples in a step of all tasks together, where the source itself has no batches."""
 
@@ -53,6 +55,10 @@ class Opened:
     """Examples in the smallest batch; None if it is not known."""
     first_batches: Callable[[int], list[Any]] | None = None
     """The first so many batches, whole, where that is cheap and takes nothing away from the training."""
+    standing: Callable[[int, int, int | None], Any] | None = None
+    """``(epochs, steps, steps_per_epoch)``: the dataset as it stands after so many epochs of ``steps_per_epoch`` steps
+    (None: of a pass) and so many steps of the next; where that is more than its first pass without these batches.
+    """
     division: str = ""
     """How the reading is divided among the tasks, in a sentence for the person."""
 
