@@ -45,7 +45,7 @@ def dataset_of(ctx: Context, fed: Fed) -> Any:
         )
     share = Share(tasks.index(ctx.task), len(tasks))
     if isinstance(fed.data, BatchSource):
-        opened = fed.data.open(ctx, Reading(FIELD, share, fed.seed, 0, fed.batch_size))
+        opened = fed.data.open(ctx, Reading(FIELD, share, fed.seed, batch_size=fed.batch_size))
         if opened.division:
             ctx.note("info", f"How {fed.data.what} is divided", opened.division)
         return opened.dataset

@@ -13,7 +13,8 @@ import tensorflow as tf
 from keras.src import tree
 
 from ....errors import InvalidInput
-from ..fit.array_shares import adapter_of, tensors, unchanged_options
+from ..fit.array_shares import adapter_of, tensors
+from ..fit.dataset_options import unchanged_options
 from ..fit.job import Arrays, DataFunction
 from ..fit.one_client import OneClient
 from ..fit.sources.base import BatchSource, Reading, Share

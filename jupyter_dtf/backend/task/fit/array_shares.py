@@ -16,11 +16,10 @@ from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from ....errors import InvalidInput
 from ..collectives.contract import Reducer
+from .dataset_options import unchanged_options
 from .job import Arrays
+from .mapped_tensor import tensor_of
 from .sources.base import Share
-
-_ALIGNED = 64
-"""Bytes; what TensorFlow's kernels take for granted. The arrays of a payload are."""
 
 
 def adapter_of(arrays: Arrays, batch_size: int | None, steps: int | None, class_weight: Any) -> ArrayDataAdapter:
@@ -122,30 +121,11 @@ def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data
 def tensors(adapter: ArrayDataAdapter) -> Any:
     """``(x, y, sample_weight)`` as Keras packs them, as tensors."""
     inputs = array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
-    return _cut(_tensor, tree.lists_to_tuples(inputs))
-
-
-def _tensor(array: Any) -> tf.Tensor:
-    """A tensor of an array, on the array's own memory where that can be: the tasks of a machine map one file of it.
-
-    ``tf.convert_to_tensor`` copies, and takes three times the memory while it does.
-    """
-    shared = isinstance(array, np.ndarray) and array.size and array.dtype.kind in "biufc"
-    if shared and array.flags.c_contiguous and array.flags.writeable and array.ctypes.data % _ALIGNED == 0:
-        return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-    return tf.convert_to_tensor(array)
+    return _cut(tensor_of, tree.lists_to_tuples(inputs))
 
 
 def _cut(function: Callable[[Any], Any], inputs: Any) -> Any:
     return tree.map_structure(lambda a: a if a is None else function(a), inputs)
-
-
-def unchanged_options() -> tf.data.Options:
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False  # they cost more than they save
-    options.autotune.enabled = False
-    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return options
 
 
 def _share(count: int, reducer: Reducer | Share) -> tuple[int, int]:

@@ -18,7 +18,8 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weigh
 from ....errors import InvalidInput
 from ....schema.strategy import ParameterServer
 from ..collectives.contract import Alone, Reducer
-from .array_shares import adapter_of, first_batches, next_epoch, shares, shares_in_order, tensors, unchanged_options
+from .array_shares import adapter_of, first_batches, next_epoch, shares, shares_in_order, tensors
+from .dataset_options import unchanged_options
 from .job import Arrays, DataFunction, FitJob
 from .losses import is_plain_mean
 from .sources.base import BatchSource, Reading, Share
@@ -197,7 +198,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         share,
         seed,
         job.initial_epoch,
-        job.batch_size,
+        batch_size=job.batch_size,
         steps=job.steps_per_epoch,
         passes=job.initial_epoch,
         began=job.initial_epoch if job.began is None else job.began,
@@ -217,7 +218,11 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     if opened.division:
         ctx.note("info", f"How {source.what} is divided", opened.division)
     dataset = opened.dataset
-    if skip is not None and not source.continues:
+    if opened.standing is not None and (skip is not None or job.initial_epoch):
+        epochs = job.initial_epoch - (skip.first_epoch if skip is not None else 0)
+        steps = skip.steps if skip is not None and not skip.takes else 0
+        dataset = opened.standing(epochs, steps, job.steps_per_epoch)
+    elif skip is not None and not source.continues:
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
     known = opened.length if opened.length is not None and opened.length >= 0 else None

@@ -52,7 +52,9 @@ class Reading:
     began: int = 0
     """The epoch with which the training began that goes on with ``first_epoch``."""
     own_seed: int = 0
-    """What code of the caller's may draw from, where all tasks have to draw the same."""
+    """What a source draws from that shuffles by itself, whatever ``seed`` says, and code of the caller's: all tasks
+    have to draw the same.
+    """
     in_step: bool = True
     """Whether every batch is read by all tasks of ``share``: whoever waits for another task's reading gets it."""
 
@@ -71,6 +73,10 @@ class Opened:
     """Examples in the smallest batch; None if it is not known."""
     first_batches: Callable[[int], list[Any]] | None = None
     """The first so many batches, whole, where that is cheap and takes nothing away from the training."""
+    standing: Callable[[int, int, int | None], Any] | None = None
+    """``(epochs, steps, steps_per_epoch)``: the dataset as it stands after so many epochs of ``steps_per_epoch`` steps
+    (None: of a pass) and so many steps of the next; where that is more than its first pass without these batches.
+    """
     division: str = ""
     """How the reading is divided among the tasks, in a sentence for the person."""
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras.src.trainers.data_adapters.data_adapter_utils import get_tensor_spec
 
 from .....errors import InvalidInput
-from ..array_shares import unchanged_options
+from ..dataset_options import unchanged_options
 from .ahead import Ahead
 from .base import BatchSource, Opened, Reading
 from .exchange import Exchange, Turns, check_fits, checked, machines_of

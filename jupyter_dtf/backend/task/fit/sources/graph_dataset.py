@@ -1,0 +1,29 @@
+"""A ``tf.data.Dataset`` of the caller's: its graph travels, and each task computes its shares of the batches."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .base import BatchSource, Opened, Reading
+from .passed_graph import PassedGraph
+
+
+class GraphDataset(PassedGraph, BatchSource):
+    """A dataset that may call Python functions."""
+
+    what: ClassVar[str] = "the tf.data.Dataset"
+
+    @property
+    def batches(self) -> int | None:
+        return None if self.length < -1 else self.length
+
+    def open(self, ctx: Any, reading: Reading) -> Opened:
+        from .graph_opening import opened  # with TensorFlow
+
+        return opened(self, ctx, reading)
+
+
+class PureGraphDataset(GraphDataset):
+    """One of TensorFlow's own operations alone."""
+
+    runs_own_code: ClassVar[bool] = False

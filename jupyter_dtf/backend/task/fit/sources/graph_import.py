@@ -1,0 +1,25 @@
+"""Datasets made of graphs, in the process that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.data.ops.dataset_ops import _VariantDataset
+
+from .graph_view import GraphView
+
+
+def dataset_at(view: GraphView, node: Any, spec: Any, feeds: Mapping[str, Any]) -> tf.data.Dataset:
+    """The dataset that a node is. ``feeds``: tensors, and variants of datasets, by the name of the node each is for."""
+    part = view.part(node)
+    fed = {name: tensor for name, tensor in feeds.items() if name in {n.name for n in part.node}}
+
+    def variant(*tensors: tf.Tensor) -> tf.Tensor:
+        inputs = {f"{name}:0": tensor for name, tensor in zip(fed, tensors, strict=True)}
+        (output,) = tf.graph_util.import_graph_def(part, inputs, [f"{node.name}:0"], name="")
+        return output
+
+    signature = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in fed.values()]
+    return _VariantDataset(tf.compat.v1.wrap_function(variant, signature)(*fed.values()), spec)

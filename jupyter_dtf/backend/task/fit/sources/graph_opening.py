@@ -1,0 +1,166 @@
+"""A passed dataset in a task: made of its graph, equal in all tasks, and divided."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.ops import script_ops
+
+from .....errors import InvalidInput
+from ..mapped_tensor import tensor_of
+from .base import Opened, Reading, Share
+from .graph_equal import has_state, in_order, make_equal
+from .graph_import import dataset_at
+from .graph_view import PYTHON, SHUFFLES, GraphView
+from .graph_windows import Chain, chain_of, windowed
+from .passed_graph import PassedGraph
+from .passes import Passes
+
+_KEPT: list[Any] = []
+"""Python functions that graphs call: TensorFlow itself keeps none of them."""
+_MOST_FIRST = 10_000
+"""Elements in the buffer of a shuffle whose first batches are cheap enough to be read a second time."""
+
+
+def opened(source: PassedGraph, ctx: Any, reading: Reading) -> Opened:
+    """Read a passed dataset in a task. Raises InvalidInput for a file that is not there."""
+    _check_files(source, ctx, reading.field)
+    view = GraphView(source.graph)
+    _register(view, source.functions)
+    make_equal(view, reading.own_seed)
+    view.rename_functions()
+    graph = view.graph.SerializeToString()
+    feeds = {name: tensor_of(array) for name, array in source.constants.items()}
+    chain = chain_of(view)
+    smallest = _smallest(view, chain, source.spec, feeds)
+    parts = windowed(view, chain, reading.share, source.spec, feeds) if chain is not None else None
+    whole = parts is None
+    if parts is None:
+        parts = _whole(GraphView(graph), source.spec, feeds)
+    kept = parts
+    if whole and reading.share.size > 1:
+        parts = parts.map(_own_part(reading.share, isinstance(source.spec, tuple)))
+    if reading.share.size > 1:
+        parts = _as_long(parts, source.length).prefetch(2)
+    parts = parts.with_options(in_order())
+    parts._passed = kept
+    fresh = GraphView(graph)
+    length = None if source.length == tf.data.UNKNOWN_CARDINALITY else source.length
+    passes = Passes(fresh, parts, length, lambda: _counted(fresh, source.spec, feeds))
+    return Opened(
+        parts,
+        length,
+        smallest=smallest,
+        first_batches=_first_batches(fresh, source.spec, feeds) if _is_cheap(fresh) else None,
+        division=_division(reading.share, whole),
+        standing=passes.standing,
+    )
+
+
+def _whole(view: GraphView, spec: Any, feeds: dict[str, Any]) -> tf.data.Dataset:
+    return dataset_at(view, view.output, spec, feeds)
+
+
+def _own_part(share: Share, in_tuple: bool) -> Any:
+    @tf.autograph.experimental.do_not_convert
+    def own_part(*batch: Any) -> Any:
+        parts = tf.nest.map_structure(lambda leaf: None if leaf is None else _cut(leaf, share), batch)
+        return parts if in_tuple else parts[0]
+
+    return own_part
+
+
+def _cut(leaf: Any, share: Share) -> Any:
+    if isinstance(leaf, tf.RaggedTensor):
+        low, high = share.bounds(leaf.nrows(out_type=tf.int64))
+        return leaf[low:high]
+    if isinstance(leaf, tf.SparseTensor):
+        shape = leaf.dense_shape
+        low, high = share.bounds(shape[0])
+        begin = tf.concat([[low], tf.zeros_like(shape[1:])], 0)
+        return tf.sparse.slice(leaf, begin, tf.concat([[high - low], shape[1:]], 0))
+    known = leaf.shape[0] if leaf.shape.rank else None
+    low, high = share.bounds(tf.shape(leaf, out_type=tf.int64)[0] if known is None else known)
+    return leaf[low:high]
+
+
+def _as_long(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
+    """A dataset that says that it has so many batches."""
+    if int(dataset.cardinality()) == length or length == tf.data.UNKNOWN_CARDINALITY:
+        return dataset
+    if length == tf.data.INFINITE_CARDINALITY:
+        return dataset.repeat()
+    return dataset.apply(tf.data.experimental.assert_cardinality(length))
+
+
+def _smallest(view: GraphView, chain: Chain | None, spec: Any, feeds: dict[str, Any]) -> int | None:
+    """Examples in the smallest batch, as far as that is known without reading."""
+    sizes = [leaf.shape[0] if leaf.shape.rank else None for leaf in tf.nest.flatten(spec) if hasattr(leaf, "shape")]
+    known = [int(size) for size in sizes if size is not None]
+    if known and len(known) == len(sizes):
+        return min(known)
+    if chain is None:
+        return None
+    if chain.drops:
+        return chain.size
+    before = view.input(chain.batch, 0)
+    kinds = before.attr["output_types" if "output_types" in before.attr else "Toutput_types"].list.type
+    count = int(
+        dataset_at(view, before, tuple(tf.TensorSpec(None, tf.as_dtype(k)) for k in kinds), feeds).cardinality()
+    )
+    if count == tf.data.INFINITE_CARDINALITY:
+        return chain.size
+    return None if count < 0 else count % chain.size or chain.size
+
+
+def _first_batches(view: GraphView, spec: Any, feeds: dict[str, Any]) -> Any:
+    def first(count: int) -> list[Any]:
+        return list(_whole(view, spec, feeds).with_options(in_order()).take(count))
+
+    return first
+
+
+def _counted(view: GraphView, spec: Any, feeds: dict[str, Any]) -> int:
+    @tf.autograph.experimental.do_not_convert
+    def one_more(count: tf.Tensor, *_: Any) -> tf.Tensor:
+        return count + 1
+
+    return int(_whole(view, spec, feeds).with_options(in_order()).reduce(tf.constant(0, tf.int64), one_more))
+
+
+def _is_cheap(view: GraphView) -> bool:
+    buffers = [view.number(node, 1) or 0 for node in view.datasets() if node.op in SHUFFLES]
+    return not has_state(view) and all(buffer <= _MOST_FIRST for buffer in buffers)
+
+
+def _division(share: Share, whole: bool) -> str:
+    if share.size == 1:
+        return ""
+    if whole:
+        return "By elements: each task computes every batch and takes its share of it"
+    return (
+        "By elements: each task takes its share of every batch's examples before they are mapped, and maps these alone"
+    )
+
+
+def _register(view: GraphView, functions: dict[str, Any]) -> None:
+    """Make the Python functions known to TensorFlow here, under tokens of this process."""
+    tokens = {token: script_ops._py_funcs.insert(function) for token, function in functions.items()}
+    _KEPT.extend(functions.values())
+    for node in view.everything():
+        if node.op in PYTHON:
+            node.attr["token"].s = tokens[node.attr["token"].s.decode()].encode()
+
+
+def _check_files(source: PassedGraph, ctx: Any, field: str) -> None:
+    missing = [path for path in source.files if not os.path.exists(path)]
+    if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InvalidInput(
+            "The files that a dataset reads must be there for every task, under the same path. Received: "
+            f"{missing[0]}{others}, not to be found by {getattr(ctx, 'task', 'a task')} on {socket.gethostname()}",
+            field=field,
+        )

@@ -1,0 +1,211 @@
+"""The graph of a ``tf.data.Dataset``, as TensorFlow writes it: its datasets, and the functions that they call."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
+
+MAPS = frozenset({"MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2"})
+BATCHES = frozenset({"BatchDataset", "BatchDatasetV2", "ParallelBatchDataset"})
+SHUFFLES = frozenset(
+    {"ShuffleDataset", "ShuffleDatasetV3", "ShuffleAndRepeatDataset", "ShuffleAndRepeatDatasetV2"}
+)  # "ShuffleDatasetV2" has its seeds in a resource, and is made by no function of TensorFlow 2
+OPAQUE = SHUFFLES | {
+    "AssertCardinalityDataset",
+    "CacheDataset",
+    "CacheDatasetV2",
+    "ModelDataset",
+    "OptionsDataset",
+    "PrefetchDataset",
+    "RepeatDataset",
+    "SkipDataset",
+    "TakeDataset",
+}
+"""Operations on datasets that hand on the elements of their one input as they are."""
+SEEDS = {
+    **dict.fromkeys(SHUFFLES, (2, 3)),
+    "RandomDataset": (0, 1),
+    "RandomDatasetV2": (0, 1),
+    "SamplingDataset": (2, 3),
+}
+"""Which inputs of an operation on datasets are the seeds that it draws from; both zero: from others each time."""
+PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+_NO_EFFECT = frozenset(
+    {
+        "Assert",
+        "Case",
+        "If",
+        "LookupTableFind",
+        "LookupTableFindV2",
+        "LookupTableSizeV2",
+        "PrintV2",
+        "ReadVariableOp",
+        "StatefulPartitionedCall",
+        "VariableShape",
+        "While",
+    }
+)
+
+
+class GraphView:
+    """A GraphDef whose one ``_Retval`` is a dataset."""
+
+    def __init__(self, serialized: bytes) -> None:
+        self.graph = tf.compat.v1.GraphDef.FromString(serialized)
+        self.nodes = {node.name: node for node in self.graph.node}
+        self.functions = {function.signature.name: function for function in self.graph.library.function}
+        self.end = next(node for node in self.graph.node if node.op == "_Retval")
+
+    @property
+    def output(self) -> Any:
+        """The node of the dataset itself."""
+        return self.input(self.end, 0)
+
+    def input(self, node: Any, number: int) -> Any:
+        return self.nodes[_name(node.input[number])]
+
+    def inputs(self, node: Any) -> Iterator[Any]:
+        return (self.nodes[_name(name)] for name in node.input)
+
+    def value(self, node: Any, number: int) -> Any:
+        """What is fed to an input, as an array; None where that is no constant."""
+        fed = self.input(node, number)
+        while fed.op == "Identity":
+            fed = self.input(fed, 0)
+        if fed.op != "Const" or fed.attr["dtype"].type == tf.resource.as_datatype_enum:
+            return None
+        return tf.make_ndarray(fed.attr["value"].tensor)
+
+    def number(self, node: Any, number: int) -> int | None:
+        value = self.value(node, number)
+        return None if value is None or np.size(value) != 1 else int(value)
+
+    def feed(self, node: Any, number: int, value: Any, dtype: Any) -> None:
+        """Put a constant in the place of an input."""
+        name = f"{node.name}/fed_{number}"
+        added = self.graph.node.add(name=name, op="Const")
+        added.attr["dtype"].type = tf.as_dtype(dtype).as_datatype_enum
+        added.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype))
+        self.nodes[name] = added
+        node.input[number] = name
+
+    def part(self, node: Any) -> Any:
+        """A GraphDef of what a node needs."""
+        found: dict[str, Any] = {}
+        waiting = [node]
+        while waiting:
+            now = waiting.pop()
+            if now.name not in found:
+                found[now.name] = now
+                waiting += self.inputs(now)
+        part = tf.compat.v1.GraphDef(versions=self.graph.versions, library=self.graph.library)
+        part.node.extend(found.values())
+        return part
+
+    def calls(self, node: Any) -> list[Any]:
+        """The operations of all functions that an operation calls, directly or through others."""
+        found: dict[str, Any] = {}
+        waiting = list(_called(node))
+        while waiting:
+            name = waiting.pop()
+            if name in self.functions and name not in found:
+                found[name] = self.functions[name]
+                waiting += [called for inner in found[name].node_def for called in _called(inner)]
+        return [inner for function in found.values() for inner in function.node_def]
+
+    def rename_functions(self) -> None:
+        """Give the functions names that are of this graph alone: those of another process may be taken in this one."""
+        digest = hashlib.blake2b(self.graph.SerializeToString(deterministic=True), digest_size=8).hexdigest()
+        names = {name: f"passed_{digest}_{name}" for name in self.functions}
+        for node in self.everything():
+            node.op = names.get(node.op, node.op)
+            for value in node.attr.values():
+                for called in _functions(value):
+                    called.name = names.get(called.name, called.name)
+        for gradient in self.graph.library.gradient:
+            gradient.function_name = names.get(gradient.function_name, gradient.function_name)
+            gradient.gradient_func = names.get(gradient.gradient_func, gradient.gradient_func)
+        for name, function in self.functions.items():
+            function.signature.name = names[name]
+        self.functions = {names[name]: function for name, function in self.functions.items()}
+
+    def everything(self) -> Iterator[Any]:
+        """All operations, those of functions included."""
+        yield from self.graph.node
+        for function in self.graph.library.function:
+            yield from function.node_def
+
+    def datasets(self) -> list[Any]:
+        """The operations outside of functions that are datasets."""
+        return [node for node in self.graph.node if _is_dataset(node.op)]
+
+    def of_values(self) -> list[tuple[Any, bool]]:
+        """The maps that decide what is in the examples but not which there are, each with whether it is given single
+        ones: of these, a batch is made later.
+        """
+        found: list[tuple[Any, bool]] = []
+        waiting = [(self.output, False)]
+        while waiting:
+            node, batched = waiting.pop()
+            if node.op in MAPS:
+                found.append((node, batched))
+            if node.op in MAPS or node.op in OPAQUE:
+                waiting.append((self.input(node, 0), batched))
+            elif node.op in BATCHES or node.op == "PaddedBatchDatasetV2":
+                waiting.append((self.input(node, 0), True))
+            elif node.op in ("ZipDataset", "ConcatenateDataset"):
+                waiting += [(inner, batched) for inner in self.inputs(node)]
+        return found
+
+
+def is_random(node: Any) -> bool:
+    """Whether an operation draws from a state that it has itself."""
+    if node.op == "NonDeterministicInts":
+        return True
+    known = op_def_registry.get(node.op)
+    names = {attribute.name for attribute in known.attr} if known is not None else set()
+    return known is not None and known.is_stateful and {"seed", "seed2"} <= names
+
+
+def is_seeded(node: Any) -> bool:
+    """Whether a random operation always draws the same."""
+    return bool(node.attr["seed"].i or node.attr["seed2"].i)
+
+
+def changes_state(node: Any) -> bool:
+    """Whether an operation changes what a later one finds: a variable, a table."""
+    if node.op in PYTHON or node.op in _NO_EFFECT or is_random(node) or _is_dataset(node.op):
+        return False
+    known = op_def_registry.get(node.op)
+    return known is None or known.is_stateful
+
+
+def _is_dataset(op: str) -> bool:
+    known = op_def_registry.get(op)
+    if known is None or len(known.output_arg) != 1 or "Dataset" not in op:
+        return False
+    return bool(known.output_arg[0].type == tf.variant.as_datatype_enum)
+
+
+def _called(node: Any) -> Iterator[str]:
+    yield node.op  # which may be a function's name
+    for value in node.attr.values():
+        yield from (function.name for function in _functions(value))
+
+
+def _functions(value: Any) -> Iterator[Any]:
+    """The functions that the value of an attribute names."""
+    named = [value.func] if value.HasField("func") else list(value.list.func) if value.HasField("list") else []
+    for function in named:
+        yield function
+        for inner in function.attr.values():
+            yield from _functions(inner)
+
+
+def _name(reference: str) -> str:
+    return reference.lstrip("^").partition(":")[0]

@@ -1,0 +1,240 @@
+"""The division of a dataset below its maps: each task computes them for the examples of its shares alone.
+
+A dataset that ends in ``source, map ..., batch`` is read as ``source``, cut into blocks of as many elements as a batch
+has, of which each task takes its share, and only these go through the maps. What hands its elements on as they are (a
+shuffle, a repeat) may stand between: it does the same to elements that have not been mapped yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
+
+from .base import Share
+from .graph_import import dataset_at
+from .graph_view import BATCHES, MAPS, OPAQUE, GraphView, changes_state, is_random, is_seeded
+
+_MOST_BATCH = 1 << 16
+"""Examples. The shares of smaller rests than a batch are looked at one by one."""
+
+
+@dataclass
+class Chain:
+    """How a dataset ends, from the end on."""
+
+    after: list[Any]
+    """Operations on batches that hand them on as they are."""
+    batch: Any
+    size: int
+    """Examples in a batch."""
+    drops: bool
+    """Whether a smaller last batch is left out."""
+    before: list[Any]
+    """Maps, and what may stand between; the last of them is a map, or there is none."""
+    root: Any
+    """What is left."""
+
+    @property
+    def maps(self) -> list[Any]:
+        return [node for node in self.before if node.op in MAPS]
+
+
+def chain_of(view: GraphView) -> Chain | None:
+    """The end of a dataset that consists of batches of one size, as they were made; None for another."""
+    node, after, before = view.output, [], []
+    while node.op in OPAQUE:
+        after.append(node)
+        node = view.input(node, 0)
+    if node.op not in BATCHES:
+        return None
+    batch, size = node, view.number(node, 1)
+    drops = False if node.op == "BatchDataset" else view.value(node, len(node.input) - 1)
+    if size is None or drops is None or size < 1:
+        return None
+    node = view.input(batch, 0)
+    while _is_movable(view, node):
+        before.append(node)
+        node = view.input(node, 0)
+    while before and before[-1].op not in MAPS:
+        node = before.pop()
+    return Chain(after, batch, size, bool(drops), before, node)
+
+
+def _is_movable(view: GraphView, node: Any) -> bool:
+    if node.op not in MAPS:
+        return node.op in OPAQUE and not node.op.startswith("Cache")  # which keeps what has been mapped
+    if "preserve_cardinality" in node.attr and not node.attr["preserve_cardinality"].b:
+        return False
+    return not any(changes_state(inner) or (is_random(inner) and is_seeded(inner)) for inner in view.calls(node))
+
+
+def windowed(view: GraphView, chain: Chain, share: Share, spec: Any, feeds: dict[str, Any]) -> tf.data.Dataset | None:
+    """The shares of a dataset's batches, computed alone; None where that cannot be. ``view`` is used up."""
+    columns = _columns(chain.root)
+    if not chain.maps or share.size == 1 or columns is None or chain.size > _MOST_BATCH:
+        return None
+    if not all(isinstance(leaf, tf.TensorSpec) for leaf in tf.nest.flatten(spec)):
+        return None
+    own = _count(share, chain.size)
+    if any(_count(share, rest) > max(1, own) for rest in range(chain.size)):
+        return None
+    top = _moved(view, chain)
+    elements = dataset_at(view, top, tuple(columns), feeds)
+    rests = {chain.size} if chain.drops else {chain.size, *_rests(elements, chain.size)}
+    flagged = any(not _count(share, count) for count in rests)
+
+    @tf.autograph.experimental.do_not_convert
+    def own_part(*block: tf.Tensor) -> Any:
+        low, high = share.bounds(tf.shape(block[0])[0])
+        if not flagged:
+            return tuple(column[low:high] for column in block)
+        is_empty = tf.equal(low, high)
+        low, high = (
+            tf.where(is_empty, 0, low),
+            tf.where(is_empty, 1, high),
+        )  # an example to compute with, left out later
+        flags = tf.fill([high - low], tf.logical_not(is_empty))
+        return (flags, *(column[low:high] for column in block))
+
+    parts = elements.batch(chain.size, drop_remainder=chain.drops).map(own_part).unbatch()
+    output = _rebuilt(view, chain, top.name, max(1, own), flagged)
+    spec = tf.nest.map_structure(_of_any_size, spec)
+    whole_spec = (tf.TensorSpec([None], tf.bool), spec) if flagged else spec
+    dataset = dataset_at(view, output, whole_spec, {**feeds, top.name: parts._variant_tensor})
+    dataset._input_of_passed = parts  # whose functions it needs
+    if not flagged:
+        return dataset
+
+    @tf.autograph.experimental.do_not_convert
+    def unflagged(flags: tf.Tensor, batch: Any) -> Any:
+        count = tf.where(flags[0], tf.shape(flags)[0], 0)
+        return tf.nest.map_structure(lambda leaf: leaf[:count], batch)
+
+    return dataset.map(unflagged)
+
+
+def _of_any_size(leaf: tf.TensorSpec) -> tf.TensorSpec:
+    return tf.TensorSpec([None, *leaf.shape[1:]] if leaf.shape.rank else None, leaf.dtype)
+
+
+def _count(share: Share, examples: int) -> int:
+    low, high = share.bounds(examples)
+    return int(high - low)
+
+
+def _rests(elements: tf.data.Dataset, size: int) -> list[int]:
+    """How many examples the last batch may have, if it is smaller than the others."""
+    count = int(elements.cardinality())
+    if count == tf.data.INFINITE_CARDINALITY:
+        return []
+    if count == tf.data.UNKNOWN_CARDINALITY:
+        return list(range(1, size))
+    return [count % size] if count % size else []
+
+
+def _columns(root: Any) -> list[tf.TensorSpec] | None:
+    """What the root's elements consist of; None unless all of them have one shape."""
+    types = root.attr["output_types" if "output_types" in root.attr else "Toutput_types"].list.type
+    shapes = [tf.TensorShape(shape) for shape in root.attr["output_shapes"].list.shape]
+    known = all(shape.is_fully_defined() for shape in shapes)
+    special = {tf.variant.as_datatype_enum, tf.resource.as_datatype_enum}
+    if not types or len(types) != len(shapes) or not known or special & set(types):
+        return None
+    return [tf.TensorSpec(shape, tf.as_dtype(kind)) for shape, kind in zip(shapes, types, strict=True)]
+
+
+def _moved(view: GraphView, chain: Chain) -> Any:
+    """What hands elements on, put below the maps. Returns the node that the maps then begin with."""
+    top = chain.root
+    for node in reversed(chain.before):
+        if node.op in MAPS:
+            continue
+        node.input[0] = top.name
+        _give_types(node, chain.root)
+        top = node
+    return top
+
+
+def _give_types(node: Any, like: Any) -> None:
+    types = like.attr["output_types" if "output_types" in like.attr else "Toutput_types"]
+    name = "output_types" if "output_types" in _attributes(node.op) else "Toutput_types"
+    node.attr[name].CopyFrom(types)
+    node.attr["output_shapes"].CopyFrom(like.attr["output_shapes"])
+
+
+def _attributes(op: str) -> set[str]:
+    return {attribute.name for attribute in op_def_registry.get(op).attr}
+
+
+def _rebuilt(view: GraphView, chain: Chain, top: str, own: int, flagged: bool) -> Any:
+    """The maps and the batches of so many of their elements, on what is fed in the place of ``top``."""
+    fed = view.nodes[top]
+    fed.Clear()
+    fed.name, fed.op = top, "Placeholder"
+    fed.attr["dtype"].type = tf.variant.as_datatype_enum
+    last = top
+    for node in reversed(chain.maps):
+        node.input[0] = last
+        if flagged:
+            _flag(view, node)
+        last = node.name
+    chain.batch.input[0] = last
+    view.feed(chain.batch, 1, np.int64(own), tf.int64)
+    for node in (chain.batch, *chain.after):
+        for shape in node.attr["output_shapes"].list.shape:
+            if shape.dim:
+                shape.dim[0].size = -1
+        if flagged:
+            _prepend(node, [-1])
+    if chain.batch.op != "BatchDataset":
+        view.feed(chain.batch, len(chain.batch.input) - 1, False, tf.bool)
+    return view.output
+
+
+def _flag(view: GraphView, node: Any) -> None:
+    """Have a map hand on a flag beside what it is given."""
+    name = f"{node.attr['f'].func.name}_flagged"
+    if name not in view.functions:
+        function = view.graph.library.function.add()
+        function.CopyFrom(view.functions[node.attr["f"].func.name])
+        function.signature.name = name
+        for arguments in (function.signature.input_arg, function.signature.output_arg):
+            kept = [type(argument).FromString(argument.SerializeToString()) for argument in arguments]
+            del arguments[:]
+            arguments.add(name="flag_of_share", type=tf.bool.as_datatype_enum)
+            arguments.extend(kept)
+        function.ret["flag_of_share"] = "flag_of_share"
+        for table in (function.arg_attr, function.resource_arg_unique_id):
+            _shift(table)
+        view.functions[name] = function
+    node.attr["f"].func.name = name
+    _prepend(node, [])
+
+
+def _shift(table: Any) -> None:
+    """Make room for a first argument in what is noted by the number of each."""
+    plain = {key: table[key] for key in list(table)}
+    copies = {
+        key: value if isinstance(value, int) else type(value).FromString(value.SerializeToString())
+        for key, value in plain.items()
+    }
+    table.clear()
+    for key, value in copies.items():
+        if isinstance(value, int):
+            table[key + 1] = value
+        else:
+            table[key + 1].CopyFrom(value)
+
+
+def _prepend(node: Any, shape: list[int]) -> None:
+    types = node.attr["output_types" if "output_types" in node.attr else "Toutput_types"].list.type
+    types.insert(0, tf.bool.as_datatype_enum)
+    shapes = node.attr["output_shapes"].list.shape
+    kept = [type(one).FromString(one.SerializeToString()) for one in shapes]
+    del shapes[:]
+    shapes.add().CopyFrom(tf.TensorShape([None if n < 0 else n for n in shape]).as_proto())
+    shapes.extend(kept)

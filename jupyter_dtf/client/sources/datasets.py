@@ -1,0 +1,157 @@
+"""A ``tf.data.Dataset`` made to travel: its graph, the arrays and the Python functions in it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from ...backend.task.fit.sources.graph_dataset import GraphDataset, PureGraphDataset
+from ...errors import InvalidInput
+
+_LARGE = 1 << 16
+"""Bytes from which on a constant of a graph travels as an array, which the tasks of a machine share."""
+_FILES = ("RecordDataset", "TextLineDataset", "ReadFile", "LoadDataset", "WholeFileReader")
+"""What the names of operations have in them that read files."""
+
+
+def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> GraphDataset | None:
+    """The source that a dataset is; None for other data. Raises InvalidInput for one that tasks cannot share."""
+    tf = sys.modules.get("tensorflow")
+    if tf is None or not isinstance(x, (tf.data.Dataset, tf.distribute.DistributedDataset)):
+        return None
+    if not isinstance(x, tf.data.Dataset):
+        raise InvalidInput(
+            f"{field} is the dataset itself, which the tasks divide. Received: {x!r:.200}, which is divided already",
+            field=field,
+        )
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise InvalidInput(f"{name} must be in the dataset's elements, not beside it. Received both", field=name)
+    from ...backend.task.fit.sources.graph_rules import check_graph, check_options, check_spec
+    from ...backend.task.fit.sources.graph_view import GraphView
+
+    check_spec(x.element_spec, field)
+    check_options(x.options(), field)
+    view = GraphView(_serialized(x, field))
+    for node in view.everything():
+        node.device = ""  # one of this process; TensorFlow's own way of taking it off leaves "/device::0" in functions
+    check_graph(view, field)
+    functions = _functions(view, field)
+    files = _files(view)
+    kind = GraphDataset if functions else PureGraphDataset
+    constants = _taken_out(view)
+    return kind(view.graph.SerializeToString(), x.element_spec, int(x.cardinality()), constants, functions, files)
+
+
+def _serialized(dataset: Any, field: str) -> bytes:
+    import tensorflow as tf
+
+    policy = tf.data.experimental.ExternalStatePolicy.IGNORE  # what has a state is looked at one by one
+    try:
+        graph = dataset._as_serialized_graph(external_state_policy=policy)
+    except (tf.errors.OpError, ValueError) as error:
+        raise InvalidInput(
+            "A dataset travels as its graph, of at most 2 GB with the tensors in it: pass larger ones as arrays, or a "
+            f"function data_fn(ctx) that makes the dataset. Received one whose graph cannot be written: {error!s:.500}",
+            field=field,
+        ) from error
+    return bytes(graph.numpy())
+
+
+def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
+    """The Python functions that a graph calls, by their tokens, as they can be pickled."""
+    from tensorflow.python.ops import script_ops
+    from tensorflow.python.util import tf_decorator
+
+    from ...backend.task.fit.sources.graph_view import PYTHON
+
+    tokens = {node.attr["token"].s.decode() for node in view.everything() if node.op in PYTHON}
+    found: dict[str, Callable[..., Any]] = {}
+    for token in sorted(tokens):
+        function = script_ops._py_funcs.get(token)
+        if function is None:
+            raise InvalidInput(
+                "The Python functions of a dataset must still be there. Received a dataset that calls one which "
+                f"TensorFlow has forgotten ({token}): keep the dataset that it was made of",
+                field=field,
+            )
+        if isinstance(function, script_ops.EagerFunc):
+            _, own = tf_decorator.unwrap(function._func)
+            sent: Any = script_ops.EagerFunc(own, function._out_dtypes, False)
+        else:
+            _, own = tf_decorator.unwrap(function)
+            sent = own
+        try:
+            with _WithoutWrapper(own):
+                cloudpickle.dumps(sent)
+        except Exception as error:
+            raise InvalidInput(
+                "The Python functions of a dataset are pickled, to run in every task: make what cannot be pickled "
+                "inside them, or pass a function data_fn(ctx) that makes the dataset. Received: "
+                f"{getattr(own, '__name__', own)!s:.100}, {error}",
+                field=field,
+            ) from error
+        found[token] = sent
+    return found
+
+
+class _WithoutWrapper:
+    """A function without the wrapper that TensorFlow has hung on it, which leads back to the function."""
+
+    def __init__(self, function: Any) -> None:
+        self._attributes = getattr(function, "__dict__", {})
+
+    def __enter__(self) -> None:
+        self._wrapper = self._attributes.pop("ag_dnc_wrapper__", None)
+
+    def __exit__(self, *_: object) -> None:
+        if self._wrapper is not None:
+            self._attributes["ag_dnc_wrapper__"] = self._wrapper
+
+
+def _files(view: Any) -> list[str]:
+    """The files of this machine that a dataset names. Paths become absolute: tasks run in other directories."""
+    if not any(name in node.op for node in view.everything() for name in _FILES):
+        return []
+    import tensorflow as tf
+
+    found: list[str] = []
+    for node in view.graph.node:
+        if node.op != "Const" or node.attr["dtype"].type != tf.string.as_datatype_enum:
+            continue
+        values = tf.make_ndarray(node.attr["value"].tensor)
+        names = [os.fsdecode(value) for value in values.flat]
+        if not names or not all(name and os.path.exists(name) for name in names):
+            continue
+        paths = [os.path.abspath(name) for name in names]
+        if paths != names:
+            array = np.array([os.fsencode(path) for path in paths], object).reshape(values.shape)
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(array, tf.string))
+        found += paths
+    return found
+
+
+def _taken_out(view: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """Large constants, of which a Placeholder is left in the graph."""
+    import tensorflow as tf
+
+    found = {}
+    for node in view.graph.node:
+        tensor = node.attr["value"].tensor if node.op == "Const" else None
+        if tensor is None or len(tensor.tensor_content) < _LARGE:
+            continue
+        dtype, shape = tf.as_dtype(tensor.dtype), tf.TensorShape(tensor.tensor_shape)
+        if dtype.as_numpy_dtype is object:
+            continue
+        found[node.name] = np.frombuffer(bytearray(tensor.tensor_content), dtype.as_numpy_dtype).reshape(shape)
+        name = node.name
+        node.Clear()
+        node.name, node.op = name, "Placeholder"
+        node.attr["dtype"].type = dtype.as_datatype_enum
+        node.attr["shape"].shape.CopyFrom(shape.as_proto())
+    return found
