@@ -17,7 +17,10 @@ from .holding import Held
 from .sources import SOURCES
 from .sources.dask_collections import DaskCollections
 
-_DATA = "x is an array, a dict or list of arrays, or a function data_fn(ctx) that returns a tf.data.Dataset"
+_DATA = (
+    "x must be data as keras.Model.fit takes it (arrays, a tf.data.Dataset, a PyDataset, a generator), a Dask "
+    "collection, or a function data_fn(ctx) that returns a tf.data.Dataset"
+)
 
 
 def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:

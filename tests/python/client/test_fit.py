@@ -122,15 +122,10 @@ def test_a_function_of_the_context_travels() -> None:
     assert (job.data.function(1), job.validation_data.function(1)) == (4, -2)
 
 
-def _generator() -> Iterator[Any]:
-    yield X, Y
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"x": None}, "x is an array"),
-        ({"x": _generator()}, "data_fn"),
+        ({"x": None}, "x must be data as keras.Model.fit takes it"),
         ({"x": [[1.0, 2.0], [3.0, 4.0]]}, "np.asarray"),
         ({"x": X, "y": Y[:4]}, "equally many examples"),
         ({"x": np.float32(3)}, "first dimension"),
@@ -141,8 +136,8 @@ def _generator() -> Iterator[Any]:
         ({"x": X, "y": Y, "validation_split": 1.0}, "validation_split is between 0 and 1"),
         ({"x": X, "y": Y, "validation_data": (X,)}, "validation_data is"),
         ({"x": X, "y": Y, "sample_weight": np.ones(10), "class_weight": {0: 1.0}}, "Either class_weight"),
-        ({"x": lambda ctx: ctx, "y": Y}, "y comes with the dataset"),
-        ({"x": lambda ctx: ctx, "batch_size": 4}, "batch_size comes with the dataset"),
+        ({"x": lambda ctx: ctx, "y": Y}, "y must be in the dataset that the function returns"),
+        ({"x": lambda ctx: ctx, "batch_size": 4}, "batch_size must be left out, for a function's dataset has batches of its own"),
         ({"x": lambda ctx: ctx, "validation_split": 0.1}, "validation_split divides arrays"),
         ({"x": X, "y": Y, "callbacks": ["no callback"]}, "callbacks are keras.callbacks"),
         ({"x": X, "y": Y, "strategy": "alone"}, 'strategy is one of "allreduce"'),
@@ -168,13 +163,6 @@ def test_a_scaled_learning_rate_is_warmed_up_over_five_epochs_unless_told_otherw
     assert warmup() == (False, 0.0)
     assert warmup(scale_lr=True) == (True, 5.0)
     assert warmup(scale_lr=True, warmup_epochs=0) == (True, 0.0)
-
-
-def test_a_dataset_made_here_is_refused_with_what_to_do() -> None:
-    import tensorflow as tf
-
-    with pytest.raises(InvalidInput, match="pass a function data_fn"):
-        prepare(model_function, tf.data.Dataset.range(3))
 
 
 # -- models --------------------------------------------------------------------------------------------------------
