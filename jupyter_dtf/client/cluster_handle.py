@@ -17,7 +17,7 @@ from ..errors import DtfError, NotFound, Unavailable
 from ..schema.api import ClusterInfo, ClusterState
 from ..schema.cluster import ClusterSpec, as_jobs
 from ..schema.design import Design
-from . import chosen, surroundings, wording
+from . import chosen, dask_client, surroundings, wording
 from .dashboard import dashboard_url
 from .fit_run import held
 from .run import Run
@@ -25,6 +25,7 @@ from .session import Session
 
 if TYPE_CHECKING:
     import pandas as pd
+    from distributed import Client
 
     from ..backend.viewer.fleet import Fleet
 
@@ -121,6 +122,15 @@ class ClusterHandle:
         self._session.call(lambda fleet: fleet.dashboard(self._name))
         return dashboard_url(self._name)
 
+    @property
+    def client(self) -> Client:
+        """A ``distributed.Client`` of the cluster's own Dask scheduler, which is closed with the cluster.
+
+        It is not Dask's default: ``cluster.client.persist(array)``, or ``with cluster.client.as_current():``.
+        """
+        self.wait_ready()
+        return dask_client.client_of(self._name)
+
     def wait_ready(self: Held, timeout_s: float | None = None) -> Held:
         """Wait until the cluster answers. Raises Unavailable with the reason if it could not start, TimeoutError."""
         self._session.call(lambda fleet: fleet.ready(self._name), timeout_s)
@@ -164,6 +174,7 @@ class ClusterHandle:
 
     def _end(self, timeout_s: float = 30.0) -> None:
         atexit.unregister(self._close_at_exit)
+        dask_client.forget(self._name)
         try:
             word = self._session.call(lambda fleet: fleet.close_cluster(self._name), timeout_s)
         except NotFound:

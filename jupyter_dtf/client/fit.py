@@ -31,7 +31,8 @@ from ..schema.checkpoint import Checkpoint
 from ..schema.placement import Placement
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
-from .fit_data import check_batch_size, data_of, length_of, runs_own_code, split_off, validation_of
+from .fit_data import check_batch_size, data_of, held_by, length_of, runs_own_code, split_off, validation_of
+from .holding import Held
 
 WARMUP_EPOCHS = 5.0
 """Goyal et al. 2017, section 2.2."""
@@ -110,6 +111,13 @@ class PreparedFit:
     def check_jobs(self, jobs: Mapping[str, int]) -> None:
         """Raise InvalidInput if the model cannot be trained by so many tasks of these jobs."""
         validate(Asked.of(self._job, jobs), self._model)
+
+    def hold(self, client: Callable[[], Any]) -> list[Held]:
+        """Have the cluster compute what of the data it is to hold. ``client()`` is a Dask client of it.
+
+        Raises InvalidInput for what it cannot hold.
+        """
+        return held_by((self._job.data, self._job.validation_data), client)
 
     @property
     def updates(self) -> dict[str, dict[str, int]]:

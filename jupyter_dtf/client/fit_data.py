@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from ..backend.task.fed_program import FIELD, Fed
 from ..backend.task.fit.job import Arrays, Data, DataFunction
 from ..backend.task.fit.sources.base import BatchSource
 from ..errors import InvalidInput
+from .holding import Held
 from .sources import SOURCES
+from .sources.dask_collections import DaskCollections
 
 _DATA = "x is an array, a dict or list of arrays, or a function data_fn(ctx) that returns a tf.data.Dataset"
 
@@ -70,6 +75,32 @@ def validation_of(data: Any) -> Data | None:
             )
         return data_of(data[0], data[1], data[2] if len(data) == 3 else None, "validation_data")
     return data_of(data, None, None, "validation_data")
+
+
+def fed_with(feed: Any, batch_size: int | None, shuffle: bool, client: Callable[[], Any]) -> tuple[Fed, list[Held]]:
+    """The ``feed`` of a run as it travels, and what has to be held for it. ``client()`` is the cluster's Dask client.
+
+    Raises InvalidInput.
+    """
+    x, y, sample_weight = (*feed, None)[:3] if isinstance(feed, tuple) and len(feed) in (2, 3) else (feed, None, None)
+    data = data_of(x, y, sample_weight, FIELD)
+    if isinstance(data, DataFunction):
+        raise InvalidInput(
+            f"feed must be data, not a function of ctx, which main_fun can call itself, got {feed!r:.200}", field=FIELD
+        )
+    if batch_size is not None:
+        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+            raise InvalidInput(f"batch_size must be a whole number, 1 or more, got {batch_size!r}", field="batch_size")
+        check_batch_size(data, batch_size)
+    return Fed(data, batch_size, random.getrandbits(31) if shuffle else None), held_by([data], client)
+
+
+def held_by(data: Iterable[Data | None], client: Callable[[], Any]) -> list[Held]:
+    """Have the cluster compute what of the data it is to hold, and say what is held then. Raises InvalidInput."""
+    held = [each for each in data if isinstance(each, DaskCollections)]
+    for each in held:
+        each.compute_on(client())
+    return list(held)
 
 
 def _arrays(value: Any, name: str) -> Any:

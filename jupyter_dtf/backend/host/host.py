@@ -40,6 +40,7 @@ from ..machine.processes import stat_of
 from ..machine.versions import read_versions
 from ..planning.host_findings import worse
 from . import self_check
+from .feeding import Feeding
 from .host_load import HostLoad
 from .host_run import ADVICE, HostRun
 from .host_task import HostTask
@@ -107,6 +108,8 @@ class Host(WorkerPlugin):
         self._identity = [os.getpid(), stat.started if stat is not None else 0]
         self._figures = Figures()
         self._versions = read_versions()
+        self._feeding = Feeding(worker, self._directory, self._scope)
+        self._feeding.start()
         operations: dict[str, Callable[..., Any]] = {
             "dtf_prepare": self.prepare,
             "dtf_reserve": self.reserve,
@@ -124,6 +127,7 @@ class Host(WorkerPlugin):
             "dtf_probe": self.probe,
             "dtf_dial": self.dial,
             "dtf_measure": self.measure,
+            "dtf_rows": self._feeding.answer,
         }
         self._handlers = {scoped(name, self._scope): handler for name, handler in operations.items()}
         worker.handlers.update(self._handlers)
@@ -140,6 +144,7 @@ class Host(WorkerPlugin):
         self._watching.cancel()
         self.probe("")
         self._self.close()
+        await self._feeding.close()
         await self._warm.close()
         for run_id in list(self._runs):
             self._drop(run_id)
@@ -248,14 +253,14 @@ class Host(WorkerPlugin):
         if task.id in run.ended or not task.can_go_over:
             raise Unavailable(f"{spec.task} has ended meanwhile")
         spec.payload, spec.run_dir, spec.task_dir = task.spec.payload, task.spec.run_dir, task.spec.task_dir
-        spec.shared_dir = str(shared)
+        spec.shared_dir, spec.feed = str(shared), str(self._feeding.path)
         task.go_over(spec)
 
     def _fork(self, run: HostRun, spec: TaskSpec, program: Path, shared: Path) -> None:
         spec.payload = str(program)
         if not self._sees_runs:
             spec.run_dir = str(paths.runs_dir() / spec.run_id)
-        spec.shared_dir = str(shared)
+        spec.shared_dir, spec.feed = str(shared), str(self._feeding.path)
         name = spec.task.replace(":", "-")
         # Another process of the same task has left its outcome, if it could, in its own.
         spec.task_dir = str(run.directory / (f"{name}.{spec.attempt}" if spec.task in run.tasks else name))
@@ -370,6 +375,7 @@ class Host(WorkerPlugin):
 
     def _drop(self, run_id: str) -> None:
         run = self._runs.pop(run_id, None)
+        self._feeding.forget(run_id)
         if run is not None:
             self._end_tasks(run)
             run.clear_up()

@@ -10,5 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ...backend.task.fit.sources.base import BatchSource
+from . import dask_collections
 
-SOURCES: list[Callable[[Any, Any, Any, str], BatchSource | None]] = []
+SOURCES: list[Callable[[Any, Any, Any, str], BatchSource | None]] = [dask_collections.source_of]

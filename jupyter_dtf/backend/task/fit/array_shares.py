@@ -15,8 +15,9 @@ from keras.src.trainers.data_adapters import array_slicing
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from ....errors import InvalidInput
-from ..collectives.contract import Alone, Reducer
+from ..collectives.contract import Reducer
 from .job import Arrays
+from .sources.base import Share
 
 _ALIGNED = 64
 """Bytes; what TensorFlow's kernels take for granted. The arrays of a payload are."""
@@ -51,7 +52,7 @@ def next_epoch(first: int) -> tf.data.Dataset:
 
 def shares(
     adapter: ArrayDataAdapter,
-    reducer: Reducer,
+    reducer: Reducer | Share,
     seed: int | None,
     epochs: tf.data.Dataset,
     skipped: tuple[int, int] = (0, 0),
@@ -147,6 +148,6 @@ def unchanged_options() -> tf.data.Options:
     return options
 
 
-def _share(count: int, reducer: Reducer) -> tuple[int, int]:
+def _share(count: int, reducer: Reducer | Share) -> tuple[int, int]:
     """Where this task's part of ``count`` examples begins and ends."""
     return count * reducer.rank // reducer.size, count * (reducer.rank + 1) // reducer.size
