@@ -101,6 +101,8 @@ NAMED = {
     ("jupyter_dtf/backend/task/fit/strategies.py", "import_module"): "the folders beside it",
     ("jupyter_dtf/compat/horovod/__init__.py", "import_module"): "as the package's, of its own modules",
     ("jupyter_dtf/compat/horovod/install.py", "import_module"): "from a table of its own modules",
+    ("jupyter_dtf/compat/tensorflow_on_spark/__init__.py", "import_module"): "from a table of its own modules",
+    ("jupyter_dtf/compat/tensorflow_on_spark/install.py", "import_module"): "from a table of its own modules",
     # Sent as text to a Dask worker, which may lack the package.
     ("jupyter_dtf/backend/host/visitor.py", "import_module"): "the package, where it is",
     ("jupyter_dtf/backend/host/visitor.py", "jupyter_dtf._version"): "which one that is",

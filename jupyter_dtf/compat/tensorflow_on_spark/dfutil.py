@@ -43,8 +43,8 @@ def saveAsTFRecords(df: Any, output_dir: str) -> None:
         raise Conflict(f"saveAsTFRecords() writes to a new directory. Received: {output_dir!r}, which is there")
     system.makedirs(root, exist_ok=True)
     write = delayed(_write, pure=False)
-    parts = frames.as_dask(df).to_delayed()
-    compute(*[write(part, output_dir, number) for number, part in enumerate(parts)])
+    url, parts = files.absolute(output_dir), frames.as_dask(df).to_delayed()
+    compute(*[write(part, url, number) for number, part in enumerate(parts)])
     system.touch(f"{root}/_SUCCESS")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,8 +30,6 @@ from .pipeline_params import (
     HasTFRecordDir,
 )
 from .saved_model_rows import Asked, predict_part
-
-logger = logging.getLogger(__name__)
 
 __all__ = ["Namespace", "Param", "Params", "TFEstimator", "TFModel", "TFParams"]
 __all__ += [name for name in dir() if name.startswith("Has")]
@@ -153,12 +151,13 @@ class TFModel(
         """
         if params:
             return self.copy(params).transform(dataset)
-        if not self.getExportDir():
+        export_dir = self.getExportDir()
+        if not export_dir:
             raise InvalidInput("transform() asks a SavedModel: its directory has to be set by setExportDir()")
         from dask import delayed
 
         asked = Asked(
-            export_dir=str(self.getExportDir()),
+            export_dir=export_dir if "://" in export_dir else os.path.abspath(export_dir),
             tags=self.getTagSet(),
             signature=self.getSignatureDefKey() or "serving_default",
             inputs=dict(sorted(self.getInputMapping().items())),

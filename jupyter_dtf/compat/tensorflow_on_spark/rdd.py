@@ -145,8 +145,8 @@ class RDD:
         from dask import delayed
 
         write = delayed(_write_lines, pure=False)
-        parts = self.bag.to_delayed()
-        self._computed([write(part, path, number) for number, part in enumerate(parts)])
+        url, parts = files.absolute(path), self.bag.to_delayed()
+        self._computed([write(part, url, number) for number, part in enumerate(parts)])
         system.touch(f"{root}/_SUCCESS")
 
     def _computed(self, what: Any) -> Any:

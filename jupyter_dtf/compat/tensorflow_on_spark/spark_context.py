@@ -74,7 +74,8 @@ class SparkContext:
                 raise InvalidInput(f"Options are of a cluster that is started here. Received: {sorted(options)}")
             self.cluster: Cluster = Cluster.connect(cluster) if isinstance(cluster, str) else cluster
             self._conf.set(_EXECUTORS, sum(self.cluster.jobs.values()))
-            self._client: Client | None = None
+            self.client: Client = nodes.new_client(self.cluster)
+            """The Dask client of the cluster, which Dask computes with until ``stop()`` where nothing else is said."""
             _active = self
 
     @classmethod
@@ -85,13 +86,6 @@ class SparkContext:
     def getConf(self) -> SparkConf:
         """Its configuration, with ``spark.executor.instances``."""
         return self._conf
-
-    @property
-    def client(self) -> Client:
-        """The Dask client of the cluster."""
-        if self._client is None:
-            self._client = nodes.new_client(self.cluster)
-        return self._client
 
     @property
     def defaultParallelism(self) -> int:
@@ -148,9 +142,7 @@ class SparkContext:
         with _lock:
             if _active is self:
                 _active = None
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        self.client.close()
         if self._owns_cluster:
             self.cluster.close()
 

@@ -55,15 +55,11 @@ class TFCluster:
         self._cluster = nodes.cluster_of(sc)
         self._place = feeding.Place(nodes.token_of(self._cluster), run.id)
         self._board = board
-        self._client: Any = None
-        self._owns_client = False
 
     @property
     def client(self) -> Any:
         """The Dask client that feeds the nodes; what ``inference`` returns is computed with it."""
-        if self._client is None:
-            self._client, self._owns_client = nodes.client_of(self.sc, self._cluster)
-        return self._client
+        return nodes.client_of(self.sc, self._cluster)
 
     @property
     def cluster_info(self) -> list[dict[str, Any]]:
@@ -122,7 +118,6 @@ class TFCluster:
         from dask import delayed
 
         self._check_feed(dataRDD, qname, feed_timeout)
-        self.client  # noqa: B018 - there, before anything is computed
         hosts = self._hosts()
         infer = delayed(feeding.infer, pure=False)
         addresses = sorted(set(hosts.values()))
@@ -239,7 +234,7 @@ class TFCluster:
 
     def _fail(self, error: BaseException) -> None:
         """Feeding has failed: what the run says of it goes before, and nothing is left running."""
-        if isinstance(error, (RunFailed, Conflict)) and not str(error).startswith("feed_timeout"):
+        if isinstance(error, (RunFailed, Conflict)) and "feed_timeout" not in str(error):
             try:
                 self.run.wait(_END_S)
             except TimeoutError:
@@ -256,9 +251,6 @@ class TFCluster:
     def _close(self) -> None:
         if self._board is not None:
             self._board.close()
-        if self._client is not None and self._owns_client:
-            self._client.close()
-            self._client = None
 
 
 def run(
