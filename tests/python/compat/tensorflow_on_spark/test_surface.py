@@ -45,14 +45,14 @@ def test_arguments_are_called_as_there() -> None:
     }
     for name, names in methods.items():
         assert list(inspect.signature(getattr(TFCluster.TFCluster, name)).parameters) == ["self", *names.split()]
-    names = "sc map_fn tf_args num_executors use_barrier".split()
-    assert list(inspect.signature(TFParallel.run).parameters) == names
+    parallel = ["sc", "map_fn", "tf_args", "num_executors", "use_barrier"]
+    assert list(inspect.signature(TFParallel.run).parameters) == parallel
     assert not hasattr(compat, "reservation")
 
 
 def test_tensorboard_is_asked_for_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     from jupyter_dtf.compat.tensorflow_on_spark import tensorboard_process
 
-    monkeypatch.setattr(tensorboard_process.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(Unavailable, match="pip install tensorboard"):
         tensorboard_process.TensorBoard(None)
