@@ -74,8 +74,13 @@ class SparkContext:
                 raise InvalidInput(f"Options are of a cluster that is started here. Received: {sorted(options)}")
             self.cluster: Cluster = Cluster.connect(cluster) if isinstance(cluster, str) else cluster
             self._conf.set(_EXECUTORS, sum(self.cluster.jobs.values()))
-            self.client: Client = nodes.new_client(self.cluster)
-            """The Dask client of the cluster, which Dask computes with until ``stop()`` where nothing else is said."""
+            try:
+                self.client: Client = nodes.new_client(self.cluster)
+                """The Dask client of the cluster, with which Dask computes until ``stop()`` unless told otherwise."""
+            except BaseException:
+                if self._owns_cluster:
+                    self.cluster.close()
+                raise
             _active = self
 
     @classmethod
