@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...client.cluster import Cluster
 from ...errors import Conflict, InvalidInput
-from . import files, nodes
+from . import nodes, part_files
 from .rdd import RDD
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class SparkContext:
         from dask import delayed
 
         read = delayed(_lines)
-        found = self._rdd([read(part) for part in files.parts(name)])
+        found = self._rdd([read(part) for part in part_files.parts(name)])
         wanted = minPartitions or 1
         return found if found.getNumPartitions() >= wanted else found.repartition(wanted)
 
@@ -130,7 +130,7 @@ class SparkContext:
 
     def createDataFrame(self, data: Any, columns: Sequence[str]) -> Any:
         """A Dask dataframe of an RDD, a bag or a list of rows. Of Spark's it is the session's."""
-        from .frames import of_bag
+        from .row_frames import of_bag
 
         rdd = data if isinstance(data, RDD) else RDD(data, self) if hasattr(data, "to_delayed") else None
         return of_bag((rdd or self.parallelize(data)).bag, list(columns), self.compute)
@@ -167,6 +167,6 @@ class SparkContext:
 
 
 def _lines(part: str) -> list[str]:
-    system, root = files.opened(part)
+    system, root = part_files.opened(part)
     with system.open(root, "rt", encoding="utf-8") as file:
         return [line.rstrip("\n") for line in file]

@@ -16,7 +16,7 @@ from ...client.waiting import show_until_sent
 from ...errors import Conflict, InvalidInput, RunFailed, Unavailable
 from ...schema.run import RunInfo, TaskState
 from . import feed_words as words
-from . import feeding, nodes
+from . import node_feeding, nodes
 from .bags import as_bag, like
 from .node_program import SERVING, NodePlan
 from .node_program import run as node_program
@@ -53,7 +53,7 @@ class TFCluster:
         self.working_dir = plan.working_dir
         self.num_executors = sum(map(len, plan.executors.values()))
         self._cluster = nodes.cluster_of(sc)
-        self._place = feeding.Place(nodes.token_of(self._cluster), run.id)
+        self._place = node_feeding.Place(nodes.token_of(self._cluster), run.id)
         self._board = board
 
     @property
@@ -119,7 +119,7 @@ class TFCluster:
 
         self._check_feed(dataRDD, qname, feed_timeout)
         hosts = self._hosts()
-        infer = delayed(feeding.infer, pure=False)
+        infer = delayed(node_feeding.infer, pure=False)
         addresses = sorted(set(hosts.values()))
         parts = [
             infer(part, number, self._place, sorted(hosts), addresses, qname, feed_timeout)
@@ -192,7 +192,7 @@ class TFCluster:
         self._wait(lambda info: info.state.is_final or _begun(info), ends, timeout_s, "reservation_timeout: ")
         if self.input_mode == InputMode.SPARK and not self.run.info.state.is_final:
             futures = [
-                self.client.submit(feeding.listening, self._place, [task], timeout_s, workers=[host], pure=False)
+                self.client.submit(node_feeding.listening, self._place, [task], timeout_s, workers=[host], pure=False)
                 for task, host in self._hosts().items()
             ]
             self.client.gather(futures)
@@ -210,7 +210,7 @@ class TFCluster:
         if self.run.info.state.is_final or not hosts:
             return
         futures = [
-            self.client.submit(feeding.end, self._place, task, queues, workers=[host], pure=False)
+            self.client.submit(node_feeding.end, self._place, task, queues, workers=[host], pure=False)
             for task, host in hosts.items()
         ]
         self.client.gather(futures, errors="skip")
