@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import threading
 from collections.abc import Iterable, Sequence
@@ -81,6 +82,7 @@ class SparkContext:
                 if self._owns_cluster:
                     self.cluster.close()
                 raise
+            atexit.register(self.client.close)  # before the cluster, or it would look for its scheduler
             _active = self
 
     @classmethod
@@ -147,6 +149,7 @@ class SparkContext:
         with _lock:
             if _active is self:
                 _active = None
+        atexit.unregister(self.client.close)
         self.client.close()
         if self._owns_cluster:
             self.cluster.close()
