@@ -29,7 +29,8 @@ def inference(args, ctx):
     with tf.io.gfile.GFile(f"{args.output}/part-{ctx.worker_num:05d}", "w") as file:
         for images, labels in dataset:
             answers = np.argmax(predict(image=images)["output_0"], axis=1)
-            file.writelines(f"{label} {answer}\n" for label, answer in zip(labels.numpy(), answers, strict=True))
+            for label, answer in zip(labels.numpy(), answers, strict=True):
+                file.write(f"{label} {answer}\n")
 
 
 if __name__ == "__main__":

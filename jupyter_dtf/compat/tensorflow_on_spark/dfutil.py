@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import Conflict, InvalidInput
-from . import files, frames, rows
+from . import part_files, row_frames, rows
 from .rows import Row
 
 loadedDF: dict[str, str] = {}  # noqa: N816 - the programs' name
@@ -38,13 +38,13 @@ def saveAsTFRecords(df: Any, output_dir: str) -> None:
     """
     from dask import compute, delayed
 
-    system, root = files.opened(output_dir)
+    system, root = part_files.opened(output_dir)
     if system.exists(root):
         raise Conflict(f"saveAsTFRecords() writes to a new directory. Received: {output_dir!r}, which is there")
     system.makedirs(root, exist_ok=True)
     write = delayed(_write, pure=False)
-    parts = frames.as_dask(df).to_delayed()
-    compute(*[write(part, output_dir, number) for number, part in enumerate(parts)])
+    url, parts = part_files.absolute(output_dir), row_frames.as_dask(df).to_delayed()
+    compute(*[write(part, url, number) for number, part in enumerate(parts)])
     system.touch(f"{root}/_SUCCESS")
 
 
@@ -55,7 +55,7 @@ def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) 
     """
     from dask import delayed
 
-    found = files.parts(input_dir)
+    found = part_files.parts(input_dir)
     first = next((record for part in found for record in _records(part)), None)
     if first is None:
         raise InvalidInput(f"The types of columns are those of the first record, and {input_dir!r} has none")
@@ -65,7 +65,7 @@ def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) 
     meta = rows.as_frame([[example[column] for column in columns]], columns).iloc[:0]
     read = delayed(_read)
     types = dict(meta.dtypes)
-    df = frames.of_parts([read(part, columns, types, tuple(binary_features)) for part in found], meta)
+    df = row_frames.of_parts([read(part, columns, types, tuple(binary_features)) for part in found], meta)
     loadedDF[df._name] = str(input_dir)
     return df
 
@@ -219,7 +219,7 @@ def _write(part: Any, output_dir: str, number: int) -> None:
     """A file of a partition. TensorFlow's writer starts no runtime, and so takes no GPU."""
     import tensorflow as tf
 
-    system, root = files.opened(output_dir)
+    system, root = part_files.opened(output_dir)
     records = toTFExample(dtypes_of(part))(Row(zip(part.columns, row, strict=True)) for row in rows.tuples(part))
     with _local(system, f"{root}/part-r-{number:05d}", writes=True) as path, tf.io.TFRecordWriter(path) as writer:
         for record, _ in records:
@@ -230,13 +230,13 @@ def _read(part: str, columns: list[str], types: Mapping[str, Any], binary_featur
     found = fromTFExample(((record, None) for record in _records(part)), binary_features)
     if odd := next((row for row in found if list(row) != columns), None):
         raise InvalidInput(f"Every record has the features of the first, {columns}. Received: {list(odd)} in {part!r}")
-    return frames.typed_frame([list(row.values()) for row in found], columns, types)
+    return row_frames.typed_frame([list(row.values()) for row in found], columns, types)
 
 
 def _records(part: str) -> Iterator[bytes]:
     from tensorflow.python.lib.io import tf_record  # of tf.compat.v1 the same warns of its age
 
-    system, root = files.opened(part)
+    system, root = part_files.opened(part)
     with _local(system, root, writes=False) as path:
         yield from tf_record.tf_record_iterator(path)
 

@@ -44,16 +44,14 @@ def cluster_of(sc: Any) -> Cluster:
     )
 
 
-def client_of(sc: Any, cluster: Cluster) -> tuple[Client, bool]:
-    """A Dask client of the cluster: that of ``sc``, or a new one, which is then also what Dask computes with where
-    nothing else is said. And whether it is a new one.
-    """
+def client_of(sc: Any, cluster: Cluster) -> Client:
+    """The Dask client that is meant: the given one, that of a context, or the cluster's own."""
     from distributed import Client
 
-    for given in (sc, getattr(sc, "client", None)):
-        if isinstance(given, Client):
-            return given, False
-    return new_client(cluster), True
+    if isinstance(sc, Client):
+        return sc
+    found: Client = getattr(sc, "client", None) or cluster.client
+    return found
 
 
 def new_client(cluster: Cluster) -> Client:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import InvalidInput, Unavailable
-from . import frames, rows, tf_cluster
+from . import row_frames, rows, tf_cluster
 from .params import Namespace, Param, Params, TFParams
 from .pipeline_params import (
     HasBatchSize,
@@ -30,8 +30,6 @@ from .pipeline_params import (
     HasTFRecordDir,
 )
 from .saved_model_rows import Asked, predict_part
-
-logger = logging.getLogger(__name__)
 
 __all__ = ["Namespace", "Param", "Params", "TFEstimator", "TFModel", "TFParams"]
 __all__ += [name for name in dir() if name.startswith("Has")]
@@ -114,7 +112,7 @@ class TFEstimator(
             master_node=merged.master_node,
             driver_ps_nodes=merged.driver_ps_nodes,
         )
-        cluster.train(rows.row_tuples(frames.as_dask(dataset), columns), merged.epochs)
+        cluster.train(rows.row_tuples(row_frames.as_dask(dataset), columns), merged.epochs)
         cluster.shutdown(grace_secs=merged.grace_secs)
         model: TFModel = self._copy_values(TFModel(self.args))
         return model
@@ -153,12 +151,13 @@ class TFModel(
         """
         if params:
             return self.copy(params).transform(dataset)
-        if not self.getExportDir():
+        export_dir = self.getExportDir()
+        if not export_dir:
             raise InvalidInput("transform() asks a SavedModel: its directory has to be set by setExportDir()")
         from dask import delayed
 
         asked = Asked(
-            export_dir=str(self.getExportDir()),
+            export_dir=export_dir if "://" in export_dir else os.path.abspath(export_dir),
             tags=self.getTagSet(),
             signature=self.getSignatureDefKey() or "serving_default",
             inputs=dict(sorted(self.getInputMapping().items())),
@@ -169,14 +168,14 @@ class TFModel(
         if not asked.outputs:
             raise InvalidInput("`output_mapping` must name at least one tensor, got {}", field="output_mapping")
         predict = delayed(predict_part)
-        parts = frames.as_dask(dataset)[columns].to_delayed()
+        parts = row_frames.as_dask(dataset)[columns].to_delayed()
         names = list(asked.outputs.values())
-        return frames.of_parts([predict(part, asked) for part in parts], rows.as_frame([], names))
+        return row_frames.of_parts([predict(part, asked) for part in parts], rows.as_frame([], names))
 
 
 def _columns(mapping: Mapping[str, str], dataset: Any, field: str) -> list[str]:
     """The columns of a mapping, which a dataframe has. Raises InvalidInput."""
-    there = [str(column) for column in frames.as_dask(dataset).columns]
+    there = [str(column) for column in row_frames.as_dask(dataset).columns]
     missing = [column for column in mapping if column not in there]
     if not mapping or missing:
         raise InvalidInput(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from ...errors import Conflict, InvalidInput
-from . import files
+from . import part_files
 
 
 class Context(Protocol):
@@ -138,15 +138,15 @@ class RDD:
 
         Raises Conflict where there is something, Unavailable for a place that nothing here reaches.
         """
-        system, root = files.opened(path)
+        system, root = part_files.opened(path)
         if system.exists(root):
             raise Conflict(f"saveAsTextFile() writes to a new directory. Received: {path!r}, which is there")
         system.makedirs(root, exist_ok=True)
         from dask import delayed
 
         write = delayed(_write_lines, pure=False)
-        parts = self.bag.to_delayed()
-        self._computed([write(part, path, number) for number, part in enumerate(parts)])
+        url, parts = part_files.absolute(path), self.bag.to_delayed()
+        self._computed([write(part, url, number) for number, part in enumerate(parts)])
         system.touch(f"{root}/_SUCCESS")
 
     def _computed(self, what: Any) -> Any:
@@ -182,6 +182,6 @@ def _called(f: Callable[[Iterator[Any]], Any], items: Iterator[Any]) -> list[Any
 
 
 def _write_lines(items: Iterable[Any], path: str, number: int) -> None:
-    system, root = files.opened(path)
+    system, root = part_files.opened(path)
     with system.open(f"{root}/part-{number:05d}", "wt", encoding="utf-8") as file:
         file.writelines(f"{item}\n" for item in items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import threading
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...client.cluster import Cluster
 from ...errors import Conflict, InvalidInput
-from . import files, nodes
+from . import nodes, part_files
 from .rdd import RDD
 
 if TYPE_CHECKING:
@@ -74,7 +75,14 @@ class SparkContext:
                 raise InvalidInput(f"Options are of a cluster that is started here. Received: {sorted(options)}")
             self.cluster: Cluster = Cluster.connect(cluster) if isinstance(cluster, str) else cluster
             self._conf.set(_EXECUTORS, sum(self.cluster.jobs.values()))
-            self._client: Client | None = None
+            try:
+                self.client: Client = nodes.new_client(self.cluster)
+                """The Dask client of the cluster, with which Dask computes until ``stop()`` unless told otherwise."""
+            except BaseException:
+                if self._owns_cluster:
+                    self.cluster.close()
+                raise
+            atexit.register(self.client.close)  # before the cluster, or it would look for its scheduler
             _active = self
 
     @classmethod
@@ -85,13 +93,6 @@ class SparkContext:
     def getConf(self) -> SparkConf:
         """Its configuration, with ``spark.executor.instances``."""
         return self._conf
-
-    @property
-    def client(self) -> Client:
-        """The Dask client of the cluster."""
-        if self._client is None:
-            self._client = nodes.new_client(self.cluster)
-        return self._client
 
     @property
     def defaultParallelism(self) -> int:
@@ -117,7 +118,7 @@ class SparkContext:
         from dask import delayed
 
         read = delayed(_lines)
-        found = self._rdd([read(part) for part in files.parts(name)])
+        found = self._rdd([read(part) for part in part_files.parts(name)])
         wanted = minPartitions or 1
         return found if found.getNumPartitions() >= wanted else found.repartition(wanted)
 
@@ -131,7 +132,7 @@ class SparkContext:
 
     def createDataFrame(self, data: Any, columns: Sequence[str]) -> Any:
         """A Dask dataframe of an RDD, a bag or a list of rows. Of Spark's it is the session's."""
-        from .frames import of_bag
+        from .row_frames import of_bag
 
         rdd = data if isinstance(data, RDD) else RDD(data, self) if hasattr(data, "to_delayed") else None
         return of_bag((rdd or self.parallelize(data)).bag, list(columns), self.compute)
@@ -148,9 +149,8 @@ class SparkContext:
         with _lock:
             if _active is self:
                 _active = None
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        atexit.unregister(self.client.close)
+        self.client.close()
         if self._owns_cluster:
             self.cluster.close()
 
@@ -170,6 +170,6 @@ class SparkContext:
 
 
 def _lines(part: str) -> list[str]:
-    system, root = files.opened(part)
+    system, root = part_files.opened(part)
     with system.open(root, "rt", encoding="utf-8") as file:
         return [line.rstrip("\n") for line in file]

@@ -19,7 +19,7 @@ class TensorBoard:
     """Shows a directory of event files until ``close()``, or the end of this process. Raises Unavailable."""
 
     def __init__(self, log_dir: str | None) -> None:
-        if importlib.util.find_spec("tensorboard") is None:
+        if not _is_installed():
             raise Unavailable(
                 "tensorboard=True needs TensorBoard on the machine of this process: pip install tensorboard. The run's "
                 "own plots need nothing"
@@ -49,3 +49,10 @@ class TensorBoard:
         self._process.wait()
         if self._process.stderr is not None:
             self._process.stderr.close()
+
+
+def _is_installed() -> bool:
+    try:
+        return importlib.util.find_spec("tensorboard") is not None
+    except ValueError:  # it has been hidden
+        return False

@@ -16,7 +16,7 @@ from ...client.waiting import show_until_sent
 from ...errors import Conflict, InvalidInput, RunFailed, Unavailable
 from ...schema.run import RunInfo, TaskState
 from . import feed_words as words
-from . import feeding, nodes
+from . import node_feeding, nodes
 from .bags import as_bag, like
 from .node_program import SERVING, NodePlan
 from .node_program import run as node_program
@@ -53,17 +53,13 @@ class TFCluster:
         self.working_dir = plan.working_dir
         self.num_executors = sum(map(len, plan.executors.values()))
         self._cluster = nodes.cluster_of(sc)
-        self._place = feeding.Place(nodes.token_of(self._cluster), run.id)
+        self._place = node_feeding.Place(nodes.token_of(self._cluster), run.id)
         self._board = board
-        self._client: Any = None
-        self._owns_client = False
 
     @property
     def client(self) -> Any:
         """The Dask client that feeds the nodes; what ``inference`` returns is computed with it."""
-        if self._client is None:
-            self._client, self._owns_client = nodes.client_of(self.sc, self._cluster)
-        return self._client
+        return nodes.client_of(self.sc, self._cluster)
 
     @property
     def cluster_info(self) -> list[dict[str, Any]]:
@@ -122,9 +118,8 @@ class TFCluster:
         from dask import delayed
 
         self._check_feed(dataRDD, qname, feed_timeout)
-        self.client  # noqa: B018 - there, before anything is computed
         hosts = self._hosts()
-        infer = delayed(feeding.infer, pure=False)
+        infer = delayed(node_feeding.infer, pure=False)
         addresses = sorted(set(hosts.values()))
         parts = [
             infer(part, number, self._place, sorted(hosts), addresses, qname, feed_timeout)
@@ -197,7 +192,7 @@ class TFCluster:
         self._wait(lambda info: info.state.is_final or _begun(info), ends, timeout_s, "reservation_timeout: ")
         if self.input_mode == InputMode.SPARK and not self.run.info.state.is_final:
             futures = [
-                self.client.submit(feeding.listening, self._place, [task], timeout_s, workers=[host], pure=False)
+                self.client.submit(node_feeding.listening, self._place, [task], timeout_s, workers=[host], pure=False)
                 for task, host in self._hosts().items()
             ]
             self.client.gather(futures)
@@ -215,7 +210,7 @@ class TFCluster:
         if self.run.info.state.is_final or not hosts:
             return
         futures = [
-            self.client.submit(feeding.end, self._place, task, queues, workers=[host], pure=False)
+            self.client.submit(node_feeding.end, self._place, task, queues, workers=[host], pure=False)
             for task, host in hosts.items()
         ]
         self.client.gather(futures, errors="skip")
@@ -239,7 +234,7 @@ class TFCluster:
 
     def _fail(self, error: BaseException) -> None:
         """Feeding has failed: what the run says of it goes before, and nothing is left running."""
-        if isinstance(error, (RunFailed, Conflict)) and not str(error).startswith("feed_timeout"):
+        if isinstance(error, (RunFailed, Conflict)) and "feed_timeout" not in str(error):
             try:
                 self.run.wait(_END_S)
             except TimeoutError:
@@ -256,9 +251,6 @@ class TFCluster:
     def _close(self) -> None:
         if self._board is not None:
             self._board.close()
-        if self._client is not None and self._owns_client:
-            self._client.close()
-            self._client = None
 
 
 def run(

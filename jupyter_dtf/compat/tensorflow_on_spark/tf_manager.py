@@ -193,7 +193,9 @@ class TFManager:
     def refuse_all(self, standing: words.Standing) -> None:
         """The program has ended: whoever feeds, or waits for results, is told how."""
         assert self.inlet is not None
-        words.leave(self.inlet.path, standing)
+        before = words.left(self.inlet.path)
+        if before is None or before.state != "behind":  # that is why it may have failed
+            words.leave(self.inlet.path, standing)
         self.inlet.end_results(words.CONSUMED)
         self.inlet.end_results(words.OUTPUT)
         for queue in self._queues.values():

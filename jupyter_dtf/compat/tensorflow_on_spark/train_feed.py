@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import feeding
-from .feeding import Place
+from . import node_feeding
+from .node_feeding import Place
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -66,7 +66,7 @@ class TrainFeed:
                     continue
                 task, future = flying.pop(done.key)
                 load[task] -= 1
-                if future.result() != feeding.FED:
+                if future.result() != node_feeding.FED:
                     wanting.discard(task)
                     was_dropped = True
         finally:
@@ -77,7 +77,7 @@ class TrainFeed:
         """One partition on its way to a node: it is computed where Dask likes, and brought to the node's machine."""
         computed = self._client.compute(partition)
         return self._client.submit(
-            feeding.train,
+            node_feeding.train,
             computed,
             number,
             self._place,

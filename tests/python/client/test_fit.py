@@ -8,7 +8,6 @@ import subprocess
 import sys
 import types
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import cloudpickle
@@ -137,7 +136,7 @@ def test_a_function_of_the_context_travels() -> None:
         ({"x": X, "y": Y, "validation_data": (X,)}, "validation_data is"),
         ({"x": X, "y": Y, "sample_weight": np.ones(10), "class_weight": {0: 1.0}}, "Either class_weight"),
         ({"x": lambda ctx: ctx, "y": Y}, "y must be in the dataset that the function returns"),
-        ({"x": lambda ctx: ctx, "batch_size": 4}, "batch_size must be left out, for a function's dataset has batches of its own"),
+        ({"x": lambda ctx: ctx, "batch_size": 4}, "batch_size must be left out, for a function's"),
         ({"x": lambda ctx: ctx, "validation_split": 0.1}, "validation_split divides arrays"),
         ({"x": X, "y": Y, "callbacks": ["no callback"]}, "callbacks are keras.callbacks"),
         ({"x": X, "y": Y, "strategy": "alone"}, 'strategy is one of "allreduce"'),

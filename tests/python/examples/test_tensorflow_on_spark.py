@@ -9,6 +9,7 @@ import pytest
 
 from ..script import run
 
+DOCS = Path(__file__).parents[3] / "docs"
 PROGRAMS = Path(__file__).parents[3] / "examples" / "tensorflow_on_spark"
 
 
@@ -31,3 +32,12 @@ def test_all_of_them(tmp_path: Path) -> None:
     assert _figure(r"([\d.]+)% of the digits are right", said["pipeline"]) > 90
     assert len(list((tmp_path / "predictions").iterdir())) == 10
     assert _figure(r"2 parts: ([\d.]+)% of 1797", said["inference"]) > 90
+
+
+@pytest.mark.slow
+def test_the_page_on_data(tmp_path: Path) -> None:
+    section = (DOCS / "data.md").read_text().partition("## TensorFlowOnSpark's programs")[2]
+    match = re.search(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    assert match is not None
+    (tmp_path / "script.py").write_text(match[1])
+    assert run(tmp_path / "script.py", tmp_path).stdout == f"{sum(x * x for x in range(1000))}\n"

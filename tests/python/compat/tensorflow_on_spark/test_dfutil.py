@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from jupyter_dtf.compat import dfutil
-from jupyter_dtf.compat.tensorflow_on_spark import frames
+from jupyter_dtf.compat.tensorflow_on_spark import row_frames
 from jupyter_dtf.errors import Conflict, InvalidInput, NotFound
 
 ROW = ("a text", 1, [2, 3, 4, 5], -1.1, [-2.2, -3.3, -4.4, -5.5], bytearray(b"\xff\xfe\xfd\xfc"))
@@ -26,7 +26,7 @@ def frame() -> Any:
 
 def test_every_type_comes_back(frame: Any, tmp_path: Path) -> None:
     there = str(tmp_path / "records")
-    given = dd.concat([frames.as_dask(frame.iloc[:1]), frames.as_dask(frame.iloc[1:])])
+    given = dd.concat([row_frames.as_dask(frame.iloc[:1]), row_frames.as_dask(frame.iloc[1:])])
     dfutil.saveAsTFRecords(given, there)
     assert sorted(path.name for path in Path(there).iterdir()) == ["_SUCCESS", "part-r-00000", "part-r-00001"]
 

@@ -28,6 +28,13 @@ def opened(path: str) -> tuple[Any, str]:
     return system, root.rstrip("/") or "/"
 
 
+def absolute(path: str) -> str:
+    """The URL of a path, wherever it is opened. Raises Unavailable."""
+    system, root = opened(path)
+    url: str = system.unstrip_protocol(root)
+    return url
+
+
 def parts(path: str) -> list[str]:
     """The URLs of the files of a directory, of a pattern or of one file, in order; not those that begin with ``_`` or
     ``.``, which say something of the others. Raises NotFound, Unavailable.
