@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import psutil
-from distributed import Status, Worker
+from distributed import Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from ...errors import Unavailable
@@ -54,8 +54,6 @@ logger = logging.getLogger(__name__)
 
 SAMPLE_INTERVAL_S = 2.0
 """Between two readings of the CPU time and memory of the host and its tasks."""
-CLOSING_S = 5.0
-"""How long a Dask worker that closes waits for its tasks to go on elsewhere: its nanny kills it after 8 s."""
 _LOOK_S = 0.5
 _GIVEN_UP = "The run was given up before its tasks were started"
 
@@ -141,8 +139,6 @@ class Host(WorkerPlugin):
         self._notice.listen()
 
     async def teardown(self, worker: Worker) -> None:
-        if self._scope and worker.status is Status.closing:  # and nobody else says so, as the nannies of our own do
-            await self._notice.leave("its Dask worker closes", CLOSING_S)
         self._notice.close()
         for name in self._handlers:
             worker.handlers.pop(name, None)
