@@ -21,7 +21,6 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from ...errors import Unavailable
 from ...schema import private, protocol
 from ...schema.base import to_plain
-from ...schema.checkup import Finding
 from ...schema.hosts import host_name
 from ...schema.launch import TaskSpec, of_task_id
 from ...schema.machines import HostInfo
@@ -30,7 +29,6 @@ from ...schema.room import refusal
 from ..kinds.base import NOTICE, SLOTS
 from ..kinds.dask_http import silence
 from ..machine import family, paths
-from ..machine.facts import interface_of
 from ..machine.figures import Figures
 from ..machine.gpus import read_gpus
 from ..machine.mark import Mark
@@ -39,13 +37,11 @@ from ..machine.oom import OomWatch
 from ..machine.processes import stat_of
 from ..machine.versions import read_versions
 from ..planning.host_findings import worse
-from . import self_check
+from .host_checks import HostChecks
 from .host_load import HostLoad
 from .host_run import ADVICE, HostRun
 from .host_task import HostTask
 from .notice import Notice
-from .probes import Probe, dial_all, measure
-from .self_check import SelfCheck
 from .task_exits import TaskExits
 from .task_watch import LOOK_S, Gaps
 from .warm_keeper import WarmKeeper
@@ -109,6 +105,7 @@ class Host(WorkerPlugin):
         self._identity = [os.getpid(), stat.started if stat is not None else 0]
         self._figures = Figures()
         self._versions = read_versions()
+        self._checks = HostChecks(self._token, self._versions, self._warm, lambda: self._address)
         operations: dict[str, Callable[..., Any]] = {
             "dtf_prepare": self.prepare,
             "dtf_reserve": self.reserve,
@@ -124,15 +121,13 @@ class Host(WorkerPlugin):
             "dtf_end_frozen": self.end_frozen,
             "dtf_release": self.release,
             NOTICE: self._notice.give,
-            "dtf_check": self.check,
-            "dtf_probe": self.probe,
-            "dtf_dial": self.dial,
-            "dtf_measure": self.measure,
+            "dtf_check": self._checks.check,
+            "dtf_probe": self._checks.probe,
+            "dtf_dial": self._checks.dial,
+            "dtf_measure": self._checks.measure,
         }
         self._handlers = {scoped(name, self._scope): handler for name, handler in operations.items()}
         worker.handlers.update(self._handlers)
-        self._self = SelfCheck(self._versions)
-        self._probe: Probe | None = None
         self._warm.start()
         self._sampling = asyncio.create_task(self._sample())
         self._watching = asyncio.create_task(self._watch_tasks())
@@ -144,8 +139,7 @@ class Host(WorkerPlugin):
             worker.handlers.pop(name, None)
         self._sampling.cancel()
         self._watching.cancel()
-        self.probe("")
-        self._self.close()
+        self._checks.close()
         await self._warm.close()
         for run_id in list(self._runs):
             self._drop(run_id)
@@ -328,41 +322,6 @@ class Host(WorkerPlugin):
         """Forget the run: its ports, its directories."""
         self._drop(run_id)
 
-    # -- checks -------------------------------------------------------------------------------------------------
-
-    async def check(self, alive: list[str], clean: bool) -> dict[str, Any]:
-        """What this host finds out about itself; ``alive`` and ``clean`` as of ``self_check.left_over``."""
-        await self._self.look()
-        findings = self._findings()
-        left = await asyncio.to_thread(self_check.left_over, [*alive, self._token], clean=clean)
-        return {
-            "time": time.time(),
-            "address": self._address,
-            "interface": interface_of(self._address),
-            "findings": to_plain([*findings, *left]),
-        }
-
-    def _findings(self) -> list[Finding]:
-        return self._self.findings(read_gpus(), self._warm.failure, is_imported=self._warm.is_ready)
-
-    def probe(self, secret: str) -> str:
-        """Have other hosts try whether they reach this one, until told so without a ``secret``. Returns where."""
-        if self._probe is not None:
-            self._probe.close()
-        self._probe = Probe(self._address, secret) if secret else None
-        return self._probe.endpoint if self._probe is not None else ""
-
-    async def dial(self, places: dict[str, str], secret: str) -> dict[str, str]:
-        """Try the probes of other hosts. Returns why, of those that this one does not reach."""
-        return await dial_all(places, secret)
-
-    async def measure(self, place: str, secret: str) -> tuple[float, float]:
-        """How fast the probe of another host is reached: bytes per second, and seconds of a byte there and back."""
-        try:
-            return await asyncio.to_thread(measure, place, secret)
-        except OSError as error:
-            raise Unavailable(str(error)) from None
-
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _part(self, run_id: str, survivors: list[str]) -> tuple[HostRun | None, dict[str, HostTask]]:
@@ -479,7 +438,7 @@ class Host(WorkerPlugin):
                 "process": self._identity,
                 "warnings": self._warm.warnings,
                 "leaving": self._notice.why,
-                "findings": to_plain(worse(self._findings())),
+                "findings": to_plain(worse(self._checks.findings())),
                 "alive": [task.spec.id for task in tasks],
                 "quiet": to_plain([quiet for task in tasks if (quiet := task.quiet(now)) is not None]),
                 "paces": to_plain([pace for task in tasks if (pace := task.pace) is not None]),
@@ -494,7 +453,7 @@ class Host(WorkerPlugin):
         before = loop.time()
         while True:
             await asyncio.sleep(SAMPLE_INTERVAL_S)
-            await self._self.look()
+            await self._checks.look()
             now = loop.time()
             try:
                 self._tell(now - before)
