@@ -23,7 +23,7 @@ from ...errors import DtfError, Unavailable
 from ...schema import protocol
 from ...schema.api import ClusterInfo, ClusterState
 from ...schema.base import to_plain
-from ...schema.launch import Pace, Quiet, of_task_id
+from ...schema.launch import of_task_id
 from ...schema.machines import HostInfo
 from ...schema.operations import LEAVE, scoped, scoped_rpc
 from ...schema.run import RunState
@@ -39,6 +39,7 @@ from .cluster_runs import Runs
 from .coming import ComingHosts
 from .driver import Driver
 from .guest import Guest
+from .held_up import HeldUp
 from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .idle import Countdown
@@ -48,17 +49,13 @@ from .open_ports import open_ports
 from .preemption import Preemption
 from .seating import RESTING, Seating
 from .settings import ControllerSettings
-from .stalls import Stalls
 from .standing_warnings import StandingWarnings
-from .stragglers import Stragglers
 from .streams import Viewers
 from .submission import Submission
 from .task_ends import TaskEnds
 
 logger = logging.getLogger(__name__)
 
-STALLS_S = 1.0
-"""Between two looks for runs in which nothing happens."""
 LEAVE_S = 4.0
 """How long a cluster that ends waits for workers that are not its own."""
 
@@ -101,8 +98,7 @@ class Controller(SchedulerPlugin):
         self.runs = Runs(settings.name, self.viewers, self._watch_idle)
         self.warnings = StandingWarnings(self.runs)
         self._ends = TaskEnds(self.runs)
-        self._stalls = Stalls()
-        self._stragglers = Stragglers()
+        self._held_up = HeldUp(self.runs, self.watch)
         self._driver = Driver(
             settings.name,
             rpc,
@@ -128,7 +124,7 @@ class Controller(SchedulerPlugin):
         self._listen()
         self._watching = [
             asyncio.create_task(self.watch.watch()),
-            asyncio.create_task(self._watch_runs()),
+            asyncio.create_task(self._held_up.watch()),
             asyncio.create_task(stay_awake(scheduler, lambda: self.runs.are_busy)),
         ]
         if self._guest is not None:
@@ -299,8 +295,7 @@ class Controller(SchedulerPlugin):
                 self._background.begin(self._preemption.leaves(worker))
             if "alive" in more:
                 self._ends.host_has(worker, set(more["alive"]))
-            self._stalls.tells(worker, msgspec.convert(more.get("quiet", []), list[Quiet]))
-            self._stragglers.tells(worker, msgspec.convert(more.get("paces", []), list[Pace]))
+            self._held_up.tells(worker, more.get("quiet", []), more.get("paces", []))
             if self._guest is not None:
                 self._guest.worker_spoke(worker)
                 self._release_what_is_over(worker, more.get("alive", ()))
@@ -311,21 +306,6 @@ class Controller(SchedulerPlugin):
         if host.warm and not (known and known.warm):
             self._background.begin(self.seating.prepare(worker))
         self._background.begin(self.seating.wake())
-
-    async def _watch_runs(self) -> None:
-        """Look again and again: who holds a run up is told of, and what stalls it is ended, as a task that has died."""
-        while True:
-            await asyncio.sleep(STALLS_S)
-            self._stragglers.forget(run.id for run in self.runs.active)
-            for run in self.runs.active:
-                for word in self._stragglers.look(run):
-                    run.note(*word)
-                if (blamed := self._stalls.blamed(run)) is not None:
-                    address, task, why = blamed
-                    attempt = run.task_info(task).attempt
-                    await self.watch.tell(
-                        [address], "dtf_end_frozen", run_id=run.id, task=task, attempt=attempt, why=why
-                    )
 
     def _refuses(self, worker: str, info: dict[str, Any], speech: object) -> bool:
         """Whether a host is of a version that cannot be understood here. It is named, and nothing runs on it."""
@@ -387,8 +367,7 @@ class Controller(SchedulerPlugin):
         host = self.watch.gone(address)
         self.versions.gone(address)
         self.checkups.gone(address)
-        self._stalls.gone(address)
-        self._stragglers.gone(address)
+        self._held_up.gone(address)
         self._ends.host_is_gone(address, f"its host {host.name if host else address} {how}")
         if not self.closing:
             self.viewers.tell_cluster()

@@ -15,13 +15,12 @@ from typing import Any
 
 import msgspec
 import psutil
-from distributed import Status, Worker
+from distributed import Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from ...errors import Unavailable
 from ...schema import private, protocol
 from ...schema.base import to_plain
-from ...schema.checkup import Finding
 from ...schema.hosts import host_name
 from ...schema.launch import TaskSpec, of_task_id
 from ...schema.machines import HostInfo
@@ -30,7 +29,6 @@ from ...schema.room import refusal
 from ..kinds.base import NOTICE, SLOTS
 from ..kinds.dask_http import silence
 from ..machine import family, paths
-from ..machine.facts import interface_of
 from ..machine.figures import Figures
 from ..machine.gpus import read_gpus
 from ..machine.mark import Mark
@@ -39,14 +37,12 @@ from ..machine.oom import OomWatch
 from ..machine.processes import stat_of
 from ..machine.versions import read_versions
 from ..planning.host_findings import worse
-from . import self_check
 from .feeding import Feeding
+from .host_checks import HostChecks
 from .host_load import HostLoad
 from .host_run import ADVICE, HostRun
 from .host_task import HostTask
 from .notice import Notice
-from .probes import Probe, dial_all, measure
-from .self_check import SelfCheck
 from .task_exits import TaskExits
 from .task_watch import LOOK_S, Gaps
 from .warm_keeper import WarmKeeper
@@ -55,8 +51,6 @@ logger = logging.getLogger(__name__)
 
 SAMPLE_INTERVAL_S = 2.0
 """Between two readings of the CPU time and memory of the host and its tasks."""
-CLOSING_S = 5.0
-"""How long a Dask worker that closes waits for its tasks to go on elsewhere: its nanny kills it after 8 s."""
 _LOOK_S = 0.5
 _GIVEN_UP = "The run was given up before its tasks were started"
 
@@ -114,6 +108,7 @@ class Host(WorkerPlugin):
         self._versions = read_versions()
         self._feeding = Feeding(worker, self._directory, self._scope)
         self._feeding.start()
+        self._checks = HostChecks(self._token, self._versions, self._warm, lambda: self._address)
         operations: dict[str, Callable[..., Any]] = {
             "dtf_prepare": self.prepare,
             "dtf_reserve": self.reserve,
@@ -129,31 +124,26 @@ class Host(WorkerPlugin):
             "dtf_end_frozen": self.end_frozen,
             "dtf_release": self.release,
             NOTICE: self._notice.give,
-            "dtf_check": self.check,
-            "dtf_probe": self.probe,
-            "dtf_dial": self.dial,
-            "dtf_measure": self.measure,
+            "dtf_check": self._checks.check,
+            "dtf_probe": self._checks.probe,
+            "dtf_dial": self._checks.dial,
+            "dtf_measure": self._checks.measure,
             "dtf_rows": self._feeding.answer,
         }
         self._handlers = {scoped(name, self._scope): handler for name, handler in operations.items()}
         worker.handlers.update(self._handlers)
-        self._self = SelfCheck(self._versions)
-        self._probe: Probe | None = None
         self._warm.start()
         self._sampling = asyncio.create_task(self._sample())
         self._watching = asyncio.create_task(self._watch_tasks())
         self._notice.listen()
 
     async def teardown(self, worker: Worker) -> None:
-        if self._scope and worker.status is Status.closing:  # and nobody else says so, as the nannies of our own do
-            await self._notice.leave("its Dask worker closes", CLOSING_S)
         self._notice.close()
         for name in self._handlers:
             worker.handlers.pop(name, None)
         self._sampling.cancel()
         self._watching.cancel()
-        self.probe("")
-        self._self.close()
+        self._checks.close()
         await self._feeding.close()
         await self._warm.close()
         for run_id in list(self._runs):
@@ -342,41 +332,6 @@ class Host(WorkerPlugin):
         attempts = [path for path in self._shared.glob(f"{run_id}.*") if path.suffix[1:].isdecimal()]
         return max(attempts, key=lambda path: int(path.suffix[1:]), default=self._shared / run_id)
 
-    # -- checks -------------------------------------------------------------------------------------------------
-
-    async def check(self, alive: list[str], clean: bool) -> dict[str, Any]:
-        """What this host finds out about itself; ``alive`` and ``clean`` as of ``self_check.left_over``."""
-        await self._self.look()
-        findings = self._findings()
-        left = await asyncio.to_thread(self_check.left_over, [*alive, self._token], clean=clean)
-        return {
-            "time": time.time(),
-            "address": self._address,
-            "interface": interface_of(self._address),
-            "findings": to_plain([*findings, *left]),
-        }
-
-    def _findings(self) -> list[Finding]:
-        return self._self.findings(read_gpus(), self._warm.failure, is_imported=self._warm.is_ready)
-
-    def probe(self, secret: str) -> str:
-        """Have other hosts try whether they reach this one, until told so without a ``secret``. Returns where."""
-        if self._probe is not None:
-            self._probe.close()
-        self._probe = Probe(self._address, secret) if secret else None
-        return self._probe.endpoint if self._probe is not None else ""
-
-    async def dial(self, places: dict[str, str], secret: str) -> dict[str, str]:
-        """Try the probes of other hosts. Returns why, of those that this one does not reach."""
-        return await dial_all(places, secret)
-
-    async def measure(self, place: str, secret: str) -> tuple[float, float]:
-        """How fast the probe of another host is reached: bytes per second, and seconds of a byte there and back."""
-        try:
-            return await asyncio.to_thread(measure, place, secret)
-        except OSError as error:
-            raise Unavailable(str(error)) from None
-
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _part(self, run_id: str, survivors: list[str]) -> tuple[HostRun | None, dict[str, HostTask]]:
@@ -494,7 +449,7 @@ class Host(WorkerPlugin):
                 "process": self._identity,
                 "warnings": self._warm.warnings,
                 "leaving": self._notice.why,
-                "findings": to_plain(worse(self._findings())),
+                "findings": to_plain(worse(self._checks.findings())),
                 "alive": [task.spec.id for task in tasks],
                 "quiet": to_plain([quiet for task in tasks if (quiet := task.quiet(now)) is not None]),
                 "paces": to_plain([pace for task in tasks if (pace := task.pace) is not None]),
@@ -509,7 +464,7 @@ class Host(WorkerPlugin):
         before = loop.time()
         while True:
             await asyncio.sleep(SAMPLE_INTERVAL_S)
-            await self._self.look()
+            await self._checks.look()
             now = loop.time()
             try:
                 self._tell(now - before)

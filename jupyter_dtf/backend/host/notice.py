@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import signal
 import threading
-import time
 from collections.abc import Callable
 
 from distributed import Worker
@@ -40,7 +38,8 @@ class Notice:
     def listen(self) -> None:
         """Take the signals, in a process that a nanny has started for this worker alone.
 
-        ``dask worker --no-nanny`` takes them itself, and any nanny that gets them closes its worker in its own way.
+        ``dask worker`` takes them itself, and closes its worker in its own way: to the scheduler that is gone at once,
+        and there is no time to save anything.
         """
         if not self._worker.nanny or threading.current_thread() is not threading.main_thread():
             return
@@ -62,16 +61,11 @@ class Notice:
 
     async def _leave_and_end(self, why: str) -> None:
         try:
-            await self.leave(why)
+            while self.give(why):
+                await asyncio.sleep(LOOK_S)
         finally:
             # What the nanny does about it, a nanny that stays knows best: it may be this process alone that is to go.
             await self._worker.close(nanny=False, reason=f"dtf-{why}")
-
-    async def leave(self, why: str, within_s: float = math.inf) -> None:
-        """Tell that the machine is to go, if there are tasks here, and wait until they have left it."""
-        until = time.monotonic() + within_s
-        while self.give(why) and time.monotonic() < until:
-            await asyncio.sleep(LOOK_S)
 
     def give(self, why: str) -> bool:
         """Tell that the machine is to go, if there are tasks here. Returns whether there are."""

@@ -14,6 +14,7 @@ from jupyter_dtf.backend.cluster import restarts as restarting
 from jupyter_dtf.backend.cluster.active_run import Run
 from jupyter_dtf.backend.cluster.driver import Driver
 from jupyter_dtf.backend.cluster.parcel import Parcel
+from jupyter_dtf.backend.cluster.preemption import Preemption
 from jupyter_dtf.backend.cluster.seating import Seating
 from jupyter_dtf.backend.planning.launch_plan import Drawing
 from jupyter_dtf.backend.planning.task_defaults import TaskDefaults
@@ -48,8 +49,15 @@ class Cluster:
         self.broken: set[str] = set()
         self.stays_broken = True
         self.background = Background()
+        self.leaving: dict[str, str] = {}
         self.seating = Seating(
-            {"worker": 2}, Drawing(), self.hosts, self.rpc, are_expected=lambda: False, defaults=TaskDefaults()
+            {"worker": 2},
+            Drawing(),
+            self.hosts,
+            self.rpc,
+            are_expected=lambda: False,
+            defaults=TaskDefaults(),
+            leaving=self.leaving,
         )
         anything: Any = self
         self.driver = Driver(
@@ -68,6 +76,8 @@ class Cluster:
         request = RunRequest(restart=restart, kind=kind, strategy="allreduce", rejoins=rejoins)
         self.run = Run(info, request, lambda *_: None, lambda _: None)
         self.infos = self.hosts
+        self.active = [self.run]
+        self.preemption = Preemption(anything, anything, self.driver.move)
 
     def host(self, address: str) -> HostInfo:
         return HostInfo(name=address[6], address=address, machine=address[6], threads=1, memory_bytes=1, slots=0)
@@ -207,6 +217,46 @@ async def test_a_host_that_is_gone_leaves_its_tasks_to_the_others() -> None:
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert {task.host for task in cluster.run.info.tasks} == {"a"}
     assert "worker:1 failed: its host b went away" in cluster.notes
+
+
+async def leaves(cluster: Cluster, address: str) -> None:
+    """The machine of a host is to go."""
+    cluster.leaving[address] = "SIGTERM"
+    await cluster.preemption.leaves(address)
+
+
+async def test_a_program_leaves_a_host_that_is_to_go() -> None:
+    cluster = await begun(Restart())
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    await leaves(cluster, B)
+    assert (await cluster.end()).state is RunState.SUCCEEDED
+    assert {task.host for task in cluster.run.info.tasks} == {"a"}
+    assert cluster.notes[:2] == ["Host b is to go (SIGTERM)", "worker:1 has to go with its machine (SIGTERM)"]
+    assert (B, "dtf_release") in cluster.asked
+
+
+async def test_a_program_that_does_not_begin_again_stays_as_long_as_it_can() -> None:
+    cluster = await begun(Restart(max_restarts=0))
+    await leaves(cluster, B)
+    assert cluster.notes == ["Host b is to go (SIGTERM)", "The run has no restart left"]
+    cluster.all_succeed()
+    assert (await cluster.end()).state is RunState.SUCCEEDED
+    assert (B, "dtf_end_frozen") not in cluster.asked
+
+
+async def test_a_gang_that_is_being_started_leaves_a_host_that_is_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(Restart())
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+
+    async def leaves_once(run: Run, planned: Any) -> None:
+        if run.attempt == 0:
+            await leaves(cluster, B)
+
+    monkeypatch.setattr(cluster, "before", leaves_once)
+    cluster.driver.begin(cluster.run, Parcel(b"program"))
+    assert (await cluster.end()).state is RunState.SUCCEEDED
+    assert cluster.states == ["launching", "restarting", "running", "succeeded"]
+    assert {task.host for task in cluster.run.info.tasks} == {"a"}
 
 
 async def test_a_restart_waits_for_a_host_that_comes_back() -> None:

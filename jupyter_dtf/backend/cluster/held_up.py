@@ -1,0 +1,53 @@
+"""Runs that are held up: who is slow is told of, and what stalls a run is ended, as a task that has died."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ...schema.launch import Pace, Quiet
+from .cluster_runs import Runs
+from .host_watch import HostWatch
+from .stalls import Stalls
+from .stragglers import Stragglers
+
+LOOK_S = 1.0
+"""Between two looks for runs in which nothing happens."""
+
+
+class HeldUp:
+    """What hosts have last said of how fast their tasks of ``runs`` are, by the addresses of the hosts."""
+
+    def __init__(self, runs: Runs, hosts: HostWatch) -> None:
+        self._runs = runs
+        self._hosts = hosts
+        self._stalls = Stalls()
+        self._stragglers = Stragglers()
+
+    def tells(self, address: str, quiet: Sequence[Any], paces: Sequence[Any]) -> None:
+        """A host has told of its tasks (``Quiet`` and ``Pace`` as plain data). Raises msgspec.ValidationError."""
+        self._stalls.tells(address, msgspec.convert(quiet, list[Quiet]))
+        self._stragglers.tells(address, msgspec.convert(paces, list[Pace]))
+
+    def gone(self, address: str) -> None:
+        """A host is no more."""
+        self._stalls.gone(address)
+        self._stragglers.gone(address)
+
+    async def watch(self) -> None:
+        """Look again and again, until this is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self._stragglers.forget(run.id for run in self._runs.active)
+            for run in self._runs.active:
+                for word in self._stragglers.look(run):
+                    run.note(*word)
+                if (blamed := self._stalls.blamed(run)) is not None:
+                    address, task, why = blamed
+                    attempt = run.task_info(task).attempt
+                    await self._hosts.tell(
+                        [address], "dtf_end_frozen", run_id=run.id, task=task, attempt=attempt, why=why
+                    )

@@ -1,0 +1,73 @@
+"""What a host is asked about itself and about others: what it finds out, and whom it reaches how fast."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...errors import Unavailable
+from ...schema.base import to_plain
+from ...schema.checkup import Finding
+from ..machine.facts import interface_of
+from ..machine.gpus import read_gpus
+from . import self_check
+from .probes import Probe, dial_all, measure
+from .self_check import SelfCheck
+from .warm_keeper import WarmKeeper
+
+
+class HostChecks:
+    """Of a host of the cluster ``token`` with these ``versions``, at ``address()`` as other hosts know it."""
+
+    def __init__(self, token: str, versions: Mapping[str, str], warm: WarmKeeper, address: Callable[[], str]) -> None:
+        self._token = token
+        self._warm = warm
+        self._address = address
+        self._self = SelfCheck(versions)
+        self._probe: Probe | None = None
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+        self.probe("")
+        self._self.close()
+
+    async def look(self) -> None:
+        """Look at what costs time to look at (``SelfCheck.look``)."""
+        await self._self.look()
+
+    def findings(self) -> list[Finding]:
+        """What can be said at once."""
+        return self._self.findings(read_gpus(), self._warm.failure, is_imported=self._warm.is_ready)
+
+    async def check(self, alive: list[str], clean: bool) -> dict[str, Any]:
+        """What this host finds out about itself; ``alive`` and ``clean`` as of ``self_check.left_over``."""
+        await self.look()
+        findings = self.findings()
+        left = await asyncio.to_thread(self_check.left_over, [*alive, self._token], clean=clean)
+        address = self._address()
+        return {
+            "time": time.time(),
+            "address": address,
+            "interface": interface_of(address),
+            "findings": to_plain([*findings, *left]),
+        }
+
+    def probe(self, secret: str) -> str:
+        """Have other hosts try whether they reach this one, until told so without a ``secret``. Returns where."""
+        if self._probe is not None:
+            self._probe.close()
+        self._probe = Probe(self._address(), secret) if secret else None
+        return self._probe.endpoint if self._probe is not None else ""
+
+    async def dial(self, places: dict[str, str], secret: str) -> dict[str, str]:
+        """Try the probes of other hosts. Returns why, of those that this one does not reach."""
+        return await dial_all(places, secret)
+
+    async def measure(self, place: str, secret: str) -> tuple[float, float]:
+        """How fast the probe of another host is reached: bytes per second, and seconds of a byte there and back."""
+        try:
+            return await asyncio.to_thread(measure, place, secret)
+        except OSError as error:
+            raise Unavailable(str(error)) from None
