@@ -153,8 +153,10 @@ class Feeding:
                     task = asyncio.create_task(work)
                     fetching.add(task)
                     await pieces.put(task)
-            finally:
-                await pieces.put(None)
+            except Exception:
+                await pieces.put(None)  # who awaits this task then gets the error, after what came before it
+                raise
+            await pieces.put(None)
 
         try:
             if request.described is None:

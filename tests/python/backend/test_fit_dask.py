@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from itertools import chain, pairwise
@@ -115,19 +117,47 @@ def test_weights_are_those_of_one_process(cluster: dtf.Cluster, plain: Any, form
     assert not any(cluster.client.who_has().values())  # nobody holds anything any more
 
 
-def test_shuffled_the_number_of_tasks_changes_nothing(cluster: dtf.Cluster) -> None:
-    """Two tasks, of which each computes the partitions anew each epoch, against one that has them computed once."""
+class DiesOnce(keras.callbacks.Callback):
+    """Kills worker 1 in the middle of the second epoch, if there is a worker 1."""
+
+    run_on_all_tasks = True
+
+    def __init__(self, said: Path) -> None:
+        super().__init__()
+        self.said = said
+        self.epoch = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if (self.epoch, batch, dtf.rank()) == (1, 3, 1) and not self.said.exists():
+            self.said.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_shuffled_neither_the_number_of_tasks_nor_a_loss_changes_anything(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    """Two tasks whose partitions are computed anew each epoch and one of which dies, against one that has them once."""
     data = forms("unknown lengths")
     trained = []
     for compute, workers in (("once", 1), ("each_epoch", 2)):
         trained.append(model())
         feed = dtf.Feed(data["x"], data["y"], compute=compute, shuffle_buffer=120)
-        cluster.fit(trained[-1], feed, batch_size=BATCH, epochs=EPOCHS, jobs={"worker": workers}, threads_per_task=1)
+        cluster.fit(
+            trained[-1],
+            feed,
+            batch_size=BATCH,
+            epochs=EPOCHS,
+            jobs={"worker": workers},
+            callbacks=[DiesOnce(tmp_path / "dead")],
+            threads_per_task=1,
+        )
+    assert (tmp_path / "dead").exists()
     for one, two in zip(*(each.get_weights() for each in trained), strict=True):
         np.testing.assert_allclose(one, two, atol=2e-5)
 
 
-def passes(args: Any, ctx: dtf.Context) -> list[list[list[int]]]:
+def passes(args: Any, ctx: Any) -> list[list[list[int]]]:
     """The examples of this task in each batch of three passes, the last of which it leaves early."""
     dataset = dtf.feed()
     return [[batch.numpy().tolist() for batch in each] for each in (dataset, dataset, dataset.take(1))]
