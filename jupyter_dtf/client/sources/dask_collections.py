@@ -102,7 +102,11 @@ def _is_future(value: Any) -> bool:
 
 
 def _is_lazy(value: Any) -> bool:
-    return (hasattr(type(value), "__dask_graph__") and value.__dask_graph__() is not None) or _is_future(value)
+    if not hasattr(type(value), "__dask_graph__"):
+        return _is_future(value)
+    if hasattr(type(value), "to_delayed") or _is_delayed(value) or isinstance(value, _Parts):
+        return True  # a dataframe's graph takes long to make
+    return value.__dask_graph__() is not None  # others wrap arrays of any sort
 
 
 def _are_partitions(value: Any) -> bool:
@@ -178,6 +182,10 @@ def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | 
         value = value.rechunk(dict.fromkeys(range(1, value.ndim), -1)) if value.ndim > 1 else value
         lengths = [None if math.isnan(n) else int(n) for n in value.chunks[0]]
         return list(value.to_delayed().ravel()), lengths
+    if not hasattr(value, "to_delayed"):
+        raise InvalidInput(
+            f"{name} must be a Dask array, dataframe, bag, delayed object or future, got {value!r:.200}", field=name
+        )
     parts = value.to_delayed()
     if kind == "bag":
         parts = [delayed(Examples, pure=False)(part) for part in parts]
