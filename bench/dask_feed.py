@@ -95,7 +95,7 @@ def measure() -> list[Row]:
             natively.append(rate(1, native))
             for rates, slow in ((even, 1), (uneven, TIMES_AS_SLOW)):
                 seconds = [COMPUTE_S * (slow if number == PARTITIONS // 2 else 1) for number in range(PARTITIONS)]
-                computed = array.map_blocks(slowly, seconds, dtype="float32")
+                computed = array.map_blocks(slowly, seconds=seconds, dtype="float32")
                 rates.append(rate(0, computed, labels, batch_size=BATCH, shuffle=False))
     ours, other, steady, held_up = (statistics.median(each) for each in (fed, natively, even, uneven))
     return [
