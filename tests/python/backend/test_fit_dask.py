@@ -117,6 +117,24 @@ def test_weights_are_those_of_one_process(cluster: dtf.Cluster, plain: Any, form
     assert not any(cluster.client.who_has().values())  # nobody holds anything any more
 
 
+@pytest.mark.parametrize("strategy", [dtf.InGraph(), dtf.ParameterServer(sync=True)], ids=["in graph", "ps"])
+def test_every_strategy_reads_the_same(cluster: dtf.Cluster, plain: Any, strategy: Any) -> None:
+    jobs = {"worker": 2} if isinstance(strategy, dtf.InGraph) else {"worker": 2, "ps": 1}
+    trained = model()
+    cluster.fit(
+        trained,
+        **forms("arrays"),
+        strategy=strategy,
+        batch_size=BATCH,
+        epochs=EPOCHS,
+        shuffle=False,
+        jobs=jobs,
+        threads_per_task=1,
+    )
+    for ours, theirs in zip(trained.get_weights(), plain[0].get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
 class DiesOnce(keras.callbacks.Callback):
     """Kills worker 1 in the middle of the second epoch, if there is a worker 1."""
 
