@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ..errors import DtfError
 from .run import Run
 
 
@@ -24,7 +25,13 @@ def keep(run: Run, things: list[Held]) -> None:
 
 def let_go() -> None:
     """Release what runs needed that have ended."""
-    ended = [(run, thing) for run, thing in _held if run.info.state.is_final]
-    for each in ended:
+    for each in [each for each in _held if _has_ended(each[0])]:
         _held.remove(each)
         each[1].release()
+
+
+def _has_ended(run: Run) -> bool:
+    try:
+        return run.info.state.is_final
+    except DtfError:  # nothing is known of it any more
+        return True

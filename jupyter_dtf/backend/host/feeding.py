@@ -8,27 +8,23 @@ Nothing of it runs in Dask's own threads: a task that does not take its rows kee
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import pickle
 import socket
-import traceback
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import numpy as np
-from distributed import Client, Future, Worker
-from distributed.protocol import to_serialize
+from distributed import Future, Worker
 
 from ...errors import DtfError, InvalidInput, Unavailable
 from ...schema import feed_wire
-from ...schema.operations import scoped
 from ...schema.partitions import LENGTH, Described, PassRequest, Rows
 from ...schema.payload import packed, unpack
-from ..machine.partition import NOTHING, assembly, cut
+from ..machine.partition import NOTHING
+from .feed_partitions import HeldPartitions
 from .feed_routes import Block, Piece, Router, order_of, rows_order
 
 logger = logging.getLogger(__name__)
@@ -38,8 +34,6 @@ AHEAD = 3
 PIECE_BYTES = 16 << 20
 """About how large a piece is at most."""
 _CHUNK = 1 << 20
-_TRIES = 8
-"""How often a partition is asked for whose worker has gone before it answered: Dask computes it again."""
 
 
 class Feeding:
@@ -47,15 +41,9 @@ class Feeding:
 
     def __init__(self, worker: Worker, directory: Path, scope: str) -> None:
         self.path = directory / f"feed-{os.getpid()}"
-        self._worker = worker
-        self._operation = scoped("dtf_rows", scope)
         self._listener: socket.socket | None = None
-        self._client: Client | None = None
-        self._opening = asyncio.Lock()
+        self.partitions = HeldPartitions(worker, scope)
         self._answering: set[asyncio.Task[None]] = set()
-        self._kept: dict[tuple[Any, ...], dict[str, Future[Any]]] = {}
-        """By whose they are: the run, and what reads them in it."""
-        self._facts: dict[str, tuple[int, Described]] = {}
 
     def start(self) -> None:
         """Listen. Raises OSError."""
@@ -73,44 +61,7 @@ class Feeding:
         if self._listener is not None:
             self._listener.close()
             self.path.unlink(missing_ok=True)
-        self._kept.clear()
-        if self._client is not None:
-            with contextlib.suppress(Exception):  # the scheduler may have gone
-                await self._client.close()
-
-    def forget(self, run_id: str) -> None:
-        """A run has ended, or begins anew: what it reads needs not be kept for it."""
-        for reader in [reader for reader in self._kept if reader[0] == run_id]:
-            self._let_go(reader)
-
-    def _let_go(self, reader: tuple[Any, ...]) -> None:
-        for key in self._kept.pop(reader):
-            self._facts.pop(key, None)
-
-    # -- what other hosts ask -----------------------------------------------------------------------------------
-
-    async def rows(self, key: str, number: int, rows: Any = None, described: bytes = b"") -> Any:
-        """Of a partition that this worker holds: how many rows, and what they are like; or the ``rows`` themselves.
-
-        None where it is not here. ``described``: what it is to be like, pickled; where it is not, that is the answer.
-        """
-        if key not in self._worker.data:
-            return None
-        partition: Any = self._worker.data[key]
-        if rows is None:
-            return {"facts": pickle.dumps(partition[:2])}
-        try:
-            leaves = await asyncio.to_thread(cut, partition, rows, number, pickle.loads(described))
-        except InvalidInput as error:
-            return {"error": str(error)}
-        return {"leaves": leaves}
-
-    async def answer(self, key: str, number: int, rows: Any = None, described: bytes = b"") -> Any:
-        """``rows`` for another host."""
-        answer = await self.rows(key, number, rows, described)
-        if answer is not None and "leaves" in answer:
-            answer["leaves"] = [to_serialize(leaf) for leaf in answer["leaves"]]
-        return answer
+        await self.partitions.close()
 
     # -- what tasks ask -----------------------------------------------------------------------------------------
 
@@ -153,8 +104,10 @@ class Feeding:
                     task = asyncio.create_task(work)
                     fetching.add(task)
                     await pieces.put(task)
-            finally:
-                await pieces.put(None)
+            except Exception:
+                await pieces.put(None)  # who awaits this task then gets the error, after what came before it
+                raise
+            await pieces.put(None)
 
         try:
             if request.described is None:
@@ -181,10 +134,10 @@ class Feeding:
 
     async def _described(self, request: PassRequest) -> Described:
         """What the examples of the first partition are like that has some."""
-        futures = await self._futures(request)
+        futures = await self.partitions.of(request)
         described = NOTHING
         for number, future in enumerate(futures):
-            count, described = await self._learn(future, number, request.field)
+            count, described = await self.partitions.learn(future, number, request.field)
             if count:
                 return described
         raise InvalidInput(
@@ -195,7 +148,7 @@ class Feeding:
     async def _pieces(self, request: PassRequest) -> AsyncIterator[Any]:
         """The fetching of each piece of the pass, in order."""
         assert request.described is not None
-        futures = await self._futures(request)
+        futures = await self.partitions.of(request)
         share = max(1, PIECE_BYTES // _bytes_of(request.described))
         router = Router(request.batch_size, request.rank, request.size, share * request.size)
         async for block in self._blocks(request, futures):
@@ -208,10 +161,13 @@ class Feeding:
         numbers: list[int] = []
         lengths: list[int] = []
         count = 0
+        known = request.collection.lengths
         order = order_of(len(futures), request.seed, request.number)
         for place, number in enumerate(order):
             known = request.collection.lengths
-            length = known[number] if known else (await self._learn(futures[number], number, request.field))[0]
+            length = (
+                known[number] if known else (await self.partitions.learn(futures[number], number, request.field))[0]
+            )
             numbers.append(number)
             lengths.append(length)
             is_last = place == len(order) - 1
@@ -238,7 +194,7 @@ class Feeding:
         return Rows(leaves, piece.counts, piece.is_closed)
 
     async def _rows_of(self, future: Future[Any], number: int, rows: Any, request: PassRequest) -> list[Any]:
-        count, _ = await self._learn(future, number, request.field)
+        count, _ = await self.partitions.learn(future, number, request.field)
         if request.collection.lengths and request.collection.lengths[number] != count:
             raise InvalidInput(
                 f"A partition must have as many examples as its collection says. Received: {count} in partition "
@@ -246,115 +202,10 @@ class Feeding:
                 field=request.field,
             )
         described = pickle.dumps(request.described)
-        answer = await self._ask(future, number, request.field, rows=rows, described=described)
+        answer = await self.partitions.ask(future, number, request.field, rows=rows, described=described)
         if "error" in answer:
             raise InvalidInput(f"{answer['error']} of {request.field}", field=request.field)
         return list(answer["leaves"])
-
-    # -- partitions ---------------------------------------------------------------------------------------------
-
-    async def _futures(self, request: PassRequest) -> list[Future[Any]]:
-        """The partitions of a pass, which are kept until the run has ended, or its next pass is asked for."""
-        client, collection = await self._connected(), request.collection
-        if collection.graph is None:
-            kept = self._kept.setdefault((request.run_id, request.field), {})
-            missing = [key for key in collection.keys if key not in kept]
-            if missing and (gone := await client.run_on_scheduler(_unknown, missing)):
-                raise Unavailable(
-                    f"{request.field} is not held by the cluster's Dask scheduler any more: who has passed it has "
-                    f"ended before the tasks had it. Received: {len(gone)} of {len(collection.keys)} partitions gone"
-                )
-            for key in missing:
-                kept[key] = Future(key, client=client)
-            if missing:  # a `Future` made by its key is told nothing, and holds nothing, until its client says this
-                client._send_to_scheduler({"op": "client-desires-keys", "keys": missing})
-            return [kept[key] for key in collection.keys]
-        return await self._computed(client, request)
-
-    async def _computed(self, client: Client, request: PassRequest) -> list[Future[Any]]:
-        """The partitions computed for this pass alone: by one computation, whichever task asks first."""
-        collection, reader = request.collection, (request.run_id, request.field, request.rank)
-        assert collection.graph is not None
-        # Tasks train in step: when this one asks for its next pass, all have begun the one that it leaves, and hold it.
-        for kept in [key for key in self._kept if key[:3] == reader and key[3] < request.number]:
-            self._let_go(kept)
-        futures = self._kept.setdefault((*reader, request.number), {})
-        if not futures:
-            with client.as_current():
-                parts = cloudpickle.loads(collection.graph)
-            keys = [f"{key}-{request.run_id}-{request.number}" for key in collection.keys]
-            delayed = [assembly(part, key) for part, key in zip(parts, keys, strict=True)]
-            computed = client.compute(delayed, retries=collection.retries)
-            futures.update(zip(keys, computed, strict=True))
-        return list(futures.values())
-
-    async def _learn(self, future: Future[Any], number: int, field: str) -> tuple[int, Described]:
-        """How many examples a partition has, and what they are like, when it has been computed."""
-        key = str(future.key)
-        if key not in self._facts:
-            answer = await self._ask(future, number, field)
-            self._facts[key] = pickle.loads(answer["facts"])
-        return self._facts[key]
-
-    async def _ask(self, future: Future[Any], number: int, field: str, **question: Any) -> Any:
-        """What the host answers whose worker holds a partition. Raises InvalidInput if it could not be computed."""
-        for wait_s in [0.1 * 2**n for n in range(_TRIES)]:
-            await _finished(future, number, field)
-            held = await self._worker.scheduler.who_has(keys=[future.key])
-            holders = list(held.get(future.key) or ())
-            if self._worker.address in holders:
-                answer = await self.rows(str(future.key), number, **question)
-            else:
-                answer = await self._ask_others(holders, str(future.key), number, question)
-            if answer is not None:
-                return answer
-            await asyncio.sleep(wait_s)
-        raise Unavailable(f"Partition {number} of {field} has been lost, and was not computed again")
-
-    async def _ask_others(self, holders: list[str], key: str, number: int, question: dict[str, Any]) -> Any:
-        for address in holders:
-            with contextlib.suppress(OSError):
-                asked = getattr(self._worker.rpc(address), self._operation)
-                if "rows" in question:
-                    question = {**question, "rows": to_serialize(question["rows"])}
-                if (answer := await asked(key=key, number=number, **question)) is not None:
-                    return answer
-        return None
-
-    async def _connected(self) -> Client:
-        """This host's own client of the scheduler."""
-        async with self._opening:
-            if self._client is None:
-                self._client = await Client(
-                    self._worker.scheduler.address,
-                    security=self._worker.security,
-                    asynchronous=True,
-                    set_as_default=False,
-                    name="jupyter_dtf-host",
-                )
-            return self._client
-
-
-async def _finished(future: Future[Any], number: int, field: str) -> None:
-    """Wait for a partition. Raises InvalidInput, with the traceback of what it was computed by, if it failed."""
-    assert future._state is not None
-    await future._state.wait()
-    if future.status == "error":
-        error = await future.exception()
-        if isinstance(error, InvalidInput):
-            raise error
-        lines = "".join(traceback.format_tb(await future.traceback())).rstrip()
-        raise InvalidInput(
-            f"Partition {number} of {field} could not be computed: {type(error).__name__}: {error}\n{lines}",
-            field=field,
-        )
-    if future.status in ("cancelled", "lost"):
-        raise Unavailable(f"Partition {number} of {field} was cancelled before the training had it")
-
-
-def _unknown(keys: list[str], dask_scheduler: Any) -> list[str]:
-    """Those keys that the scheduler has no task of."""
-    return [key for key in keys if key not in dask_scheduler.tasks]
 
 
 def _bytes_of(described: Described) -> int:

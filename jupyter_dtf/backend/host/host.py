@@ -128,7 +128,7 @@ class Host(WorkerPlugin):
             "dtf_probe": self._checks.probe,
             "dtf_dial": self._checks.dial,
             "dtf_measure": self._checks.measure,
-            "dtf_rows": self._feeding.answer,
+            "dtf_rows": self._feeding.partitions.answer,
         }
         self._handlers = {scoped(name, self._scope): handler for name, handler in operations.items()}
         worker.handlers.update(self._handlers)
@@ -351,7 +351,7 @@ class Host(WorkerPlugin):
 
     def _drop(self, run_id: str) -> None:
         run = self._runs.pop(run_id, None)
-        self._feeding.forget(run_id)
+        self._feeding.partitions.forget(run_id)
         if run is not None:
             self._end_tasks(run)
             run.clear_up()

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 class DaskCollections(Partitions):
     """Partitions that are not computed yet. It travels as ``Partitions``, which is all that a task needs."""
 
-    def __init__(self, collection: Collection, parts: list[PartOf]) -> None:
+    def __init__(self, collection: Collection, parts: list[PartOf], given: list[Any]) -> None:
+        """``parts``: what each partition is made from; ``given``: the collections that these are parts of."""
         super().__init__(collection)
         self._parts = parts
+        self._given = given
         self._futures: list[Any] = []
 
     def __reduce__(self) -> Any:
@@ -36,7 +38,7 @@ class DaskCollections(Partitions):
 
         Raises InvalidInput for parts that another scheduler holds.
         """
-        _check_futures(self._parts, client)
+        _check_futures(self._given, client)
         if self.collection.graph is None and not self._futures:
             pairs = zip(self._parts, self.collection.keys, strict=True)
             delayed = [assembly(part, key) for part, key in pairs]
@@ -86,16 +88,25 @@ def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> DaskCollections
         retries=int(feed.retries),
         shuffle_buffer=int(feed.shuffle_buffer),
     )
-    return DaskCollections(collection, parts)
+    return DaskCollections(collection, parts, list(given.values()))
+
+
+def _is_one_of(value: Any, module: str, name: str) -> bool:
+    """Whether it is of a class, whose module whoever has one has imported. A delayed object has any attribute."""
+    found = sys.modules.get(module)
+    return found is not None and isinstance(value, getattr(found, name))
 
 
 def _is_future(value: Any) -> bool:
-    distributed = sys.modules.get("distributed")  # who has a future has imported it
-    return distributed is not None and isinstance(value, distributed.Future)
+    return _is_one_of(value, "distributed.client", "Future")
 
 
 def _is_lazy(value: Any) -> bool:
-    return (hasattr(type(value), "__dask_graph__") and value.__dask_graph__() is not None) or _is_future(value)
+    if not hasattr(type(value), "__dask_graph__"):
+        return _is_future(value)
+    if hasattr(type(value), "to_delayed") or _is_delayed(value) or isinstance(value, _Parts):
+        return True  # a dataframe's graph takes long to make
+    return value.__dask_graph__() is not None  # others wrap arrays of any sort
 
 
 def _are_partitions(value: Any) -> bool:
@@ -104,14 +115,14 @@ def _are_partitions(value: Any) -> bool:
 
 
 def _is_delayed(value: Any) -> bool:
-    return _kind(value) == "Delayed"
+    return _is_one_of(value, "dask.delayed", "Delayed")
 
 
 def _kind(value: Any) -> str:
     """What sort of collection it is: ``array``, ``dataframe``, ``bag``, ``Delayed`` or ``Future``."""
     if _is_future(value):
         return "Future"
-    if hasattr(value, "key") and hasattr(value, "__dask_graph__") and not hasattr(value, "npartitions"):
+    if _is_delayed(value):
         return "Delayed"
     if hasattr(value, "chunks") and hasattr(value, "dtype"):
         return "array"
@@ -171,6 +182,10 @@ def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | 
         value = value.rechunk(dict.fromkeys(range(1, value.ndim), -1)) if value.ndim > 1 else value
         lengths = [None if math.isnan(n) else int(n) for n in value.chunks[0]]
         return list(value.to_delayed().ravel()), lengths
+    if not hasattr(value, "to_delayed"):
+        raise InvalidInput(
+            f"{name} must be a Dask array, dataframe, bag, delayed object or future, got {value!r:.200}", field=name
+        )
     parts = value.to_delayed()
     if kind == "bag":
         parts = [delayed(Examples, pure=False)(part) for part in parts]
@@ -201,18 +216,16 @@ def _common_lengths(divided: dict[str, list[tuple[list[Any], list[int | None]]]]
     return lengths
 
 
-def _check_futures(parts: list[PartOf], client: Client) -> None:
+def _check_futures(given: list[Any], client: Client) -> None:
     from distributed.client import futures_of
 
     here = _scheduler_of(client)
-    for number, _, _, values in parts:
-        for future in futures_of(values):  # type: ignore[no-untyped-call]
-            if future.client is not client and _scheduler_of(future.client) != here:
-                raise InvalidInput(
-                    "Futures and persisted collections must be of the cluster's own Dask scheduler "
-                    f"(cluster.client), got {future.key!r:.100} of {future.client.scheduler.address} in partition "
-                    f"{number}"
-                )
+    for future in futures_of(given):  # type: ignore[no-untyped-call]
+        if future.client is not client and _scheduler_of(future.client) != here:
+            raise InvalidInput(
+                "Futures and persisted collections must be of the cluster's own Dask scheduler (cluster.client), got "
+                f"{future.key!r:.100} of {future.client.scheduler.address}"
+            )
 
 
 def _scheduler_of(client: Any) -> Any:

@@ -18,7 +18,9 @@ from jupyter_dtf.backend.host.feed_routes import Block, Router, rows_order
 def test_every_batch_is_cut_into_contiguous_shares(
     blocks: list[list[int]], batch: int, size: int, seed: int | None, most: int
 ) -> None:
-    made, stream, number = [], [], 0
+    made: list[Block] = []
+    stream: list[tuple[int, int]] = []
+    number = 0
     for index, lengths in enumerate(blocks):
         partitions = tuple(range(number, number + len(lengths)))
         number += len(lengths)
