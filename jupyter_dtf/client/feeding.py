@@ -47,9 +47,11 @@ class Feed:
     """
 
     def __init__(
-        self, name: str, secret: str, what: str, batches: Iterator[Batch], close: Callable[[], object], *, ends: bool
+        self, name: str, secret: str, what: str, batches: Iterator[Batch], close: Callable[[], object], *, trains: bool
     ) -> None:
-        """``ends``: whether a run that is to stop is given an end of it, rather than the next batch."""
+        """``trains``: whether it is trained on. It is read before a task asks for it, and a run that is to stop is
+        given an end of it where it would wait for the next batch.
+        """
         self.what = what
         self.failure: Exception | None = None
         """What the iterator has raised."""
@@ -57,14 +59,14 @@ class Feed:
         self._secret = secret
         self._batches = batches
         self._close_iterator = close
-        self._ends = ends
+        self._trains = trains
         self._is_given_up = False
         self._window = Window()
         self._lock = threading.Condition()
         self._cursors: dict[int, Cursor] = {}
         self._by_descriptor: dict[int, Cursor] = {}
         self._size = 0
-        self._most: int | None = None
+        self._most: int | None = None if trains else self._window.heads
         self._base: tuple[int, int] | None = None
         self._stops = False
         self._is_closed = False
@@ -91,7 +93,7 @@ class Feed:
     def stop(self) -> None:
         """The run is to stop: who waits for a batch gets the end."""
         with self._lock:
-            if self._ends and self._is_started and not self._stops:
+            if self._trains and self._is_started and not self._stops:
                 self._stops = True
                 if self._window.ended is None:
                     self._window.ended = self._window.count
@@ -155,9 +157,8 @@ class Feed:
             return Message(error=f"Batch {number} of {self.what}: {error}", is_input=True)
         text = "".join(traceback.format_exception(error)).rstrip()
         name = f"{type(error).__name__}: {error}"
-        return Message(
-            error=f"{self.what[:1].upper()}{self.what[1:]} raised {name}, asked for batch {number}\n\n{text}"
-        )
+        what = f"{self.what[:1].upper()}{self.what[1:]}"
+        return Message(error=f"{what} raised {name}, asked for batch {number}", detail=text)
 
     # -- sending ------------------------------------------------------------------------------------------------
 
@@ -316,8 +317,10 @@ class Feed:
                 )
             self._base = hello.passes, hello.passed
         passes, passed = self._base
+        self._most = None
         if hello.only:
-            self._window.heads = self._most = max(hello.only, 2)
+            self._window.heads = max(hello.only, self._window.heads)
+            self._most = hello.only
             cursor.until = hello.only
         # Keras draws two batches to learn of what shape they are, and begins each iteration with these two, though the
         # generator goes on where it was: after its end, a pass of Keras's is these two.

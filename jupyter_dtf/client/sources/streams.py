@@ -54,7 +54,7 @@ def stream_of(iterator: Iterator[Any], field: str, what: str) -> StreamSource:
     reader.leaves = _leaves_of(batches, field, what)
     name, secret = secrets.token_hex(8), secrets.token_hex(32)
     close = getattr(iterator, "close", lambda: None)
-    feed = Feed(name, secret, what, itertools.chain(batches, reader), close, ends=field == "x")
+    feed = Feed(name, secret, what, itertools.chain(batches, reader), close, trains=field == "x")
     return StreamSource(name, secret, structure, reader.leaves, what, feed)
 
 

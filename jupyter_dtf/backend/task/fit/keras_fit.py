@@ -87,7 +87,7 @@ class KerasFit:
                 )
             except Exception:
                 if (cause := failures.taken()) is not None:
-                    raise cause from None
+                    raise cause from cause.__cause__
                 raise
 
     def result(self, model: Any, spec: Any, updates: dict[str, dict[str, int]] | None = None) -> FitResult:

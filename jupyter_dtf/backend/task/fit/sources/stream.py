@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
-import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,9 +17,6 @@ from . import failures
 from .base import BatchSource, Opened, Reading
 from .stream_wire import HEADER, Hello, Message, address_of, is_own, receive
 
-ANSWER_S = 30.0
-"""How long a task waits for somebody on its machine who hands the stream on."""
-_LOOK_S = 0.02
 _PREFETCHED = 2
 
 
@@ -169,32 +164,37 @@ class Batches:
                 )
             ) from None
         if message.error:
-            kind = InvalidInput if message.is_input else RuntimeError
-            raise failures.noted(kind(message.error))
+            error = InvalidInput(message.error) if message.is_input else RuntimeError(message.error)
+            raise failures.noted(error) from _RaisedThere(message.detail) if message.detail else None
         return self._source.values(message, raws) if message.batch >= 0 else None
 
     def _connect(self, hello: Hello) -> socket.socket:
-        """A connection to who hands the stream on, on this machine. Raises Unavailable."""
-        ends = time.monotonic() + ANSWER_S
-        while True:
-            peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                peer.connect(address_of(self._source.name))
-                if is_own(peer):
-                    data = msgspec.msgpack.encode(hello)
-                    peer.sendall(HEADER.pack(len(data), 0) + data)
-                    return peer
-            except OSError:
-                pass
-            peer.close()
-            if time.monotonic() > ends or self._ctx.should_stop:
-                raise failures.noted(
-                    Unavailable(
-                        f"Nobody on this machine hands {self._source.what} on to {self._ctx.task}: it is read in the "
-                        "process that called cluster.fit, which has gone, or cannot be reached from here"
-                    )
-                )
-            select.select((), (), (), _LOOK_S)  # nothing tells when somebody begins to listen
+        """A connection to the client. Raises Unavailable where it is not on this machine, or has gone."""
+        peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            peer.connect(address_of(self._source.name))
+            if is_own(peer):
+                data = msgspec.msgpack.encode(hello)
+                peer.sendall(HEADER.pack(len(data), 0) + data)
+                return peer
+        except OSError:
+            pass
+        peer.close()
+        what = self._source.what
+        raise failures.noted(
+            Unavailable(
+                f"{self._ctx.task} does not reach the process that reads {what}, the one that called cluster.fit: it "
+                f"has gone, or is on another machine, and {what} is handed on to tasks of its own machine alone. Pass "
+                "a keras.utils.PyDataset or a function data_fn(ctx), which travel"
+            )
+        )
+
+
+class _RaisedThere(Exception):
+    """What was raised in the client: its text is the traceback."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
 
 
 def _packed(structure: Any, values: list[Any]) -> Any:

@@ -53,6 +53,8 @@ class Message(msgspec.Struct, omit_defaults=True):
     leaves: list[tuple[tuple[int, ...], int]] = []
     """Of each leaf its shape, and how many bytes its values are."""
     error: str = ""
+    detail: str = ""
+    """The traceback, where something was raised."""
     is_input: bool = False
     """Whether the error is one of what was passed (InvalidInput)."""
 
