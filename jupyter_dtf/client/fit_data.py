@@ -11,6 +11,7 @@ from ..backend.task.fit.job import Arrays, Data, DataFunction
 from ..backend.task.fit.sources.base import BatchSource
 from ..errors import InvalidInput
 from .sources import SOURCES
+from .sources.large_arrays import stored_array
 
 _DATA = "x is an array, a dict or list of arrays, or a function data_fn(ctx) that returns a tf.data.Dataset"
 
@@ -80,6 +81,8 @@ def _arrays(value: Any, name: str) -> Any:
         return {key: _arrays(item, name) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return tuple(_arrays(item, name) for item in value)
+    if (stored := stored_array(value, name)) is not None:
+        return stored
     kind = type(value)
     if kind.__module__.partition(".")[0] == "pandas":
         array = value.to_numpy()
