@@ -12,4 +12,4 @@ from typing import Any
 from ...backend.task.fit.sources.base import BatchSource
 from . import loaders
 
-SOURCES: list[Callable[[Any, Any, Any, str], BatchSource | None]] = [loaders.py_dataset]
+SOURCES: list[Callable[[Any, Any, Any, str], BatchSource | None]] = [loaders.py_dataset, loaders.data_loader]
