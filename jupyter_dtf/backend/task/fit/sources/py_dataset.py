@@ -98,6 +98,7 @@ class _Reader:
         if self._turns is not None:
             self._turns.stop()
         with self._lock:
+            self._turns = None
             if self._exchange.is_stale:
                 self._begin()
             self._end_epoch()

@@ -92,7 +92,10 @@ def test_another_file_of_that_path_is_refused(tmp_path: Path) -> None:
 def test_shares_and_orders_are_those_of_arrays_in_memory(tmp_path: Path) -> None:
     arrays = {name: array for name, array in stored(tmp_path).items() if name != "hdf5"}
     y = np.arange(61)
-    data = {name: data_of({"a": array, "b": y}, y, None, "x") for name, array in [*arrays.items(), ("", NUMBERS)]}
+    labels = np.memmap(tmp_path / "labels.raw", y.dtype, "w+", shape=y.shape)
+    labels[:] = y
+    data = {name: data_of({"a": array, "b": labels}, labels, None, "x") for name, array in arrays.items()}
+    data[""] = data_of({"a": NUMBERS, "b": y}, y, None, "x")
     assert isinstance(data["zarr"].x["a"], StoredArray)  # type: ignore[union-attr]
     assert [len(part.y) for part in split_off(data["zarr"], 0.25)] == [45, 16]  # type: ignore[union-attr]
 
@@ -105,7 +108,7 @@ def test_shares_and_orders_are_those_of_arrays_in_memory(tmp_path: Path) -> None
         share: Any = Share(ctx.rank, ctx.size)
         read = {}
         for name, each in data.items():
-            adapter = array_shares.adapter_of(each, 9, None, None)
+            adapter = array_shares.adapter_of(each, 9, None, {number: 1 + number / 61 for number in range(61)})
             parts = {
                 "shuffled": [array_shares.shares(adapter, share, 3, tf.data.Dataset.range(2))],
                 "in order": array_shares.shares_in_order(adapter, share),

@@ -112,6 +112,21 @@ def test_shares_are_the_batches_of_one_process() -> None:
                 assert [len(shares) for shares in tasks[0]["plain"][0]] == [5 // size] * 4 + [3 // size], epoch
 
 
+def test_machines_read_by_themselves_what_needs_no_hooks() -> None:
+    class Plain(Numbers):
+        on_epoch_end = keras.utils.PyDataset.on_epoch_end
+
+    def program(ctx: Any) -> Any:
+        hooked = py_dataset(Numbers("numpy"), None, None, "x")
+        with pytest.raises(InvalidInput, match=r"on_epoch_end of its own must be read by tasks of one.* on 2 machines"):
+            passes(ctx, hooked, 1)
+        return passes(ctx, py_dataset(Plain(), None, None, "x"), 2, seed=5)
+
+    alone = run_gang(1, lambda ctx: passes(ctx, py_dataset(Plain(), None, None, "x"), 2, seed=5))
+    apart = run_gang(3, program, machines=["one", "one", "two"])
+    assert of_all(apart) == of_all(alone)
+
+
 def test_what_fails_is_named_with_its_batch_and_epoch() -> None:
     def program(ctx: Any) -> Any:
         source = py_dataset(Numbers(fails_at=3), None, None, "x")
