@@ -116,4 +116,5 @@ def _mapped(cluster: dtf.Cluster) -> tuple[int, int]:
         client = psutil.Process().memory_info().rss - before
         tasks = [int(path.read_text()) for path in Path(directory).glob("*.bytes")]
         assert len(tasks) == 2, tasks
+        print(f"of which the client {client / 1e6:.0f} MB, the tasks {[round(task / 1e6) for task in tasks]} MB")
         return max(client, *tasks), x.nbytes

@@ -7,9 +7,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -86,7 +88,13 @@ STRATEGIES: dict[str, Any] = {
 
 
 def fit(cluster: dtf.Cluster, x: Any, **options: Any) -> Any:
-    defaults = {"epochs": EPOCHS, "shuffle": False, "verbose": 0, "threads_per_task": 1, "checkpoint": False}
+    defaults: dict[str, Any] = {
+        "epochs": EPOCHS,
+        "shuffle": False,
+        "verbose": 0,
+        "threads_per_task": 1,
+        "checkpoint": False,
+    }
     return cluster.fit(model(), x, **{**defaults, **options})
 
 
@@ -115,6 +123,35 @@ def test_processes_weights_and_executions_of_several_steps(cluster: dtf.Cluster)
     data = Digits(workers=2, use_multiprocessing=True, max_queue_size=4)
     run = fit(cluster, data, epochs=2, jobs={"worker": 2}, **options)
     assert_same(run.model, expected)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_arrays_on_disk_train_as_those_in_memory(cluster: dtf.Cluster, strategy: str, tmp_path: Path) -> None:
+    """In the same order where they are shuffled, in several files, and as validation data."""
+    x = np.memmap(tmp_path / "x.raw", X.dtype, "w+", shape=X.shape)
+    x[:] = X
+    with h5py.File(tmp_path / "y.h5", "w") as file:
+        file["y"] = Y
+        trained = []
+        for inputs, labels in ((X, Y), (x, file["y"])):
+            keras.utils.set_random_seed(9)  # what the order is drawn from
+            options = {"shuffle": True, "validation_split": 0.2, "batch_size": BATCH, "y": labels}
+            trained.append(fit(cluster, inputs, **options, **STRATEGIES[strategy]))
+    expected, received = trained
+    for one, other in zip(received.model.get_weights(), expected.model.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(received.history["val_loss"], expected.history["val_loss"], rtol=1e-5)
+
+
+class Still(Digits):
+    on_epoch_end = keras.utils.PyDataset.on_epoch_end
+
+
+def test_workers_that_go_their_own_pace_read_by_themselves(cluster: dtf.Cluster) -> None:
+    run = fit(cluster, Still(), strategy="ps")
+    assert run.history["loss"][-1] < run.history["loss"][0]
+    with pytest.raises(RunFailed, match=r"on_epoch_end of its own must be read by .* whose workers do not go in step"):
+        fit(cluster, Digits(True), strategy="ps")
 
 
 class Dies(keras.callbacks.Callback):
