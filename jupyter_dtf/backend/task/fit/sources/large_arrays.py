@@ -24,6 +24,8 @@ Rows = Any
 
 _FORGOTTEN_BYTES = 32 << 20
 """After so many bytes read, a map's pages are given back: they stay in the system's cache, and count for nobody."""
+_AROUND_BYTES = 64 << 10
+"""What Linux maps around a page that is touched, as far as it has it in its cache."""
 _DENSE = 4
 """Rows of which at least one in so many is wanted are read in one piece."""
 
@@ -91,14 +93,15 @@ class StoredArray(ABC):
             return np.empty((0, *self.whole[1:]), self.dtype)
         self.open()
         lowest, highest = int(rows.min()), int(rows.max())
-        if highest - lowest < _DENSE * len(rows):
+        scattered = highest - lowest >= _DENSE * len(rows)
+        if not scattered:
             piece = self._piece(lowest, highest + 1)
             is_a_run = len(rows) == highest - lowest + 1 and bool((np.diff(rows) == 1).all())
             read = piece if is_a_run else piece[rows - lowest]
         else:
             read = self._some(rows)
         read = np.array(read, self.dtype, order="C", copy=True)
-        self._forget(read.nbytes)
+        self._forget(read.nbytes + (_AROUND_BYTES * len(rows) if scattered else 0))
         return read
 
     def gather(self, rows: Any) -> Any:
@@ -144,7 +147,7 @@ class StoredArray(ABC):
         return self._opened[rows]
 
     def _forget(self, count: int) -> None:
-        """So many bytes have been read."""
+        """So many bytes have been read, or mapped."""
         del count
 
 
