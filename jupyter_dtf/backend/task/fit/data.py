@@ -119,7 +119,7 @@ def training_data(
     data = TaskData(dataset, job.steps_per_epoch, length, class_weight=job.class_weight)
     if len(set(lengths)) == 1 and (lengths[0] is not None or (reducer.size == 1 and not must_find_end)):
         return data
-    nothing = tf.data.Dataset.fromtensors(_empty_batch(dataset.element_spec))
+    nothing = tf.data.Dataset.from_tensors(_empty_batch(dataset.element_spec))
     data.may_be_empty = True
     if len(known) == len(lengths):
         data.dataset = dataset.concatenate(nothing.repeat(max(known) - known[reducer.rank]))
