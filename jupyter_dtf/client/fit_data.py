@@ -16,6 +16,7 @@ from ..errors import InvalidInput
 from .holding import Held
 from .sources import SOURCES
 from .sources.dask_collections import DaskCollections
+from .sources.large_arrays import stored_array
 
 _DATA = (
     "x must be data as keras.Model.fit takes it (arrays, a tf.data.Dataset, a PyDataset, a generator), a Dask "
@@ -114,6 +115,8 @@ def as_arrays(value: Any, name: str) -> Any:
         return {key: as_arrays(item, name) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return tuple(as_arrays(item, name) for item in value)
+    if (stored := stored_array(value, name)) is not None:
+        return stored
     kind = type(value)
     if kind.__module__.partition(".")[0] == "pandas":
         array = value.to_numpy()

@@ -16,5 +16,6 @@ SOURCES: list[Callable[[Any, Any, Any, str], BatchSource | None]] = [
     dask_collections.source_of,
     datasets.dataset_of,
     loaders.py_dataset,
+    loaders.data_loader,
     streams.source_of,
 ]

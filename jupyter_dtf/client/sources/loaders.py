@@ -24,6 +24,19 @@ def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
     return PyDatasetSource(pickled(x, "A PyDataset", field), -1 if length is None else int(length))
 
 
+def data_loader(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
+    """Raises InvalidInput for a PyTorch DataLoader, which is not taken."""
+    del y, sample_weight
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(x).__mro__}
+    if kinds & {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}:
+        raise InvalidInput(
+            "A PyTorch DataLoader is not taken: pass a keras.utils.PyDataset whose __getitem__(i) collates the "
+            f"examples of batch i of its dataset. Received: {x!r:.200}",
+            field=field,
+        )
+    return None
+
+
 def _refuse_beside(what: str, y: Any, sample_weight: Any, field: str) -> None:
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:

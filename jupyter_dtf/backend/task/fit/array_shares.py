@@ -6,6 +6,7 @@ All tasks together do what one process does with that batch. Every epoch's order
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,14 @@ from .dataset_options import unchanged_options
 from .job import Arrays
 from .mapped_tensor import tensor_of
 from .sources.base import Share
+from .sources.large_arrays import StoredArray
 
 
 def adapter_of(arrays: Arrays, batch_size: int | None, steps: int | None, class_weight: Any) -> ArrayDataAdapter:
+    """Raises InvalidInput for what Keras does not take, and for arrays whose files are not here."""
+    for leaf in tree.flatten((arrays.x, arrays.y, arrays.sample_weight)):
+        if isinstance(leaf, StoredArray):
+            leaf.open()
     try:
         return ArrayDataAdapter(
             _with_words(arrays.x),
@@ -64,7 +70,7 @@ def shares(
     full, rest = divmod(count, batch)
     low, high = _share(batch, reducer)
     rest_low, rest_high = _share(rest, reducer)
-    inputs = tensors(adapter)
+    inputs = _inputs(adapter)
 
     @tf.autograph.experimental.do_not_convert
     def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -79,7 +85,7 @@ def shares(
 
     @tf.autograph.experimental.do_not_convert
     def gather(chosen: tf.Tensor) -> Any:
-        return tree.map_structure(lambda a: a if a is None else tf.gather(a, chosen), inputs)
+        return _gather(inputs, chosen)
 
     return epochs.flat_map(batches_of).map(gather).prefetch(2).with_options(unchanged_options())
 
@@ -93,10 +99,14 @@ def _order(count: int, seed: int | None, epoch: Any) -> tf.Tensor:
 def first_batches(adapter: ArrayDataAdapter, seed: int | None, epoch: int, count: int) -> list[Any]:
     """The first so many batches of an epoch, or all if there are not so many, whole."""
     order = _order(adapter._num_samples, seed, epoch).numpy()
-    inputs = tree.lists_to_tuples(array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow"))
+    inputs = _inputs(adapter, np.asarray)
     bounds = range(0, min(count * adapter.batch_size, len(order)), adapter.batch_size)
     chosen = [order[start : start + adapter.batch_size] for start in bounds]
-    return [_cut(lambda a: tf.convert_to_tensor(np.asarray(a)[rows]), inputs) for rows in chosen]  # noqa: B023
+    return [_cut(lambda a: _rows(a, rows), inputs) for rows in chosen]  # noqa: B023
+
+
+def _rows(array: Any, rows: Any) -> tf.Tensor:
+    return tf.convert_to_tensor(array.read(rows) if isinstance(array, StoredArray) else array[rows])
 
 
 def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data.Dataset]:
@@ -105,7 +115,9 @@ def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data
     full, rest = divmod(count, batch)
     low, high = _share(batch, reducer)
     rest_low, rest_high = (full * batch + bound for bound in _share(rest, reducer))
-    inputs = tensors(adapter)
+    inputs = _inputs(adapter)
+    if any(isinstance(a, StoredArray) for a in tree.flatten(inputs)):
+        return _read_in_order(inputs, full, batch, (low, high), (rest_low, rest_high))
 
     def full_shares(a: Any) -> Any:
         return tf.reshape(a[: full * batch], [full, batch, *a.shape[1:]])[:, low:high]
@@ -118,10 +130,46 @@ def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data
     return parts
 
 
+def _read_in_order(
+    inputs: Any, full: int, batch: int, share: tuple[int, int], rest: tuple[int, int]
+) -> list[tf.data.Dataset]:
+    """The same of arrays that stay in their files. ``share``: of a full batch; ``rest``: of all examples."""
+    parts = []
+    if full and share[1] > share[0]:
+        first = tf.data.Dataset.range(full)
+        parts.append(first.map(lambda number: _gather(inputs, number * batch + tf.range(*share, dtype=tf.int64))))
+    if rest[1] > rest[0]:
+        parts.append(tf.data.Dataset.from_tensors(tf.range(*rest, dtype=tf.int64)).map(partial(_gather, inputs)))
+    return parts
+
+
+def no_batches(adapter: ArrayDataAdapter) -> tf.data.Dataset:
+    """None of the batches, of no fixed size."""
+    return tf.data.Dataset.range(1).batch(1).map(partial(_gather, _inputs(adapter))).take(0)
+
+
+def _inputs(adapter: ArrayDataAdapter, convert: Callable[[Any], Any] | None = None) -> Any:
+    """``(x, y, sample_weight)`` as Keras packs them, as tensors, or what ``convert`` makes of the arrays; what stays in
+    its file as it is.
+    """
+
+    def converted(array: Any) -> Any:
+        if array is None or isinstance(array, StoredArray):
+            return array
+        return (convert or tensor_of)(array_slicing.convert_to_sliceable(array, target_backend="tensorflow"))
+
+    return tree.map_structure(converted, tree.lists_to_tuples(adapter._inputs))
+
+
+@tf.autograph.experimental.do_not_convert
+def _gather(inputs: Any, chosen: tf.Tensor) -> Any:
+    """The examples of these numbers."""
+    return _cut(lambda a: a.gather(chosen) if isinstance(a, StoredArray) else tf.gather(a, chosen), inputs)
+
+
 def tensors(adapter: ArrayDataAdapter) -> Any:
     """``(x, y, sample_weight)`` as Keras packs them, as tensors."""
-    inputs = array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
-    return _cut(tensor_of, tree.lists_to_tuples(inputs))
+    return _cut(lambda a: tf.convert_to_tensor(np.asarray(a)) if isinstance(a, StoredArray) else a, _inputs(adapter))
 
 
 def _cut(function: Callable[[Any], Any], inputs: Any) -> Any:

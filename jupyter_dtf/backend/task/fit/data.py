@@ -18,7 +18,7 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weigh
 from ....errors import InvalidInput
 from ....schema.strategy import ParameterServer
 from ..collectives.contract import Alone, Reducer
-from .array_shares import adapter_of, first_batches, next_epoch, shares, shares_in_order, tensors
+from .array_shares import adapter_of, first_batches, next_epoch, no_batches, shares, shares_in_order
 from .dataset_options import unchanged_options
 from .job import Arrays, DataFunction, FitJob
 from .losses import is_plain_mean
@@ -120,7 +120,7 @@ def training_data(
     data = TaskData(dataset, job.steps_per_epoch, length, class_weight=job.class_weight)
     if len(set(lengths)) == 1 and (lengths[0] is not None or (reducer.size == 1 and not must_find_end)):
         return data
-    nothing = tf.data.Dataset.fromtensors(_empty_batch(dataset.element_spec))
+    nothing = tf.data.Dataset.from_tensors(_empty_batch(dataset.element_spec))
     data.may_be_empty = True
     if len(known) == len(lengths):
         data.dataset = dataset.concatenate(nothing.repeat(max(known) - known[reducer.rank]))
@@ -161,7 +161,7 @@ def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> Task
         parts = shares_in_order(adapter, reducer)
     if not parts:
         # Of no fixed batch size: otherwise Keras counts the examples of the batch that it fails to get.
-        return TaskData(tf.data.Dataset.from_tensor_slices(tensors(adapter)).batch(1).take(0), None, 0)
+        return TaskData(no_batches(adapter), None, 0)
     dataset = parts[0].concatenate(parts[1]) if len(parts) > 1 else parts[0]
     steps = sum(int(part.cardinality()) for part in parts)
     steps = min(steps, job.validation_steps or steps)

@@ -14,9 +14,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras.src.trainers.data_adapters.data_adapter_utils import get_tensor_spec
+from keras.src.trainers.epoch_iterator import EpochIterator
 
 from .....errors import InvalidInput
-from ..dataset_options import unchanged_options
 from .ahead import Ahead
 from .base import BatchSource, Opened, Reading
 from .exchange import Exchange, Turns, check_fits, checked, machines_of
@@ -47,7 +47,9 @@ class PyDatasetSource(BatchSource):
         dataset = tf.data.Dataset.from_generator(reader.shares, output_signature=reader.spec)
         if self.length >= 0:
             dataset = dataset.apply(tf.data.experimental.assert_cardinality(self.length))
-        options = unchanged_options()
+        options = tf.data.Options()
+        options.experimental_optimization.apply_default_optimizations = False  # which add a prefetch
+        options.autotune.enabled = False
         options.threading.private_threadpool_size = 1  # while one waits for a batch, the training has its threads
         return Opened(dataset.with_options(options), self.length, division=reader.division)
 
@@ -96,11 +98,14 @@ class _Reader:
         if self._turns is not None:
             self._turns.stop()
         with self._lock:
+            self._turns = None
             if self._exchange.is_stale:
                 self._begin()
             self._end_epoch()
             reading, length = self._reading, self._source.length
             number, self._passes = self._passes, self._passes + 1
+            if _RESETS and (not number or reading.field != "x"):
+                self._call("on_epoch_end")
             if not number and length >= 0:
                 for _ in range(reading.first_epoch - reading.began):
                     self._begin_epoch()
@@ -217,6 +222,8 @@ class _Reader:
             )
 
 
+_RESETS = hasattr(EpochIterator, "reset")
+"""Whether Keras calls ``on_epoch_end`` before the first epoch of a ``fit``, and before each validation, as well."""
 _HOOKS = ("on_epoch_begin", "on_epoch_end")
 
 

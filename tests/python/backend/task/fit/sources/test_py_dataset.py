@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 
+from jupyter_dtf.client.fit_data import data_of
 from jupyter_dtf.client.sources.loaders import py_dataset
 from jupyter_dtf.errors import InvalidInput
 
@@ -37,7 +38,7 @@ class Numbers(keras.utils.PyDataset):
         return None if self.endless else math.ceil(EXAMPLES / BATCH)
 
     def __getitem__(self, number: int) -> Any:
-        if number == self.fails_at and self.epoch:
+        if number == self.fails_at and self.epoch > 1:
             raise LookupError("no such file")
         self.opened = self.opened or threading.Lock()  # what cannot be pickled, made when it is needed
         self.own.random()
@@ -111,6 +112,21 @@ def test_shares_are_the_batches_of_one_process() -> None:
                 assert [len(shares) for shares in tasks[0]["plain"][0]] == [5 // size] * 4 + [3 // size], epoch
 
 
+def test_machines_read_by_themselves_what_needs_no_hooks() -> None:
+    class Plain(Numbers):
+        on_epoch_end = keras.utils.PyDataset.on_epoch_end
+
+    def program(ctx: Any) -> Any:
+        hooked = py_dataset(Numbers("numpy"), None, None, "x")
+        with pytest.raises(InvalidInput, match=r"on_epoch_end of its own must be read by tasks of one.* on 2 machines"):
+            passes(ctx, hooked, 1)
+        return passes(ctx, py_dataset(Plain(), None, None, "x"), 2, seed=5)
+
+    alone = run_gang(1, lambda ctx: passes(ctx, py_dataset(Plain(), None, None, "x"), 2, seed=5))
+    apart = run_gang(3, program, machines=["one", "one", "two"])
+    assert of_all(apart) == of_all(alone)
+
+
 def test_what_fails_is_named_with_its_batch_and_epoch() -> None:
     def program(ctx: Any) -> Any:
         source = py_dataset(Numbers(fails_at=3), None, None, "x")
@@ -135,3 +151,6 @@ def test_what_cannot_be_read_is_refused() -> None:
     with pytest.raises(InvalidInput, match="y must be in a PyDataset's batches"):
         py_dataset(Numbers(), np.zeros(3), None, "x")
     assert py_dataset(np.zeros(3), None, None, "x") is None
+    loader = type("DataLoader", (), {"__module__": "torch.utils.data.dataloader"})()
+    with pytest.raises(InvalidInput, match="A PyTorch DataLoader is not taken: pass a keras.utils.PyDataset"):
+        data_of(loader, None, None, "x")

@@ -1,0 +1,252 @@
+"""Arrays that stay in their files: memory maps, HDF5 datasets, Zarr arrays. Tasks read the rows of their shares.
+
+They stand among the ``Arrays`` of a job in the place of arrays, and have what is asked of those: a shape, a type, a
+length and slices of their rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import socket
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .....errors import InvalidInput
+from .....schema.printable import shown_path
+
+Rows = Any
+
+_FORGOTTEN_BYTES = 32 << 20
+"""After so many bytes read, a map's pages are given back: they stay in the system's cache, and count for nobody."""
+_AROUND_BYTES = 64 << 10
+"""What Linux maps around a page that is touched, as far as it has it in its cache."""
+_DENSE = 4
+"""Rows of which at least one in so many is wanted are read in one piece."""
+
+
+@dataclass(eq=False, kw_only=True)
+class StoredArray(ABC):
+    """Rows ``start`` to ``stop`` of an array in a file. Not changed once made; reading is safe from any thread."""
+
+    kind: ClassVar[str]
+    """How messages call it."""
+
+    path: str
+    """Absolute."""
+    whole: tuple[int, ...]
+    """The shape of all of it."""
+    stored_dtype: str
+    start: int
+    stop: int
+    _opened: Any = field(default=None, repr=False)
+    _lock: Any = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None, "_lock": None}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.stop - self.start, *self.whole[1:])
+
+    @property
+    def ndim(self) -> int:
+        return len(self.whole)
+
+    @property
+    def dtype(self) -> Any:
+        """What Keras makes of it: floating-point numbers are of its ``floatx``."""
+        stored = np.dtype(self.stored_dtype)
+        return np.dtype(_floatx()) if stored.kind == "f" else stored
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * int(self.dtype.itemsize)
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __getitem__(self, chosen: slice) -> StoredArray:
+        """Some of the rows, which stay where they are."""
+        start, stop, step = chosen.indices(len(self))
+        if step != 1:
+            raise InvalidInput(f"Rows of {self.kind} are chosen by slices of step 1. Received: {chosen}")
+        return replace(self, start=self.start + start, stop=self.start + max(start, stop), _opened=None)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """All of its rows, in memory."""
+        read = self.read(np.arange(len(self)))
+        return read if dtype is None else read.astype(dtype, copy=False)
+
+    def copy(self) -> Any:
+        return np.asarray(self)
+
+    def read(self, rows: Rows) -> Any:
+        """An array of these rows, in their order. Raises InvalidInput where the file is not what was sent."""
+        rows = np.asarray(rows, np.int64) + self.start
+        if not len(rows):
+            return np.empty((0, *self.whole[1:]), self.dtype)
+        self.open()
+        lowest, highest = int(rows.min()), int(rows.max())
+        scattered = highest - lowest >= _DENSE * len(rows)
+        if not scattered:
+            piece = self._piece(lowest, highest + 1)
+            is_a_run = len(rows) == highest - lowest + 1 and bool((np.diff(rows) == 1).all())
+            read = piece if is_a_run else piece[rows - lowest]
+        else:
+            read = self._some(rows)
+        read = np.array(read, self.dtype, order="C", copy=True)
+        self._forget(read.nbytes + (_AROUND_BYTES * len(rows) if scattered else 0))
+        return read
+
+    def gather(self, rows: Any) -> Any:
+        """``read`` as an operation of TensorFlow's, of an integer tensor of shape (n,)."""
+        import tensorflow as tf
+
+        read = tf.numpy_function(self.read, [rows], self.dtype)
+        return tf.ensure_shape(read, [rows.shape[0], *self.whole[1:]])
+
+    def open(self) -> None:
+        """Open it where it is not open yet. Raises InvalidInput where it cannot be, or is another one."""
+        self._lock = self._lock or threading.Lock()
+        with self._lock:
+            if self._opened is None:
+                try:
+                    self._opened = self._open()
+                except Exception as error:
+                    self._refuse(f"{type(error).__name__}: {error}", error)
+
+    def _refuse(self, what: str, error: Exception | None = None) -> None:
+        raise InvalidInput(
+            f"The file of {self.kind} must be seen by every host of the cluster under the same path, with the same "
+            "data: put it on a file system that they share, copy it to each of them, or load it into memory with "
+            f"np.array(...), which then travels. Received: {shown_path(self.path)} on {socket.gethostname()}: {what}"
+        ) from error
+
+    @abstractmethod
+    def _open(self) -> Any:
+        """What ``_opened`` is. Raises anything where it is not there."""
+
+    def _piece(self, start: int, stop: int) -> Any:
+        """Rows in one piece, as they are stored."""
+        return self._opened[start:stop]
+
+    def _some(self, rows: Rows) -> Any:
+        """Rows in any order, each once, as they are stored."""
+        order = np.argsort(rows)  # HDF5 takes rows in their order
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return self._sorted(rows[order])[back]
+
+    def _sorted(self, rows: Rows) -> Any:
+        return self._opened[rows]
+
+    def _forget(self, count: int) -> None:
+        """So many bytes have been read, or mapped."""
+        del count
+
+
+@dataclass(eq=False, kw_only=True)
+class MemoryMap(StoredArray):
+    """``np.memmap``, or what is a view of one. ``offset``: of its first item in the file, in bytes."""
+
+    kind = "a memory map"
+
+    offset: int
+    strides: tuple[int, ...]
+    bytes_: int
+    """The least size that the file has."""
+    digest: bytes
+    """Of some of its bytes: another host's file of that path may be another one."""
+    _read: int = field(default=0, repr=False)
+
+    def _open(self) -> Any:
+        with open(self.path, "rb") as file:
+            if os.fstat(file.fileno()).st_size < self.bytes_:
+                raise ValueError(f"it has {os.fstat(file.fileno()).st_size} bytes, less than {self.bytes_}")
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        array: Any = np.ndarray(self.whole, self.stored_dtype, self._map, self.offset, self.strides)
+        if self.digest_of(array) != self.digest:
+            raise ValueError("its data are others")
+        return array
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("_map", None)
+        return state
+
+    def _sorted(self, rows: Rows) -> Any:
+        return np.take(self._opened, rows, axis=0)
+
+    def _forget(self, count: int) -> None:
+        self._read += count
+        if self._read >= _FORGOTTEN_BYTES and hasattr(mmap, "MADV_DONTNEED"):
+            self._read = 0
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+    @staticmethod
+    def digest_of(array: Any) -> bytes:
+        """Of the first, the middle and the last row."""
+        digest = hashlib.blake2b(digest_size=16)
+        for row in {0, len(array) // 2, len(array) - 1}:
+            digest.update(np.ascontiguousarray(array[row]).reshape(-1)[:4096].tobytes())
+        return digest.digest()
+
+
+@dataclass(eq=False, kw_only=True)
+class Hdf5Dataset(StoredArray):
+    """``h5py.Dataset``, by its ``name`` in the file."""
+
+    kind = "an HDF5 dataset"
+
+    name: str
+
+    def _open(self) -> Any:
+        import h5py
+
+        try:  # whoever has opened it to write holds a lock on it
+            file = h5py.File(self.path, "r", locking=False)
+        except OSError:  # this process itself has opened it with locks
+            file = h5py.File(self.path, "r")
+        found = file[self.name]
+        _check_same(found, self)
+        return found
+
+
+@dataclass(eq=False, kw_only=True)
+class ZarrArray(StoredArray):
+    """``zarr.Array`` of a store on disk, by its ``name`` in the store."""
+
+    kind = "a Zarr array"
+
+    name: str
+
+    def _open(self) -> Any:
+        import zarr
+
+        found = zarr.open(self.path, mode="r")
+        found = found[self.name] if self.name else found
+        _check_same(found, self)
+        return found
+
+    def _sorted(self, rows: Rows) -> Any:
+        return self._opened.oindex[rows]
+
+
+def _check_same(found: Any, expected: StoredArray) -> None:
+    if tuple(found.shape) != expected.whole or np.dtype(found.dtype) != np.dtype(expected.stored_dtype):
+        raise ValueError(
+            f"it is of {found.dtype} and shape {tuple(found.shape)} instead of {expected.stored_dtype} and "
+            f"{expected.whole}"
+        )
+
+
+def _floatx() -> str:
+    import keras
+
+    return str(keras.config.floatx())

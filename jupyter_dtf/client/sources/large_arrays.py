@@ -1,0 +1,117 @@
+"""Arrays that stay in their files: recognised, without importing what makes them, and named so that tasks find them."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any
+
+import numpy as np
+
+from ...backend.task.fit.sources.large_arrays import Hdf5Dataset, MemoryMap, StoredArray, ZarrArray
+from ...errors import InvalidInput
+
+
+def stored_array(value: Any, name: str) -> StoredArray | None:
+    """The array in its file, where ``value`` is one of numbers; None for any other value.
+
+    A memory map whose file is gone, or whose changes are in no file (mode ``c``), is an array like any other. Raises
+    InvalidInput for a Zarr array or an HDF5 dataset that is in no file, or is none of numbers.
+    """
+    kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(value).__mro__}
+    if isinstance(value, np.ndarray):
+        found: StoredArray | None = _memory_map(value)
+    elif "h5py.Dataset" in kinds:
+        found = _hdf5(value, name)
+    elif "zarr.Array" in kinds:
+        found = _zarr(value, name)
+    else:
+        return None
+    if found is not None and found.ndim == 0:
+        raise InvalidInput(
+            f"The arrays of {name} have a first dimension, the examples. Received: {value!r}", field=name
+        )
+    return found
+
+
+def _memory_map(array: np.ndarray[Any, Any]) -> MemoryMap | None:
+    base: Any = array
+    while not (isinstance(base, np.memmap) and getattr(base, "_mmap", None) is not None):
+        base = getattr(base, "base", None)
+        if not isinstance(base, np.ndarray):
+            return None
+    path: Any = getattr(base, "filename", None)
+    in_no_file = path is None or base.mode == "c" or not os.path.isfile(path)
+    if in_no_file or not array.size or not array.ndim or array.dtype.kind not in "biuf":
+        return None
+    pages: Any = np.frombuffer(getattr(base, "_mmap"), np.uint8)  # noqa: B009
+    first = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY  # of the file that is mapped
+    offset = array.__array_interface__["data"][0] - pages.__array_interface__["data"][0]
+    reaches = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    low = offset + sum(reach for reach in reaches if reach < 0)
+    high = offset + sum(reach for reach in reaches if reach > 0) + array.itemsize
+    if low < 0 or high > pages.nbytes:
+        return None  # a copy of some of it, which has kept the type
+    base.flush()  # for hosts that see the file over a network
+    if os.path.getsize(path) < first + high:
+        return None
+    return MemoryMap(
+        path=os.path.abspath(path),
+        whole=array.shape,
+        stored_dtype=array.dtype.str,
+        start=0,
+        stop=len(array),
+        offset=first + offset,
+        strides=array.strides,
+        bytes_=first + high,
+        digest=MemoryMap.digest_of(array),
+    )
+
+
+def _hdf5(value: Any, name: str) -> Hdf5Dataset:
+    path = getattr(value.file, "filename", "")
+    if value.file.driver == "core" or not os.path.isfile(path):
+        raise InvalidInput(
+            f"An HDF5 dataset must be in a file. Received: {name}={value!r:.200}; `dataset[:]` loads it into memory",
+            field=name,
+        )
+    _check_numbers(value, name)
+    value.file.flush()
+    whole = tuple(int(n) for n in value.shape)
+    return Hdf5Dataset(
+        path=os.path.abspath(path),
+        name=value.name,
+        whole=whole,
+        stored_dtype=value.dtype.str,
+        start=0,
+        stop=whole[0] if whole else 0,
+    )
+
+
+def _zarr(value: Any, name: str) -> ZarrArray:
+    store = value.store
+    path = getattr(store, "root", None) or getattr(store, "path", None)
+    if path is None or not os.path.exists(path):
+        raise InvalidInput(
+            f"A Zarr array must be in a directory. Received: {name}={value!r:.200}; `array[:]` loads it into memory",
+            field=name,
+        )
+    _check_numbers(value, name)
+    whole = tuple(int(n) for n in value.shape)
+    return ZarrArray(
+        path=os.path.abspath(str(path)),
+        name=value.path,
+        whole=whole,
+        stored_dtype=np.dtype(value.dtype).str,
+        start=0,
+        stop=whole[0] if whole else 0,
+    )
+
+
+def _check_numbers(value: Any, name: str) -> None:
+    if np.dtype(value.dtype).kind not in "biuf":
+        raise InvalidInput(
+            f"An array that stays in its file must hold numbers or truth values. Received: {name} of {value.dtype}; "
+            "load it into memory with array[:]",
+            field=name,
+        )

@@ -1,0 +1,200 @@
+"""Loaders and arrays on disk as the data of a fit, on a real cluster, against plain Keras on the same data."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import h5py
+import keras
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import jupyter_dtf as dtf
+from jupyter_dtf.client.session import session
+from jupyter_dtf.errors import RunFailed
+
+pytestmark = pytest.mark.module_directories
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+X, Y = load_digits(return_X_y=True)
+X, Y = X[:230].astype("float32") / 16, Y[:230]
+BATCH, EPOCHS = 50, 3
+STEPS = math.ceil(len(X) / BATCH)
+
+
+@pytest.fixture(scope="module")
+def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
+    """Two workers and a parameter server of one thread each."""
+    with dtf.Cluster(jobs={"worker": 2, "ps": 1}, name="loaders", threads_per_host=3) as shared:
+        yield shared
+    session().close()
+
+
+def model() -> Any:
+    keras.utils.set_random_seed(3)
+    layers = [keras.layers.Dense(16, activation="relu", name="hidden"), keras.layers.Dense(10, name="out")]
+    made = keras.Sequential([keras.Input((64,)), *layers])
+    made.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    return made
+
+
+class Digits(keras.utils.PyDataset):
+    """Batches of digits, shuffled after every epoch where ``shuffles``, from generators that nobody else has."""
+
+    def __init__(self, shuffles: bool = False, fails: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self.order = np.arange(len(X))
+        self.rng = np.random.default_rng(1)
+        self.shuffles = shuffles
+        self.fails = fails
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return STEPS
+
+    def __getitem__(self, number: int) -> Any:
+        rows = self.order[number * BATCH : (number + 1) * BATCH]
+        if (self.epoch, number) == (2, 3):  # Keras calls on_epoch_end once before the first epoch
+            if self.fails == "raises":
+                raise LookupError("page 17 is missing")
+            if self.fails == "narrow":
+                return X[rows][:, :60], Y[rows]
+        return X[rows], Y[rows]
+
+    def on_epoch_end(self) -> None:
+        self.epoch += 1
+        if self.shuffles:
+            self.rng.shuffle(self.order)
+
+
+DEVICES = ["/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"]
+STRATEGIES: dict[str, Any] = {
+    "allreduce": {"jobs": {"worker": 2}},
+    "ps": {"strategy": dtf.ParameterServer(sync=True)},
+    "mirrored": {"strategy": dtf.InGraph(devices=DEVICES), "jobs": {"worker": 2}},
+    "pipeline": {
+        "strategy": dtf.Pipeline(dict(zip(("hidden", "out"), DEVICES, strict=True)), microbatches=1),
+        "jobs": {"worker": 2},
+    },
+}
+
+
+def fit(cluster: dtf.Cluster, x: Any, **options: Any) -> Any:
+    defaults: dict[str, Any] = {
+        "epochs": EPOCHS,
+        "shuffle": False,
+        "verbose": 0,
+        "threads_per_task": 1,
+        "checkpoint": False,
+    }
+    return cluster.fit(model(), x, **{**defaults, **options})
+
+
+def assert_same(received: Any, expected: Any, **tolerance: float) -> None:
+    for one, other in zip(received.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, **{"rtol": 2e-4, "atol": 2e-6, **tolerance})
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_py_dataset_gives_the_weights_of_one_process(cluster: dtf.Cluster, strategy: str) -> None:
+    """With an order of its own after each epoch, and as validation data, too."""
+    expected = model()
+    history = expected.fit(
+        Digits(True), epochs=EPOCHS, shuffle=False, validation_data=Digits(), validation_steps=3, verbose=0
+    ).history
+    run = fit(cluster, Digits(True), validation_data=Digits(), validation_steps=3, **STRATEGIES[strategy])
+    assert_same(run.model, expected)
+    for name, values in history.items():
+        np.testing.assert_allclose(run.history[name], values, rtol=1e-3, atol=1e-5)
+
+
+def test_processes_weights_and_executions_of_several_steps(cluster: dtf.Cluster) -> None:
+    options: dict[str, Any] = {"class_weight": {digit: 1 + digit / 10 for digit in range(10)}}
+    expected = model()
+    expected.fit(Digits(), epochs=2, shuffle=False, verbose=0, **options)
+    data = Digits(workers=2, use_multiprocessing=True, max_queue_size=4)
+    run = fit(cluster, data, epochs=2, jobs={"worker": 2}, **options)
+    assert_same(run.model, expected)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_arrays_on_disk_train_as_those_in_memory(cluster: dtf.Cluster, strategy: str, tmp_path: Path) -> None:
+    """In the same order where they are shuffled, in several files, and as validation data."""
+    x = np.memmap(tmp_path / "x.raw", X.dtype, "w+", shape=X.shape)
+    x[:] = X
+    with h5py.File(tmp_path / "y.h5", "w") as file:
+        file["y"] = Y
+        trained = []
+        for inputs, labels in ((X, Y), (x, file["y"])):
+            keras.utils.set_random_seed(9)  # what the order is drawn from
+            options = {"shuffle": True, "validation_split": 0.2, "batch_size": BATCH, "y": labels}
+            trained.append(fit(cluster, inputs, **options, **STRATEGIES[strategy]))
+    expected, received = trained
+    for one, other in zip(received.model.get_weights(), expected.model.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(received.history["val_loss"], expected.history["val_loss"], rtol=1e-5)
+
+
+class Still(Digits):
+    on_epoch_end = keras.utils.PyDataset.on_epoch_end
+
+
+def test_workers_that_go_their_own_pace_read_by_themselves(cluster: dtf.Cluster) -> None:
+    run = fit(cluster, Still(), strategy="ps")
+    assert run.history["loss"][-1] < run.history["loss"][0]
+    with pytest.raises(RunFailed, match=r"on_epoch_end of its own must be read by .* whose workers do not go in step"):
+        fit(cluster, Digits(True), strategy="ps")
+
+
+class Dies(keras.callbacks.Callback):
+    """Kills worker 1 after so many steps of the first attempt."""
+
+    run_on_all_tasks = True
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.left = steps
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        from jupyter_dtf.backend.task.context import current
+
+        self.left -= 1
+        if self.left == 0 and current().attempt == 1 and current().task == "worker:1":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("checkpoint", [False, True], ids=["goes_on", "checkpoint"])
+def test_a_killed_worker_reads_on_where_the_others_are(cluster: dtf.Cluster, checkpoint: bool) -> None:
+    expected = model()
+    expected.fit(Digits(True), epochs=EPOCHS, shuffle=False, verbose=0)
+    run = fit(
+        cluster,
+        Digits(True),
+        jobs={"worker": 2},
+        callbacks=[Dies(STEPS + 2)],
+        checkpoint=dtf.Checkpoint(every_steps=3) if checkpoint else False,
+        validation_data=Digits(True),
+        wait=False,
+    )
+    run.wait()
+    assert_same(run.model, expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("raises", r"(?s)Batch 3 of the PyDataset in x, epoch 2 .*LookupError: page 17 is missing"),
+        ("narrow", r"(?s)the structure and the shapes of its first two.*batch 3 of"),
+    ],
+)
+def test_what_fails_in_epoch_2_is_raised_once_with_its_batch(cluster: dtf.Cluster, kind: str, message: str) -> None:
+    with pytest.raises(RunFailed, match=message):
+        fit(cluster, Digits(fails=kind), jobs={"worker": 2})
