@@ -30,7 +30,8 @@ def _rooms() -> Iterator[tuple[type[Any], Room]]:
     for found in iter_modules([str(Path(__file__).parent)]):
         if found.ispkg:
             room = import_module(f".{found.name}", __package__)
-            yield room.STRATEGY, Room(room.train, room.CHECKS)
+            if hasattr(room, "STRATEGY"):  # what else has a folder here is of all strategies
+                yield room.STRATEGY, Room(room.train, room.CHECKS)
 
 
 ROOMS: dict[type[Any], Room] = dict(_rooms())
