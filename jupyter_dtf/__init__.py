@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     )
     from .backend.task.ensemble import Ensemble, ensemble
     from .client.cluster import Cluster
-    from .client.in_task import broadcast, is_chief, rank, report, size, traced
+    from .client.feed import Feed
+    from .client.in_task import broadcast, feed, is_chief, rank, report, size, traced
     from .client.known import clusters, connect, run, runs
     from .client.model_placement import calibrate, describe, place, predict
     from .client.run import Run
@@ -85,10 +86,12 @@ _HOMES = {
     "cluster": "notebook.this_notebook",
     "clusters": "client.known",
     "connect": "client.known",
+    "Feed": "client.feed",
     "run": "client.known",
     "runs": "client.known",
     "Run": "client.run",
     "broadcast": "client.in_task",
+    "feed": "client.in_task",
     "is_chief": "client.in_task",
     "rank": "client.in_task",
     "report": "client.in_task",
@@ -130,6 +133,7 @@ __all__ = [
     "DistributedOptimizer",
     "DtfError",
     "Ensemble",
+    "Feed",
     "InGraph",
     "InvalidInput",
     "ModelDiffers",
@@ -157,6 +161,7 @@ __all__ = [
     "connect",
     "describe",
     "ensemble",
+    "feed",
     "grouped_allgather",
     "grouped_allreduce",
     "grouped_reducescatter",

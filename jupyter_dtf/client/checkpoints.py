@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..backend.task.checkpoint import files
+from ..backend.viewer.resuming import checkpoint_path
 from ..errors import DtfError, InvalidInput, NotFound
 from ..schema.checkpoint import MANIFEST, CheckpointInfo
 from .run import Run
@@ -40,6 +41,17 @@ def path_of(resume: Any, step: int | None = None) -> str:
     if not found:
         raise NotFound(f"{_RULE}. Received: {path}, where there is no complete checkpoint")
     return found[-1].path
+
+
+def newest_of(run: Run) -> str:
+    """The path of a run's newest checkpoint, or of the directory of all of them. Raises NotFound.
+
+    The files know more than the events where the cluster has died between the two.
+    """
+    known = run.checkpoints
+    if known and "://" in known[-1].path:
+        return known[-1].path
+    return checkpoint_path(run._session.hub, run.info, None)
 
 
 def run_of(resume: Any) -> str:

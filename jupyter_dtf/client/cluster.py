@@ -12,8 +12,9 @@ import msgspec
 
 from ..backend.planning import check_design
 from ..backend.task.context import serve
+from ..backend.task.fed_program import run as run_fed
 from ..backend.task.script_program import run as run_script
-from ..errors import Conflict, InvalidInput, NotFound
+from ..errors import Conflict, InvalidInput
 from ..schema import run_names
 from ..schema.base import convert
 from ..schema.checkpoint import Checkpoint, CheckpointInfo
@@ -24,8 +25,9 @@ from ..schema.printable import shown_path
 from ..schema.restart import Restart
 from ..schema.run_options import RunOptions
 from ..schema.strategy import Strategy
-from . import own_modules
-from .cluster_handle import ClusterHandle
+from . import holding, own_modules
+from .answering import Answering
+from .feeding import fed
 from .fit_run import FitRun, name_of, seen_through
 from .named import names_arguments
 from .run import Run
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from .fit import PreparedFit
 
 
-class Cluster(ClusterHandle):
+class Cluster(Answering):
     """Start a cluster of TensorFlow tasks, or hold one that there is (``dtf.connect``).
 
     ``jobs`` maps job names to numbers of tasks, or is the number of workers. The constructor returns at once; the first
@@ -136,6 +138,9 @@ class Cluster(ClusterHandle):
         main_fun: Callable[..., Any],
         args: Any = None,
         *,
+        feed: Any = None,
+        batch_size: int | None = None,
+        shuffle: bool = True,
         name: str = "",
         jobs: Mapping[str, int] | None = None,
         threads_per_task: int = 0,
@@ -151,6 +156,9 @@ class Cluster(ClusterHandle):
     ) -> Run:
         """Run ``main_fun(args, ctx)`` on every task, each in a process of its own.
 
+        ``feed``: data of any form that ``fit`` takes but a function, ``x`` or a tuple ``(x, y)`` or ``(x, y,
+        sample_weight)``, of which ``ctx.feed()`` is this task's shares as a ``tf.data.Dataset``; ``batch_size`` is
+        of all tasks together, and each pass in an order of its own unless ``shuffle=False``.
         ``jobs`` restricts or changes which tasks take part; ``threads_per_task`` 0 divides a host's threads among its
         tasks, ``gpus_per_task`` None a machine's GPUs. ``gpu_memory`` caps what a task takes of each of its GPUs, in
         bytes (int) or as a fraction (float), so that several tasks may share one.
@@ -169,9 +177,19 @@ class Cluster(ClusterHandle):
         if not callable(main_fun):
             raise InvalidInput(f"main_fun is a function main_fun(args, ctx). Received: {main_fun!r:.200}")
         options.name = options.name or self._run_name(getattr(main_fun, "__name__", "program"))
-        program = self._with_modules(modules, (main_fun, (args,), {}))
-        run = submit(self._name, request_of(options), program, Run)
-        return _shown(run, wait)
+        program: tuple[Any, ...] = (main_fun, (args,), {})
+        held: list[holding.Held] = []
+        if feed is not None:
+            from .fit_data import fed_with
+
+            fed, held = fed_with(feed, batch_size, shuffle, lambda: self.client)
+            program = (run_fed, (fed, main_fun, args), {})
+        run = submit(self._name, request_of(options), self._with_modules(modules, program), Run)
+        holding.keep(run, held)
+        try:
+            return _shown(run, wait)
+        finally:
+            holding.let_go()
 
     @names_arguments
     def run_script(
@@ -308,6 +326,7 @@ class Cluster(ClusterHandle):
             return on._start_fit(named, modules, job, wait, run.id)
 
         job.check_jobs(options.jobs)
+        held = job.hold(lambda: self.client)
         request = request_of(
             options,
             kind="fit",
@@ -318,14 +337,23 @@ class Cluster(ClusterHandle):
             goes_on=job.goes_on,
             resumed_from=resumed_from,
         )
-        run = submit(
-            self._name,
-            request,
-            self._with_modules(modules, job.program),
-            lambda run_id: FitRun(run_id, job, again),
-            lambda: self._with_modules(modules, job.program_without_data),
-        )
-        return seen_through(run, wait)
+        program = self._with_modules(modules, job.program)
+
+        def begin() -> FitRun:
+            return submit(
+                self._name,
+                request,
+                program,
+                lambda run_id: FitRun(run_id, job, again),
+                lambda: self._with_modules(modules, job.program_without_data),
+            )
+
+        run = fed(job.feeds, begin)
+        holding.keep(run, held)
+        try:
+            return seen_through(run, wait)
+        finally:
+            holding.let_go()
 
     @names_arguments
     def servers(
@@ -350,26 +378,6 @@ class Cluster(ClusterHandle):
         request = request_of(options, kind="servers")
         servers = Servers(submit(self._name, request, (serve, (sorted({*machines, *clients}),), {}), Run))
         return servers.wait_ready() if wait else servers
-
-    # -- inside -------------------------------------------------------------------------------------------------
-
-    def _with_modules(self, modules: Sequence[Any], program: tuple[Any, ...]) -> tuple[Any, ...]:
-        return own_modules.with_modules(self._this_one, modules, program)
-
-    @property
-    def _this_one(self) -> str:
-        """What no other cluster is, one of the same name after it included."""
-        try:
-            return f"{self._name} {self.info.created}"
-        except NotFound:
-            return self._name
-
-    def _run_name(self, name: str) -> str:
-        """``name`` with a number if another run, live or past, is called so: what tells them apart in lists."""
-        return run_names.numbered(name, self._taken_names())
-
-    def _taken_names(self) -> list[str]:
-        return [info.name for info in self._session.hub.runs()]
 
 
 def _shown(run: Run, wait: bool) -> Run:

@@ -7,17 +7,18 @@ import atexit
 import contextlib
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..backend.planning import check_design
 from ..backend.planning.launch_plan import devices_of
 from ..errors import DtfError, NotFound, Unavailable
+from ..schema import run_names
 from ..schema.api import ClusterInfo, ClusterState
 from ..schema.cluster import ClusterSpec, as_jobs
 from ..schema.design import Design
-from . import chosen, surroundings, wording
+from . import chosen, dask_client, own_modules, surroundings, wording
 from .dashboard import dashboard_url
 from .fit_run import held
 from .run import Run
@@ -25,6 +26,7 @@ from .session import Session
 
 if TYPE_CHECKING:
     import pandas as pd
+    from distributed import Client
 
     from ..backend.viewer.fleet import Fleet
 
@@ -121,6 +123,15 @@ class ClusterHandle:
         self._session.call(lambda fleet: fleet.dashboard(self._name))
         return dashboard_url(self._name)
 
+    @property
+    def client(self) -> Client:
+        """A ``distributed.Client`` of the cluster's own Dask scheduler, which is closed with the cluster.
+
+        It is not Dask's default: ``cluster.client.persist(array)``, or ``with cluster.client.as_current():``.
+        """
+        self.wait_ready()
+        return dask_client.client_of(self._name)
+
     def wait_ready(self: Held, timeout_s: float | None = None) -> Held:
         """Wait until the cluster answers. Raises Unavailable with the reason if it could not start, TimeoutError."""
         self._session.call(lambda fleet: fleet.ready(self._name), timeout_s)
@@ -164,6 +175,7 @@ class ClusterHandle:
 
     def _end(self, timeout_s: float = 30.0) -> None:
         atexit.unregister(self._close_at_exit)
+        dask_client.forget(self._name)
         try:
             word = self._session.call(lambda fleet: fleet.close_cluster(self._name), timeout_s)
         except NotFound:
@@ -190,6 +202,26 @@ class ClusterHandle:
         with contextlib.suppress(DtfError, TimeoutError):
             if self.status != ClusterState.LOST.value:  # a person has not seen yet that it died
                 self._end()
+
+    # -- what runs on it -----------------------------------------------------------------------------------------
+
+    def _with_modules(self, modules: Sequence[Any], program: tuple[Any, ...]) -> tuple[Any, ...]:
+        return own_modules.with_modules(self._this_one, modules, program)
+
+    @property
+    def _this_one(self) -> str:
+        """What no other cluster is, one of the same name after it included."""
+        try:
+            return f"{self._name} {self.info.created}"
+        except NotFound:
+            return self._name
+
+    def _run_name(self, name: str) -> str:
+        """``name`` with a number if another run, live or past, is called so: what tells them apart in lists."""
+        return run_names.numbered(name, self._taken_names())
+
+    def _taken_names(self) -> list[str]:
+        return [info.name for info in self._session.hub.runs()]
 
     # -- in a program, and shown --------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import pickle
 import random
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import numpy as np
@@ -22,6 +22,7 @@ from ..backend.task.fit.checks import Asked
 from ..backend.task.fit.job import Arrays, FitJob, FitResult, PackedCallback
 from ..backend.task.fit.pipeline.checks import checked_layers
 from ..backend.task.fit.sources.base import BatchSource
+from ..backend.task.fit.sources.stream import StreamSource
 from ..backend.task.fit.strategies import validate
 from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import give_more, give_own
@@ -31,7 +32,11 @@ from ..schema.checkpoint import Checkpoint
 from ..schema.placement import Placement
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
-from .fit_data import check_batch_size, data_of, length_of, runs_own_code, split_off, validation_of
+from .fit_data import check_batch_size, data_of, held_by, length_of, runs_own_code, split_off, validation_of
+from .holding import Held
+
+if TYPE_CHECKING:
+    from .feeding import Feed
 
 WARMUP_EPOCHS = 5.0
 """Goyal et al. 2017, section 2.2."""
@@ -76,6 +81,12 @@ class PreparedFit:
         return self._job.checkpoint is not None
 
     @property
+    def feeds(self) -> list[Feed]:
+        """The streams that are read in this process while it trains."""
+        given = (self._job.data, self._job.validation_data)
+        return [data.feed for data in given if isinstance(data, StreamSource) and data.feed is not None]
+
+    @property
     def program_without_data(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """The program, but for its data: what another process needs for the model."""
         none = Arrays(np.zeros(0))
@@ -90,7 +101,24 @@ class PreparedFit:
         """The model with the weights and the optimizer of a checkpoint; the one that was passed stays as it is."""
         from ..backend.task.fit.where_to_begin import model_at
 
-        return model_at(self._job, path)
+        return model_at(self._job, path)[0]
+
+    def restored_from(self, path: str) -> tuple[Any, int]:
+        """The model with the weights and the optimizer of a checkpoint, and of which step that is.
+
+        It is the one that was passed, where that is built.
+        """
+        from ..backend.task.fit.where_to_begin import model_at
+
+        found, step = model_at(self._job, path)
+        if self._model is None or not self._model.built:
+            self._model = found
+        else:
+            keras_io.assign(self._model.weights, found.get_weights(), "weights")
+            self._model.optimizer.build(self._model.trainable_variables)
+            values = [variable.numpy() for variable in found.optimizer.variables]
+            keras_io.assign(self._model.optimizer.variables, values, "optimizer variables")
+        return self._model, step
 
     def finish(self, result: FitResult) -> None:
         """Take the chief's result: the model passed gets the trained weights, the callbacks what they recorded.
@@ -110,6 +138,13 @@ class PreparedFit:
     def check_jobs(self, jobs: Mapping[str, int]) -> None:
         """Raise InvalidInput if the model cannot be trained by so many tasks of these jobs."""
         validate(Asked.of(self._job, jobs), self._model)
+
+    def hold(self, client: Callable[[], Any]) -> list[Held]:
+        """Have the cluster compute what of the data it is to hold. ``client()`` is a Dask client of it.
+
+        Raises InvalidInput for what it cannot hold.
+        """
+        return held_by((self._job.data, self._job.validation_data), client)
 
     @property
     def updates(self) -> dict[str, dict[str, int]]:
@@ -165,8 +200,8 @@ def prepare(
     directory of some. Raises InvalidInput.
     """
     del verbose
-    _check_count("epochs", epochs, 1)
-    _check_count("initial_epoch", initial_epoch, 0)
+    check_count("epochs", epochs, 1)
+    check_count("initial_epoch", initial_epoch, 0)
     for name, count in (
         ("batch_size", batch_size),
         ("steps_per_epoch", steps_per_epoch),
@@ -174,7 +209,7 @@ def prepare(
         ("validation_batch_size", validation_batch_size),
     ):
         if count is not None:
-            _check_count(name, count, 1)
+            check_count(name, count, 1)
     if not isinstance(shuffle, (bool, np.bool_)):
         raise InvalidInput(f"shuffle is True or False. Received: {shuffle!r}", field="shuffle")
     warmup_epochs = _checked_warmup(scale_lr, warmup_epochs)
@@ -209,7 +244,7 @@ def prepare(
         scale_lr=bool(scale_lr),
         warmup_epochs=warmup_epochs,
         check=bool(check),
-        keras_config=_keras_config(),
+        keras_config=keras_settings(),
     )
     is_here = isinstance(job.model, keras_io.PackedModel)
     validate(Asked.of(job), model if is_here else None)
@@ -233,7 +268,7 @@ def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpo
     return policy
 
 
-def _check_count(name: str, value: Any, least: int) -> None:
+def check_count(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidInput(f"{name} is a whole number, {least} or more. Received: {value!r}", field=name)
 
@@ -300,7 +335,7 @@ def _keras() -> Any:
     return keras
 
 
-def _keras_config() -> dict[str, Any]:
+def keras_settings() -> dict[str, Any]:
     keras = sys.modules.get("keras")
     if keras is None:
         return {}

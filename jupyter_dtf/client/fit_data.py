@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from ..backend.task.fed_program import FIELD, Fed
 from ..backend.task.fit.job import Arrays, Data, DataFunction
 from ..backend.task.fit.sources.base import BatchSource
 from ..errors import InvalidInput
+from .holding import Held
 from .sources import SOURCES
+from .sources.dask_collections import DaskCollections
 
 _DATA = "x is an array, a dict or list of arrays, or a function data_fn(ctx) that returns a tf.data.Dataset"
 
@@ -26,7 +31,7 @@ def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
     if is_function(x):
         refuse_beside("the dataset that the function returns", y, sample_weight)
         return DataFunction(x)
-    arrays = Arrays(_arrays(x, "x"), _arrays(y, "y"), _arrays(sample_weight, "sample_weight"))
+    arrays = Arrays(as_arrays(x, "x"), as_arrays(y, "y"), as_arrays(sample_weight, "sample_weight"))
     length_of(arrays)
     return arrays
 
@@ -72,14 +77,40 @@ def validation_of(data: Any) -> Data | None:
     return data_of(data, None, None, "validation_data")
 
 
-def _arrays(value: Any, name: str) -> Any:
+def fed_with(feed: Any, batch_size: int | None, shuffle: bool, client: Callable[[], Any]) -> tuple[Fed, list[Held]]:
+    """The ``feed`` of a run as it travels, and what has to be held for it. ``client()`` is the cluster's Dask client.
+
+    Raises InvalidInput.
+    """
+    x, y, sample_weight = (*feed, None)[:3] if isinstance(feed, tuple) and len(feed) in (2, 3) else (feed, None, None)
+    data = data_of(x, y, sample_weight, FIELD)
+    if isinstance(data, DataFunction):
+        raise InvalidInput(
+            f"feed must be data, not a function of ctx, which main_fun can call itself, got {feed!r:.200}", field=FIELD
+        )
+    if batch_size is not None:
+        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+            raise InvalidInput(f"batch_size must be a whole number, 1 or more, got {batch_size!r}", field="batch_size")
+        check_batch_size(data, batch_size)
+    return Fed(data, batch_size, random.getrandbits(31) if shuffle else None), held_by([data], client)
+
+
+def held_by(data: Iterable[Data | None], client: Callable[[], Any]) -> list[Held]:
+    """Have the cluster compute what of the data it is to hold, and say what is held then. Raises InvalidInput."""
+    held = [each for each in data if isinstance(each, DaskCollections)]
+    for each in held:
+        each.compute_on(client())
+    return list(held)
+
+
+def as_arrays(value: Any, name: str) -> Any:
     """The same structure with NumPy arrays at its leaves; pandas objects as Keras takes them."""
     if value is None:
         return None
     if isinstance(value, dict):
-        return {key: _arrays(item, name) for key, item in value.items()}
+        return {key: as_arrays(item, name) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return tuple(_arrays(item, name) for item in value)
+        return tuple(as_arrays(item, name) for item in value)
     kind = type(value)
     if kind.__module__.partition(".")[0] == "pandas":
         array = value.to_numpy()

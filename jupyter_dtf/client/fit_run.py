@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable
 from concurrent.futures import wait as wait_for
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidInput, ModelDiffers, NotFound, RunStopped
-from ..schema.run import RunInfo
+from ..errors import ClusterLost, Conflict, InvalidInput, ModelDiffers, NotFound, RunFailed, RunStopped
+from ..schema.run import RunInfo, RunState
+from .answer_run import AnswerRun
 from .run import History, Run
 from .session import Session
 from .submitting import begun
@@ -44,6 +46,7 @@ class FitRun(Run):
         self._again = again
         self._submitted_with = submitted_with
         self._finished = False
+        self._has_result = False
 
     @property
     def _job(self) -> PreparedFit:
@@ -67,6 +70,7 @@ class FitRun(Run):
                 if not tasks:
                     raise NotFound(f"The run {self.id} had not been launched")
                 result = self._result_of(tasks[0].task)
+                self._has_result = True
                 try:
                     self._job.finish(result)
                 except ModelDiffers:
@@ -74,6 +78,14 @@ class FitRun(Run):
                     raise
             self._finished = True
         return self
+
+    def raise_for_state(self) -> None:
+        """As ``Run.raise_for_state``; what an iterator of the caller's has raised here is the cause."""
+        try:
+            super().raise_for_state()
+        except RunFailed as error:
+            raised = [feed.failure for feed in self._own_job.feeds if feed.failure] if self._own_job else []
+            raise error from (raised[0] if raised else None)
 
     def give_back(self) -> None:
         """``finish`` for a model that somebody here has passed; one that nobody has is made when it is asked for."""
@@ -139,9 +151,54 @@ class FitRun(Run):
 
     @property
     def model(self) -> Any:
-        """The trained Keras model; waits for the end of the run."""
-        self.finish()
-        return self._job.model
+        """The trained Keras model; waits for the end of the run.
+
+        Of a run whose result is not to be had any more, as that of a cluster that is gone, it is the model of its
+        newest checkpoint; a warning says so where the run had come further. Raises NotFound or Conflict where there is
+        none, or the model is not kept; as ``result`` for a run of this process that has failed.
+        """
+        is_found = self._again is None
+        if is_found and not self.info.goes_on:
+            raise Conflict(
+                "The model of a run that another process has started is made of what it was submitted with, which is "
+                f"kept of trainings that write checkpoints. Received: {self.id}, with checkpoint=False"
+            )
+        try:
+            self.finish()
+        except (ClusterLost, RunFailed) as error:
+            if isinstance(error, RunFailed) and not is_found:
+                raise
+            return self._of_checkpoint(error)
+        if self._has_result or not self.info.tasks:
+            return self._job.model
+        try:
+            return self._of_checkpoint(None)
+        except NotFound:
+            if is_found or self.info.state is not RunState.STOPPED:
+                raise
+            return self._job.model  # which has learnt nothing
+
+    def _of_checkpoint(self, cause: Exception | None) -> Any:
+        """The model of the newest checkpoint. Raises ``cause``, or NotFound, where there is none."""
+        from .checkpoints import newest_of
+
+        try:
+            path = newest_of(self)
+        except NotFound:
+            if cause is not None:
+                raise cause from None
+            raise NotFound(
+                f"The model of a run is its result, which its cluster keeps, or its newest checkpoint. Received: "
+                f"{self.id}, whose cluster is gone and which has no checkpoint"
+            ) from None
+        model, step = self._job.restored_from(path)
+        done = self.info.progress.done if self.info.progress.unit == "step" else 0
+        if step < done or cause is not None:
+            warnings.warn(
+                f"The model of the run {self.id} is that of its newest checkpoint, after step {step} of {done}",
+                stacklevel=3,
+            )
+        return model
 
     def _trained_model(self) -> Any:
         return self.model
@@ -157,6 +214,8 @@ def name_of(cluster: Any) -> str:
 
 def held(info: RunInfo) -> Run:
     """A run as a person holds it who has not started it: a training by what is its own."""
+    if info.kind in ("predict", "evaluate"):
+        return AnswerRun(info.id)
     return FitRun(info.id) if info.kind == "fit" else Run(info.id)
 
 

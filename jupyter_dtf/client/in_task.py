@@ -49,3 +49,8 @@ def broadcast(value: Any, root_rank: int = 0, process_set: ProcessSet | None = N
     if isinstance(value, (list, tuple)) and value and all(hasattr(item, "assign") for item in value):
         return ops.broadcast_variables(value, root_rank, process_set)
     return ops.broadcast(value, root_rank, process_set=process_set)
+
+
+def feed() -> Any:
+    """This task's shares of what the run is fed with, as ``ctx.feed()``. Raises InvalidInput if it is not fed."""
+    return current().feed()

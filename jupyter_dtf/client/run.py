@@ -224,6 +224,23 @@ class Run:
         finally:
             unsubscribe()
 
+    def on_state(self, tell: Callable[[RunState], object]) -> None:
+        """Have ``tell`` called with the state that the run is in, and with every other one until its end.
+
+        In a thread of the session's, which waits meanwhile.
+        """
+        hub, told = self._session.hub, [RunState.PENDING]
+
+        def on_change(run_id: str) -> None:
+            if run_id == self.id and (state := hub.info(run_id).state) is not told[-1]:
+                told.append(state)
+                tell(state)
+                if state.is_final:
+                    unsubscribe()
+
+        unsubscribe = hub.subscribe(on_change)
+        on_change(self.id)
+
     def stop(self, *, now: bool = False) -> None:
         """Ask the program to stop at its next step; a second call, or ``now``, ends it. Ended runs stay as they are."""
         if not self.info.state.is_final:

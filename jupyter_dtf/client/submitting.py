@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
+ANSWER_S = 10.0
+"""How long an interrupted submission waits for the cluster's word on whether it has been accepted."""
+
 
 def request_of(options: RunOptions, **more: Any) -> RunRequest:
     """What is asked of the cluster: the options, ``more`` of ``RunRequest``, and where this process is."""
@@ -65,14 +68,22 @@ def begun(
     start: Callable[[Fleet, Callable[[RunInfo], object]], Coroutine[Any, Any, RunInfo]],
     make: Callable[[str], AnyRun],
 ) -> AnyRun:
-    """The run that ``start(fleet, opened)`` starts, as soon as it calls ``opened`` with what is known of it."""
+    """The run that ``start(fleet, opened)`` starts, as soon as it calls ``opened`` with what is known of it.
+
+    A run that is interrupted before anybody holds it is stopped.
+    """
     opened = Future[RunInfo]()
     sent = session().begin(lambda fleet: start(fleet, opened.set_result))
     try:
         wait((opened, sent), return_when=FIRST_COMPLETED)
         run = make((opened if opened.done() else sent).result().id)
     except BaseException:
+        # The cluster may have accepted it already, and would run it for nobody.
+        wait((opened, sent), ANSWER_S, return_when=FIRST_COMPLETED)
+        accepted = opened if opened.done() else sent
         sent.cancel()
+        if not accepted.cancelled() and accepted.exception() is None:
+            Run(accepted.result().id).stop()
         raise
     run.sent = sent
     return run

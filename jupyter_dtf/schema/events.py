@@ -114,6 +114,10 @@ class Note(TaskEvent, tag="note"):
     """What it is marked with: ``SLOW``, or another word or two."""
 
 
+GOES_ON = "Training goes on after step"
+"""How a note's title begins by which a chief says where its training goes on; the step follows."""
+
+
 class Progressed(TaskEvent, tag="progress"):
     """How far the run is, by the chief's count."""
 

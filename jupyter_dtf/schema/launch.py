@@ -72,6 +72,8 @@ class TaskSpec(PeerStruct):
     # Filled in by the host:
     shared_dir: str = ""
     task_dir: str = ""
+    feed: str = ""
+    """The socket by which the host gives the rows of partitions that Dask holds."""
     payload: str = ""
     """The path of the program's payload."""
 

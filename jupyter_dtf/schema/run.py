@@ -132,7 +132,7 @@ class RunDescriptor(PeerStruct):
     name: str
     cluster: str
     kind: str = "program"
-    """``fit``, ``program``, ``script``, ``servers`` or ``profile``."""
+    """``fit``, ``predict``, ``evaluate``, ``program``, ``script``, ``servers`` or ``profile``."""
     strategy: str = ""
     jobs: dict[str, int] = {}
     created: float = 0.0

@@ -90,6 +90,10 @@ class SeriesFrame(PeerStruct):
     start: int
     x: list[float | None]
     y: list[float | None]
+    replaced: str = ""
+    """The task, where these are points of an attempt whose steps a later one has done again; empty: they led to the
+    model. ``task`` names the attempt then (``worker:1, attempt 1``): for who does not know this, it is another line.
+    """
 
 
 class SeriesMessage(PeerStruct, tag_field="type", tag="series"):

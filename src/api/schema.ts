@@ -52,7 +52,7 @@ export interface RunInfo {
   id: string;
   name: string;
   cluster: string;
-  /** `fit`, `program`, `script`, `servers` or `profile`. */
+  /** `fit`, `predict`, `evaluate`, `program`, `script`, `servers` or `profile`. */
   kind: string;
   strategy: string;
   jobs: Record<string, number>;
@@ -543,6 +543,11 @@ export interface SeriesFrame {
   start: number;
   x: (number | null)[];
   y: (number | null)[];
+  /**
+   * The task, where these are points of an attempt whose steps a later one has done again; empty: they led to the
+   * model. `task` names the attempt then (`worker:1, attempt 1`): for who does not know this, it is another line.
+   */
+  replaced: string;
 }
 
 /** What changed in the decimated series of a subscribed run. */

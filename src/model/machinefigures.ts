@@ -136,7 +136,7 @@ export class MachinesModel {
       this._describe(host, plot || metric, unit, { name, label: line || metric });
     }
     const [x, y] = [fresh.map(index => time[index]!), fresh.map(index => value[index]!)];
-    this._series.apply({ metric: name, task: line || metric, start: known.count, x, y });
+    this._series.apply({ metric: name, task: line || metric, start: known.count, x, y, replaced: '' });
     known.count += fresh.length;
     known.last = x[x.length - 1]!;
   }

@@ -5,7 +5,7 @@ import { STORY } from '../api/schema';
 import type { EventSocket } from '../api/socket';
 import { CheckpointMark, DoneAgain, Mark, MarkStore } from './runmarks';
 import { OutputStore } from './output';
-import { Line, SeriesStore } from './series';
+import { Line, ReplacedLine, SeriesStore } from './series';
 import { StepClock } from './stepclock';
 
 export type XAxis = 'step' | 'time';
@@ -105,6 +105,11 @@ export class RunModel {
   /** The lines of a metric, as far as they have come: only those that are wanted do. */
   lines(metric: string): Line[] {
     return this._series.lines(metric);
+  }
+
+  /** What was done twice of a metric, as it was before. */
+  replaced(metric: string): ReplacedLine[] {
+    return this._series.replaced(metric);
   }
 
   /** From the first to the last x of the lines of these metrics; null while none has come. */

@@ -35,9 +35,20 @@ class Column {
   private _size = 0;
 }
 
+/** The points of an attempt of a task, of which a later attempt has done the steps again. */
+export interface ReplacedLine {
+  /** The task with the attempt: `worker:1, attempt 1`. */
+  name: string;
+  task: string;
+  x: Float64Array;
+  y: Float64Array;
+  version: number;
+}
+
 interface Columns {
   metric: string;
   task: string;
+  of: string;
   x: Column;
   y: Column;
   version: number;
@@ -50,17 +61,25 @@ export class SeriesStore {
    * what is here; the series have then to be asked for anew.
    */
   apply(frame: SeriesFrame): boolean {
-    let tasks = this._metrics.get(frame.metric);
+    const all = frame.replaced ? this._replaced : this._metrics;
+    let tasks = all.get(frame.metric);
     let columns = tasks?.get(frame.task);
     if (frame.start > (columns?.x.size ?? 0) || frame.x.length !== frame.y.length) {
       return false;
     }
     if (!tasks) {
       tasks = new Map();
-      this._metrics.set(frame.metric, tasks);
+      all.set(frame.metric, tasks);
     }
     if (!columns) {
-      columns = { metric: frame.metric, task: frame.task, x: new Column(), y: new Column(), version: 0 };
+      columns = {
+        metric: frame.metric,
+        task: frame.task,
+        of: frame.replaced,
+        x: new Column(),
+        y: new Column(),
+        version: 0
+      };
       tasks.set(frame.task, columns);
     }
     columns.x.append(frame.start, frame.x);
@@ -71,6 +90,7 @@ export class SeriesStore {
 
   clear(): void {
     this._metrics.clear();
+    this._replaced.clear();
   }
 
   /** The metrics that have come, in the order in which they first did. */
@@ -104,7 +124,19 @@ export class SeriesStore {
     }));
   }
 
+  /** What was done twice of one metric, as it was before. */
+  replaced(of: string): ReplacedLine[] {
+    return [...(this._replaced.get(of)?.values() ?? [])].map(({ task, of: whose, x, y, version }) => ({
+      name: task,
+      task: whose,
+      x: x.view,
+      y: y.view,
+      version
+    }));
+  }
+
   private _version = 0;
+  private readonly _replaced = new Map<string, Map<string, Columns>>();
   /** By metric and then by task. */
   private readonly _metrics = new Map<string, Map<string, Columns>>();
 }

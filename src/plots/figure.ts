@@ -1,4 +1,5 @@
 import { formatDuration, formatNumber, formatValue, isAmount } from '../model/format';
+import type { ReplacedLine } from '../model/series';
 import { colourAxes, setAxes } from './axes';
 import { AxisMarks, Stretch, Tick } from './axismarks';
 import { Band, bandOf } from './band';
@@ -38,6 +39,8 @@ const FEW = 20;
 const LEFT = 74;
 // So strong is what was reported, behind its average.
 const RAW = 0.25;
+// So strong is what was done again later.
+const REPLACED = 0.5;
 // What is not pointed at in the legend is as faint as this.
 const BEHIND = 0.15;
 // A mark is pointed at from so far, as a part of the plot's width.
@@ -66,6 +69,14 @@ interface Drawn {
   stamp: string;
   value: HTMLElement;
   shown: string;
+}
+
+interface Replaced {
+  task: string;
+  source: Source;
+  glyph: GlyphRenderer;
+  y: Float64Array;
+  stamp: string;
 }
 
 /**
@@ -220,6 +231,30 @@ export class MetricFigure {
     }
   }
 
+  /** Draw these behind the lines: of steps that were done twice, how they went before. */
+  showReplaced(lines: readonly ReplacedLine[], { origin, colours }: LineStyle): void {
+    let changed = false;
+    for (const { name, task, x, y, version } of lines) {
+      let known = this._replaced.get(name);
+      if (!known) {
+        const source = new this._bokeh.ColumnDataSource({ data: empty() });
+        const glyph = this._draw(source, colours.get(task) ?? this._theme.text, REPLACED, 1, [2, 3]);
+        this._replaced.set(name, (known = { task, source, glyph, y, stamp: '' }));
+      }
+      const stamp = `${version}|${origin}`;
+      if (known.stamp !== stamp) {
+        changed = true;
+        known.stamp = stamp;
+        known.y = y;
+        const shifted = origin === 0 ? x : x.map(time => time - origin);
+        known.source.data = { x: shifted, y: drawable(y, this._options.log) };
+      }
+    }
+    if (changed) {
+      this.fit();
+    }
+  }
+
   /** Show each line's value at `x`, or its newest. */
   showValues(x: number | null): void {
     for (const drawn of this._drawn.values()) {
@@ -364,6 +399,9 @@ export class MetricFigure {
       renderers.forEach(({ glyph }, index) => glyph.setv({ line_alpha: share * (index === 0 ? 1 : RAW) }));
       dots?.glyph.setv({ line_alpha: share, fill_alpha: share });
     }
+    for (const { task: whose, glyph } of this._replaced.values()) {
+      glyph.glyph.setv({ line_alpha: REPLACED * (task === null || whose === task ? 1 : BEHIND) });
+    }
   }
 
   /** The line as it was reported, behind its average. Made when it is first smoothed: each glyph costs. */
@@ -381,14 +419,20 @@ export class MetricFigure {
     return source;
   }
 
-  private _draw(source: Source, colour: string, alpha: number, width: number, dashed: boolean): GlyphRenderer {
+  private _draw(
+    source: Source,
+    colour: string,
+    alpha: number,
+    width: number,
+    dash: boolean | [number, number]
+  ): GlyphRenderer {
     return this._figure.line({
       ...AT,
       source,
       line_color: colour,
       line_alpha: alpha,
       line_width: width,
-      line_dash: dashed ? [6, 3] : 'solid',
+      line_dash: dash === true ? [6, 3] : dash || 'solid',
       line_join: 'round',
       level: alpha < 1 ? 'underlay' : 'glyph'
     });
@@ -400,7 +444,8 @@ export class MetricFigure {
       return;
     }
     const drawn = [...this._drawn.values()].flatMap(({ y, band }) => (band ? [y, band.area.low, band.area.high] : [y]));
-    const limits = extent([...drawn, ...this._peers], this._options.log);
+    const replaced = [...this._replaced.values()].map(({ y }) => y);
+    const limits = extent([...drawn, ...replaced, ...this._peers], this._options.log);
     if (limits) {
       const [start, end] = padded(limits, this._options.log, isAmount(this._options.unit));
       if (start !== this._y.start || end !== this._y.end) {
@@ -420,6 +465,7 @@ export class MetricFigure {
   private readonly _x: Range;
   private readonly _y: Range;
   private readonly _drawn = new Map<string, Drawn>();
+  private readonly _replaced = new Map<string, Replaced>();
   private _placed: readonly PlacedMark[] = [];
   private readonly _marks: Model[] = [];
   private readonly _marked: string[] = [];

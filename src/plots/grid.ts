@@ -4,12 +4,13 @@ import type { ISignal } from '@lumino/signaling';
 import { metricTitle } from '../model/format';
 import type { PlotChoices } from '../model/choices';
 import type { XAxis } from '../model/run';
+import type { ReplacedLine } from '../model/series';
 import { type BokehApi, loadBokeh } from './bokeh';
 import { PlotCard } from './plotcard';
 import { openByDefault, replacePlots } from './families';
 import type { LineStyle, MetricFigure, PlacedMark } from './figure';
 import { filterOf } from './filter';
-import { Plot, plotLines, PlotLine, splitPlot, TaskMode } from './groups';
+import { Plot, plotLines, PlotLine, replacedLines, splitPlot, TaskMode } from './groups';
 import type { PlotWords } from './legend';
 import { Pointer } from './pointer';
 import { Sections } from './sections';
@@ -221,6 +222,7 @@ export class PlotGrid implements IDisposable {
         card.letGo(); // a mean took the place of one task's line
       } else {
         figure?.update(lines, style);
+        figure?.showReplaced(this._replaced(card.plot, lines), style);
         figure?.mark(this._marks(card.plot, style.colours));
         figure?.markAxis(source.ticks(), source.stretches());
       }
@@ -231,6 +233,10 @@ export class PlotGrid implements IDisposable {
 
   private _lines(plot: Plot): PlotLine[] {
     return plotLines(plot, name => this._parts.source.lines(name), this._options.tasks);
+  }
+
+  private _replaced(plot: Plot, lines: readonly PlotLine[]): ReplacedLine[] {
+    return replacedLines(plot, lines, name => this._parts.source.replaced(name));
   }
 
   /** Plots of one metric beside each other have the same height for the same value. */

@@ -1,6 +1,6 @@
 import { SPEED_METRICS } from '../api/schema';
 import { metricTitle, Unit, unitOf } from '../model/format';
-import type { Line } from '../model/series';
+import type { Line, ReplacedLine } from '../model/series';
 
 /**
  * A line of each task; their mean, which the server makes where several report a metric, with the band that they are in; a
@@ -141,6 +141,20 @@ export function plotLines(plot: Plot, lines: (metric: string) => readonly Line[]
       ...(task === '' && parts.length > 1 ? { parts } : {})
     }));
   });
+}
+
+/** What was done twice of the tasks that are drawn, as it was before. A mean of tasks has the ground alone. */
+export function replacedLines(
+  plot: Plot,
+  drawn: readonly PlotLine[],
+  replaced: (metric: string) => readonly ReplacedLine[]
+): ReplacedLine[] {
+  const tasks = new Set(drawn.map(line => line.task));
+  return plot.names.flatMap(metric =>
+    replaced(metric)
+      .filter(line => tasks.has(line.task))
+      .map(line => ({ ...line, name: `${metric} of ${line.name}` }))
+  );
 }
 
 function chosen(all: readonly Line[], parts: readonly Line[], task: string | undefined, asMean: boolean) {

@@ -1,7 +1,7 @@
 import type { ISignal } from '@lumino/signaling';
 
 import type { MachinesModel } from '../model/machinefigures';
-import type { Line } from '../model/series';
+import type { Line, ReplacedLine } from '../model/series';
 import type { Stretch, Tick } from './axismarks';
 import type { Arrangement, Family } from './families';
 import type { Plot } from './groups';
@@ -67,6 +67,11 @@ export class MachinePlots implements PlotSource {
 
   colours(plot: Plot): ReadonlyMap<string, string> {
     return taskColours(plot.names.flatMap(name => this.lines(name).map(line => line.task)));
+  }
+
+  /** A machine does nothing twice. */
+  replaced(): ReplacedLine[] {
+    return [];
   }
 
   marks(): SourceMark[] {

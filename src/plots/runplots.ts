@@ -3,7 +3,7 @@ import type { ISignal } from '@lumino/signaling';
 import { isLoad, isOfPair } from '../model/links';
 import { markText } from '../model/runmarks';
 import type { RunModel, XAxis } from '../model/run';
-import type { Line } from '../model/series';
+import type { Line, ReplacedLine } from '../model/series';
 import type { Stretch, Tick } from './axismarks';
 import { arrange, Arrangement } from './families';
 import { Plot, plotsOf } from './groups';
@@ -55,6 +55,10 @@ export class RunPlots implements PlotSource {
 
   lines(name: string): Line[] {
     return this._run.lines(name);
+  }
+
+  replaced(name: string): ReplacedLine[] {
+    return this._run.replaced(name);
   }
 
   xExtent(names: Iterable<string>): [number, number] | null {

@@ -1,7 +1,7 @@
 import type { ISignal } from '@lumino/signaling';
 
 import type { XAxis } from '../model/run';
-import type { Line } from '../model/series';
+import type { Line, ReplacedLine } from '../model/series';
 import type { Stretch, Tick } from './axismarks';
 import type { Arrangement } from './families';
 import type { Plot } from './groups';
@@ -31,6 +31,8 @@ export interface PlotSource {
   /** Those that are to be seen, under their headings. */
   arrange(plots: readonly Plot[], pinned: readonly string[]): Arrangement;
   lines(name: string): Line[];
+  /** What was done twice, as it was before. */
+  replaced(name: string): ReplacedLine[];
   /** From the first to the last x of these series; null while none has come. */
   xExtent(names: Iterable<string>): [number, number] | null;
   /** `viewer` shows these series, and none but these. */

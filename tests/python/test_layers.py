@@ -110,6 +110,7 @@ NAMED = {
     # Other processes, which share no import with the one that starts them.
     ("jupyter_dtf/backend/viewer/starting.py", "jupyter_dtf.backend.cluster.cluster_process"): "the cluster process",
     ("jupyter_dtf/backend/host/warm_client.py", "jupyter_dtf.backend.task.warm"): "the warm process",
+    ("jupyter_dtf/backend/host/answerer.py", "jupyter_dtf.backend.task.answers.answerer"): "what answers partitions",
     ("jupyter_dtf/backend/kinds/ssh_cluster.py", "jupyter_dtf.backend.kinds.ssh_nanny"): "the nanny on a host",
     ("jupyter_dtf/backend/kinds/jobqueue_cluster.py", "jupyter_dtf.backend.kinds.job_worker"): "the worker in a job",
     ("jupyter_dtf/backend/kinds/kubernetes_spec.py", "jupyter_dtf.backend.kinds"): "what pods run",

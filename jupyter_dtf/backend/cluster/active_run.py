@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 _STATES = ("run", "task")
 """The types of the events that change states."""
+_AGAIN = RunState.RESTARTING
 _TO_COME = {TaskState.PENDING, TaskState.STARTING}
 _IDLE = {TaskState.SERVING, TaskState.FINISHED}
 _SAID_BY_TASKS = {TaskState.RUNNING, TaskState.SERVING, TaskState.FINISHED}
@@ -195,6 +196,8 @@ class Run:
                 raise Conflict(f"A task says of its state what its cluster knows. Received: {event.why}")
             if isinstance(event, Note) and event.metric and not self._is_first(event):
                 return
+            if self._recovery is not None and isinstance(event, Note) and self._recovery.takes(event):
+                return  # until it is known what the loss has cost
             self._apply(event)
             self._append(data)
             self._tell_cost(event)
@@ -247,6 +250,9 @@ class Run:
     def to(self, state: RunState, message: str = "") -> None:
         """Take a step. Raises IllegalTransition if there is none from the present state."""
         self.info.state.step(state)
+        if self._recovery is not None and self._recovery.where is not None and (state.is_final or state is _AGAIN):
+            where, self._recovery.where = self._recovery.where, None
+            self.record(where)  # no step came of it
         if state is RunState.RESTARTING and self.first_failure is not None and self._recovery is None:
             self._recovery = Recovery(self.first_failure.task, time.time(), self.info.progress.done)
         self.record(RunChanged(time=time.time(), state=state, message=message))

@@ -45,6 +45,7 @@ from .idle import Countdown
 from .installation import NAME, Installation
 from .left_alone import LeftAlone
 from .open_ports import open_ports
+from .preemption import Preemption
 from .seating import RESTING, Seating
 from .settings import ControllerSettings
 from .stalls import Stalls
@@ -95,6 +96,7 @@ class Controller(SchedulerPlugin):
             rpc,
             are_expected=lambda: self.coming.are_expected,
             defaults=settings.defaults,
+            leaving=self.watch.leaving,
         )
         self.runs = Runs(settings.name, self.viewers, self._watch_idle)
         self.warnings = StandingWarnings(self.runs)
@@ -111,6 +113,7 @@ class Controller(SchedulerPlugin):
             background=self._background,
             on_change=self._runs_changed,
         )
+        self._preemption = Preemption(self.runs, self.watch, self._driver.move)
         self._submission = Submission(settings, self.seating, self.runs, self.warnings, self._driver.begin)
         self._countdown = Countdown(settings.request.grace_s, self.close_cluster)
         self._alone = (
@@ -291,6 +294,9 @@ class Controller(SchedulerPlugin):
             self.checkups.tells(worker, more.get("findings", []), float(more.get("time", 0)))
             if figures := more.get("figures"):
                 self.machines.add(host.name, float(more["time"]), figures)
+            if (leaving := more.get("leaving")) and worker not in self.watch.leaving and not self.closing:
+                self.watch.leaving[worker] = str(leaving)
+                self._background.begin(self._preemption.leaves(worker))
             if "alive" in more:
                 self._ends.host_has(worker, set(more["alive"]))
             self._stalls.tells(worker, msgspec.convert(more.get("quiet", []), list[Quiet]))

@@ -215,6 +215,11 @@ class Driver:
         await self._seating.wake()
         self._background.begin(self._pausing.end_late(run))
 
+    async def move(self, run: Run) -> None:
+        """Have a run's tasks end with a checkpoint and start again, where there is room then. Raises Conflict."""
+        await self.pause(run)
+        run.continued.set()
+
     async def continue_(self, run: Run) -> None:
         """Have a paused run go on. Raises Conflict."""
         self._pausing.continue_(run)

@@ -38,6 +38,8 @@ class HostWatch:
         are_ours: bool = True,
     ) -> None:
         self.infos: dict[str, HostInfo] = {}
+        self.leaving: dict[str, str] = {}
+        """Why those are to go that are, by their addresses."""
         self._are_ours = are_ours
         self._ended = "ended" if are_ours else "given up"
         self._rpc = rpc
@@ -67,7 +69,7 @@ class HostWatch:
 
     def gone(self, address: str) -> HostInfo | None:
         """A host has gone. Returns what it had said."""
-        for known in (self._heard, self._processes, self._warnings):
+        for known in (self._heard, self._processes, self._warnings, self.leaving):
             known.pop(address, None)
         self._silent.discard(address)
         return self.infos.pop(address, None)
@@ -95,6 +97,9 @@ class HostWatch:
             f"The Dask worker {_place(info)} does not answer. {then}"
             for address, info in self.infos.items()
             if address in self._silent
+        ]
+        told += [
+            f"The machine of the Dask worker {self._name(each)} is to go ({why})" for each, why in self.leaving.items()
         ]
         for warnings in self._warnings.values():
             told += [each for each in warnings if each not in told]  # hosts of one machine share a warm process

@@ -47,6 +47,7 @@ class Pausing:
             )
         if run.info.state is not RunState.RUNNING:
             raise Conflict(f"A run is paused while it is running. Received: {run.id}, {run.info.state.value}")
+        run.continued.clear()
         run.to(RunState.PAUSING)
         await self._tell_hosts(run, "dtf_stop", or_end=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...schema.events import Progressed
+from ...schema.events import GOES_ON, Note, Progressed
 from ...schema.sizes import duration
 
 
@@ -17,6 +17,15 @@ class Recovery:
         self._time = time
         self._done = done
         self._begins: int | None = None
+        self.where: Note | None = None
+        """The chief's word on where the training goes on, which is told together with what the loss has cost."""
+
+    def takes(self, note: Note) -> bool:
+        """Whether a note is that word, and kept here."""
+        if not note.title.startswith(GOES_ON):
+            return False
+        self.where = note
+        return True
 
     def follows(self, event: Progressed) -> tuple[str, str] | None:
         """The title and the text of what is to be told when the first step of the attempt of ``event`` has ended."""
@@ -28,5 +37,7 @@ class Recovery:
             return None
         again = self._done - self._begins
         which = f"some {again} steps are" if again > 1 else "one step is"
-        title = f"Goes on after step {self._begins}" + (f": {which} done again" if again > 0 else "")
-        return title, f"The first step ended {duration(event.time - self._time)} after {self._lost} was lost"
+        title = f"Goes on after step {self._begins}" if self.where is None else self.where.title
+        where = f"{self.where.text}. " if self.where is not None and self.where.text else ""
+        cost = f"The first step ended {duration(event.time - self._time)} after {self._lost} was lost"
+        return title + (f": {which} done again" if again > 0 else ""), where + cost

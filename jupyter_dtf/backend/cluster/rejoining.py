@@ -105,7 +105,7 @@ class Rejoining:
     def _place(self, run: Run, task: str) -> PlannedTask:
         """Where a task has room now: where it was, if that is still there. Raises Unavailable."""
         (before,) = [each for each in run.planned if each.task == task]
-        if before.host.address in self._watch.infos:
+        if self._seating.is_there(before.host.address):
             return before
         (planned,) = [each for each in self._seating.plan(run.info.jobs, run.request) if each.task == task]
         machines = {each.host.machine for each in run.planned}

@@ -57,11 +57,14 @@ class Restarts:
         why = f"{lost.task} {predicate(lost.message)}"
         following = run.words_of(run.attempt + 1)
         where = f", on {lost.host}" if lost.host else ""
-        run.to(RunState.RESTARTING, f"{why}: {following} begins")
         going_on = await self._going_on(run)
+        if run.is_stopping:
+            return
         planned = self._beside(run, going_on)
         said = _who_goes_on(run, going_on, planned)
+        # The reason first, and nothing between: a log that ends here says why its run restarts.
         run.note("warning", why, f"In {run.attempt_words}{where}. {said}: {following}", lost.task)
+        run.to(RunState.RESTARTING, f"{why}: {following} begins")
         self._on_change()
         if going_on and not planned and not self._seating.has_all_hosts:
             await self._room(run, lambda: bool(self._beside(run, going_on)))

@@ -33,7 +33,8 @@ class Seating:
     """Where the tasks of ``jobs`` have their places.
 
     ``hosts`` is what each host has last said, by its address; ``rpc(address)`` reaches one. ``are_expected()``: whether
-    there are more on their way. ``defaults`` is what a task has of which its run says nothing.
+    there are more on their way. ``leaving``: the addresses of those that take no more tasks. ``defaults`` is what a
+    task has of which its run says nothing.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Seating:
         *,
         are_expected: Callable[[], bool],
         defaults: TaskDefaults,
+        leaving: Collection[str] = (),
     ) -> None:
         self.jobs = jobs
         self._defaults = defaults
@@ -52,6 +54,7 @@ class Seating:
         self._hosts = hosts
         self._rpc = rpc
         self._are_expected = are_expected
+        self._leaving = leaving
         self.rests = False
         """Its hosts have been given back while nothing runs, but for some; they are asked for again for a run."""
         self._hosts_changed = asyncio.Condition()
@@ -66,19 +69,27 @@ class Seating:
     @property
     def has_all_hosts(self) -> bool:
         """Whether there is a host, where hosts were drawn as many as were, and no more are on their way."""
-        return not self.rests and len(self._hosts) >= max(1, len(self._drawing.hosts)) and not self._are_expected()
+        return not self.rests and self._count >= max(1, len(self._drawing.hosts)) and not self._are_expected()
+
+    @property
+    def _count(self) -> int:
+        return len(self._hosts) - len(self._leaving)
+
+    @property
+    def _slots(self) -> list[HostSlot]:
+        return slots(host for host in self._hosts.values() if host.address not in self._leaving)
 
     def is_there(self, address: str) -> bool:
-        """Whether there is a host at that address."""
-        return address in self._hosts
+        """Whether there is a host at that address, which stays."""
+        return address in self._hosts and address not in self._leaving
 
     @property
     def present(self) -> str:
         """How many hosts there are, in words, while they are not all there."""
-        if not self._hosts:
+        if not self._count:
             return "no host"
         drawn = len(self._drawing.hosts)
-        return f"{len(self._hosts)} of {drawn} hosts" if drawn else f"{len(self._hosts)} of its hosts"
+        return f"{self._count} of {drawn} hosts" if drawn else f"{self._count} of its hosts"
 
     async def all_hosts(self, or_until: Callable[[], bool] = lambda: False) -> None:
         """Wait until all hosts are there, or ``or_until()`` holds; that is looked at again after each ``wake``."""
@@ -98,7 +109,7 @@ class Seating:
         """What the hosts were called when they were drawn, by their addresses."""
         if not self.has_all_hosts:
             return {}
-        matched = match_hosts(self._drawing.hosts, slots(self._hosts.values()))
+        matched = match_hosts(self._drawing.hosts, self._slots)
         return {slot.address: name for name, slot in matched.items()}
 
     # -- the tasks ----------------------------------------------------------------------------------------------
@@ -106,13 +117,13 @@ class Seating:
     def plan(self, jobs: dict[str, int], request: RunRequest) -> list[PlannedTask]:
         """Where the tasks of a run would be. Raises GangIncomplete, Unavailable for what is not there."""
         gpus = self._defaults.gpus_for(request, are_drawn=bool(self._drawing.tasks))
-        return plan(jobs, slots(self._hosts.values()), request.threads_per_task, gpus, self._drawing)
+        return plan(jobs, self._slots, request.threads_per_task, gpus, self._drawing)
 
     def plan_beside(
         self, planned: Sequence[PlannedTask], going_on: Collection[str], *, crowd: bool
     ) -> list[PlannedTask]:
         """Where lost tasks would be beside those of ``going_on``, which stay. Raises GangIncomplete without room."""
-        return plan_beside(planned, going_on, slots(self._hosts.values()), crowd=crowd)
+        return plan_beside(planned, going_on, self._slots, crowd=crowd)
 
     def as_planned(self) -> tuple[list[PlannedTask], list[str]]:
         """Where a run that asks for nothing else would have its tasks, and what a person should know of that."""

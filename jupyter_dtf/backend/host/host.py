@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import psutil
-from distributed import Worker
+from distributed import Status, Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from ...errors import Unavailable
@@ -27,7 +27,7 @@ from ...schema.launch import TaskSpec, of_task_id
 from ...schema.machines import HostInfo
 from ...schema.operations import scoped
 from ...schema.room import refusal
-from ..kinds.base import SLOTS
+from ..kinds.base import NOTICE, SLOTS
 from ..kinds.dask_http import silence
 from ..machine import family, paths
 from ..machine.facts import interface_of
@@ -40,9 +40,11 @@ from ..machine.processes import stat_of
 from ..machine.versions import read_versions
 from ..planning.host_findings import worse
 from . import self_check
+from .feeding import Feeding
 from .host_load import HostLoad
 from .host_run import ADVICE, HostRun
 from .host_task import HostTask
+from .notice import Notice
 from .probes import Probe, dial_all, measure
 from .self_check import SelfCheck
 from .task_exits import TaskExits
@@ -53,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 SAMPLE_INTERVAL_S = 2.0
 """Between two readings of the CPU time and memory of the host and its tasks."""
+CLOSING_S = 5.0
+"""How long a Dask worker that closes waits for its tasks to go on elsewhere: its nanny kills it after 8 s."""
 _LOOK_S = 0.5
 _GIVEN_UP = "The run was given up before its tasks were started"
 
@@ -101,12 +105,15 @@ class Host(WorkerPlugin):
             on_lost=self._on_warm_lost,
             on_change=self._tell,
         )
+        self._notice = Notice(worker, has_tasks=self._has_tasks, tell=self._tell)
         self._load = HostLoad()
         self._exits = TaskExits(self._runs, self._warm, self._oom, self._load, self._tell_end)
         stat = stat_of(os.getpid())
         self._identity = [os.getpid(), stat.started if stat is not None else 0]
         self._figures = Figures()
         self._versions = read_versions()
+        self._feeding = Feeding(worker, self._directory, self._scope)
+        self._feeding.start()
         operations: dict[str, Callable[..., Any]] = {
             "dtf_prepare": self.prepare,
             "dtf_reserve": self.reserve,
@@ -115,15 +122,18 @@ class Host(WorkerPlugin):
             "dtf_put": self.put,
             "dtf_launch": self.launch,
             "dtf_stop": self.stop,
+            "dtf_save": self.save,
             "dtf_saves": self.saves,
             "dtf_work_done": self.work_done,
             "dtf_kill": self.kill,
             "dtf_end_frozen": self.end_frozen,
             "dtf_release": self.release,
+            NOTICE: self._notice.give,
             "dtf_check": self.check,
             "dtf_probe": self.probe,
             "dtf_dial": self.dial,
             "dtf_measure": self.measure,
+            "dtf_rows": self._feeding.answer,
         }
         self._handlers = {scoped(name, self._scope): handler for name, handler in operations.items()}
         worker.handlers.update(self._handlers)
@@ -132,14 +142,19 @@ class Host(WorkerPlugin):
         self._warm.start()
         self._sampling = asyncio.create_task(self._sample())
         self._watching = asyncio.create_task(self._watch_tasks())
+        self._notice.listen()
 
     async def teardown(self, worker: Worker) -> None:
+        if self._scope and worker.status is Status.closing:  # and nobody else says so, as the nannies of our own do
+            await self._notice.leave("its Dask worker closes", CLOSING_S)
+        self._notice.close()
         for name in self._handlers:
             worker.handlers.pop(name, None)
         self._sampling.cancel()
         self._watching.cancel()
         self.probe("")
         self._self.close()
+        await self._feeding.close()
         await self._warm.close()
         for run_id in list(self._runs):
             self._drop(run_id)
@@ -185,6 +200,7 @@ class Host(WorkerPlugin):
         The ports stay bound until the run is released or reserves again. ``survivors``: tasks that go over; all others
         that the run still has here are ended. Raises Unavailable if one of them cannot.
         """
+        self._refuse_if_leaving()
         before, kept = self._part(run_id, survivors or [])
         # Of this attempt: what another host of this machine has left of the one before may still be cleared up.
         name = f"{run_id}.{attempt}" if attempt else run_id
@@ -215,6 +231,7 @@ class Host(WorkerPlugin):
         """Fork the tasks of a program, which is a file that is here or comes with this; those that were kept when the
         run has reserved go over. Returns their process ids.
         """
+        self._refuse_if_leaving()
         if (run := self._runs.get(run_id)) is None:
             raise Unavailable(_GIVEN_UP)
         path = Path(program) if program else run.directory / "payload"
@@ -244,18 +261,22 @@ class Host(WorkerPlugin):
         pids = forked.result()
         return {name: str(pid) for name, pid in zip(run.tasks, pids, strict=True)}
 
+    def _refuse_if_leaving(self) -> None:
+        if self._notice.why:
+            raise Unavailable(f"Its machine is to go ({self._notice.why})")
+
     def _go_over(self, run: HostRun, task: HostTask, spec: TaskSpec, shared: Path) -> None:
         if task.id in run.ended or not task.can_go_over:
             raise Unavailable(f"{spec.task} has ended meanwhile")
         spec.payload, spec.run_dir, spec.task_dir = task.spec.payload, task.spec.run_dir, task.spec.task_dir
-        spec.shared_dir = str(shared)
+        spec.shared_dir, spec.feed = str(shared), str(self._feeding.path)
         task.go_over(spec)
 
     def _fork(self, run: HostRun, spec: TaskSpec, program: Path, shared: Path) -> None:
         spec.payload = str(program)
         if not self._sees_runs:
             spec.run_dir = str(paths.runs_dir() / spec.run_id)
-        spec.shared_dir = str(shared)
+        spec.shared_dir, spec.feed = str(shared), str(self._feeding.path)
         name = spec.task.replace(":", "-")
         # Another process of the same task has left its outcome, if it could, in its own.
         spec.task_dir = str(run.directory / (f"{name}.{spec.attempt}" if spec.task in run.tasks else name))
@@ -272,6 +293,11 @@ class Host(WorkerPlugin):
         run = self._runs.get(run_id)
         for task in self._alive(run):
             task.ask_to_stop()
+
+    def save(self, run_id: str) -> None:
+        """Have the run's tasks write a checkpoint, and go on."""
+        for task in self._alive(self._runs.get(run_id)):
+            task.ask_for_checkpoint()
 
     def saves(self, run_id: str) -> bool:
         """Whether one of the run's tasks takes or writes a checkpoint, by its last sign of life."""
@@ -310,6 +336,11 @@ class Host(WorkerPlugin):
     def release(self, run_id: str) -> None:
         """Forget the run: its ports, its directories."""
         self._drop(run_id)
+
+    def shared_by(self, run_id: str) -> Path:
+        """The directory that the tasks of a run's newest attempt share on this machine, whichever host has them."""
+        attempts = [path for path in self._shared.glob(f"{run_id}.*") if path.suffix[1:].isdecimal()]
+        return max(attempts, key=lambda path: int(path.suffix[1:]), default=self._shared / run_id)
 
     # -- checks -------------------------------------------------------------------------------------------------
 
@@ -365,6 +396,7 @@ class Host(WorkerPlugin):
 
     def _drop(self, run_id: str) -> None:
         run = self._runs.pop(run_id, None)
+        self._feeding.forget(run_id)
         if run is not None:
             self._end_tasks(run)
             run.clear_up()
@@ -461,6 +493,7 @@ class Host(WorkerPlugin):
                 "versions": self._versions,
                 "process": self._identity,
                 "warnings": self._warm.warnings,
+                "leaving": self._notice.why,
                 "findings": to_plain(worse(self._findings())),
                 "alive": [task.spec.id for task in tasks],
                 "quiet": to_plain([quiet for task in tasks if (quiet := task.quiet(now)) is not None]),

@@ -214,6 +214,10 @@ class HostTask:
     def ask_to_stop(self) -> None:
         self._say(b"s")
 
+    def ask_for_checkpoint(self) -> None:
+        """Its program is to write one at the end of the step that it is in."""
+        self._say(b"c")
+
     @property
     def can_go_over(self) -> bool:
         """Whether its process could live on in the next attempt of its run: it has said so, and is there."""

@@ -7,6 +7,7 @@ tests; docs/kinds.md has an example.
 
 from __future__ import annotations
 
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,10 @@ from ...schema.api import FieldInfo
 from ...schema.hosts import HostDesign
 from ..planning.task_defaults import TaskDefaults
 
+NOTICES = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+"""What batch systems, Kubernetes and the agents of clouds send to what is to go, or what they can be told to send."""
+NOTICE = "dtf_notice"
+"""The operation by which a host is told that its machine is to go; it answers whether there are tasks yet."""
 SLOTS = "dtf_tasks"
 """A resource of a Dask worker: how many of a run's tasks are for it, beside what other workers have of it."""
 

@@ -14,6 +14,7 @@ import threading
 
 from ..machine import family
 from . import ssh_keeper, ssh_nanny
+from .base import NOTICES
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -44,8 +45,21 @@ def main(argv: list[str]) -> None:
         )
     ssh_nanny.check_reachable(asked.scheduler)
     leaving = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: leaving.set())
+    started: list[ssh_keeper.Nanny] = []
+
+    def notice(number: int, frame: object) -> None:
+        """The first is the nanny's, which ends when the tasks that are here go on elsewhere. The next one ends it."""
+        if not started or leaving.is_set() or noticed.is_set():
+            leaving.set()
+        else:
+            noticed.set()
+            started[0].process.send_signal(number)
+
+    noticed = threading.Event()
+    for each in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, lambda *_: leaving.set())
+    for each in NOTICES:
+        signal.signal(each, notice)
     mine = secrets.token_hex(8)
     settings |= {
         "scheduler": asked.scheduler,
@@ -58,6 +72,8 @@ def main(argv: list[str]) -> None:
     token = settings["token"]
     environment = {family.VARIABLE: token, ssh_keeper.KEEPER: mine}
     nanny = ssh_keeper.start({"module": ssh_nanny.__name__, "settings": settings, "environment": environment})
+
+    started.append(nanny)
 
     def wait() -> None:
         nanny.process.wait()

@@ -289,7 +289,8 @@ def _job_options(system: str, options: Mapping[str, Any], own: Mapping[str, Any]
         "cores": options["cores"],
         "memory": f"{options['memory_bytes']}B",
         "processes": 1,
-        "python": options["python"] or sys.executable,
+        # In the shell's place, which keeps the signals of the batch system to itself.
+        "python": f"exec {options['python'] or sys.executable}",
         "worker_command": WORKER,
         "worker_extra_args": ["--settings", str(shared / SETTINGS)],
         "job_name": "jupyter-dtf",

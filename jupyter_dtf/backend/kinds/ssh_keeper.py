@@ -29,6 +29,8 @@ KEEPER = "JUPYTER_DTF_KEEPER"
 NEEDED = (3, 10)
 PACKAGES = ("jupyter_dtf", "distributed", "tensorflow", "keras")
 GRACE_S = 4.0
+LEAVE_S = 60.0
+"""How long tasks may take to go on elsewhere when the machine is to go: others may have less patience with it."""
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE)
 TAIL_BYTES = 8 << 10
 RUN_MODULE = """\
@@ -198,6 +200,15 @@ def end(started: Nanny, token: str, mine: str) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def leave(started: Nanny) -> None:
+    """The machine is to go: the nanny ends when the tasks that are here go on elsewhere."""
+    started.process.send_signal(signal.SIGTERM)
+    try:
+        started.process.wait(LEAVE_S)
+    except subprocess.TimeoutExpired:
+        pass
+
+
 def until(left: Callable[[], int]) -> None:
     """Look again until none is left, or for two seconds."""
     for _ in range(100):
@@ -274,6 +285,8 @@ def keep() -> None:
             break
     if nanny is None:
         return
+    if leaving:
+        leave(nanny)
     status = nanny.process.poll()
     end(nanny, asked["environment"][FAMILY], asked["environment"][KEEPER])
     tell({"ended": status, "words": nanny.words()})

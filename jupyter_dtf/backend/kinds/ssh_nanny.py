@@ -6,6 +6,7 @@ Its settings are JSON on standard input, for there is a private key among them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import signal
@@ -14,7 +15,11 @@ import sys
 from typing import Any
 
 from ..machine import paths
-from .base import SLOTS
+from .base import NOTICE, NOTICES, SLOTS
+
+ANSWER_S = 3.0
+"""How long a host may take to say whether there are tasks on it yet."""
+LOOK_S = 0.2
 
 
 def check_reachable(address: str, timeout_s: float = 5.0) -> None:
@@ -50,14 +55,29 @@ async def serve(settings: dict[str, Any]) -> None:
         local_directory=str(directory),
         death_timeout=settings["patience_s"],
     )
-    loop = asyncio.get_running_loop()
-    asked = asyncio.Event()
-    loop.add_signal_handler(signal.SIGTERM, asked.set)
+    asked: asyncio.Queue[signal.Signals] = asyncio.Queue()
+    for number in NOTICES:
+        asyncio.get_running_loop().add_signal_handler(number, asked.put_nowait, number)
     async with nanny:
-        waits = [asyncio.create_task(nanny.finished()), asyncio.create_task(asked.wait())]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
+        first = asyncio.create_task(asked.get())
+        await _first_of(first, asyncio.create_task(nanny.finished()))
+        if first.done() and not first.cancelled():
+            notice = asyncio.create_task(_give_notice(nanny, first.result().name))
+            await _first_of(notice, asyncio.create_task(asked.get()))
+
+
+async def _first_of(*tasks: asyncio.Task[Any]) -> None:
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+
+
+async def _give_notice(nanny: Any, why: str) -> None:
+    """Have the tasks of the worker's host go on elsewhere first, if there are any. It is not started anew."""
+    nanny.close_gracefully(reason=why)
+    with contextlib.suppress(Exception):  # it is no host yet, or no more, or does not answer
+        while await asyncio.wait_for(getattr(nanny.rpc(nanny.worker_address), NOTICE)(why=why), ANSWER_S):
+            await asyncio.sleep(LOOK_S)
 
 
 def main() -> None:

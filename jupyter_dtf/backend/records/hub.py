@@ -190,6 +190,12 @@ class Hub:
         with self._lock:
             return record.lines(metrics)
 
+    def replaced(self, run_id: str, metrics: Collection[str]) -> dict[tuple[str, str, int], Series]:
+        """What was done twice of these metrics, as it was before (see RunRecord). Raises NotFound."""
+        record = self.record(run_id)
+        with self._lock:
+            return record.replaced(metrics)
+
     def _advance_mean(self, record: RunRecord, metric: str) -> bool:
         with self._lock:
             return record.advance_mean(metric)

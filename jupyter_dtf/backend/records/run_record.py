@@ -48,6 +48,7 @@ class RunRecord:
         self._logged: dict[int, Logged] = {}  # by sequence number, ascending: the output that is kept
         self._next_point: dict[tuple[str, int], int] = {}  # by task and attempt
         self._attempts: dict[str, int] = {}  # the newest of each task that has reported
+        self._replaced: dict[str, dict[tuple[str, int], Series]] = {}  # metric -> task and attempt -> series
         self._offset: dict[tuple[str, str], float] = {}  # what steps of the machine's metrics are behind
         self._tasks_of: dict[str, dict[str, Series]] = {}  # metric -> task -> series
         self._newest: dict[str, dict[str, float]] = {}  # metric -> task -> value
@@ -159,6 +160,14 @@ class RunRecord:
             result.update({(metric, task): series for task, series in parts.items()})
         return result
 
+    def replaced(self, metrics: Collection[str]) -> dict[tuple[str, str, int], Series]:
+        """What was done twice of these metrics, as it was before, by task and attempt."""
+        return {
+            (metric, task, attempt): series
+            for metric in metrics
+            for (task, attempt), series in self._replaced.get(metric, {}).items()
+        }
+
     def _add_points(self, event: Points) -> None:
         task, attempt = event.task, event.attempt
         expected = self._next_point.get((task, attempt), 0)
@@ -218,6 +227,9 @@ class RunRecord:
                 behind = float(known.step[-1]) + float(columns.time[0]) - float(known.time[-1]) - begins
                 self._offset[metric, task] = max(behind, float(known.step[-1]) - begins)
             begins = math.inf
+        for attempt, points in known.left_out(begins).items():
+            done = self._replaced.setdefault(metric, {})
+            done[task, attempt] = done.get((task, attempt), Series()).before(points)
         series = known.again(self._attempts[task], begins)
         self.series[metric, task] = self._tasks_of[metric][task] = series
         return series

@@ -76,6 +76,22 @@ class Series:
         series._begins.append((len(series), attempt))
         return series
 
+    def left_out(self, step: float) -> dict[int, Columns]:
+        """What ``again`` leaves out, by attempt."""
+        left, attempts = self.step >= step, self.attempt
+        parts = {int(number): left & (attempts == number) for number in np.unique(attempts[left])}
+        return {
+            number: Columns(self.step[part], self.time[part], self.value[part], self.seq[part])
+            for number, part in parts.items()
+        }
+
+    def before(self, points: Columns) -> Series:
+        """A series of these points and then those of this one."""
+        series = Series()
+        series.extend(points)
+        series.extend(Columns(self.step, self.time, self.value, self.seq))
+        return series
+
     @property
     def newest_attempt(self) -> int:
         return self._begins[-1][1] if self._begins else 0

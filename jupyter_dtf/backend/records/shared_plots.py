@@ -14,13 +14,15 @@ from ...schema.base import encode_json
 from ...schema.socket_messages import SeriesFrame, SeriesMessage
 from .decimate import SeriesCursor, check_view
 from .hub import Hub
+from .series import Series
 
 FRESH_S = 0.08
 """Who asks so soon after another gets the same."""
 _KEPT = 50
 """Versions back to which a viewer is sent what has changed; one that is further behind is sent all."""
 
-_Line = tuple[str, str]
+_Line = tuple[str, str, int | None]
+"""Metric, task, and the attempt that a later one has taken the place of."""
 
 
 class Plot:
@@ -58,10 +60,17 @@ class Plot:
     def _advance(self) -> None:
         changed: dict[_Line, int] = {}
         self._made_of = self._hub.record(self._run).next_seq
-        for line, series in self._hub.lines(self._run, [self._metric]).items():
+        lines: dict[_Line, Series] = {}
+        for (metric, task), series in self._hub.lines(self._run, [self._metric]).items():
+            lines[metric, task, None] = series
+        again: dict[_Line, Series] = {
+            (metric, task, attempt): series
+            for (metric, task, attempt), series in self._hub.replaced(self._run, [self._metric]).items()
+        }
+        for line, series in {**lines, **again}.items():
             cursor = self._cursors.get(line)
             if cursor is None:
-                cursor = self._cursors[line] = SeriesCursor(*line, self._width, self._x)
+                cursor = self._cursors[line] = SeriesCursor(line[0], line[1], self._width, self._x)
             if (frame := cursor.next(series)) is not None:
                 x, y = self._points.setdefault(line, ([], []))
                 x[frame.start :], y[frame.start :] = frame.x, frame.y
@@ -84,10 +93,11 @@ class Plot:
         return [
             SeriesFrame(
                 metric=line[0],
-                task=line[1],
+                task=line[1] if line[2] is None else f"{line[1]}, attempt {line[2] + 1}",
                 start=start,
                 x=self._points[line][0][start:],
                 y=self._points[line][1][start:],
+                replaced="" if line[2] is None else line[1],
             )
             for line, start in starts.items()
         ]

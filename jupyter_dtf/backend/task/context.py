@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,16 @@ class Context:
         self._recorder = recorder
         self._stop = threading.Event()
         self._work_done = threading.Event()
+        self.checkpoint_wanted = threading.Event()
+        """A machine of the run is to go: a training writes a checkpoint at the end of the step that it is in."""
         self._server: Any = None
         self._tree_checkpoints: TreeCheckpoints | None = None
         self.ports: Any = None
         """The ``ClosedPorts`` before this task's TensorFlow servers."""
         self.tracer = trace.start(spec, self._tell_traced) if spec.trace_steps else None
         """What records the steps that are to be traced, if any are."""
+        self.fed: Callable[[], Any] | None = None
+        """What makes the dataset of ``feed()``, where the run is fed."""
         self.peer_lost = False
         """Another task has gone while this one needed it: a failure that follows here is a consequence."""
         self.going_over = GoingOver(recorder, may=spec.may_go_over)
@@ -177,6 +181,11 @@ class Context:
         """A directory of this task alone, on its machine, which goes with it."""
         return _made(Path(self._spec.task_dir))
 
+    @property
+    def feed_socket(self) -> str:
+        """Where the host gives the rows of partitions that Dask holds."""
+        return self._spec.feed
+
     # -- what shall I do ----------------------------------------------------------------------------------------
 
     @property
@@ -216,6 +225,18 @@ class Context:
     def shard(self, dataset: Any) -> Any:
         """Every ``size``-th element of a ``tf.data.Dataset``, beginning with this task's rank."""
         return dataset.shard(self.size, self.rank)
+
+    def feed(self) -> Any:
+        """A ``tf.data.Dataset`` of this task's shares of the run's ``feed``: of each batch of all tasks of the jobs
+        ``chief`` and ``worker`` together, batch by batch. An iteration is a pass; each draws a new order.
+
+        Raises InvalidInput where the run has none, and for tasks of other jobs.
+        """
+        if self.fed is None:
+            raise InvalidInput(
+                "ctx.feed() needs data: cluster.run(main_fun, args, feed=...). Received: none", field="feed"
+            )
+        return self.fed()
 
     # -- what have I to say -------------------------------------------------------------------------------------
 

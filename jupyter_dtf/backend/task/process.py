@@ -113,12 +113,14 @@ def rehearse(threads: int) -> None:
 def _listen(control_fd: int, ctx: context.Context) -> None:
     """Take the host's word. The end of the pipe means that the host is gone.
 
-    ``s`` asks the program to stop; ``e`` says that no task of the run works any more; ``n`` that a file in the task's
-    directory says what the run's next attempt is like.
+    ``s`` asks the program to stop; ``c`` wants a checkpoint; ``e`` says that no task of the run works any more; ``n``
+    that a file in the task's directory says what the run's next attempt is like.
     """
     while data := os.read(control_fd, 64):
         if b"s" in data:
             ctx.stop_requested.set()
+        if b"c" in data:
+            ctx.checkpoint_wanted.set()
         if b"e" in data:
             ctx.work_done.set()
         if b"n" in data:

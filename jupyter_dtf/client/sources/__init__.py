@@ -10,6 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ...backend.task.fit.sources.base import BatchSource
-from .datasets import dataset_of
+from . import dask_collections, datasets, loaders, streams
 
-SOURCES: list[Callable[[Any, Any, Any, str], BatchSource | None]] = [dataset_of]
+SOURCES: list[Callable[[Any, Any, Any, str], BatchSource | None]] = [
+    dask_collections.source_of,
+    datasets.dataset_of,
+    loaders.py_dataset,
+    streams.source_of,
+]

@@ -259,8 +259,11 @@ def test_a_frozen_worker_of_a_training_is_named_in_time_and_the_training_goes_on
     assert lost.text.endswith("worker:0 goes on; worker:1 is started again: attempt 2 of 4")
     assert lost.time - at < NAMED_WITHIN_S
     assert (lost.level, lost.task) == ("warning", "worker:1")
-    (cost,) = [note for note in notes(run) if note.title.startswith("Goes on after step ")]
-    assert cost.title in ("Goes on after step 3", "Goes on after step 4")  # worker:1 may have given its part of it
+    (cost,) = [note for note in notes(run) if note.title.startswith("Training goes on after step ")]
+    assert cost.title in (
+        "Training goes on after step 3",
+        "Training goes on after step 4",
+    )  # worker:1 may have given its part of it
     assert cost.text.endswith("s after worker:1 was lost")
     assert states(run) == ["launching", "running", "restarting", "running", "succeeded"]
     (reason,) = [event.message for event in events(run) if isinstance(event, RunChanged) and "begins" in event.message]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import signal
 import sys
@@ -187,7 +188,9 @@ def test_the_others_go_on_in_their_processes(cluster: dtf.Cluster, whole: dict[i
     assert sorted(set(counts.begun)) == [*range(EPOCHS)]
     died = [task for attempt in deaths.values() for task in attempt]
     for task, found in pids(run).items():
-        assert len(found) == 1 + died.count(task), task
+        # A successor that has not begun yet is started again, where another loss is noticed only then.
+        most = 1 + len(died) if task in died else 1
+        assert 1 + died.count(task) <= len(found) <= most, task
     assert len(pids(run)) == workers
     assert states(run)[-2:] == ["running", "succeeded"]
     assert_equal(run, whole[workers])
@@ -210,11 +213,35 @@ def test_what_is_said_of_it(cluster: dtf.Cluster) -> None:
     (again,) = [note.text for note in notes(run) if note.title == "Started again: attempt 2 of 4"]
     assert again.endswith("s after worker:1 was lost. worker:0 went on")
     (on,) = [note.text for note in notes(run) if note.title == "Training goes on after step 5"]
-    assert on == "With epoch 1, after 5 of its steps, as worker:0 has it. No step is lost"
+    where = "With epoch 1, after 5 of its steps, as worker:0 has it. No step is lost. The first step ended "
+    assert on.startswith(where) and on.endswith(" after worker:1 was lost")
     assert [task.attempt for task in run.info.tasks] == [1, 1]
     found = run.metrics.query("metric == 'loss'")
     assert set(found[found.attempt == 0]["step"]) == set(range(1, 6))
     assert set(found[found.attempt == 1]["step"]) == set(range(6, LAST + 1))
+
+
+@pytest.mark.parametrize(
+    ("when", "writes"),
+    [
+        (("step", STEPS + 5), "before it dies"),
+        (("epoch", STEPS), "before it dies"),
+        (("epoch", 2 * STEPS), "after"),
+        (("epoch", LAST), "before it dies"),
+    ],
+)
+def test_a_csv_of_the_epochs_has_each_of_them_once_when_the_chief_dies(
+    cluster: dtf.Cluster, tmp_path: Path, when: tuple[str, int], writes: str
+) -> None:
+    path = tmp_path / "epochs.csv"
+    dies, logger = Dies({1: {"worker:0": when}}), keras.callbacks.CSVLogger(str(path))
+    run = fit(cluster, 2, callbacks=[logger, dies] if writes == "before it dies" else [dies, logger])
+    run.result(left_s())
+    assert len(pids(run)["worker:0"]) == 2 and len(pids(run)["worker:1"]) == 1
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == [str(epoch) for epoch in range(EPOCHS)], rows
+    assert [float(row["val_loss"]) for row in rows] == pytest.approx([*run.history["val_loss"]])
 
 
 def test_a_step_of_several_passes_is_no_step_to_go_on_from(cluster: dtf.Cluster, whole: dict[int, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,12 +61,17 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
     session().close()
 
 
-@pytest.fixture(scope="module")
-def run(cluster: dtf.Cluster) -> Any:
+def digits_model() -> Any:
     keras.utils.set_random_seed(3)
     layers = [keras.Input((64,)), keras.layers.Dense(16, activation="relu"), Scaled(), keras.layers.Dropout(0.2)]
     model = keras.Sequential([*layers, keras.layers.Dense(10)])
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+@pytest.fixture(scope="module")
+def run(cluster: dtf.Cluster) -> Any:
+    model = digits_model()
     policy = dtf.Checkpoint(every_steps=7, keep=9)
     return cluster.fit(model, X, Y, batch_size=30, epochs=2, checkpoint=policy, name="digits")
 
@@ -143,3 +149,43 @@ def test_what_is_forgotten_or_too_large_is_not_gone_on_with(
     assert not (Path(none.info.run_dir) / submitted.DIRECTORY).exists()
     with pytest.raises(dtf.Conflict, match="which those with checkpoint=False do not"):
         Run(none.id).resume()
+
+
+PAST = """
+import sys
+import numpy as np
+import jupyter_dtf as dtf
+
+np.savez(sys.argv[2], *dtf.run(sys.argv[1]).model.get_weights())
+"""
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
+def test_a_past_run_gives_its_model_when_its_cluster_is_gone(tmp_path: Path) -> None:
+    with dtf.Cluster(jobs={"worker": 1}, name="gone") as gone:
+        policy = dtf.Checkpoint(every_epochs=1)
+        whole = gone.fit(digits_model(), X, Y, batch_size=30, epochs=2, checkpoint=policy)
+        part = gone.fit(digits_model(), X, Y, batch_size=30, epochs=2, checkpoint=dtf.Checkpoint(every_steps=7))
+        left = gone.fit(digits_model(), X, Y, batch_size=30, epochs=2, checkpoint=policy, wait=False)
+        left.wait(left_s())
+        none = gone.fit(digits_model(), X, Y, batch_size=30, epochs=1, checkpoint=False)
+        taken = gone.fit(digits_model(), X, Y, batch_size=30, epochs=1, checkpoint=False, wait=False)
+        taken.wait(left_s())
+    trained = whole.model.get_weights()
+    for past in (dtf.run(whole.id), left):  # `left` was passed a model here, and has not given it back
+        model = past.model
+        assert past.model is model and int(model.optimizer.iterations) == 20
+        for ours, theirs in zip(model.get_weights(), trained, strict=True):
+            assert past is left or np.array_equal(ours, theirs)
+    shutil.rmtree(part.checkpoints[-1].path)
+    with pytest.warns(UserWarning, match="newest checkpoint, after step 14 of 20"):
+        assert int(dtf.run(part.id).model.optimizer.iterations) == 14
+    with pytest.raises(dtf.Conflict, match="is kept of trainings that write checkpoints"):
+        dtf.run(none.id).model  # noqa: B018
+    with pytest.raises(dtf.NotFound, match="whose cluster is gone and which has no checkpoint"):
+        taken.model  # noqa: B018
+    weights = str(tmp_path / "weights.npz")
+    subprocess.run([sys.executable, "-c", PAST, whole.id, weights], check=True, timeout=left_s())
+    with np.load(weights) as found:
+        for ours, theirs in zip(found.values(), trained, strict=True):
+            np.testing.assert_array_equal(ours, theirs)

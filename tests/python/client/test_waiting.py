@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
 
 import jupyter_dtf as dtf
 from jupyter_dtf.client.session import session
+from jupyter_dtf.client.submitting import begun
+from jupyter_dtf.schema import payload
+from jupyter_dtf.schema.run import RunInfo, RunRequest
 
 from ..notebook.kernel import Notebook
 from ..patience import left_s
@@ -157,3 +163,31 @@ def test_interrupts_in_a_notebook(cluster: dtf.Cluster, count: int, said: str, s
         reached = f"run = cluster.runs[0]\nrun.wait_for(lambda info: info.state.value == {status!r}, {left_s():.0f})\n"
         assert notebook.value(f"{reached}run.status") == repr(status)
         notebook.run("run.stop()\nrun.wait(10)")
+
+
+def test_a_run_that_is_interrupted_before_anybody_holds_it_is_stopped(cluster: dtf.Cluster) -> None:
+    accepted, interrupted = threading.Event(), threading.Event()
+    found: list[str] = []
+
+    async def start(fleet: Any, _: Any) -> RunInfo:
+        info: RunInfo = await fleet.submit(cluster.name, RunRequest(name="nobody's"), payload.pack((waits, (), {})))
+        found.append(info.id)
+        accepted.set()
+        await asyncio.to_thread(interrupted.wait, left_s())
+        return info
+
+    def interrupt() -> None:
+        accepted.wait(left_s())
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        interrupted.set()
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        begun(start, dtf.Run)
+    run = dtf.Run(found[0])
+    run.wait(left_s())
+    assert run.info.state.value == "stopped"
+
+
+def waits(ctx: Any) -> None:
+    ctx.stop_requested.wait()

@@ -16,7 +16,7 @@ from .running import STRATEGIES, TASKS_COUNTED, alone, together
 ONE_CLIENT = ("mirrored", "pipeline")
 """Under these one process does nearly all the work."""
 
-AT_A_TIME = 3
+AT_A_TIME = 4
 """Gangs. The tasks of one wait for each other, and all of them for the first one, which is their client, too."""
 FOR_A_GANG = 48
 """Trials, about. Gangs that end one after another keep the machine busy to the end; each takes a second to begin."""

@@ -79,7 +79,7 @@ describe('RunModel', () => {
     model.applySeries({
       type: 'series',
       run: 'r',
-      frames: [{ metric: 'norm', task: 'w', start: 0, x: [3, 9], y: [1, 2] }]
+      frames: [{ metric: 'norm', task: 'w', start: 0, x: [3, 9], y: [1, 2], replaced: '' }]
     });
     expect(model.metrics).toEqual(['loss', 'accuracy', 'norm']);
     expect(model.xExtent(['loss'])).toBeNull();
@@ -95,7 +95,7 @@ describe('RunModel', () => {
 
   it('starts over when a frame does not follow', () => {
     model.acquire();
-    const frame = { metric: 'loss', task: 'w', start: 5, x: [1], y: [1] };
+    const frame = { metric: 'loss', task: 'w', start: 5, x: [1], y: [1], replaced: '' };
     model.applySeries({ type: 'series', run: 'r', frames: [frame] });
     expect(model.lines('loss')).toEqual([]);
     expect(FakeSocket.last.sent).toHaveLength(2);
@@ -113,7 +113,11 @@ describe('RunModel', () => {
 
   it('forgets the lines of another axis', () => {
     model.acquire();
-    model.applySeries({ type: 'series', run: 'r', frames: [{ metric: 'loss', task: 'w', start: 0, x: [1], y: [1] }] });
+    model.applySeries({
+      type: 'series',
+      run: 'r',
+      frames: [{ metric: 'loss', task: 'w', start: 0, x: [1], y: [1], replaced: '' }]
+    });
     model.setX('time');
     expect(model.lines('loss')).toEqual([]);
     expect(FakeSocket.last.sent[1]).toMatchObject({ type: 'subscribe', x: 'time' });
@@ -213,7 +217,7 @@ describe('RunModel', () => {
   it('tells of metrics that come with their lines before the description knows of them', () => {
     const told = vi.fn();
     model.metricsChanged.connect(told);
-    const frames = [{ metric: 'norm', task: 'w', start: 0, x: [1], y: [1] }];
+    const frames = [{ metric: 'norm', task: 'w', start: 0, x: [1], y: [1], replaced: '' }];
     model.applySeries({ type: 'series', run: 'r', frames });
     model.applySeries({ type: 'series', run: 'r', frames });
     expect(told).toHaveBeenCalledOnce();

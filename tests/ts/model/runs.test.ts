@@ -61,7 +61,7 @@ describe('RunsModel', () => {
     const [a, b] = [runs.model('a')!, runs.model('b')!];
     a.acquire();
     b.acquire();
-    const frame = { metric: 'loss', task: 'w', start: 0, x: [1], y: [1] };
+    const frame = { metric: 'loss', task: 'w', start: 0, x: [1], y: [1], replaced: '' };
     FakeSocket.last.receive({ type: 'series', run: 'a', frames: [frame] });
     expect(a.lines('loss')).toHaveLength(1);
     expect(b.lines('loss')).toHaveLength(0);

@@ -2,7 +2,14 @@ import { describe, expect, it } from 'vitest';
 
 import { SeriesStore } from '../../../src/model/series';
 
-const frame = (start: number, x: number[], y: (number | null)[] = x) => ({ metric: 'loss', task: 'w', start, x, y });
+const frame = (start: number, x: number[], y: (number | null)[] = x) => ({
+  metric: 'loss',
+  task: 'w',
+  start,
+  x,
+  y,
+  replaced: ''
+});
 
 describe('SeriesStore', () => {
   it('keeps the first points of a line and appends the rest', () => {
@@ -23,6 +30,18 @@ describe('SeriesStore', () => {
     const store = new SeriesStore();
     store.apply(frame(0, [1, 2], [null, 2]));
     expect([...store.lines('loss')[0]!.y]).toEqual([NaN, 2]);
+  });
+
+  it('keeps what was done twice apart from what led to the model', () => {
+    const store = new SeriesStore();
+    store.apply(frame(0, [1, 2, 3]));
+    store.apply({ ...frame(0, [2, 3], [7, 8]), task: 'w, attempt 1', replaced: 'w' });
+    expect(store.lines('loss').map(line => line.task)).toEqual(['w']);
+    expect(store.xExtent(['loss'])).toEqual([1, 3]);
+    const [before] = store.replaced('loss');
+    expect([before!.name, before!.task, ...before!.y]).toEqual(['w, attempt 1', 'w', 7, 8]);
+    store.clear();
+    expect(store.replaced('loss')).toEqual([]);
   });
 
   it('never changes what it handed out', () => {

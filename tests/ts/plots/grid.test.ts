@@ -42,9 +42,12 @@ class FakeSight {
   }
 }
 
-/** As much of Bokeh as the plots use; `documents` is what it keeps. */
-function fakeBokeh(): BokehApi {
+type FakeBokeh = BokehApi & { lines: Record<string, unknown>[] };
+
+/** As much of Bokeh as the plots use; `documents` is what it keeps, `lines` what is drawn. */
+function fakeBokeh(): FakeBokeh {
   const documents: object[] = [];
+  const lines: Record<string, unknown>[] = [];
   class Model {
     start = 0;
     end = 0;
@@ -60,6 +63,7 @@ function fakeBokeh(): BokehApi {
   const part = () => new Model({ glyph: new Model(), ticker: new Model() });
   return {
     documents,
+    lines,
     Document: class {
       config = new Model();
       constructor() {
@@ -76,7 +80,10 @@ function fakeBokeh(): BokehApi {
           yaxes: [part()],
           xgrids: [part()],
           ygrids: [part()],
-          line: part,
+          line: (properties: Record<string, unknown>) => {
+            lines.push(properties);
+            return part();
+          },
           scatter: part,
           varea: part,
           segment: part,
@@ -95,7 +102,7 @@ function fakeBokeh(): BokehApi {
       add_document_standalone: () =>
         Promise.resolve({ get: () => ({ frame: { bbox: { left: 50, top: 0, width: 100, height: 100 } } }) })
     }
-  } as unknown as BokehApi;
+  } as unknown as FakeBokeh;
 }
 
 const OPTIONS: GridOptions = { tasks: 'auto', smoothing: 0, log: false, filter: '', rate: 1000 };
@@ -104,7 +111,7 @@ describe('PlotGrid', () => {
   let host: HTMLElement;
   let model: RunModel;
   let choices: PlotChoices;
-  let bokeh: BokehApi;
+  let bokeh: FakeBokeh;
   let grid: PlotGrid;
 
   const cards = () => [...host.querySelectorAll<HTMLElement>('.jp-dtf-plot')];
@@ -168,7 +175,7 @@ describe('PlotGrid', () => {
   /** The server sends what is wanted. */
   function answer(): void {
     const { metrics = [] } = FakeSocket.last.sent.at(-1) as { metrics?: string[] };
-    const frames = metrics.map(metric => ({ metric, task: 'worker:0', start: 0, x: [0, 10], y: [1, 2] }));
+    const frames = metrics.map(metric => ({ metric, task: 'worker:0', start: 0, x: [0, 10], y: [1, 2], replaced: '' }));
     FakeSocket.last.receive({ type: 'series', run: 'r', frames });
   }
 
@@ -242,7 +249,14 @@ describe('PlotGrid', () => {
     FakeSight.tell(true, ...cards());
     await settled(() => expect(FakeSocket.last.sent.at(-1)).toMatchObject({ metrics: ['loss'] }));
     const tasks = ['', ...model.info.tasks.map(({ task }) => task)];
-    const frames = tasks.map((task, i) => ({ metric: 'loss', task, start: 0, x: [0, 10], y: [i, 2 * i] }));
+    const frames = tasks.map((task, i) => ({
+      metric: 'loss',
+      task,
+      start: 0,
+      x: [0, 10],
+      y: [i, 2 * i],
+      replaced: ''
+    }));
     FakeSocket.last.receive({ type: 'series', run: 'r', frames });
     const legend = () => host.querySelector('.jp-dtf-plot-legend')!.textContent;
     await settled(() => expect(legend()).toContain('range2 – 10'));
@@ -251,6 +265,25 @@ describe('PlotGrid', () => {
     expect(cards().map(card => card.querySelector('h3')!.textContent)).toEqual(
       tasks.slice(1).map(task => `loss · ${task}`)
     );
+  });
+
+  it('draws what was done twice behind the line that took its place', async () => {
+    await show(0, 1);
+    const { lines } = bokeh;
+    const before = lines.length;
+    const frame = {
+      metric: 'loss',
+      task: 'worker:0, attempt 1',
+      start: 0,
+      x: [5, 10],
+      y: [3, 4],
+      replaced: 'worker:0'
+    };
+    FakeSocket.last.receive({ type: 'series', run: 'r', frames: [frame] });
+    await settled(() => expect(lines).toHaveLength(before + 1));
+    const { line_dash, line_color, level } = lines.at(-1)!;
+    expect([line_dash, line_color, level]).toEqual([[2, 3], lines[0]!.line_color, 'underlay']);
+    expect(host.querySelector('.jp-dtf-plot-legend')!.textContent).not.toContain('attempt');
   });
 
   it('tells values to the keyboard', async () => {

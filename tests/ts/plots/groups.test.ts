@@ -1,7 +1,15 @@
 import { describe, expect, it } from 'vitest';
 
 import type { Line } from '../../../src/model/series';
-import { compareTasks, isImportant, phaseOf, plotLines, plotsOf, splitPlot } from '../../../src/plots/groups';
+import {
+  compareTasks,
+  isImportant,
+  phaseOf,
+  plotLines,
+  plotsOf,
+  replacedLines,
+  splitPlot
+} from '../../../src/plots/groups';
 
 const line = (metric: string, task = 'worker:0'): Line => ({
   metric,
@@ -39,6 +47,21 @@ describe('plotsOf', () => {
         .filter(isImportant)
         .map(plot => plot.metric)
     ).toEqual(['loss', 'head_loss', 'top_5_accuracy', 'f1', 'learning_rate']);
+  });
+});
+
+describe('replacedLines', () => {
+  it('are of the tasks that are drawn, and of no mean', () => {
+    const [loss] = plotsOf(['loss', 'val_loss']);
+    const before = ['worker:0', 'worker:1'].map(task => ({ ...line('loss', task), name: `${task}, attempt 1` }));
+    const shown = (mode: 'each' | 'mean', task?: string) => {
+      const plot = { ...loss!, task };
+      const drawn = plotLines(plot, name => (name === 'loss' ? [line('loss', ''), line('loss')] : []), mode);
+      return replacedLines(plot, drawn, name => (name === 'loss' ? before : [])).map(({ name }) => name);
+    };
+    expect(shown('each')).toEqual(['loss of worker:0, attempt 1']);
+    expect(shown('mean')).toEqual([]);
+    expect(shown('each', 'worker:1')).toEqual([]);
   });
 });
 

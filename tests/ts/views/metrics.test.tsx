@@ -34,7 +34,7 @@ describe('Metrics', () => {
   it('says that nothing was reported only while nothing is known, from whichever message it comes', () => {
     render(view());
     expect(screen.getByText(/This run reported no metric/)).toBeTruthy();
-    const frames = [{ metric: 'loss', task: 'worker:0', start: 0, x: [1], y: [1] }];
+    const frames = [{ metric: 'loss', task: 'worker:0', start: 0, x: [1], y: [1], replaced: '' }];
     act(() => model.applySeries({ type: 'series', run: 'r', frames }));
     expect(screen.queryByText(/This run reported no metric/)).toBeNull();
   });

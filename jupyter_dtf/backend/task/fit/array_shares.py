@@ -16,8 +16,10 @@ from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from ....errors import InvalidInput
 from ..collectives.contract import Reducer
+from .dataset_options import unchanged_options
 from .job import Arrays
 from .mapped_tensor import tensor_of
+from .sources.base import Share
 
 
 def adapter_of(arrays: Arrays, batch_size: int | None, steps: int | None, class_weight: Any) -> ArrayDataAdapter:
@@ -49,7 +51,7 @@ def next_epoch(first: int) -> tf.data.Dataset:
 
 def shares(
     adapter: ArrayDataAdapter,
-    reducer: Reducer,
+    reducer: Reducer | Share,
     seed: int | None,
     epochs: tf.data.Dataset,
     skipped: tuple[int, int] = (0, 0),
@@ -126,14 +128,6 @@ def _cut(function: Callable[[Any], Any], inputs: Any) -> Any:
     return tree.map_structure(lambda a: a if a is None else function(a), inputs)
 
 
-def unchanged_options() -> tf.data.Options:
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False  # they cost more than they save
-    options.autotune.enabled = False
-    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return options
-
-
-def _share(count: int, reducer: Reducer) -> tuple[int, int]:
+def _share(count: int, reducer: Reducer | Share) -> tuple[int, int]:
     """Where this task's part of ``count`` examples begins and ends."""
     return count * reducer.rank // reducer.size, count * (reducer.rank + 1) // reducer.size

@@ -97,6 +97,8 @@ class Last(keras.callbacks.Callback):
         self._job = job
         self._ctx = ctx
         self._steps = steps
+        self.agreement: Any = None
+        """What the tasks agreed on in the last step."""
         self._step = done[0]
         self._before = done[0] - done[1]
         self._within = done[1]
@@ -134,7 +136,7 @@ class Last(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         state = self._state
         state.metrics.alone = False
-        agreement = state.sync.agreement
+        agreement = self.agreement = state.sync.agreement
         examples, self._examples = agreement.examples - self._examples, agreement.examples
         first, self._is_first = self._is_first, False
         steps = self._steps_done(batch) - self._step

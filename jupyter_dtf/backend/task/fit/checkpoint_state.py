@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cloudpickle
@@ -16,6 +16,7 @@ from ....schema.checkpoint import CheckpointInfo, StoredVariable
 from ..model.model_state import layers_aside
 from .job import Arrays, FitJob
 from .models import seed_of_task
+from .sources.base import BatchSource
 
 
 @dataclass
@@ -71,6 +72,10 @@ class Begin:
     of: str = ""
     """The task whose state this is, where it is no checkpoint's."""
 
+    def job(self, job: FitJob) -> FitJob:
+        """The job as it is from here on."""
+        return replace(job, seed=self.state.seed, initial_epoch=self.info.epoch, began=self.state.first_epoch)
+
     def part(self, rank: int, size: int) -> Part:
         """What is given to a task. Where there are others than there were, what they had for themselves is shared."""
         parts = self.state.parts
@@ -108,6 +113,11 @@ def metric_variables(model: Any) -> list[Any]:
 
 def data_of(job: FitJob) -> dict[str, Any]:
     """What a step in the middle of an epoch is counted by."""
+    if isinstance(job.data, BatchSource) and job.data.examples is not None:
+        counted = {"examples": job.data.examples, "batch_size": job.batch_size or 32, "shuffle": job.shuffle}
+        return {**counted, "steps_per_epoch": job.steps_per_epoch}
+    if isinstance(job.data, BatchSource) and job.data.batches is not None:
+        return {"batches": job.data.batches, "shuffle": job.shuffle, "steps_per_epoch": job.steps_per_epoch}
     if not isinstance(job.data, Arrays):
         return {"steps_per_epoch": job.steps_per_epoch}
     first = next(leaf for leaf in keras.tree.flatten(job.data.x) if leaf is not None)

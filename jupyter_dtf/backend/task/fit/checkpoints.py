@@ -19,6 +19,7 @@ from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.random.seed_generator import global_seed_generator
 
 from ....schema.checkpoint import FORMAT, Manifest
+from ....schema.events import GOES_ON
 from ..checkpoint import files
 from ..checkpoint.places import directory_of
 from ..checkpoint.saving import saving
@@ -135,7 +136,7 @@ class Resuming(keras.callbacks.Callback):
                 where += f", after {begin.info.step_in_epoch} of its steps"
             found = f"as {begin.of} has it. No step is lost" if begin.of else begin.info.path
             joint = ", " if begin.of else ": "
-            self._ctx.note("info", f"Training goes on after step {begin.info.step}", f"With {where}{joint}{found}")
+            self._ctx.note("info", f"{GOES_ON} {begin.info.step}", f"With {where}{joint}{found}")
 
 
 class Saving(keras.callbacks.Callback):
@@ -203,7 +204,7 @@ class Saving(keras.callbacks.Callback):
         before, self._seen = self._seen, self._last.step
         if policy.every_steps is not None and self._seen // policy.every_steps > before // policy.every_steps:
             self._is_due = True
-        if policy.every_seconds is not None and self._is_time(policy.every_seconds):
+        if self._is_asked_for(policy.every_seconds):
             self._is_due = True
         within = self._last.step_in_epoch
         if self._length is not None and within >= self._length:
@@ -227,15 +228,19 @@ class Saving(keras.callbacks.Callback):
         if is_last or self._is_due:
             self._save(epoch + 1, 0, self._best(values), is_last)
 
-    def _is_time(self, every_s: float) -> bool:
-        """Whether the chief's clock says so; on all tasks alike, one exchange later."""
-        is_chief = self._reducer.rank == 0
-        is_time = is_chief and time.monotonic() - self._begun >= every_s
+    def _is_asked_for(self, every_s: float | None) -> bool:
+        """Whether the chief's clock says so, or the cluster to the chief; on all tasks alike, one exchange later."""
+        is_asked = False
+        if self._reducer.rank == 0:
+            is_time = every_s is not None and time.monotonic() - self._begun >= every_s
+            is_asked = is_time or self._ctx.checkpoint_wanted.is_set()
         if self._reducer.size == 1:
-            return is_time
-        if is_time and self._sync.checkpoints_asked == self._asks:
+            self._ctx.checkpoint_wanted.clear()
+            return is_asked
+        if is_asked and self._sync.checkpoints_asked == self._asks:
+            self._ctx.checkpoint_wanted.clear()
             self._sync.ask_for_checkpoint()
-        agreed: int = self._sync.agreement.checkpoints
+        agreed: int = self._last.agreement.checkpoints
         is_agreed, self._asks = agreed > self._asks, agreed
         return is_agreed
 

@@ -7,16 +7,19 @@ Functions: a step takes one batch of every task's own dataset; a task that has r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
 
 from ....errors import InvalidInput
+from ....schema.strategy import ParameterServer
 from ..collectives.contract import Alone, Reducer
-from .array_shares import adapter_of, first_batches, next_epoch, shares, shares_in_order, tensors, unchanged_options
+from .array_shares import adapter_of, first_batches, next_epoch, shares, shares_in_order, tensors
+from .dataset_options import unchanged_options
 from .job import Arrays, DataFunction, FitJob
 from .losses import is_plain_mean
 from .sources.base import BatchSource, Reading, Share
@@ -190,9 +193,22 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     assert isinstance(source, BatchSource)
     share = Share(reducer.rank, reducer.size)
     seed = job.seed if job.shuffle else None
-    opened = source.open(
-        ctx, Reading("x", share, seed, job.initial_epoch, random_seed=job.seed, batch_size=job.batch_size)
+    reading = Reading(
+        "x",
+        share,
+        seed,
+        job.initial_epoch,
+        batch_size=job.batch_size,
+        steps=job.steps_per_epoch,
+        passes=job.initial_epoch,
+        began=job.initial_epoch if job.began is None else job.began,
+        own_seed=job.seed,
+        in_step=_goes_in_step(job),
     )
+    if source.continues and skip is not None:
+        passed = skip.passed if job.steps_per_epoch else 0
+        reading = replace(reading, within=skip.steps, passed=passed, takes=skip.takes)
+    opened = source.open(ctx, reading)
     if opened.length == -1 and job.steps_per_epoch is None:
         raise InvalidInput(
             f"steps_per_epoch must say where an epoch ends, for {source.what} is endless. Received: "
@@ -206,11 +222,13 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         epochs = job.initial_epoch - (skip.first_epoch if skip is not None else 0)
         steps = skip.steps if skip is not None and not skip.takes else 0
         dataset = opened.standing(epochs, steps, job.steps_per_epoch)
-    elif skip is not None:
+    elif skip is not None and not source.continues:
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
     known = opened.length if opened.length is not None and opened.length >= 0 else None
-    data = TaskData(dataset, job.steps_per_epoch, job.steps_per_epoch or known, class_weight=job.class_weight)
+    if job.class_weight is not None:  # Keras would prefetch after it, across the end of what the tasks read together
+        dataset = dataset.map(make_class_weight_map_fn(job.class_weight))
+    data = TaskData(dataset, job.steps_per_epoch, job.steps_per_epoch or known)
     data.may_be_empty = reducer.size > 1 and (opened.smallest is None or opened.smallest < reducer.size)
     data.first_batches = opened.first_batches if skip is None else None
     if must_find_end and opened.length is None:
@@ -222,8 +240,16 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
 def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer: Reducer, is_plain: bool) -> TaskData:
     """Shares of its batches that hold examples; all of them for rank 0, where parts cannot be put together."""
     share = Share(reducer.rank, reducer.size) if is_plain else Share(0, 1)
-    size = job.validation_batch_size or job.batch_size
-    opened = source.open(ctx, Reading("validation_data", share, random_seed=job.seed, batch_size=size))
+    reading = Reading(
+        "validation_data",
+        share,
+        batch_size=job.validation_batch_size or job.batch_size,
+        steps=job.validation_steps,
+        passes=sum(_is_validated(epoch, job.validation_freq) for epoch in range(job.initial_epoch)),
+        own_seed=job.seed,
+        in_step=_goes_in_step(job),
+    )
+    opened = source.open(ctx, reading)
     dataset = opened.dataset
     if opened.length == -1 and job.validation_steps is None:
         raise InvalidInput(
@@ -238,6 +264,17 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
     if share.size > 1 and (opened.smallest is None or opened.smallest < share.size):
         dataset = dataset.filter(lambda *batch: batch_size(batch) > 0)
     return TaskData(dataset, None, None)
+
+
+def _is_validated(epoch: int, frequency: Any) -> bool:
+    """Whether Keras validates at the end of an epoch, which counts from 0."""
+    if isinstance(frequency, int):
+        return (epoch + 1) % frequency == 0
+    return isinstance(frequency, list) and epoch + 1 in frequency
+
+
+def _goes_in_step(job: FitJob) -> bool:
+    return not isinstance(job.strategy, ParameterServer) or job.strategy.goes_in_step
 
 
 def _call(data: DataFunction, ctx: Any, name: str) -> tf.data.Dataset:

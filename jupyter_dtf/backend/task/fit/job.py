@@ -55,6 +55,8 @@ class FitJob:
     validation_batch_size: int | None = None
     epochs: int = 1
     initial_epoch: int = 0
+    began: int | None = None
+    """The epoch with which the training began that goes on with ``initial_epoch``; None: that one."""
     shuffle: bool = True
     class_weight: dict[int, float] | None = None
     steps_per_epoch: int | None = None

@@ -17,6 +17,7 @@ from .callbacks import attributes_of
 from .data import Skip, TaskData
 from .first_step_check import Guard
 from .job import Arrays, FitJob, FitResult
+from .sources import failures
 
 
 class KerasFit:
@@ -70,19 +71,24 @@ class KerasFit:
             model.train_function = _skipping(model.train_function, self._skip)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
-            model.fit(
-                data.dataset,
-                epochs=job.epochs,
-                initial_epoch=job.initial_epoch,
-                verbose=0,
-                callbacks=callbacks,
-                shuffle=False,
-                class_weight=data.class_weight,
-                steps_per_epoch=data.steps,
-                validation_data=validation.dataset if validation else None,
-                validation_steps=validation.steps if validation else None,
-                validation_freq=job.validation_freq,
-            )
+            try:
+                model.fit(
+                    data.dataset,
+                    epochs=job.epochs,
+                    initial_epoch=job.initial_epoch,
+                    verbose=0,
+                    callbacks=callbacks,
+                    shuffle=False,
+                    class_weight=data.class_weight,
+                    steps_per_epoch=data.steps,
+                    validation_data=validation.dataset if validation else None,
+                    validation_steps=validation.steps if validation else None,
+                    validation_freq=job.validation_freq,
+                )
+            except Exception:
+                if (cause := failures.taken()) is not None:
+                    raise cause from None
+                raise
 
     def result(self, model: Any, spec: Any, updates: dict[str, dict[str, int]] | None = None) -> FitResult:
         """What the chief gives back. ``spec``: of the batches; ``updates``: as in ``FitResult``."""

@@ -128,8 +128,11 @@ def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
         )
 
 
-def model_at(job: FitJob, path: str) -> Any:
-    """The model of a job with the weights and the optimizer of a checkpoint. Raises InvalidInput, NotFound."""
+def model_at(job: FitJob, path: str) -> tuple[Any, int]:
+    """The model of a job with the weights and the optimizer of a checkpoint, and of which step that is.
+
+    Raises InvalidInput, NotFound.
+    """
     stored = _newest(place_of(path))
     begin = _read(stored, again=False)
     model = keras_io.unpack(job.model) if isinstance(job.model, keras_io.PackedModel) else job.model()
@@ -139,7 +142,7 @@ def model_at(job: FitJob, path: str) -> Any:
     optimizers = optimizers_of(model)
     check_model(begin, model, optimizers)
     restore(begin, stored, model, optimizers)
-    return model
+    return model, begin.info.step
 
 
 def restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence[Any]) -> None:

@@ -35,42 +35,54 @@ class PackedModel:
     built: bool = False
     policies: list[str] = field(default_factory=list)
     """The names of the layers' dtype policies, in order; empty for those of quantized layers."""
+    compiled: bool = True
+    """Whether it says how the model is compiled."""
 
     def without_state(self) -> PackedModel:
         """The same model with weights that its initializers will make."""
         more = MoreState(own=self.more.own, layers=self.more.layers)
-        return PackedModel(self.description, more=more, built=self.built, policies=self.policies)
+        return PackedModel(
+            self.description, more=more, built=self.built, policies=self.policies, compiled=self.compiled
+        )
 
 
-def pack(model: Any) -> PackedModel:
-    """Describe a compiled model. Raises InvalidInput if it cannot be rebuilt from its configuration."""
+def pack(model: Any, *, compiled: bool = True) -> PackedModel:
+    """Describe a compiled model, or without how it is ``compiled`` any. Its optimizer goes along with that.
+
+    Raises InvalidInput if it cannot be rebuilt from its configuration.
+    """
     import keras
     from keras.src.saving.serialization_lib import ObjectSharingScope
 
     if not isinstance(model, keras.Model):
-        raise InvalidInput(f"model is a compiled keras.Model or a function that returns one. Received: {model!r:.200}")
-    if not model.compiled:
+        what = "a compiled keras.Model" if compiled else "a keras.Model"
+        raise InvalidInput(f"model is {what} or a function that returns one. Received: {model!r:.200}")
+    if compiled and not model.compiled:
         raise InvalidInput(
             f"The model is compiled: call model.compile(...) first. Received: {model.name!r}, not compiled"
         )
     kind = type(model)
-    if kind.compile is not keras.Model.compile and kind.compile_from_config is keras.Model.compile_from_config:
+    overrides = kind.compile is not keras.Model.compile and kind.compile_from_config is keras.Model.compile_from_config
+    if compiled and overrides:
         raise InvalidInput(
             f"A model whose class overrides compile() also overrides compile_from_config(). Received: {kind.__name__}, "
             f"which does not. {OTHER_WAY}"
         )
     custom = CustomObjects(model)
     try:
-        with custom.recorded(), _compiled_as_it_is(model), ObjectSharingScope(), warnings.catch_warnings():
+        as_compiled = _compiled_as_it_is(model) if compiled else patched(model, compiled=False)
+        with custom.recorded(), as_compiled, ObjectSharingScope(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             config = keras.saving.serialize_keras_object(model)
+            if not compiled:
+                config.pop("compile_config", None)
         description = custom.pickled(config)
         more = take_more(model)
     except InvalidInput:
         raise
     except Exception as error:
         raise InvalidInput(f"The model cannot be described by its configuration: {error}. {OTHER_WAY}") from error
-    optimizer = model.optimizer
+    optimizer = model.optimizer if compiled else None
     packed = PackedModel(
         description=description,
         weights=model.get_weights() if model.built else [],
@@ -78,6 +90,7 @@ def pack(model: Any) -> PackedModel:
         more=more,
         built=bool(model.built),
         policies=[_policy_name(layer) for layer in model._flatten_layers()],
+        compiled=compiled,
     )
     if _shares_layers_among_parts(model) and len(unpack(packed).weights) != len(model.weights):
         raise InvalidInput(
@@ -87,7 +100,7 @@ def pack(model: Any) -> PackedModel:
 
 
 def unpack(packed: PackedModel) -> Any:
-    """A compiled model with what it is made of, as far as it is built yet (see ``restore``).
+    """A model, compiled as it was packed, with what it is made of, as far as it is built yet (see ``restore``).
 
     Raises InvalidInput if the configuration does not lead back to a model.
     """
@@ -109,7 +122,7 @@ def unpack(packed: PackedModel) -> Any:
         raise
     except Exception as error:
         raise InvalidInput(f"The model could not be rebuilt from its configuration: {error}. {OTHER_WAY}") from error
-    if not model.compiled:
+    if packed.compiled and not model.compiled:
         raise InvalidInput(f"The model rebuilt from its configuration is not compiled. {OTHER_WAY}")
     return model
 

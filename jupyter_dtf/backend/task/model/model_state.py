@@ -137,6 +137,13 @@ def holds_table(layer: Any) -> bool:
     return isinstance(layer, IndexLookup)
 
 
+def states_of(model: Any) -> list[Any]:
+    """Every variable of a model, in order: also what stateful layers go on from, and what its classes hold aside."""
+    held = [*model.variables, *(state for layer in model._flatten_layers() for state in _states(layer))]
+    held += [variable for layer in layers_aside(model) for variable in layer.variables]
+    return list({id(variable): variable for variable in held}.values())
+
+
 def seed_states(model: Any) -> list[Any]:
     """The variables that hold the states of a model's random generators."""
     return [variable for variable in model.variables if is_seed(variable)]

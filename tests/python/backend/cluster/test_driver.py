@@ -188,6 +188,17 @@ async def test_a_gang_that_is_started_again_has_nothing_of_the_one_before() -> N
     assert ops[:4] == ["dtf_reserve", "dtf_kill", "dtf_release", "dtf_reserve"]
 
 
+async def test_the_log_of_a_run_that_restarts_says_why_at_every_moment() -> None:
+    cluster = await begun(Restart())
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    cluster.ends("worker:1", signal="SIGKILL")
+    await cluster.end()
+    story = [decode_event(data) for data in cluster.run.log]
+    at = next(n for n, event in enumerate(story) if getattr(event, "state", None) is RunState.RESTARTING)
+    why = story[at - 1]
+    assert isinstance(why, Note) and (why.title, why.attempt) == ("worker:1 died (SIGKILL)", 0)
+
+
 async def test_a_host_that_is_gone_leaves_its_tasks_to_the_others() -> None:
     cluster = await begun(Restart())
     cluster.on_launch = lambda attempt: cluster.all_succeed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_dtf.backend.cluster.recovery import Recovery
-from jupyter_dtf.schema.events import Progressed
+from jupyter_dtf.schema.events import Note, Progressed
 from jupyter_dtf.schema.run import Progress
 
 
@@ -29,6 +29,18 @@ def test_it_is_told_with_the_first_step(begins: int, title: str) -> None:
     assert recovery.follows(progressed(55.5, begins)) is None
     told = recovery.follows(progressed(56.4, begins + 1))
     assert told == (title, "The first step ended 6 s after worker:1 was lost")
+
+
+def test_the_chief_s_word_on_where_is_told_with_it() -> None:
+    recovery = Recovery("worker:1", 50.0, 30)
+    said = Note(time=54.0, level="info", title="Training goes on after step 20", text="With epoch 2: /checkpoints/20")
+    assert not recovery.takes(Note(time=54.0, level="info", title="Equal weights"))
+    assert recovery.takes(said)
+    assert recovery.follows(progressed(55.0, 20)) is None
+    assert recovery.follows(progressed(56.0, 21)) == (
+        "Training goes on after step 20: some 10 steps are done again",
+        "With epoch 2: /checkpoints/20. The first step ended 6 s after worker:1 was lost",
+    )
 
 
 def test_an_attempt_that_comes_to_no_step_does_not_count() -> None:

@@ -21,6 +21,8 @@ from jupyter_dtf.schema.cluster_request import ClusterRequest
 from jupyter_dtf.testing.kinds import KindContract
 from tests.python import patience
 from tests.python.backend.kinds.rest import rests_and_wakes
+from tests.python.backend.test_preemption import AT, STEPS, Waits, assert_weights, fit, until_told
+from tests.python.backend.test_restart import notes
 from tests.python.clusters import wait_for
 
 STANDIN = Path(__file__).with_name("slurm_standin") / "slurm.py"
@@ -98,6 +100,26 @@ class TestBadDays:
             assert "PRIVATE KEY" in (shared / "settings.json").read_text()
             assert "PRIVATE KEY" not in (queue / "1.sh").read_text()
         assert not list(paths.jobs_dir().iterdir())
+
+
+@pytest.mark.usefixtures("leave_session")
+def test_a_training_leaves_a_job_that_is_to_end(queue: Path, tmp_path: Path) -> None:
+    here, on = tmp_path / "here", tmp_path / "on"
+    with dtf.Cluster(backend="slurm", jobs={"worker": 2}, **SMALL) as cluster:
+        wait_for(cluster, lambda info: len(info.hosts) == 2)
+        run = fit(cluster, callbacks=[Waits(here, on)])
+        patience.until(here.exists, lambda: run)
+        (host,) = [info.host for info in run.info.tasks if info.task == "worker:1"]
+        job = 1 + int(host.rpartition("-")[2])
+        subprocess.run(["scancel", str(job)], check=True)
+        until_told(run, lambda title: title == f"Host {host} is to go (SIGTERM)")
+        on.touch()
+        run.result(patience.left_s())
+        assert_weights(run)
+        assert AT <= run.checkpoints[0].step < STEPS / 2
+        assert any(note.title.startswith("worker:1 has to go with its machine (SIGTERM), after") for note in notes(run))
+        assert {info.host for info in run.info.tasks} == {f"slurm-{2 - job}"}
+        patience.until(lambda: len(running(queue)) == 1, lambda: f"the end of one of the jobs {running(queue)}")
 
 
 @pytest.mark.usefixtures("leave_session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,29 @@ class TestACluster:
             while standin.left:
                 await asyncio.sleep(0.05)
             assert "its pod is no more" in await cluster.last_words()
+        finally:
+            await cluster.close()
+
+    @pytest.mark.parametrize("reach", ["load-balancer", "service"])
+    async def test_a_scheduler_that_is_reached_without_the_api(
+        self, reach: str, standin: Standin, small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        look_up, namespace = socket.getaddrinfo, "science"
+
+        def of_the_cluster(host: Any, *more: Any, **options: Any) -> Any:  # the names that a pod's resolver knows
+            name, _, zone = str(host).partition(".")
+            return look_up(standin.address_of(namespace, name) if zone == namespace else host, *more, **options)
+
+        monkeypatch.setattr(socket, "getaddrinfo", of_the_cluster)
+        options = registry.check_options(registry.find_kind("kubernetes"), {**small, "reach": reach})
+        told: list[str] = []
+        cluster = await kubernetes_cluster.start(options, temporary_security(), "reached", told.append)
+        try:
+            name = "dtf-reached-scheduler"
+            here = standin.address_of(namespace, name) if reach == "load-balancer" else f"{name}.{namespace}"
+            assert cluster.scheduler_address == f"tls://{here}:8786"
+            assert ("The scheduler's load balancer has no address yet" in told) == (reach == "load-balancer")
+            assert standin.forwards == 0
         finally:
             await cluster.close()
 

@@ -188,10 +188,24 @@ def test_a_task_that_starts_again_continues_its_series_and_replaces_what_it_repe
     assert loss.seq.tolist() == [0, 1, 2, 0, 1, 2, 5]
     assert record.lost == {"worker:0": 2}
     assert record.info.sparkline == loss.value.tolist()
+    (before,) = record.replaced(["loss", "accuracy"]).items()
+    assert before[0] == ("loss", "worker:0", 0)
+    assert (before[1].step.tolist(), before[1].value.tolist()) == ([3, 4, 5], [6, 5, 4])
     record.apply(5, points("worker:0", 6, [{"loss": 99.0}]))  # of the first attempt, on its way until now
     assert record.series["loss", "worker:0"] is loss
     assert len(loss) == 7
     assert record.lost == {"worker:0": 2}
+
+
+def test_what_was_done_twice_is_known_of_each_attempt() -> None:
+    record = record_of(
+        points("worker:0", 0, [{"loss": float(i)} for i in range(6)]),
+        points("worker:0", 0, [{"loss": 10.0 + i} for i in range(4)], steps=[4, 5, 6, 7], attempt=1),
+        points("worker:0", 0, [{"loss": 20.0}], steps=[2], attempt=2),
+    )
+    found = {key[2]: (series.step.tolist(), series.value.tolist()) for key, series in record.replaced(["loss"]).items()}
+    assert found == {0: ([2, 3, 4, 5], [2, 3, 4, 5]), 1: ([4, 5, 6, 7], [10, 11, 12, 13])}
+    assert record.series["loss", "worker:0"].step.tolist() == [0, 1, 2]
 
 
 def test_what_an_attempt_has_repeated_is_in_no_mean_and_what_was_handed_out_stays() -> None:

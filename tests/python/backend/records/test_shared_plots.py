@@ -62,3 +62,16 @@ def test_all_viewers_have_what_there_is_and_share_the_messages(monkeypatch: pyte
 def test_widths_are_checked() -> None:
     with pytest.raises(InvalidInput, match="16 to 8192"):
         shared_plot(Hub(), "r1", "loss", 1, "step")
+
+
+def test_what_was_done_twice_comes_as_a_line_of_its_attempt() -> None:
+    hub = Hub()
+    hub.add_run(run_info())
+    hub.apply("r1", 0, encode_event(points("worker:0", 0, [{"loss": 3.0}, {"loss": 2.0}])))
+    hub.apply("r1", 1, encode_event(points("worker:0", 0, [{"loss": 1.0}], steps=[1], attempt=1)))
+    _, frames, _ = shared_plot(hub, "r1", "loss", 100, "step").since(0)
+    found = {frame["task"]: frame for frame in json.loads(series_message("r1", frames))["frames"]}
+    assert {task: (frame["y"], frame["replaced"]) for task, frame in found.items()} == {
+        "worker:0": ([3.0, 1.0], ""),
+        "worker:0, attempt 1": ([2.0], "worker:0"),
+    }

@@ -200,7 +200,7 @@ class Fit:
         """What comes next is to go on from there. A collective."""
         job, ctx, reducer = self._given, self._ctx, self.reducer
         if begin is not None:
-            job = dataclasses.replace(job, seed=begin.state.seed, initial_epoch=begin.info.epoch)
+            job = begin.job(job)
             if begin.is_over:
                 job = dataclasses.replace(job, epochs=min(job.epochs, begin.info.epoch))
         self._job, self._begin, self._stored = job, begin, stored

@@ -44,7 +44,8 @@ class Beginning:
 
     def job(self, job: FitJob) -> FitJob:
         """The job as it is from here on."""
-        return dataclasses.replace(job, seed=self.started.seed, initial_epoch=self.place.epoch)
+        place, began = self.place.epoch, self.started.first_epoch
+        return dataclasses.replace(job, seed=self.started.seed, initial_epoch=place, began=began)
 
     def skip(self, job: FitJob, steps_per_execution: int) -> Skip | None:
         """What is left out of the examples."""

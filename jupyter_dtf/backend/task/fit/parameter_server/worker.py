@@ -86,7 +86,7 @@ class Worker:
             self._reducer = ServedReducer(self._client, ctx.rank, ctx.size)
             self._begin, self._stored = where_to_begin(job, ctx, self._reducer)
             if self._begin is not None:
-                job = dataclasses.replace(job, seed=self._begin.state.seed, initial_epoch=self._begin.info.epoch)
+                job = self._begin.job(job)
         else:
             self._beginning = first = beginning(
                 job,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -56,7 +55,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     alone, here = Alone(), OneClient(ctx)
     begin, stored = where_to_begin(job, here, alone)
     if begin is not None:
-        job = dataclasses.replace(job, seed=begin.state.seed, initial_epoch=begin.info.epoch)
+        job = begin.job(job)
     keras.utils.set_random_seed(job.seed % 2**32)
     model = job_model(job, PipelineChecks(), Asked.of(job))
     own = [method for method in ("train_step", "test_step") if own_step(model, method)]

@@ -35,10 +35,28 @@ class Reading:
     """What an order that is drawn here is drawn from; None keeps the order."""
     first_epoch: int = 0
     """The epoch that the first pass is."""
-    random_seed: int = 0
-    """What a source draws from that shuffles by itself, whatever ``seed`` says of the caller's wishes."""
     batch_size: int | None = None
     """Examples in a step of all tasks together, where the source itself has no batches."""
+    steps: int | None = None
+    """Batches of an epoch or a validation, where the person has said so."""
+    passes: int = 0
+    """How many passes a training from epoch 0 would have made before."""
+    within: int = 0
+    """Batches of the first epoch that have been trained on already; of a source that ``continues``, which leaves them
+    out itself.
+    """
+    passed: int = 0
+    """The same of the epochs before it, since the training began, where ``steps`` says how long they are."""
+    takes: int = 0
+    """Unless 0, there is an empty batch in the place of each that is left out of the first epoch."""
+    began: int = 0
+    """The epoch with which the training began that goes on with ``first_epoch``."""
+    own_seed: int = 0
+    """What a source draws from that shuffles by itself, whatever ``seed`` says, and code of the caller's: all tasks
+    have to draw the same.
+    """
+    in_step: bool = True
+    """Whether every batch is read by all tasks of ``share``: whoever waits for another task's reading gets it."""
 
 
 @dataclass
@@ -72,6 +90,8 @@ class BatchSource(ABC):
     """Whether a step's batch is the source's own, rather than of ``batch_size`` examples."""
     runs_own_code: ClassVar[bool] = True
     """Whether opening it runs code of the caller's, which may set TensorFlow up in its own way."""
+    continues: ClassVar[bool] = False
+    """Whether it can be read only once: an iteration of its dataset goes on where the last one ended."""
 
     @property
     def batches(self) -> int | None:

@@ -30,7 +30,7 @@ def opened(source: PassedGraph, ctx: Any, reading: Reading) -> Opened:
     _check_files(source, ctx, reading.field)
     view = GraphView(source.graph)
     _register(view, source.functions)
-    make_equal(view, reading.random_seed)
+    make_equal(view, reading.own_seed)
     view.rename_functions()
     graph = view.graph.SerializeToString()
     with tf.device("/device:CPU:0"):

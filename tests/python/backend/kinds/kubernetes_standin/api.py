@@ -10,6 +10,7 @@ import json
 import threading
 import uuid
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,6 +43,8 @@ class Standin:
         self.kubelets: dict[str, Kubelet] = {}
         self.failures: list[str] = []
         """What the operator could not do."""
+        self.forwards = 0
+        """Ports that have been forwarded by the API."""
         self._background: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -110,7 +113,10 @@ class Standin:
                     return await self._forward(request, self.kubelets[name])
                 case "GET", None:
                     found = kept[name] if name else {"items": _chosen(kept, request.query.get("labelSelector", ""))}
-                    return web.json_response(found)
+                    answer = web.json_response(found)
+                    if name and part["kind"] == "services":
+                        self._balance(part["namespace"], found)
+                    return answer
                 case "POST", None:
                     resource = await request.json()
                     self._create(part["kind"], part["namespace"], resource)
@@ -147,6 +153,7 @@ class Standin:
 
     async def _forward(self, request: web.Request, kubelet: Kubelet) -> web.WebSocketResponse:
         """As Kubernetes does: each channel begins with its port, channel 0 is what is said."""
+        self.forwards += 1
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         port = int(request.query["ports"])
@@ -209,6 +216,19 @@ class Standin:
         if spec.get("idleTimeout"):
             self._begin(self._look_whether_idle(namespace, name))
 
+    def _balance(self, namespace: str, service: Resource) -> None:
+        """A load balancer has its address some time after it has been asked for: here, at the next look."""
+        if service["spec"]["type"] == "LoadBalancer":
+            address = self.address_of(namespace, service["metadata"]["name"])
+            service["status"] = {"loadBalancer": {"ingress": [{"ip": address}]}}
+
+    def address_of(self, namespace: str, service: str) -> str:
+        """Where the newest pod behind a service listens; empty where there is no such service."""
+        if not (found := self.kept[("services", namespace)].get(service)):
+            return ""
+        pod = _chosen(self.kept["pods", namespace], _selector(found["spec"]["selector"]))[-1]
+        return self.kubelets[pod["metadata"]["name"]].address
+
     def _scale(self, namespace: str, group: Resource) -> None:
         name, spec = group["metadata"]["name"], group["spec"]
         there = _chosen(self.kept[("deployments", namespace)], f"dask.org/workergroup-name={name}")
@@ -252,13 +272,7 @@ class Standin:
             found: dict[str, str] = self.kept["secrets", namespace][wanted]["stringData"]
             return found
 
-        def resolve(service: str) -> str:
-            if not (found := self.kept[("services", namespace)].get(service)):
-                return ""
-            pod = _chosen(self.kept["pods", namespace], _selector(found["spec"]["selector"]))[-1]
-            return self.kubelets[pod["metadata"]["name"]].address
-
-        self.kubelets[name] = Kubelet(pod, there, secret, resolve)
+        self.kubelets[name] = Kubelet(pod, there, secret, partial(self.address_of, namespace))
 
     async def _end_pod(self, namespace: str, name: str) -> None:
         pod = self.kept["pods", namespace][name]

@@ -130,7 +130,7 @@ def sent(data: Any) -> GraphDataset:
 
 def open_share(source: GraphDataset, share: Share | None = None, seed: int = 1) -> Opened:
     share = share or Share(0, 1)
-    return source.open(SimpleNamespace(task="worker:0"), Reading("x", share, None, random_seed=seed))
+    return source.open(SimpleNamespace(task="worker:0"), Reading("x", share, None, own_seed=seed))
 
 
 def leaves(batch: Any) -> list[np.ndarray[Any, Any]]:

@@ -1,0 +1,103 @@
+"""Hosts whose machines are to go: runs write a checkpoint first, then lose their tasks there as on a lost host."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from ...errors import Conflict
+from ...schema.checkpoint import CheckpointInfo
+from ...schema.launch import TaskResult
+from ...schema.run import RunState
+from ...schema.sizes import seconds_
+from .active_run import Run
+from .cluster_runs import Runs
+from .host_watch import HostWatch
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S = 60.0
+"""How long a run may take to come to a step's end and to write a checkpoint: the machine has mostly less."""
+LOOK_S = 0.05
+_MARK = "host to go"
+
+
+class Preemption:
+    """``move(run)`` ends a run's tasks at a step's end with a checkpoint, and starts them again elsewhere."""
+
+    def __init__(self, runs: Runs, watch: HostWatch, move: Callable[[Run], Awaitable[None]]) -> None:
+        self._runs = runs
+        self._watch = watch
+        self._move = move
+
+    async def leaves(self, address: str) -> None:
+        """Have every run leave a host that is to go. Nothing new is started there."""
+        runs = [run for run in self._runs.active if _left(run, address)]
+        for error in await asyncio.gather(*(self._leave(run, address) for run in runs), return_exceptions=True):
+            if isinstance(error, Exception):
+                logger.error("A run could not leave the host %s in order", address, exc_info=error)
+
+    async def _leave(self, run: Run, address: str) -> None:
+        if run.is_stopping:
+            return  # its tasks end, with a checkpoint
+        info, why = self._watch.infos[address], self._watch.leaving[address]
+        title = f"Host {info.name} is to go ({why})"
+        saved = ""
+        if run.info.goes_on and run.info.state is RunState.RUNNING:
+            if run.may_restart and _only_at_its_end(run):
+                run.note("warning", title, "The training ends with a checkpoint, and goes on elsewhere", mark=_MARK)
+                with contextlib.suppress(Conflict):  # it has ended meanwhile, or begins again already
+                    await self._move(run)
+                return
+            run.note("warning", title, "A checkpoint is written first", mark=_MARK)
+            if (checkpoint := await self._checkpoint(run, address)) is not None:
+                saved = f", after the checkpoint of step {checkpoint.step}"
+        else:
+            run.note("warning", title, "Nothing can be saved of this run now", mark=_MARK)
+        if not run.may_restart:
+            run.note(
+                "warning", "The run has no restart left", f"It goes on on host {info.name} for as long as that is there"
+            )
+            return
+        await self._end_tasks(run, address, f"has to go with its machine ({why}){saved}")
+
+    async def _checkpoint(self, run: Run, address: str) -> CheckpointInfo | None:
+        """Have a run write one, of a step that is not behind what is known of it now. None where none came in time."""
+        attempt, done, began = run.attempt, run.info.progress.done, time.monotonic()
+        before = run.info.checkpoint
+        await self._watch.tell(run.by_host, "dtf_save", run_id=run.id)
+        while time.monotonic() < began + PATIENCE_S:
+            found = run.info.checkpoint
+            if found is not None and found is not before and found.step >= done:
+                text = f"{seconds_(time.monotonic() - began)} after it was known that a host is to go"
+                run.note("info", f"Checkpoint of step {found.step} written", text)
+                return found
+            if run.decided.is_set() or run.attempt != attempt or not run.is_active or not _left(run, address):
+                return None
+            await asyncio.sleep(LOOK_S)
+        run.note("warning", "No checkpoint could be written in time", f"None came within {PATIENCE_S:g} s")
+        return None
+
+    async def _end_tasks(self, run: Run, address: str, why: str) -> None:
+        """End what the run has there. What has not been forked yet will not be; a host that is frozen is ended."""
+        infos = [run.task_info(task) for task in _left(run, address)]
+        for task, attempt, pid in [(info.task, info.attempt, info.pid) for info in infos]:  # which a restart changes
+            if not pid:
+                run.task_ended(TaskResult(task=task, attempt=attempt), lost=why)
+                continue
+            await self._watch.tell(
+                [address], "dtf_end_frozen", or_end=True, run_id=run.id, task=task, attempt=attempt, why=why
+            )
+
+
+def _only_at_its_end(run: Run) -> bool:
+    """Whether its tasks write a checkpoint by agreement of all alone: those of parameter servers that go in step."""
+    return run.info.strategy == "ps" and not run.request.rejoins
+
+
+def _left(run: Run, address: str) -> list[str]:
+    """The tasks that a run has at a host."""
+    return [task.task for task in run.by_host.get(address, ()) if not run.task_info(task.task).state.is_final]

@@ -1,0 +1,68 @@
+"""What a Dask task makes of a partition that a model is to answer. Runs wherever Dask computes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import InvalidInput
+from .answerer import answers, check_examples
+
+Like = list[tuple[tuple[int, ...], str]]
+"""Of each output, the shape of an example's and its type's name."""
+
+
+def answered(model: tuple[str, bytes], number: int, x: Any, batch_size: int | None, like: Like) -> list[Any]:
+    """The outputs of a model for a partition: arrays, each with a row for each example.
+
+    ``x``: arrays, pandas objects, or a list of examples; or a dict or tuple of the former. Raises InvalidInput.
+    """
+    arrays = _arrays(x)
+    counts = {len(leaf) for leaf in _leaves(arrays)}
+    if len(counts) != 1:
+        raise InvalidInput(f"x must have equally many examples in partition {number}, got {sorted(counts)}", field="x")
+    (count,) = counts
+    if not count:
+        return [np.empty((0, *shape), dtype) for shape, dtype in like]
+    outputs = answers(model, number, arrays, batch_size)
+    check_examples(count, outputs, number)
+    return outputs
+
+
+def as_frame(outputs: list[Any], x: Any, columns: list[str]) -> Any:
+    """Outputs as a pandas DataFrame with the index of the partition that they are of."""
+    import pandas as pd
+
+    flat = [output.reshape(len(output), -1) for output in outputs]
+    named = iter(columns)
+    index = (next(iter(x.values())) if isinstance(x, dict) else x).index
+    return pd.DataFrame({next(named): part[:, number] for part in flat for number in range(part.shape[1])}, index=index)
+
+
+def as_items(outputs: list[Any]) -> list[Any]:
+    """Outputs as the items of a bag's partition: of each example an array, or a tuple of one for each output."""
+    return list(outputs[0]) if len(outputs) == 1 else list(zip(*outputs, strict=True))
+
+
+def _arrays(x: Any) -> Any:
+    """What Keras takes: as ``fit`` does, floats of 64 bits are left to Keras."""
+    if isinstance(x, dict):
+        return {key: _arrays(value) for key, value in x.items()}
+    if isinstance(x, tuple):
+        return tuple(_arrays(value) for value in x)
+    if type(x).__module__.partition(".")[0] == "pandas":
+        array = x.to_numpy()
+        return array[:, None] if array.ndim == 1 else array  # a Series is a column, as in Keras
+    if isinstance(x, list) or not hasattr(x, "__array__"):
+        x = list(x)
+        return np.stack([np.asarray(item) for item in x]) if x else np.empty(0)
+    return np.asarray(x)
+
+
+def _leaves(x: Any) -> list[Any]:
+    if isinstance(x, dict):
+        return [leaf for value in x.values() for leaf in _leaves(value)]
+    if isinstance(x, tuple):
+        return [leaf for value in x for leaf in _leaves(value)]
+    return [x]

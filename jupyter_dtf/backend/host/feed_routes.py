@@ -1,0 +1,112 @@
+"""Which rows of which partition a task gets, when lengths are learnt as partitions are computed.
+
+The rows of a pass are all partitions' rows, in the order of the pass; of batch k, which are rows ``k * batch_size`` to
+``(k + 1) * batch_size`` of these, every task gets its contiguous share. What is left at the end is a smaller batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Partitions whose rows are shuffled among each other; one alone where the order is kept."""
+
+    partitions: tuple[int, ...]
+    lengths: tuple[int, ...]
+    order: Integers | None = None
+    """For each place in the block, the row that is there, counted over the partitions; None keeps the order."""
+
+    @property
+    def rows(self) -> int:
+        return sum(self.lengths)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one block for one task. Row ``places[i]`` of the block is the task's next, then ``places[i + 1]``..."""
+
+    block: Block
+    places: Integers
+    counts: Integers
+    """How many of them are of each batch, the first of which may have begun in the piece before."""
+    is_closed: bool
+
+    def sources(self) -> Iterator[tuple[int, Integers, Integers]]:
+        """For each partition that rows come from: which, its rows, and which of the piece's rows they are."""
+        rows = self.places if self.block.order is None else self.block.order[self.places]
+        begin = 0
+        for partition, length in zip(self.block.partitions, self.block.lengths, strict=True):
+            (chosen,) = np.nonzero((rows >= begin) & (rows < begin + length))
+            if len(chosen):
+                yield partition, rows[chosen] - begin, chosen
+            begin += length
+
+
+class Router:
+    """Cuts blocks, which are added in the order of the pass, into one task's pieces.
+
+    ``most``: rows of all tasks that a piece spans, at most.
+    """
+
+    def __init__(self, batch_size: int, rank: int, size: int, most: int = 1 << 40) -> None:
+        self._batch = batch_size
+        self._most = most
+        self._rank = rank
+        self._size = size
+        self._blocks: list[tuple[int, Block]] = []
+        self._known = 0
+        self._done = 0
+
+    def add(self, block: Block) -> list[Piece]:
+        """What can be cut now: of a batch that is not full yet nobody knows the shares."""
+        if block.rows:
+            self._blocks.append((self._known, block))
+            self._known += block.rows
+        return self._cut(self._known // self._batch * self._batch)
+
+    def end(self) -> list[Piece]:
+        """The rest: there are no more blocks."""
+        return self._cut(self._known)
+
+    def _cut(self, limit: int) -> list[Piece]:
+        pieces: list[Piece] = []
+        while self._done < limit:
+            begin, block = self._blocks[0]
+            stop = min(limit, begin + block.rows, self._done + self._most)
+            pieces.append(self._piece(begin, block, stop, limit))
+            self._done = stop
+            if stop == begin + block.rows:
+                del self._blocks[0]
+        return pieces
+
+    def _piece(self, begin: int, block: Block, stop: int, limit: int) -> Piece:
+        first, last = self._done // self._batch, (stop - 1) // self._batch
+        batches = np.arange(first, last + 1)
+        starts = batches * self._batch
+        sizes = np.minimum(self._batch, limit - starts)
+        low = np.clip(starts + sizes * self._rank // self._size, self._done, stop)
+        high = np.clip(starts + sizes * (self._rank + 1) // self._size, self._done, stop)
+        counts = high - low
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = np.repeat(low, counts) + within - begin
+        return Piece(block, places, counts, is_closed=bool(stop == starts[-1] + sizes[-1]))
+
+
+def order_of(partitions: int, seed: int | None, number: int) -> list[int]:
+    """The partitions in the order of a pass: drawn from ``seed`` and the pass's number, or as they come."""
+    if seed is None:
+        return list(range(partitions))
+    return [int(each) for each in np.random.default_rng([seed, number]).permutation(partitions)]
+
+
+def rows_order(rows: int, seed: int | None, number: int, block: int) -> Integers | None:
+    """The rows of a block in the order in which they are taken; None: as they come."""
+    return None if seed is None else np.random.default_rng([seed, number, block]).permutation(rows)

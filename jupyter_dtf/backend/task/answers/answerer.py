@@ -1,0 +1,94 @@
+"""A process that answers partitions of Dask collections.
+
+``python -m jupyter_dtf.backend.task.answers.answerer FD THREADS``: FD is a socket to the process that has started it
+(``backend/host/answerer.py``), on which payloads come and go:
+
+* ``("model", digest, packed, keras_config)``: a model, which it keeps, the last few of them;
+* ``("predict", digest, x, batch_size)``: answered by ``("outputs", values)``, the model's outputs in a list, by
+  ``("unknown",)`` for a model that it does not have, or by ``("failed", message)``.
+
+It ends with the connection, or when nothing has come for a while.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ....errors import InvalidInput
+from ....schema import payload
+from ..fit.models import configure_keras
+from ..model import keras_io
+from ..model.model_state import give_more, give_own
+from .models import Watched
+
+IDLE_S = 60.0
+"""Then its memory is given back. The next partition starts another one."""
+KEPT = 2
+"""Models."""
+
+
+def main(descriptor: int, threads: int) -> None:
+    """Answer until the other end is closed."""
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    for device in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(device, True)  # trainings may be on it as well
+    models: dict[str, Any] = {}
+    with Connection(descriptor) as line:
+        while line.poll(IDLE_S):
+            try:
+                kind, digest, *more = payload.unpack(bytearray(line.recv_bytes()))
+            except EOFError:
+                return
+            if kind == "model":
+                models[digest] = more
+                while len(models) > KEPT:
+                    del models[next(iter(models))]
+                continue
+            answer: tuple[Any, ...] = ("unknown",)
+            if digest in models:
+                try:
+                    if isinstance(models[digest], list):
+                        models[digest] = _made(*models[digest])
+                    answer = "outputs", _answered(models[digest], *more)
+                except Exception as error:
+                    message = "".join(traceback.format_exception_only(type(error), error)).strip()
+                    traceback.print_exc()
+                    answer = "failed", message
+            line.send_bytes(payload.pack(answer))
+
+
+def _made(packed: keras_io.PackedModel, keras_config: dict[str, Any]) -> Any:
+    configure_keras(keras_config)
+    model = keras_io.unpack(packed)
+    give_own(model, packed.more)
+    keras_io.assign(model.weights, packed.weights, "weights")
+    give_more(model, packed.more)
+    return model
+
+
+def _answered(model: Any, x: Any, batch_size: int | None) -> list[Any]:
+    watched = Watched(model)
+    outputs: list[Any] = keras.tree.flatten(model.predict(x, batch_size=batch_size, verbose=0))
+    if watched.changed():
+        raise InvalidInput(
+            "A model that answers the partitions of a Dask collection, in whatever order they come, must not change "
+            "itself when it answers (a stateful layer, random numbers): compute the collection, and predict from arrays"
+        )
+    for output in outputs:
+        if not isinstance(output, np.ndarray):
+            raise InvalidInput(f"Every output of the model must be an array, got {type(output).__name__}")
+    return outputs
+
+
+if __name__ == "__main__":
+    os.dup2(2, 1)  # what a model prints is no answer
+    main(int(sys.argv[1]), int(sys.argv[2]))

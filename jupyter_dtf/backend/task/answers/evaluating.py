@@ -1,0 +1,131 @@
+"""One task's part of an ``evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras.src.utils.python_utils import pythonify_logs
+
+from ..collectives import make_reducer
+from ..collectives.contract import Reducer
+from ..fit.steps import Metrics
+from .batches import TaskBatches, batches_of
+from .job import AnswerJob, Evaluated
+from .models import Watched, answering_model
+from .pace import Pace
+
+_KERAS_METRICS = "keras.src."
+
+
+def answer(job: AnswerJob, ctx: Any) -> Evaluated | None:
+    """This task's part; on the chief what all have found. Raises InvalidInput, and what the caller's code raises."""
+    reducer = make_reducer("auto", ctx)
+    failed = True
+    try:
+        found = _evaluated(job, ctx, reducer)
+        failed = False
+        return found
+    finally:
+        reducer.close(failed)
+
+
+def _evaluated(job: AnswerJob, ctx: Any, reducer: Reducer) -> Evaluated | None:
+    batches = batches_of(job, ctx, reducer.rank, reducer.size)
+    model = answering_model(job, batches.dataset.element_spec, reducer)
+    if batches.count is None and model.steps_per_execution == 1 and not model.run_eagerly:
+        # A step that fails for want of a batch has run all the same what does not depend on one: the mean losses of a
+        # model of several outputs count it. One of several steps looks first.
+        model.steps_per_execution = 2
+    model.make_test_function()
+    watched = Watched(model, but=model.metrics_variables)
+    why = _why_not_in_parts(model, batches, watched) if reducer.size > 1 else ""
+    reasons = [reason for reason in reducer.all_gather(why) if reason]
+    model.reset_metrics()
+    if not reasons:
+        logs = _run(model, batches, ctx)
+        metrics = Metrics(model, reducer, at_epoch_end=lambda: None)
+        metrics.validating = True
+        logs = pythonify_logs(metrics(logs))
+    elif reducer.rank:
+        return None
+    else:
+        ctx.note("info", "One task evaluates", f"{reasons[0]}: the first task takes all of the data")
+        logs = _run(model, batches_of(job, ctx, 0, 1), ctx)
+        logs = pythonify_logs(model._get_metrics_result_or_logs(logs))
+    if reducer.rank:
+        return None
+    ctx.report(**{name: value for name, value in logs.items() if isinstance(value, float)})
+    return Evaluated(logs, model._flatten_metrics_in_order(logs), job.return_dict, watched.changed())
+
+
+def _run(model: Any, batches: TaskBatches, ctx: Any) -> Any:
+    """Have the metrics take all of the batches; what the last step has returned."""
+    logs: Any = {}
+    pace = Pace(ctx, batches.count or 0)
+    for said in _steps(model, batches.dataset, batches.count):
+        logs = said
+        if not pace.add(model.steps_per_execution):
+            break
+    pace.end()
+    return logs
+
+
+def _steps(model: Any, dataset: tf.data.Dataset, count: int | None) -> Iterator[Any]:
+    """Take ``count`` batches, or all if that is None; what each call of Keras's step function has returned."""
+    source = iter(dataset)
+    calls = None if count is None else -(-count // model.steps_per_execution)
+    while calls is None or calls > 0:
+        try:
+            yield model.test_function(source)
+        except (StopIteration, tf.errors.OutOfRangeError):
+            return
+        calls = None if calls is None else calls - 1
+
+
+def _why_not_in_parts(model: Any, batches: TaskBatches, watched: Watched) -> str:
+    """Why the states of the metrics after parts of the data do not add up to those after all of it; empty if they do.
+
+    Leaves what is watched as it was.
+    """
+    model.reset_metrics()
+    variables = model.metrics_variables
+    if any(variable.aggregation != "sum" or np.any(variable.numpy()) for variable in variables):
+        return "A metric has states that do not begin at 0, or are not summed"
+    steps = model.steps_per_execution
+    calls = _steps(model, batches.dataset, batches.count)
+    logs = next(calls, None)
+    if logs is None:
+        return ""
+    changed, said = bool(watched.changed()), set(logs) == set(model.get_metrics_result())
+    watched.put_back()
+    if changed:
+        return "The model changes itself when it is evaluated (a stateful layer, or random numbers)"
+    if not said:
+        return "The model's test_step returns other values than those of its metrics"
+    if all(type(metric).__module__.startswith(_KERAS_METRICS) for metric in _leaves(model)):
+        return ""
+    first = [variable.numpy() for variable in variables]
+    if next(calls, None) is None:
+        return ""
+    both = [variable.numpy() for variable in variables]
+    model.reset_metrics()
+    count = None if batches.count is None else min(batches.count - steps, steps)
+    next(_steps(model, batches.dataset.skip(steps).take(steps), count))
+    second = [variable.numpy() for variable in variables]
+    watched.put_back()
+    if all(np.allclose(c, a + b, rtol=1e-4, equal_nan=True) for a, b, c in zip(first, second, both, strict=True)):
+        return ""
+    return "The states of a metric after two batches are not the sums of those after each"
+
+
+def _leaves(model: Any) -> list[Any]:
+    """The metrics, those of a compiled model one by one."""
+    found: list[Any] = []
+    for metric in model.metrics:
+        inner = getattr(metric, "metrics", None)
+        found += inner if isinstance(metric, keras.src.trainers.compile_utils.CompileMetrics) and inner else [metric]
+    return found

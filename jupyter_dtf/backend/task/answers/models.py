@@ -1,0 +1,82 @@
+"""The model that answers, in a task: made once, with the weights that it was sent with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from ....errors import InvalidInput
+from ..collectives.contract import Reducer
+from ..fit.models import configure_keras
+from ..model import keras_io
+from ..model.model_state import give_more, give_own, set_trainable, states_of
+from .job import AnswerJob
+
+
+def answering_model(job: AnswerJob, element_spec: Any, reducer: Reducer) -> Any:
+    """The model, built for batches like ``element_spec``; where a function makes it, the first task's.
+
+    A collective. Raises InvalidInput for one that cannot be rebuilt.
+    """
+    configure_keras(job.keras_config)
+    packed = job.model
+    if isinstance(packed, keras_io.PackedModel):
+        model = keras_io.unpack(packed)
+        for name, value in job.how.items():
+            setattr(model, name, value)
+        _build(model, element_spec, job.evaluates, len(packed.weights))
+        give_own(model, packed.more)
+        if packed.weights:
+            keras_io.assign(model.weights, packed.weights, "weights")
+            set_trainable(model, packed.more)
+            give_more(model, packed.more)
+        return model
+    model = packed()
+    if not isinstance(model, keras.Model) or (job.evaluates and not model.compiled):
+        kind = "compiled keras.Model" if job.evaluates else "keras.Model"
+        raise InvalidInput(f"The function passed as model returns a {kind}. Received: {model!r:.200}", field="model")
+    _build(model, element_spec, job.evaluates, len(model.weights))
+    states = states_of(model)
+    for state, value in zip(states, reducer.broadcast([state.numpy() for state in states]), strict=True):
+        state.assign(value)
+    return model
+
+
+def _build(model: Any, element_spec: Any, evaluates: bool, weights: int) -> None:
+    spec = keras_io.batch_spec(element_spec)
+    if evaluates:
+        model._symbolic_build(data_batch=spec)
+    elif not model.built or len(model.weights) != weights:
+        x = keras.utils.unpack_x_y_sample_weight(spec)[0]
+        model(keras.tree.map_structure(lambda leaf: keras.KerasTensor(leaf.shape, leaf.dtype), x))
+
+
+class Watched:
+    """The variables of a model that answering should leave as they are; ``but``: those that it may change."""
+
+    def __init__(self, model: Any, but: Any = ()) -> None:
+        left = {id(variable) for variable in but}
+        # What is trained is changed by nothing but training, and may be large.
+        kept = {id(variable) for variable in model.trainable_variables}
+        self._states = {
+            number: state
+            for number, state in enumerate(states_of(model))
+            if id(state) not in left and id(state) not in kept
+        }
+        self._before = {number: state.numpy() for number, state in self._states.items()}
+
+    def changed(self) -> dict[int, Any]:
+        """Those that are not what they were, by their numbers among ``states_of``."""
+        found = {}
+        for number, state in self._states.items():
+            value = state.numpy()
+            if not np.array_equal(value, self._before[number], equal_nan=value.dtype.kind == "f"):
+                found[number] = value
+        return found
+
+    def put_back(self) -> None:
+        """Make them what they were."""
+        for number, state in self._states.items():
+            state.assign(self._before[number])

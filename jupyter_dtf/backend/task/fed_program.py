@@ -1,0 +1,54 @@
+"""``ctx.feed()``: data of any form in any program of ``cluster.run``, of which each task gets its shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...errors import InvalidInput
+from ...schema.cluster import FIRST_JOBS
+from .fit.job import Arrays
+from .fit.sources.base import BatchSource, Reading, Share
+
+if TYPE_CHECKING:
+    from .context import Context
+
+FIELD = "feed"
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What a run is fed with."""
+
+    data: Arrays | BatchSource
+    batch_size: int | None
+    """Of all tasks together; None for data that has batches of its own, and for Keras's 32."""
+    seed: int | None
+    """What the order of each pass is drawn from; None keeps the order."""
+
+
+def run(fed: Fed, main_fun: Callable[..., Any], args: Any, ctx: Context) -> Any:
+    """The program of a run that is fed."""
+    ctx.fed = partial(dataset_of, ctx, fed)
+    return main_fun(args, ctx)
+
+
+def dataset_of(ctx: Context, fed: Fed) -> Any:
+    """This task's shares of the batches. Raises InvalidInput where there is nothing for this task."""
+    tasks = [task for task in ctx.tasks if task.partition(":")[0] in FIRST_JOBS]
+    if ctx.task not in tasks:
+        raise InvalidInput(
+            f"ctx.feed() is for the tasks of the jobs {' and '.join(FIRST_JOBS)}. Received: a call in {ctx.task}",
+            field=FIELD,
+        )
+    share = Share(tasks.index(ctx.task), len(tasks))
+    if isinstance(fed.data, BatchSource):
+        opened = fed.data.open(ctx, Reading(FIELD, share, fed.seed, batch_size=fed.batch_size))
+        if opened.division:
+            ctx.note("info", f"How {fed.data.what} is divided", opened.division)
+        return opened.dataset
+    from .fit.array_shares import adapter_of, next_epoch, shares
+
+    return shares(adapter_of(fed.data, fed.batch_size, None, None), share, fed.seed, next_epoch(0))

@@ -1,0 +1,13 @@
+"""How our own ``tf.data`` pipelines run."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+def unchanged_options() -> tf.data.Options:
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False  # they cost more than they save
+    options.autotune.enabled = False
+    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    return options

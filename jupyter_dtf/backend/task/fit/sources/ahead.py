@@ -1,0 +1,148 @@
+"""Results computed ahead of their use: in their order, by so many threads or processes, within a bound."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import multiprocessing
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+_forking = threading.Lock()
+"""Processes are made one after the other: one made meanwhile would keep the other's pipe open."""
+
+
+class Ahead:
+    """``call(key)`` of every key, in order. At most ``bound`` results are under way or wait to be taken.
+
+    ``processes``: each worker is a process, forked here, so that it has what this one has now. Threads are daemons: a
+    task that ends waits for none.
+    """
+
+    def __init__(
+        self, call: Callable[[Any], Any], keys: Iterable[Any], *, workers: int, bound: int, processes: bool = False
+    ) -> None:
+        self._call = call
+        self._keys = iter(keys)
+        self._processes = processes
+        self._bound = max(bound, workers)
+        self._changed = threading.Condition()
+        self._begun = 0
+        self._taken = 0
+        self._count: int | None = None
+        self._stopped = False
+        self._results: dict[int, tuple[Any, BaseException | None]] = {}
+        self._threads = [
+            threading.Thread(target=self._work, args=(number,), name="dtf-reading", daemon=True)
+            for number in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __iter__(self) -> Iterator[Any]:
+        """The results. Raises what a call has raised, where its result would have come. Ends early when stopped."""
+        for number in itertools.count():
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopped or number in self._results or number == self._count)  # noqa: B023
+                if self._stopped or number not in self._results:
+                    return
+                value, error = self._results.pop(number)
+                self._taken += 1
+                self._changed.notify_all()
+            if error is not None:
+                raise error
+            yield value
+
+    def stop(self) -> None:
+        """Compute no more. Waits for the calls that are under way."""
+        with self._changed:
+            self._stopped = True
+            self._results.clear()
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def _work(self, worker: int) -> None:
+        call, child = self._call, None
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._may_begin)
+                if self._stopped or self._count is not None:
+                    break
+                number = self._begun
+                try:
+                    key = next(self._keys)
+                except StopIteration:
+                    self._count = number
+                    self._changed.notify_all()
+                    break
+                self._begun += 1
+            outcome: tuple[Any, BaseException | None]
+            try:
+                if self._processes and child is None:
+                    call = child = _Child(self._call, worker)
+                outcome = call(key), None
+            except BaseException as error:
+                outcome = None, error
+            with self._changed:
+                self._results[number] = outcome
+                self._changed.notify_all()
+        if child is not None:
+            child.end()
+
+    def _may_begin(self) -> bool:
+        return self._stopped or self._count is not None or self._begun < self._taken + self._bound
+
+
+class _Child:
+    """A process that calls for one thread of this one."""
+
+    def __init__(self, call: Callable[[Any], Any], worker: int) -> None:
+        forks = multiprocessing.get_context("fork")
+        with _forking:
+            self._line, theirs = forks.Pipe()
+            self._process = forks.Process(
+                target=_serve, args=(call, theirs, worker), name=f"dtf-reading-{worker}", daemon=True
+            )
+            self._process.start()
+            theirs.close()
+
+    def __call__(self, key: Any) -> Any:
+        try:
+            self._line.send(key)
+            value, error, text = self._line.recv()
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            self._process.join()
+            raise RuntimeError(f"A process that reads data has died, with exit code {self._process.exitcode}") from None
+        if error is not None:
+            raise error from RuntimeError(f"in a process that reads data:\n{text}")
+        return value
+
+    def end(self) -> None:
+        with contextlib.suppress(OSError):
+            self._line.send(None)
+        self._line.close()
+        self._process.join()
+
+
+def _serve(call: Callable[[Any], Any], line: Any, worker: int) -> None:
+    import random
+
+    import numpy as np
+
+    # Otherwise all of them would draw the same numbers.
+    random.seed(f"{random.random()} {worker}")
+    np.random.seed((int(np.random.randint(2**31)) + worker) % 2**32)
+    while (key := line.recv()) is not None:
+        answer: tuple[Any, BaseException | None, str]
+        try:
+            answer = call(key), None, ""
+        except BaseException as error:
+            answer = None, error, traceback.format_exc()
+        try:
+            line.send(answer)
+        except Exception as error:  # what cannot be pickled
+            line.send((None, RuntimeError(f"{error}: {answer[2] or type(answer[0])}"), answer[2]))

@@ -1,0 +1,217 @@
+"""Partitions that the cluster's Dask scheduler computes: every task gets its rows of them from its host."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .....errors import ClusterLost
+from .....schema import feed_wire
+from .....schema.partitions import LENGTH, Collection, Described, PassRequest, Rows
+from .....schema.payload import packed, unpack
+from .base import BatchSource, Opened, Reading
+
+BATCH_SIZE = 32
+"""As in Keras, where none is said."""
+_AHEAD = 2
+"""Messages of the host that are read before they are needed."""
+
+
+@dataclass
+class Partitions(BatchSource):
+    """A Dask collection, or several of equal partitions. Its order is drawn over partitions and within a buffer."""
+
+    collection: Collection
+
+    what: ClassVar[str] = "a Dask collection"
+    has_own_batches: ClassVar[bool] = False
+    runs_own_code: ClassVar[bool] = False
+
+    @property
+    def examples(self) -> int | None:
+        lengths = self.collection.lengths
+        return None if lengths is None else sum(lengths)
+
+    def open(self, ctx: Any, reading: Reading) -> Opened:
+        """See ``BatchSource``. Waits until a partition that has examples is computed."""
+        import tensorflow as tf
+
+        batch_size = reading.batch_size or BATCH_SIZE
+        share = reading.share
+
+        def request(number: int, described: Described | None, *, whole: bool = False) -> PassRequest:
+            rank, size = (0, 1) if whole else (share.rank, share.size)
+            number += reading.first_epoch
+            return PassRequest(
+                ctx.run_id, reading.field, self.collection, number, batch_size, rank, size, reading.seed, described
+            )
+
+        described = _ask(ctx.feed_socket, request(0, None))
+        passes = itertools.count()
+
+        def chunks() -> Iterator[Any]:
+            yield from _chunks(ctx.feed_socket, request(next(passes), described))
+
+        def first_batches(count: int) -> list[Any]:
+            found: list[Any] = []
+            for leaves, counts in _chunks(ctx.feed_socket, request(0, described, whole=True)):
+                ends = np.cumsum(counts)
+                found += [
+                    _packed(described, [leaf[end - n : end] for leaf in leaves])
+                    for n, end in zip(counts, ends, strict=True)
+                ]
+                if len(found) >= count:
+                    break
+            return [tf.nest.map_structure(tf.convert_to_tensor, batch) for batch in found[:count]]
+
+        examples = self.examples
+        length = None if examples is None else -(-examples // batch_size)
+        dataset = _as_batches(chunks, described, length)
+        smallest = None if examples is None else (examples % batch_size or batch_size)
+        return Opened(dataset, length, smallest, first_batches)
+
+
+def _as_batches(chunks: Any, described: Described, length: int | None) -> Any:
+    """A dataset of the batches in ``chunks()``, which are cut from them without Python's doing."""
+    import tensorflow as tf
+
+    leaves = tuple(tf.TensorSpec((None, *shape), _type_of(name)) for name, shape in described.leaves)
+    dataset = tf.data.Dataset.from_generator(chunks, output_signature=(leaves, tf.TensorSpec((None,), tf.int64)))
+
+    @tf.autograph.experimental.do_not_convert
+    def batches_of(rows: Any, counts: Any) -> Any:
+        ends = tf.cumsum(counts)
+
+        @tf.autograph.experimental.do_not_convert
+        def batch(begin: Any, end: Any) -> Any:
+            return _packed(described, [leaf[begin:end] for leaf in rows])
+
+        return tf.data.Dataset.from_tensor_slices((ends - counts, ends)).map(batch)
+
+    dataset = dataset.flat_map(batches_of).prefetch(2)
+    return dataset if length is None else dataset.apply(tf.data.experimental.assert_cardinality(length))
+
+
+def _packed(described: Described, leaves: Any) -> Any:
+    """The arrays of examples in the structure in which Keras takes them."""
+
+    def placed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: placed(item) for key, item in value.items()}
+        if isinstance(value, tuple):
+            return tuple(placed(item) for item in value)
+        return leaves[value]
+
+    return placed(described.structure)
+
+
+def _chunks(path: str, request: PassRequest) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """The task's rows of whole batches, some batches at a time, and how many rows each batch has."""
+    rest: Rows | None = None
+    with _Reader(path, request) as reader:
+        while (rows := reader.next()) is not None:
+            rows = rows if rest is None else _joined(rest, rows)
+            rest = None
+            if not rows.is_closed:
+                whole = int(rows.counts[:-1].sum())
+                rest = Rows([leaf[whole:] for leaf in rows.leaves], rows.counts[-1:], False)
+                rows = Rows([leaf[:whole] for leaf in rows.leaves], rows.counts[:-1], True)
+            if len(rows.counts):
+                yield tuple(rows.leaves), rows.counts
+
+
+def _joined(rest: Rows, rows: Rows) -> Rows:
+    """The batch that was begun, which the first of ``rows`` go on with, and what follows."""
+    leaves = [np.concatenate(pair) for pair in zip(rest.leaves, rows.leaves, strict=True)]
+    counts = rows.counts.copy()
+    counts[0] += rest.counts[0]
+    return Rows(leaves, counts, rows.is_closed)
+
+
+class _Reader:
+    """One pass, read ahead in a thread: what waits for the host holds none of TensorFlow's."""
+
+    def __init__(self, path: str, request: PassRequest) -> None:
+        self._read: queue.Queue[Any] = queue.Queue(_AHEAD)
+        self._has_left = False
+        self._connection = _connected(path, request)
+        self._thread = threading.Thread(target=self._read_all, name="dtf-partitions", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._has_left = True
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        with suppress(queue.Empty):
+            while True:
+                self._read.get_nowait()
+        self._connection.close()
+
+    def next(self) -> Rows | None:
+        """The next rows; None at the end. Raises what the host tells."""
+        found = self._read.get()
+        if isinstance(found, Exception):
+            raise found
+        return None if found is None else found
+
+    def _read_all(self) -> None:
+        found: Any = True
+        while isinstance(found, Rows) or found is True:
+            try:
+                found = _received(self._connection)
+            except OSError as error:
+                found = ClusterLost(f"The host of this task does not give it its data any more: {error}")
+            if self._has_left:
+                return
+            self._read.put(found)
+
+
+def _ask(path: str, request: PassRequest) -> Described:
+    with _connected(path, request) as connection:
+        found = _received(connection)
+    if isinstance(found, Exception):
+        raise found
+    assert isinstance(found, Described)
+    return found
+
+
+def _connected(path: str, request: PassRequest) -> socket.socket:
+    from pathlib import Path
+
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        with feed_wire.address(Path(path)) as address:
+            connection.connect(address)
+        body = bytes(packed(request))
+        connection.sendall(LENGTH.pack(len(body)) + body)
+    except OSError as error:
+        connection.close()
+        raise ClusterLost(f"The host of this task does not give it its data: {error}") from None
+    return connection
+
+
+def _received(connection: socket.socket) -> Any:
+    length = bytearray(LENGTH.size)
+    if not feed_wire.read_exactly(connection, memoryview(length)):
+        raise ConnectionError("the connection has ended")
+    body = np.empty(LENGTH.unpack(length)[0], np.uint8).data
+    if len(body) and not feed_wire.read_exactly(connection, body):
+        raise ConnectionError("the connection has ended")
+    return unpack(body)
+
+
+def _type_of(name: str) -> Any:
+    import tensorflow as tf
+
+    return tf.string if name == "object" else tf.as_dtype(name)

@@ -1,0 +1,257 @@
+"""A ``keras.utils.PyDataset``: the tasks of a machine read its batches in turn, and each takes its share of all."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras.src.trainers.data_adapters.data_adapter_utils import get_tensor_spec
+
+from .....errors import InvalidInput
+from ..dataset_options import unchanged_options
+from .ahead import Ahead
+from .base import BatchSource, Opened, Reading
+from .exchange import Exchange, Turns, check_fits, checked, machines_of
+from .shared_state import apply, changes_of, drawing_from, vary
+
+_LOOKED_AT = 2
+"""How many batches say what all are like, as in Keras."""
+
+
+@dataclass
+class PyDatasetSource(BatchSource):
+    """``pickled``: cloudpickle of it, as an array of bytes, which tasks of one machine share."""
+
+    what: ClassVar[str] = "the PyDataset"
+
+    pickled: np.ndarray[Any, Any]
+    length: int
+    """Batches in a pass; -1 if it is endless."""
+
+    @property
+    def batches(self) -> int:
+        return self.length
+
+    def open(self, ctx: Any, reading: Reading) -> Opened:
+        """See ``BatchSource``. ``__getitem__`` is called for the first two batches, as Keras does."""
+        reader = _Reader(self, ctx, reading)
+        # No prefetch: what asks for a batch that no other task asks for waits in vain. The reader is ahead by itself.
+        dataset = tf.data.Dataset.from_generator(reader.shares, output_signature=reader.spec)
+        if self.length >= 0:
+            dataset = dataset.apply(tf.data.experimental.assert_cardinality(self.length))
+        options = unchanged_options()
+        options.threading.private_threadpool_size = 1  # while one waits for a batch, the training has its threads
+        return Opened(dataset.with_options(options), self.length, division=reader.division)
+
+
+class _Reader:
+    """A task's reading of one. Of an iteration that is given up for another one, nothing is left."""
+
+    def __init__(self, source: PyDatasetSource, ctx: Any, reading: Reading) -> None:
+        self._source = source
+        self._ctx = ctx
+        self._reading = reading
+        self._turns: Turns | None = None
+        self._lock = threading.RLock()
+        self._begin()
+        machines = machines_of(ctx, reading.share)
+        self._refuse_apart(machines)
+        self.division = ""
+        if reading.share.size > 1:
+            together = len(self._exchange.members)
+            self.division = (
+                f"The {together} tasks of a machine compute its batches in turn, and take a share of each"
+                if together > 1
+                else "Every task computes all of its batches, and takes a share of each"
+            )
+            if together > 1 and machines > 1:
+                self.division += f"; each of the {machines} machines computes every batch once"
+
+    def _begin(self) -> None:
+        """The beginning of the training, or of an attempt of its run: with the copy that was sent."""
+        reading, length = self._reading, self._source.length
+        alone = reading.share.size > 1 and not reading.in_step
+        self._exchange = Exchange(self._ctx, reading.field, reading.share, alone=alone)
+        self._dataset = pickle.loads(self._source.pickled.data)
+        self._changing = [name for name in _HOOKS if _is_own(self._dataset, name)]
+        self._passes = self._epochs = self._told = 0
+        self._is_under_way = False
+        self.spec: Any = None
+        looked_at = _LOOKED_AT if length < 0 else min(length, _LOOKED_AT)
+        with drawing_from(reading.own_seed):  # what the first calls may set up is the same in every copy
+            first = [self._batch(number) for number in range(looked_at)]
+        self.spec = get_tensor_spec(first)
+        vary(self._dataset, reading.share.rank)
+
+    def shares(self) -> Iterator[Any]:
+        """This task's shares of the batches of a pass."""
+        if self._turns is not None:
+            self._turns.stop()
+        with self._lock:
+            if self._exchange.is_stale:
+                self._begin()
+            self._end_epoch()
+            reading, length = self._reading, self._source.length
+            number, self._passes = self._passes, self._passes + 1
+            if not number and length >= 0:
+                for _ in range(reading.first_epoch - reading.began):
+                    self._begin_epoch()
+                    self._end_epoch()
+        order = None
+        if reading.seed is not None and length >= 0:
+            order = np.random.default_rng([reading.seed, reading.first_epoch + number]).permutation(length)
+        # A validation is over when its last batch is taken, however far one has read ahead.
+        of_epoch = reading.steps if reading.field == "x" else None
+        for start, count in _stretches(length, of_epoch):
+            self._begin_epoch()
+            self._turns = turns = Turns(
+                self._exchange,
+                reading.share,
+                f"{number}-{start}",
+                count=count,
+                read=partial(self._ahead, start, order),
+                bound=self._bound,
+            )
+            try:
+                yield from turns
+            finally:
+                turns.stop()
+            with self._lock:
+                if self._turns is not turns:
+                    return
+                self._end_epoch()
+
+    @property
+    def _what(self) -> str:
+        return f"{self._source.what} in {self._reading.field}"
+
+    @property
+    def _bound(self) -> int:
+        return max(1, int(self._dataset.max_queue_size) // len(self._exchange.members))
+
+    def _ahead(self, start: int, order: Any, numbers: Iterable[int]) -> Ahead:
+        dataset = self._dataset
+        at = (start + number if order is None else int(order[start + number]) for number in numbers)
+        processes = bool(dataset.use_multiprocessing) and dataset.workers > 0
+        return Ahead(self._batch, at, workers=max(1, int(dataset.workers)), bound=self._bound, processes=processes)
+
+    def _batch(self, number: int) -> Any:
+        """The batch, as Keras takes it. Raises RuntimeError, which names it, from whatever its code raises."""
+        try:
+            batch = self._dataset[number]
+        except Exception as error:
+            raise _failure(error, f"Batch {number} of {self._what}, epoch {self._epoch}") from error
+        batch = checked(_standard(batch, self._what, number), self._what, number)
+        if self.spec is not None:
+            check_fits(batch, self.spec, self._what, number)
+        return batch
+
+    @property
+    def _epoch(self) -> int:
+        return self._reading.began + self._epochs + 1
+
+    def _begin_epoch(self) -> None:
+        self._is_under_way = True
+        self._call("on_epoch_begin")
+        self._check_length()
+
+    def _end_epoch(self) -> None:
+        """Once for each that has begun: when its batches are read, or the next one begins."""
+        if self._is_under_way:
+            self._is_under_way = False
+            self._call("on_epoch_end")
+            self._epochs += 1
+
+    def _call(self, hook: str) -> None:
+        """Call one of Keras's hooks on this copy, and make of it what the copy of the machine's first task becomes."""
+        if hook not in self._changing:
+            return
+        self._told += 1
+
+        def call() -> None:
+            with drawing_from(self._reading.own_seed, self._told):
+                getattr(self._dataset, hook)()
+
+        exchange = self._exchange
+        if exchange.place or not exchange.others:
+            call()
+        if exchange.others:
+            changes = exchange.told(f"told-{self._told}", lambda: changes_of(self._dataset, call), lambda: False)
+            if exchange.place:
+                apply(self._dataset, changes)
+                vary(self._dataset, self._reading.share.rank)
+
+    def _check_length(self) -> None:
+        now = self._dataset.num_batches
+        now = -1 if now is None else int(now)
+        if now != self._source.length:
+            raise InvalidInput(
+                f"The number of batches of {self._what} must stay as it was, {self._source.length}. Received: {now} in "
+                f"epoch {self._epoch}"
+            )
+
+    def _refuse_apart(self, machines: int) -> None:
+        """Raise InvalidInput where the copies of tasks could become different, and nobody would know."""
+        share = self._reading.share
+        if share.size == 1 or not self._changing:
+            return
+        why = ""
+        if not self._reading.in_step:
+            why = "with parameter servers whose workers do not go in step"
+        elif machines > 1:
+            why = f"on {machines} machines"
+        if why:
+            raise InvalidInput(
+                f"A PyDataset with an {' and an '.join(self._changing)} of its own must be read by tasks of one "
+                "machine that go in step: only these can be given the same order. Received: one in "
+                f"{self._reading.field} {why}. Take shuffle=True, which shuffles its batches, or a function "
+                "data_fn(ctx)"
+            )
+
+
+_HOOKS = ("on_epoch_begin", "on_epoch_end")
+
+
+def _is_own(dataset: Any, name: str) -> bool:
+    return getattr(type(dataset), name, None) is not getattr(keras.utils.PyDataset, name)
+
+
+def _stretches(length: int, steps: int | None) -> Iterator[tuple[int, int | None]]:
+    """Where each epoch of a pass begins, and its batches; None if it is endless."""
+    if length < 0 and not steps:
+        yield 0, None
+    elif length < 0:
+        assert steps is not None
+        for start in itertools.count(0, steps):
+            yield start, steps
+    else:
+        for start in range(0, length, steps or length):
+            yield start, min(steps or length, length - start)
+
+
+def _failure(error: Exception, what: str) -> Exception:
+    return RuntimeError(f"{what} could not be computed: {type(error).__name__}: {error}")
+
+
+def _standard(batch: Any, what: str, number: int) -> Any:
+    """A batch as Keras packs it. Raises InvalidInput for what is none."""
+    if isinstance(batch, dict):
+        return batch
+    if isinstance(batch, list):
+        batch = tuple(batch)
+    if hasattr(batch, "shape"):
+        batch = (batch,)
+    if not isinstance(batch, tuple) or len(batch) not in (1, 2, 3):
+        raise InvalidInput(
+            "__getitem__ must return (x,), (x, y), (x, y, sample_weight) or a dict of inputs. Received: for batch "
+            f"{number} of {what} {batch!r:.200}"
+        )
+    return batch

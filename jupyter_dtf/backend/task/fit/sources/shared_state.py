@@ -1,0 +1,143 @@
+"""Copies of an object of the caller's, one a task, kept alike: what a call of its method changes is the first one's.
+
+A copy that shuffles its indices draws numbers. Tasks whose copies had drawn different ones would see some examples
+twice and others never, and nothing would tell.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+Path = tuple[str, ...]
+
+_DEEPEST = 6
+
+
+@dataclass
+class Changes:
+    """What a call has changed, by the path of attributes that leads there."""
+
+    values: dict[Path, Any] = field(default_factory=dict)
+    gone: list[Path] = field(default_factory=list)
+
+
+def changes_of(value: Any, call: Callable[[], object]) -> Changes:
+    """Call, and tell what that has changed of ``value``."""
+    before = {path: digest for path, _, digest in _leaves(value)}
+    call()
+    after = {path: (leaf, digest) for path, leaf, digest in _leaves(value)}
+    values = {path: leaf for path, (leaf, digest) in after.items() if before.get(path) != digest}
+    return Changes(values, [path for path in before if path not in after and not _has(value, path)])
+
+
+def apply(value: Any, changes: Changes) -> None:
+    """Make the same changes in another copy."""
+    for path, leaf in changes.values.items():
+        if _has(value, path[:-1]):
+            setattr(_at(value, path[:-1]), path[-1], leaf)
+    for path in changes.gone:
+        if _has(value, path):
+            delattr(_at(value, path[:-1]), path[-1])
+
+
+@contextmanager
+def drawing_from(*seed: int) -> Iterator[None]:
+    """Python's and NumPy's common random numbers begin with ``seed`` inside, and go on as they were afterwards."""
+    python, numpy = random.getstate(), np.random.get_state()
+    words = [int(word) for word in np.random.SeedSequence([abs(part) for part in seed]).generate_state(4)]
+    random.seed(words[0])
+    np.random.seed(words[1:])
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+def vary(value: Any, by: int) -> None:
+    """Make the random generators that a copy holds draw other numbers than those of the copies varied otherwise.
+
+    ``by`` 0 leaves them as they are. Generators in what cannot be pickled stay as they are.
+    """
+    if not by:
+        return
+    found: list[Any] = []
+    for _, leaf, _ in _leaves(value):
+        _Finder(found).dump(leaf)
+    for generator in {id(each): each for each in found}.values():
+        if isinstance(generator, np.random.Generator):
+            bits: Any = generator.bit_generator
+            seed = int(np.random.Generator(type(bits)(_numbers(bits.state, by))).integers(2**63))
+            bits.state = type(bits)(seed).state
+        elif isinstance(generator, np.random.RandomState):
+            generator.seed(_numbers(generator.get_state(legacy=False), by) % 2**32)
+        else:
+            generator.seed(_numbers(generator.getstate(), by))
+
+
+def _numbers(state: Any, by: int) -> int:
+    digest = hashlib.blake2b(pickle.dumps((state, by)), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+class _Null:
+    def write(self, data: Any) -> int:
+        return len(data)
+
+
+class _Finder(cloudpickle.Pickler):
+    """Notes the random generators that it meets."""
+
+    def __init__(self, found: list[Any]) -> None:
+        super().__init__(_Null(), protocol=5, buffer_callback=lambda buffer: None)
+        self._found = found
+
+    def persistent_id(self, value: Any) -> None:
+        if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
+            self._found.append(value)
+
+
+def _leaves(value: Any, path: Path = (), seen: tuple[int, ...] = ()) -> Iterator[tuple[Path, Any, bytes]]:
+    """The attributes of ``value``, and in place of one that cannot be pickled its own.
+
+    What cannot be pickled and has no attributes is left out: an open file, a lock.
+    """
+    for name, leaf in list(getattr(value, "__dict__", {}).items()):
+        try:
+            digest = _digest(leaf)
+        except Exception:
+            if len(path) < _DEEPEST and id(leaf) not in seen:
+                yield from _leaves(leaf, (*path, name), (*seen, id(leaf)))
+            continue
+        yield (*path, name), leaf, digest
+
+
+def _digest(value: Any) -> bytes:
+    buffers: list[pickle.PickleBuffer] = []
+    digest = hashlib.blake2b(cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append), digest_size=16)
+    for buffer in buffers:
+        digest.update(buffer.raw())
+    return digest.digest()
+
+
+def _at(value: Any, path: Path) -> Any:
+    for name in path:
+        value = getattr(value, name)
+    return value
+
+
+def _has(value: Any, path: Path) -> bool:
+    try:
+        _at(value, path)
+    except AttributeError:
+        return False
+    return True

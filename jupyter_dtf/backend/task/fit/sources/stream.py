@@ -1,0 +1,206 @@
+"""A stream: batches that the client reads, once, and hands to the tasks, each its share (``client/feeding.py``)."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from .....errors import InvalidInput, Unavailable
+from . import failures
+from .base import BatchSource, Opened, Reading
+from .stream_wire import HEADER, Hello, Message, address_of, is_own, receive
+
+ANSWER_S = 30.0
+"""How long a task waits for somebody on its machine who hands the stream on."""
+_LOOK_S = 0.02
+_PREFETCHED = 2
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An array of a batch: its shape, None where batches differ, and its type's name; ``words`` are strings."""
+
+    shape: tuple[int | None, ...]
+    dtype: str
+    words: bool = False
+
+    @property
+    def spec(self) -> Any:
+        """The ``tf.TensorSpec``."""
+        import tensorflow as tf
+
+        return tf.TensorSpec(self.shape, tf.string if self.words else tf.as_dtype(self.dtype))
+
+    def array(self, raw: Any, shape: tuple[int, ...]) -> Any:
+        """The values that have come, as an array."""
+        if not self.words:
+            return raw.view(np.dtype(self.dtype)).reshape(shape)
+        array = np.empty(int(np.prod(shape)), object)
+        array[:] = msgspec.msgpack.decode(memoryview(raw), type=list[bytes])
+        return array.reshape(shape)
+
+
+@dataclass
+class StreamSource(BatchSource):
+    """``structure`` is a batch's, with a number for each leaf, the place of what is known of it in ``leaves``."""
+
+    name: str
+    secret: str
+    structure: Any
+    leaves: list[Leaf]
+    what: str = "a generator"  # type: ignore[misc]  # one class for all that is read in the client
+    feed: Any = field(default=None, compare=False, repr=False)
+    """What reads the stream, in the client."""
+
+    runs_own_code: ClassVar[bool] = False
+    continues: ClassVar[bool] = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "feed": None}
+
+    def open(self, ctx: Any, reading: Reading) -> Opened:
+        """See ``BatchSource``. The client is asked for nothing before the first iteration."""
+        import tensorflow as tf
+
+        batches = Batches(self, ctx, reading)
+        dataset = tf.data.Dataset.from_generator(batches, output_signature=_packed(self.structure, self._specs()))
+        if reading.field == "x":
+            dataset = dataset.prefetch(_PREFETCHED)  # elsewhere a part of it may be wanted, and no more of it read
+        return Opened(dataset, None, first_batches=batches.first)
+
+    def _specs(self) -> list[Any]:
+        return [leaf.spec for leaf in self.leaves]
+
+    def values(self, message: Message, raws: list[Any]) -> Any:
+        """A batch that has come."""
+        arrays = [
+            leaf.array(raw, shape) for leaf, raw, (shape, _) in zip(self.leaves, raws, message.leaves, strict=True)
+        ]
+        return _packed(self.structure, arrays)
+
+    def nothing(self) -> Any:
+        """A batch of no examples."""
+        arrays = [
+            np.zeros((0, *(n or 1 for n in leaf.shape[1:])), object if leaf.words else leaf.dtype)
+            for leaf in self.leaves
+        ]
+        return _packed(self.structure, arrays)
+
+
+class Batches:
+    """This task's shares of a stream's batches. Called, an iteration over the rest of a pass, or over the next one."""
+
+    _open: ClassVar[dict[str, Any]] = {}
+    """By the names of streams, who reads them in this process."""
+
+    def __init__(self, source: StreamSource, ctx: Any, reading: Reading) -> None:
+        self._source = source
+        self._ctx = ctx
+        self._reading = reading
+        self._again = 0
+        self._taken = 0
+        self._peer: socket.socket | None = None
+        before = Batches._open.get(source.name)
+        if before is not None and (old := before()) is not None:
+            old.close()
+        Batches._open[source.name] = weakref.ref(self)
+
+    def close(self) -> None:
+        """Read no more; who waits for a batch waits no longer."""
+        if self._peer is not None:
+            with contextlib.suppress(OSError):
+                self._peer.shutdown(socket.SHUT_RDWR)
+
+    def __call__(self) -> Iterator[Any]:
+        reading = self._reading
+        if not self._again and not self._taken and reading.takes:
+            for _ in range(reading.within):
+                yield self._source.nothing()
+        goes_on = reading.field == "x"
+        only = (reading.steps or 0) if not goes_on else 0
+        hello = Hello(
+            secret=self._source.secret,
+            rank=reading.share.rank,
+            size=reading.share.size,
+            passes=reading.passes,
+            within=0 if self._again else reading.within + self._taken * goes_on,
+            passed=reading.passed,
+            again=self._again,
+            only=only,
+            in_parts=goes_on and reading.steps is not None,
+        )
+        peer = self._peer = self._connect(hello)
+        with peer:
+            while (batch := self._next(peer)) is not None:
+                self._taken += 1
+                yield batch
+        self._again += 1
+        self._taken = 0
+
+    def first(self, count: int) -> list[Any]:
+        """The first so many batches, whole. Raises Unavailable where they are not kept any more."""
+        import tensorflow as tf
+
+        found: list[Any] = []
+        with self._connect(Hello(secret=self._source.secret, rank=0, size=1, peek=count)) as peer:
+            while (batch := self._next(peer)) is not None:
+                found.append(tf.nest.map_structure(tf.convert_to_tensor, batch))
+        failures.taken()
+        return found
+
+    def _next(self, peer: socket.socket) -> Any:
+        """This task's share of the next batch; None where there is none. Waits for it."""
+        try:
+            message, raws = receive(peer)
+        except EOFError:
+            raise failures.noted(
+                Unavailable(
+                    f"The client that fed the run has gone, and with it {self._source.what} that it has read: it lives "
+                    "in the process that called cluster.fit, which has to stay until the run has ended"
+                )
+            ) from None
+        if message.error:
+            kind = InvalidInput if message.is_input else RuntimeError
+            raise failures.noted(kind(message.error))
+        return self._source.values(message, raws) if message.batch >= 0 else None
+
+    def _connect(self, hello: Hello) -> socket.socket:
+        """A connection to who hands the stream on, on this machine. Raises Unavailable."""
+        ends = time.monotonic() + ANSWER_S
+        while True:
+            peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                peer.connect(address_of(self._source.name))
+                if is_own(peer):
+                    data = msgspec.msgpack.encode(hello)
+                    peer.sendall(HEADER.pack(len(data), 0) + data)
+                    return peer
+            except OSError:
+                pass
+            peer.close()
+            if time.monotonic() > ends or self._ctx.should_stop:
+                raise failures.noted(
+                    Unavailable(
+                        f"Nobody on this machine hands {self._source.what} on to {self._ctx.task}: it is read in the "
+                        "process that called cluster.fit, which has gone, or cannot be reached from here"
+                    )
+                )
+            select.select((), (), (), _LOOK_S)  # nothing tells when somebody begins to listen
+
+
+def _packed(structure: Any, values: list[Any]) -> Any:
+    """The structure with the values in the places of their numbers."""
+    if isinstance(structure, dict):
+        return {key: _packed(item, values) for key, item in structure.items()}
+    if isinstance(structure, tuple):
+        return tuple(_packed(item, values) for item in structure)
+    return values[structure]

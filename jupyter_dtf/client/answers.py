@@ -1,0 +1,156 @@
+"""The client half of ``predict`` and ``evaluate``: their arguments made to travel, the tasks' parts put together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backend.task import answers as task_answers
+from ..backend.task.answers.job import AnswerJob, Evaluated, Part
+from ..backend.task.fit.job import Arrays, Data
+from ..backend.task.fit.sources.base import BatchSource
+from ..backend.task.model import keras_io
+from ..backend.task.model.model_state import states_of
+from ..errors import InvalidInput
+from .dask_answers import is_collection
+from .fit import check_count, keras_settings
+from .fit_data import check_batch_size, data_of, length_of, runs_own_code
+from .held_generator import held_batches, is_read_once
+
+
+class PreparedAnswer:
+    """A prediction or an evaluation that is ready to be sent. ``program`` is called as ``function(*args, ctx)``."""
+
+    def __init__(self, source: Any, job: AnswerJob) -> None:
+        self.kind = "evaluate" if job.evaluates else "predict"
+        self.program: tuple[Any, tuple[Any, ...], dict[str, Any]] = (task_answers.run, (job,), {})
+        is_here = isinstance(job.model, keras_io.PackedModel)
+        self._model = source if is_here else None
+        self.may_be_spare = is_here and not runs_own_code(job.data)
+        name = str(getattr(source, "name", None) or getattr(source, "__name__", "model"))
+        self.name = f"{self.kind} {name}"
+        self.parameters = _parameters(job)
+
+    def give_back(self, changed: dict[int, Any]) -> None:
+        """Make the model that was passed what it would be after answering here, where that changes it."""
+        if self._model is None or not changed:
+            return
+        states = states_of(self._model)
+        for number, value in changed.items():
+            if number < len(states) and tuple(states[number].shape) == value.shape:
+                states[number].assign(value)
+
+
+def prepare(
+    model: Any,
+    x: Any,
+    y: Any = None,
+    *,
+    evaluates: bool,
+    batch_size: int | None = None,
+    sample_weight: Any = None,
+    steps: int | None = None,
+    callbacks: Any = None,
+    return_dict: bool = False,
+) -> PreparedAnswer:
+    """Check the arguments, which are those of ``keras.Model.predict`` or ``evaluate``. Raises InvalidInput."""
+    for name, count in (("batch_size", batch_size), ("steps", steps)):
+        if count is not None:
+            check_count(name, count, 1)
+    refuse_callbacks(callbacks)
+    if evaluates and is_collection(x):
+        raise InvalidInput(
+            "`x` must not be a Dask collection in cluster.evaluate: what does not fit into this process is predicted "
+            f"(cluster.predict), and compared by Dask, got {x!r:.200}",
+            field="x",
+        )
+    data: Data
+    if is_read_once(x):
+        data = held_batches(x, y, sample_weight, steps)
+    else:
+        data = data_of(x, y, sample_weight, "x")
+    if getattr(data, "continues", False):
+        # What only this process can read is handed to a training as it goes on. Who answers takes whole batches.
+        data = held_batches(iter(x), y, sample_weight, steps)
+    if getattr(data, "compute_on", None) is not None:
+        raise InvalidInput(f"`x` must not be a Feed: pass the Dask collection itself, got {x!r:.200}", field="x")
+    if batch_size is not None:
+        check_batch_size(data, batch_size)
+    is_made_there = callable(model) and not hasattr(model, "compile_from_config")
+    job = AnswerJob(
+        model=model if is_made_there else keras_io.pack(model, compiled=evaluates),
+        data=data,
+        evaluates=evaluates,
+        batch_size=None if batch_size is None else int(batch_size),
+        steps=None if steps is None else int(steps),
+        return_dict=bool(return_dict),
+        keras_config=keras_settings(),
+    )
+    if isinstance(job.model, keras_io.PackedModel):
+        job.model = dataclasses.replace(job.model, optimizer=[])  # nobody learns anything here
+        if not evaluates and model.compiled:
+            job.how = {"run_eagerly": bool(model.run_eagerly), "jit_compile": bool(model.jit_compile)}
+    return PreparedAnswer(model, job)
+
+
+def refuse_callbacks(callbacks: Any) -> None:
+    """Raise InvalidInput if there are some."""
+    if callbacks:
+        raise InvalidInput(
+            "`callbacks` must be None: each task answers batches of its own, so no process sees all of them, as a "
+            f"callback does in Keras, got {callbacks!r:.200}",
+            field="callbacks",
+        )
+
+
+def _parameters(job: AnswerJob) -> dict[str, Any]:
+    """What the dashboard shows of the run's settings."""
+    if isinstance(job.data, Arrays):
+        return {"batch_size": job.batch_size or 32, "examples": length_of(job.data)}
+    if isinstance(job.data, BatchSource) and job.data.examples is not None:
+        return {"examples": job.data.examples}
+    return {}
+
+
+def evaluation(found: Evaluated) -> Any:
+    """What ``evaluate`` returns."""
+    return found.logs if found.return_dict else found.values
+
+
+def predictions(parts: Sequence[Part]) -> Any:
+    """What ``predict`` returns: the answers of the tasks, by rank, put together in the order of the examples.
+
+    NumPy arrays in the structure of the model's outputs; a ``tf.RaggedTensor`` where batches differ in another
+    dimension than the first, as in Keras. Raises InvalidInput where there was no batch.
+    """
+    answered = [part for part in parts if part.structure is not None]
+    if not answered:
+        raise InvalidInput("`x` must hold at least one batch, got none", field="x")
+    in_turn = answered[0].in_turn
+    import keras
+
+    outputs = []
+    for number in range(len(answered[0].outputs)):
+        lists = [part.outputs[number] for part in answered]
+        outputs.append(_concatenated(_by_turns(lists) if in_turn else [array for each in lists for array in each]))
+    return keras.tree.map_structure(lambda number: outputs[number], answered[0].structure)
+
+
+def _by_turns(lists: list[list[Any]]) -> list[Any]:
+    """The first of each list, the second of each, and so on; the first lists may be longer by one."""
+    return [each[number] for number in range(len(lists[0])) for each in lists if number < len(each)]
+
+
+def _concatenated(arrays: list[Any]) -> Any:
+    """As Keras puts the outputs of batches together."""
+    if len(arrays) == 1:
+        return arrays[0]
+    if len({array.shape[1:] for array in arrays}) == 1:
+        return np.concatenate(arrays) if arrays[0].ndim else np.stack(arrays)
+    import tensorflow as tf
+    from keras.src.backend.tensorflow.trainer import potentially_ragged_concat
+
+    return potentially_ragged_concat([tf.convert_to_tensor(array) for array in arrays])

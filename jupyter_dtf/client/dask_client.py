@@ -1,0 +1,43 @@
+"""The Dask client of a cluster: for collections that are to be computed where the trainings run."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING
+
+from .session import session
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_clients: dict[tuple[str, float], Client] = {}
+_lock = threading.Lock()
+
+
+def client_of(name: str) -> Client:
+    """A client of the scheduler of the cluster of that name, which is ready; one for all of this process.
+
+    It is not the default one: ``with client.as_current():`` or ``client.compute(...)`` says what runs there.
+    """
+    from distributed import Client
+
+    from ..backend.viewer.link import security_of
+
+    connection = session().do(lambda fleet: fleet.connection(name))
+    with _lock:
+        key = name, connection.created
+        if (known := _clients.get(key)) is None or known.status == "closed":
+            known = Client(  # type: ignore[no-untyped-call]
+                connection.address, security=security_of(connection), set_as_default=False
+            )
+            _clients[key] = known
+        return known
+
+
+def forget(name: str) -> None:
+    """Close what there is of a cluster that ends."""
+    with _lock:
+        for key in [key for key in _clients if key[0] == name]:
+            with contextlib.suppress(Exception):  # its scheduler may have gone
+                _clients.pop(key).close(timeout=2)  # type: ignore[no-untyped-call]

@@ -1,0 +1,419 @@
+"""A stream read in this process while a run trains on it: batches read ahead, within a bound, and sent to the tasks.
+
+Two threads: one reads the caller's iterator and sends each batch right away, as far as the sockets take it; the other
+sends the rest when they take more, and listens. Handing every batch from one to the other would cost a slow iterator a
+turn of the interpreter's lock for each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import select
+import socket
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..backend.task.fit.sources.base import Share
+from ..backend.task.fit.sources.stream_wire import (
+    HEADER,
+    MOST_HELLO_BYTES,
+    Hello,
+    Message,
+    address_of,
+    encoded,
+    is_own,
+)
+from ..errors import Conflict, InvalidInput
+from ..schema.run import RunState
+from .feed_window import Batch, Window
+from .run import Run
+
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+_HELLO_S = 5.0
+_ONCE = "and cannot be read again. Pass a keras.utils.PyDataset or a tf.data.Dataset, which can"
+
+
+class Feed:
+    """One stream, read from ``batches`` once it is started; ``close`` is called when nothing more is read.
+
+    What ``batches`` raises comes to an end in every task, in the place of the batch.
+    """
+
+    def __init__(
+        self, name: str, secret: str, what: str, batches: Iterator[Batch], close: Callable[[], object], *, ends: bool
+    ) -> None:
+        """``ends``: whether a run that is to stop is given an end of it, rather than the next batch."""
+        self.what = what
+        self.failure: Exception | None = None
+        """What the iterator has raised."""
+        self._name = name
+        self._secret = secret
+        self._batches = batches
+        self._close_iterator = close
+        self._ends = ends
+        self._is_given_up = False
+        self._window = Window()
+        self._lock = threading.Condition()
+        self._cursors: dict[int, Cursor] = {}
+        self._by_descriptor: dict[int, Cursor] = {}
+        self._size = 0
+        self._most: int | None = None
+        self._base: tuple[int, int] | None = None
+        self._stops = False
+        self._is_closed = False
+        self._is_started = False
+
+    # -- the life of a feed -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to read and to listen. Raises Conflict for what has been read already."""
+        with self._lock:
+            if self._is_started:
+                raise Conflict(f"{self.what[:1].upper()}{self.what[1:]} has been read by another run, {_ONCE}")
+            self._is_started = True
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(address_of(self._name))
+        self._listener.listen(64)
+        self._poll = select.epoll()
+        self._poll.register(self._listener, select.EPOLLIN)
+        self._wake = os.eventfd(0)
+        self._poll.register(self._wake, select.EPOLLIN)
+        for run, name in ((self._read, "dtf-read"), (self._serve, "dtf-feed")):
+            threading.Thread(target=run, name=name, daemon=True).start()
+
+    def stop(self) -> None:
+        """The run is to stop: who waits for a batch gets the end."""
+        with self._lock:
+            if self._ends and self._is_started and not self._stops:
+                self._stops = True
+                if self._window.ended is None:
+                    self._window.ended = self._window.count
+                self._flush()
+                self._lock.notify_all()
+
+    def close(self, *, give_up: bool = True) -> None:
+        """The run has ended: nobody is sent anything any more. ``give_up``: the iterator is closed when it has
+        returned, rather than left to the caller, who may go on with it.
+        """
+        with self._lock:
+            if self._is_closed or not self._is_started:
+                self._is_closed = self._is_started = True
+                return
+            self._is_closed, self._is_given_up = True, give_up
+            self._lock.notify_all()
+            os.eventfd_write(self._wake, 1)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        try:
+            while self._await_room():
+                try:
+                    batch = next(self._batches, None)
+                except Exception as error:
+                    batch, self.failure = None, error
+                with self._lock:
+                    if self._window.ended is not None:
+                        break
+                    if batch is None:
+                        self._window.ended = self._window.count
+                    else:
+                        self._window.add(batch)
+                    self._flush()
+        finally:
+            with self._lock:
+                while not self._is_closed:  # there may be no more to read, but whose run it is has not ended
+                    self._lock.wait()
+            if self._is_given_up:
+                with contextlib.suppress(Exception):
+                    self._close_iterator()
+
+    def _await_room(self) -> bool:
+        """Wait until the next batch may be read. Returns whether one is to be."""
+        with self._lock:
+            while not self._is_closed and self._window.ended is None:
+                if self._window.has_room and (self._most is None or self._window.count < self._most):
+                    return True
+                self._lock.wait()
+            return False
+
+    @property
+    def _reason(self) -> Message:
+        """What is said after the last batch."""
+        error = self.failure
+        if error is None or self._stops:
+            return Message()
+        number = self._window.count + 1
+        if isinstance(error, InvalidInput):
+            return Message(error=f"Batch {number} of {self.what}: {error}", is_input=True)
+        text = "".join(traceback.format_exception(error)).rstrip()
+        name = f"{type(error).__name__}: {error}"
+        return Message(
+            error=f"{self.what[:1].upper()}{self.what[1:]} raised {name}, asked for batch {number}\n\n{text}"
+        )
+
+    # -- sending ------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        """Send everybody what their sockets take. With the lock."""
+        for cursor in list(self._cursors.values()):
+            self._send(cursor)
+        self._move()
+
+    def _move(self) -> None:
+        places = [cursor.following for cursor in self._cursors.values()]
+        if self._size and len(places) == self._size:
+            known = [place for place in places if place is not None]
+            self._window.move(min(known) if known else self._window.count)
+        if self._window.has_room:
+            self._lock.notify_all()
+
+    def _send(self, cursor: Cursor) -> None:
+        peer = cursor.peer
+        if peer is None:
+            return
+        try:
+            while cursor.pending or self._fill(cursor):
+                sent = peer.sendmsg(cursor.pending[:64], (), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                cursor.take(sent)
+        except BlockingIOError:
+            if not cursor.is_watched:
+                cursor.is_watched = True
+                self._poll.modify(peer, select.EPOLLIN | select.EPOLLOUT)
+            return
+        except OSError:
+            self._lost(cursor)
+            return
+        if cursor.is_watched:
+            cursor.is_watched = False
+            self._poll.modify(peer, select.EPOLLIN)
+
+    def _fill(self, cursor: Cursor) -> bool:
+        """Take up the next message for a task. Returns whether there is one."""
+        window, number = self._window, cursor.next
+        parts: list[Any] = []
+        if cursor.is_over:
+            return False
+        if cursor.until is not None and number >= cursor.until:
+            message = Message()
+        elif number < window.count:
+            batch = window.get(number)
+            if batch is None:
+                message = self._gone(number)
+            else:
+                low, high = cursor.share.bounds(batch.examples)
+                parts = [_part(leaf, low, high) for leaf in batch.leaves]
+                message = Message(batch=number, leaves=[((high - low, *leaf.shape[1:]), 0) for leaf in batch.leaves])
+        elif window.ended is not None:
+            message = self._reason
+        else:
+            return False
+        cursor.pending = [memoryview(each) for each in encoded(message, parts)]
+        cursor.next += 1
+        cursor.is_over = message.batch < 0
+        return True
+
+    def _gone(self, number: int) -> Message:
+        return Message(
+            error=(
+                f"The training goes on with batch {number + 1} of {self.what}, but that and those up to batch "
+                f"{self._window.first} have been passed on {_ONCE}; or have checkpoints written more often "
+                "(dtf.Checkpoint(every_steps=...)), so that less has to be read again"
+            ),
+            is_input=True,
+        )
+
+    def _lost(self, cursor: Cursor) -> None:
+        """A task has gone, or has read enough."""
+        peer, cursor.peer, cursor.pending = cursor.peer, None, []
+        if peer is not None:
+            self._by_descriptor.pop(peer.fileno(), None)
+            with contextlib.suppress(OSError, ValueError):
+                self._poll.unregister(peer)
+            peer.close()
+
+    # -- listening ----------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        try:
+            while True:
+                ready = self._poll.poll()
+                with self._lock:
+                    if self._is_closed:
+                        break
+                    for descriptor, events in ready:
+                        if (cursor := self._by_descriptor.get(descriptor)) is None:
+                            continue
+                        if events & ~select.EPOLLOUT:  # a task says nothing after its hello: this is its end
+                            self._lost(cursor)
+                        else:
+                            self._send(cursor)
+                    self._move()
+                if any(descriptor == self._listener.fileno() for descriptor, _ in ready):
+                    self._accept()
+        finally:
+            with self._lock:
+                self._is_closed = True
+                self._lock.notify_all()
+                for cursor in list(self._by_descriptor.values()):
+                    self._lost(cursor)
+                self._listener.close()
+                self._poll.close()
+                os.close(self._wake)
+
+    def _accept(self) -> None:
+        peer, _ = self._listener.accept()
+        hello = self._hello(peer) if is_own(peer) else None
+        if hello is None or not hmac.compare_digest(hello.secret, self._secret):
+            peer.close()
+            return
+        with self._lock:
+            cursor = Cursor(peer, Share(hello.rank, hello.size))
+            self._by_descriptor[peer.fileno()] = cursor
+            self._poll.register(peer, select.EPOLLIN)
+            if hello.peek:
+                self._peek(cursor, hello.peek)
+            elif why := self._place(cursor, hello):
+                cursor.is_over = True
+                cursor.pending = [memoryview(each) for each in encoded(Message(error=why, is_input=True))]
+            self._send(cursor)
+            self._move()
+
+    def _hello(self, peer: socket.socket) -> Hello | None:
+        peer.settimeout(_HELLO_S)
+        try:
+            length, _ = HEADER.unpack(_exactly(peer, HEADER.size))
+            data = _exactly(peer, min(length, MOST_HELLO_BYTES))
+            return msgspec.msgpack.decode(data, type=Hello)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        finally:
+            peer.settimeout(None)
+
+    def _peek(self, cursor: Cursor, count: int) -> None:
+        cursor.until = min(count, self._window.heads, self._window.count)
+        if cursor.until < count and self._window.ended is None:
+            cursor.is_over = True
+            error = f"Only the first {cursor.until} batches are kept"
+            cursor.pending = [memoryview(each) for each in encoded(Message(error=error))]
+
+    def _place(self, cursor: Cursor, hello: Hello) -> str:
+        """Put a task where it wants to go on. Returns why that cannot be, if it cannot."""
+        place = hello.passed + hello.within
+        if self._base is None:
+            if hello.within:
+                return (
+                    f"A training goes on with {self.what} from the end of an epoch: what it yields when it is passed "
+                    "anew has no place in the middle of one. Received: a checkpoint after "
+                    f"{hello.within} steps of its epoch"
+                )
+            self._base = hello.passes, hello.passed
+        passes, passed = self._base
+        if hello.only:
+            self._window.heads = self._most = max(hello.only, 2)
+            cursor.until = hello.only
+        # Keras draws two batches to learn of what shape they are, and begins each iteration with these two, though the
+        # generator goes on where it was: after its end, a pass of Keras's is these two.
+        elif hello.again if hello.in_parts else hello.passes - passes + hello.again:
+            cursor.until = min(2, self._window.count)
+            cursor.next = hello.within
+            cursor.follows = False
+        else:
+            cursor.next = place - passed if hello.in_parts else hello.within
+            if self._window.ended is not None and cursor.next > self._window.ended and not self._stops:
+                return f"{self.what[:1].upper()}{self.what[1:]} had ended before the tasks were started again, {_ONCE}"
+            if not self._window.has(cursor.next):
+                return self._gone(cursor.next).error
+        self._seat(cursor, hello)
+        return ""
+
+    def _seat(self, cursor: Cursor, hello: Hello) -> None:
+        """The task takes its place among those of the run, which may have had another process, or been others."""
+        if hello.size != self._size:
+            for other in self._cursors.values():
+                self._lost(other)
+            self._cursors, self._size = {}, hello.size
+        if (before := self._cursors.get(hello.rank)) is not None:
+            self._lost(before)
+        self._cursors[hello.rank] = cursor
+        for other in self._cursors.values():  # what those want again that have not come yet is kept
+            if other.peer is None and cursor.follows:
+                other.next = min(other.next, cursor.next)
+
+
+class Cursor:
+    """How far a task has been sent its shares."""
+
+    def __init__(self, peer: socket.socket, share: Share) -> None:
+        self.peer: socket.socket | None = peer
+        self.share = share
+        self.next = 0
+        self.until: int | None = None
+        """The pass ends before this batch, if it ends before the stream does."""
+        self.pending: list[memoryview] = []
+        self.is_over = False
+        """Whether the last message was taken up."""
+        self.is_watched = False
+        self.follows = True
+        """Whether it goes through the stream, rather than through its first batches again."""
+
+    @property
+    def following(self) -> int | None:
+        """The batch that it wants next of the stream."""
+        return self.next if self.follows else None
+
+    def take(self, sent: int) -> None:
+        """So many bytes of what is pending have been sent."""
+        done = 0
+        while done < len(self.pending) and sent >= len(self.pending[done]):
+            sent -= len(self.pending[done])
+            done += 1
+        del self.pending[:done]
+        if sent:
+            self.pending[0] = self.pending[0][sent:]
+
+
+def _part(leaf: Any, low: int, high: int) -> Any:
+    part = leaf[low:high]
+    return msgspec.msgpack.encode(part.reshape(-1).tolist()) if part.dtype == object else part
+
+
+def _exactly(peer: socket.socket, count: int) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        piece = peer.recv(count - len(data))
+        if not piece:
+            raise OSError
+        data += piece
+    return bytes(data)
+
+
+def fed(feeds: list[Feed], submit: Callable[[], AnyRun]) -> AnyRun:
+    """Start the run that ``submit`` starts, with the streams that it is to read. Raises as that, and Conflict."""
+    if not feeds:
+        return submit()
+    try:
+        for feed in feeds:
+            feed.start()
+        run = submit()
+    except BaseException:
+        for feed in feeds:
+            feed.close()
+        raise
+    run.on_state(lambda state: _follow(feeds, state))
+    return run
+
+
+def _follow(feeds: list[Feed], state: RunState) -> None:
+    for feed in feeds:
+        if state.is_final:
+            feed.close(give_up=state is not RunState.SUCCEEDED)
+        elif state is RunState.STOPPING:
+            feed.stop()

@@ -1,0 +1,219 @@
+"""Dask collections as data: partitions, which the cluster's own scheduler computes and its workers hold."""
+
+from __future__ import annotations
+
+import math
+import sys
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from ...backend.machine.partition import Examples, PartOf, assembly
+from ...backend.task.fit.sources.partitions import Partitions
+from ...errors import InvalidInput
+from ...schema.partitions import Collection
+from ..feed import Feed
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class DaskCollections(Partitions):
+    """Partitions that are not computed yet. It travels as ``Partitions``, which is all that a task needs."""
+
+    def __init__(self, collection: Collection, parts: list[PartOf]) -> None:
+        super().__init__(collection)
+        self._parts = parts
+        self._futures: list[Any] = []
+
+    def __reduce__(self) -> Any:
+        return Partitions, (self.collection,)
+
+    def compute_on(self, client: Client) -> None:
+        """Have the cluster's scheduler compute the partitions, and hold them until ``release``.
+
+        Raises InvalidInput for parts that another scheduler holds.
+        """
+        _check_futures(self._parts, client)
+        if self.collection.graph is None and not self._futures:
+            pairs = zip(self._parts, self.collection.keys, strict=True)
+            delayed = [assembly(part, key) for part, key in pairs]
+            self._futures = client.compute(delayed, retries=self.collection.retries)  # type: ignore[no-untyped-call]
+
+    def release(self) -> None:
+        """Let the workers forget what nobody else holds."""
+        self._futures = []
+
+
+def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> DaskCollections | None:
+    """Dask collections as a source; None for other data. Raises InvalidInput for some that do not go together."""
+    feed = x if isinstance(x, Feed) else Feed(x, y, sample_weight)
+    if isinstance(x, Feed) and (y is not None or sample_weight is not None):
+        raise InvalidInput(f"y and sample_weight must be in the Feed that {field} is, not beside it", field=field)
+    named = {"x": feed.x, "y": feed.y, "sample_weight": feed.sample_weight}
+    given = {name: value for name, value in named.items() if value is not None}
+    if not any(_is_lazy(leaf) for value in given.values() for leaf in _leaves(value)):
+        if isinstance(x, Feed):
+            raise InvalidInput(f"A Feed must have Dask collections, got {feed.x!r:.200}", field=field)
+        return None
+    for name, value in given.items():
+        for leaf in _leaves(value):
+            if not _is_lazy(leaf):
+                raise InvalidInput(
+                    f"x, y and sample_weight must all be Dask collections where one of them is, got {leaf!r:.100} in "
+                    f"{name}",
+                    field=name,
+                )
+    chunks = next(map(_chunks, (leaf for value in given.values() for leaf in _leaves(value))), None)
+    divided = {name: [_divided(leaf, name, chunks) for leaf in _leaves(value)] for name, value in given.items()}
+    lengths = _common_lengths(divided, field)
+    floatx = keras.config.floatx() if (keras := sys.modules.get("keras")) is not None else "float32"
+    parts: list[PartOf] = []
+    for number in range(len(lengths)):
+        of_number = []
+        for name, value in given.items():
+            leaves = iter([partitions[number] for partitions, _ in divided[name]])
+            of_number.append(_replaced(value, leaves))
+        parts.append((number, field, floatx, of_number))
+    token = uuid.uuid4().hex[:12]
+    known = [n for n in lengths if n is not None]
+    collection = Collection(
+        keys=tuple(f"dtf-{token}-{number}" for number in range(len(parts))),
+        lengths=tuple(known) if len(known) == len(lengths) else None,
+        graph=cloudpickle.dumps(parts) if feed.compute == "each_epoch" else None,
+        retries=int(feed.retries),
+        shuffle_buffer=int(feed.shuffle_buffer),
+    )
+    return DaskCollections(collection, parts)
+
+
+def _is_future(value: Any) -> bool:
+    distributed = sys.modules.get("distributed")  # who has a future has imported it
+    return distributed is not None and isinstance(value, distributed.Future)
+
+
+def _is_lazy(value: Any) -> bool:
+    return (hasattr(type(value), "__dask_graph__") and value.__dask_graph__() is not None) or _is_future(value)
+
+
+def _are_partitions(value: Any) -> bool:
+    """Whether a list is one of delayed objects or futures, each of them a partition."""
+    return isinstance(value, list) and bool(value) and all(_is_future(v) or _is_delayed(v) for v in value)
+
+
+def _is_delayed(value: Any) -> bool:
+    return _kind(value) == "Delayed"
+
+
+def _kind(value: Any) -> str:
+    """What sort of collection it is: ``array``, ``dataframe``, ``bag``, ``Delayed`` or ``Future``."""
+    if _is_future(value):
+        return "Future"
+    if hasattr(value, "key") and hasattr(value, "__dask_graph__") and not hasattr(value, "npartitions"):
+        return "Delayed"
+    if hasattr(value, "chunks") and hasattr(value, "dtype"):
+        return "array"
+    return "dataframe" if hasattr(value, "divisions") else "bag"
+
+
+def _leaves(value: Any) -> list[Any]:
+    """The collections in a structure of them; a list of delayed objects or futures is one."""
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in _leaves(item)]
+    if isinstance(value, (list, tuple)) and not _are_partitions(value) and not _is_lazy(value):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [_Parts(value)] if _are_partitions(value) else [value]
+
+
+class _Parts:
+    """A list of delayed objects or futures, as one collection."""
+
+    def __init__(self, parts: list[Any]) -> None:
+        self.parts = parts
+
+    def __dask_graph__(self) -> Any:
+        return {}
+
+
+def _replaced(value: Any, leaves: Iterator[Any]) -> Any:
+    """The structure of ``value`` with ``leaves`` in the place of its collections."""
+    if isinstance(value, dict):
+        return {key: _replaced(item, leaves) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and not _are_partitions(value) and not _is_lazy(value):
+        return tuple(_replaced(item, leaves) for item in value)
+    return next(leaves)
+
+
+def _chunks(value: Any) -> Any:
+    """The numbers of examples of an array's partitions, where they are known."""
+    if isinstance(value, _Parts) or _kind(value) != "array" or not value.ndim:
+        return None
+    return None if any(math.isnan(n) for n in value.chunks[0]) else value.chunks[0]
+
+
+def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | None]]:
+    """A collection's partitions as delayed objects or futures, and their lengths as far as they are known."""
+    from dask import delayed
+
+    if isinstance(value, _Parts):
+        return value.parts, [None] * len(value.parts)
+    kind = _kind(value)
+    if kind in ("Future", "Delayed"):
+        return [value], [None]
+    if kind == "array":
+        if not value.ndim:
+            raise InvalidInput(f"{name} must have a first dimension, the examples, got {value!r:.200}", field=name)
+        own = _chunks(value)
+        if chunks is not None and own is not None and own != chunks and sum(own) == sum(chunks):
+            value = value.rechunk({0: chunks})
+        value = value.rechunk(dict.fromkeys(range(1, value.ndim), -1)) if value.ndim > 1 else value
+        lengths = [None if math.isnan(n) else int(n) for n in value.chunks[0]]
+        return list(value.to_delayed().ravel()), lengths
+    parts = value.to_delayed()
+    if kind == "bag":
+        parts = [delayed(Examples, pure=False)(part) for part in parts]
+    return list(parts), [None] * len(parts)
+
+
+def _common_lengths(divided: dict[str, list[tuple[list[Any], list[int | None]]]], field: str) -> list[int | None]:
+    """The lengths of the partitions. Raises InvalidInput where collections are not divided alike."""
+    counts = {name: [len(parts) for parts, _ in found] for name, found in divided.items()}
+    flat = [count for of_name in counts.values() for count in of_name]
+    if len(set(flat)) != 1 or not flat[0]:
+        raise InvalidInput(
+            f"The collections of {field} must have equally many partitions, at least one, got "
+            f"{', '.join(f'{count} in {name}' for name, of_name in counts.items() for count in of_name)}",
+            field=field,
+        )
+    lengths: list[int | None] = [None] * flat[0]
+    for name, found in divided.items():
+        for _, own in found:
+            for number, length in enumerate(own):
+                if length is not None and lengths[number] not in (None, length):
+                    raise InvalidInput(
+                        f"x, y and sample_weight must have equally many examples in every partition, got {length} in "
+                        f"partition {number} of {name} beside {lengths[number]}",
+                        field=name,
+                    )
+                lengths[number] = length if length is not None else lengths[number]
+    return lengths
+
+
+def _check_futures(parts: list[PartOf], client: Client) -> None:
+    from distributed.client import futures_of
+
+    here = _scheduler_of(client)
+    for number, _, _, values in parts:
+        for future in futures_of(values):  # type: ignore[no-untyped-call]
+            if future.client is not client and _scheduler_of(future.client) != here:
+                raise InvalidInput(
+                    "Futures and persisted collections must be of the cluster's own Dask scheduler "
+                    f"(cluster.client), got {future.key!r:.100} of {future.client.scheduler.address} in partition "
+                    f"{number}"
+                )
+
+
+def _scheduler_of(client: Any) -> Any:
+    return client.scheduler_info()["id"]

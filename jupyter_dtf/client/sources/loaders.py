@@ -1,0 +1,30 @@
+"""A ``keras.utils.PyDataset``, made to travel."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ...backend.task.fit.sources.base import BatchSource
+from ...errors import InvalidInput
+from .pickling import pickled
+
+
+def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
+    """The source of a PyDataset. Raises InvalidInput where it cannot travel."""
+    keras = sys.modules.get("keras")  # nobody has one without
+    if keras is None or not isinstance(x, keras.utils.PyDataset):
+        return None
+    from ...backend.task.fit.sources.py_dataset import PyDatasetSource
+
+    _refuse_beside("a PyDataset's batches", y, sample_weight, field)
+    length = x.num_batches
+    if length is not None and int(length) < 1:
+        raise InvalidInput(f"A PyDataset must have a batch. Received: num_batches={length}", field=field)
+    return PyDatasetSource(pickled(x, "A PyDataset", field), -1 if length is None else int(length))
+
+
+def _refuse_beside(what: str, y: Any, sample_weight: Any, field: str) -> None:
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise InvalidInput(f"{name} must be in {what}, not beside them. Received both", field=field)

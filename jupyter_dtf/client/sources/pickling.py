@@ -1,0 +1,51 @@
+"""Objects of the caller's that are pickled to travel, and what is said of those that cannot be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from ...errors import InvalidInput
+
+_DEEPEST = 4
+
+
+def pickled(value: Any, what: str, field: str) -> np.ndarray[Any, Any]:
+    """Cloudpickle of a value, as an array of bytes. Raises InvalidInput, which names what cannot be pickled."""
+    try:
+        data = cloudpickle.dumps(value, protocol=5)
+    except Exception as error:
+        path, found, why = _culprit(value, error)
+        where = f"its attribute {path}, {_kind(found)}" if path else _kind(found)
+        raise InvalidInput(
+            f"{what} must be picklable, for it travels to the tasks: make what is not, an open file or a lock, when "
+            f"__getitem__ first needs it, or leave it out in __getstate__. Received: {where}: {why}",
+            field=field,
+        ) from error
+    return np.frombuffer(data, np.uint8)
+
+
+def _culprit(value: Any, error: Exception, path: str = "", depth: int = 0) -> tuple[str, Any, Exception]:
+    """The innermost attribute that cannot be pickled, by its path, and why."""
+    if depth < _DEEPEST:
+        for name, part in _parts(value):
+            try:
+                cloudpickle.dumps(part, protocol=5)
+            except Exception as inner:
+                return _culprit(part, inner, f"{path}{name}" if path else name.lstrip("."), depth + 1)
+    return path, value, error
+
+
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [(f"[{key!r:.40}]", part) for key, part in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [(f"[{index}]", part) for index, part in enumerate(value)]
+    return [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
+
+
+def _kind(value: Any) -> str:
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,54 @@
+"""TensorFlowOnSpark's modules on Dask: ``from jupyter_dtf.compat import TFCluster, TFNode, dfutil, pipeline``.
+
+Dask bags stand in for RDDs, Dask dataframes for Spark's, and ``SparkContext`` makes both. Each module is loaded when
+it is first asked for; importing this imports neither TensorFlow nor Dask. docs/data.md has the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import dfutil, pipeline
+    from . import tf_cluster as TFCluster
+    from . import tf_compat as compat
+    from . import tf_manager as TFManager
+    from . import tf_node as TFNode
+    from . import tf_parallel as TFParallel
+    from .spark_context import SparkConf, SparkContext
+
+__all__ = [
+    "SparkConf",
+    "SparkContext",
+    "TFCluster",
+    "TFManager",
+    "TFNode",
+    "TFParallel",
+    "compat",
+    "dfutil",
+    "pipeline",
+]
+__version__ = "2.2.5"
+"""The TensorFlowOnSpark whose modules these are."""
+
+_HOMES = {
+    "TFCluster": "tf_cluster",
+    "TFManager": "tf_manager",
+    "TFNode": "tf_node",
+    "TFParallel": "tf_parallel",
+    "compat": "tf_compat",
+    "dfutil": "dfutil",
+    "pipeline": "pipeline",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in ("SparkConf", "SparkContext"):
+        from . import spark_context
+
+        return getattr(spark_context, name)
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f".{_HOMES[name]}", __name__)

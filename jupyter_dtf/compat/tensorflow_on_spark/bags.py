@@ -1,0 +1,34 @@
+"""Dask bags in the place of RDDs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import InvalidInput
+
+
+def as_bag(data: Any) -> Any:
+    """The bag of an RDD of a ``SparkContext``, or the bag itself; of a Dask dataframe, its rows as tuples.
+
+    Raises InvalidInput for what is none of these.
+    """
+    import dask.bag as db
+
+    bag = getattr(data, "bag", data)
+    if isinstance(bag, db.Bag):
+        return bag
+    if hasattr(bag, "to_delayed") and hasattr(bag, "columns"):
+        from .rows import row_tuples
+
+        return row_tuples(bag)
+    raise InvalidInput(
+        f"Data is fed from a Dask bag, a Dask dataframe or an RDD of a SparkContext, got {type(data).__module__}."
+        f"{type(data).__qualname__}"
+    )
+
+
+def like(data: Any, bag: Any, sc: Any) -> Any:
+    """The bag, as an RDD where ``data`` is one."""
+    from .rdd import RDD
+
+    return RDD(bag, data.context) if isinstance(data, RDD) else bag

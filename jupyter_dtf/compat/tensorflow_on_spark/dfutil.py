@@ -1,0 +1,258 @@
+"""TensorFlowOnSpark's ``dfutil``: Dask and pandas dataframes to and from files of ``tf.train.Example`` (TFRecord)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...errors import Conflict, InvalidInput
+from . import files, frames, rows
+from .rows import Row
+
+loadedDF: dict[str, str] = {}  # noqa: N816 - the programs' name
+"""Directories by the names that Dask has for the dataframes that were loaded from there."""
+
+_INTEGERS, _FLOATS, _TEXTS = ("bigint", "boolean"), ("double",), ("string", "binary")
+_ARRAY = "array<{}>"
+Dtypes = Sequence[tuple[str, str]]
+"""Columns and their types: ``boolean``, ``bigint``, ``double``, ``string``, ``binary``, or ``array<...>`` of these."""
+
+
+class Field(NamedTuple):
+    """A column of a schema; ``dtype`` as in ``Dtypes``."""
+
+    name: str
+    dtype: str
+
+
+def isLoadedDF(df: Any) -> bool:
+    """Whether it is what ``loadTFRecords`` has returned, and not something made of it."""
+    return getattr(df, "_name", None) in loadedDF
+
+
+def saveAsTFRecords(df: Any, output_dir: str) -> None:
+    """Write a file ``part-r-00000``... for each partition of a Dask or pandas dataframe, into a new directory.
+
+    Raises Conflict where there is something, InvalidInput, with the column, for values that an Example cannot hold.
+    """
+    from dask import compute, delayed
+
+    system, root = files.opened(output_dir)
+    if system.exists(root):
+        raise Conflict(f"saveAsTFRecords() writes to a new directory. Received: {output_dir!r}, which is there")
+    system.makedirs(root, exist_ok=True)
+    write = delayed(_write, pure=False)
+    parts = frames.as_dask(df).to_delayed()
+    compute(*[write(part, output_dir, number) for number, part in enumerate(parts)])
+    system.touch(f"{root}/_SUCCESS")
+
+
+def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) -> Any:
+    """A Dask dataframe of a directory of TFRecord files, a partition for each file, typed as the first record.
+
+    Features of bytes are texts, but for ``binary_features``. Raises NotFound where there is no record.
+    """
+    from dask import delayed
+
+    found = files.parts(input_dir)
+    first = next((record for part in found for record in _records(part)), None)
+    if first is None:
+        raise InvalidInput(f"The types of columns are those of the first record, and {input_dir!r} has none")
+    schema = infer_schema(_parsed(first), binary_features)
+    columns = [field.name for field in schema]
+    example = next(iter(fromTFExample([(first, None)], binary_features)))
+    meta = rows.as_frame([[example[column] for column in columns]], columns).iloc[:0]
+    read = delayed(_read)
+    types = dict(meta.dtypes)
+    df = frames.of_parts([read(part, columns, types, tuple(binary_features)) for part in found], meta)
+    loadedDF[df._name] = str(input_dir)
+    return df
+
+
+def dtypes_of(frame: Any) -> list[tuple[str, str]]:
+    """The types of a pandas dataframe's columns; of a column of objects, those of its values.
+
+    Raises InvalidInput for values of several types, and for what an Example cannot hold.
+    """
+    return [(str(name), _dtype_of(str(name), frame[name])) for name in frame.columns]
+
+
+def toTFExample(dtypes: Dtypes) -> Callable[[Iterable[Mapping[str, Any]]], list[tuple[bytes, None]]]:
+    """A function of the rows of a partition, which makes of each ``(serialized Example, None)``.
+
+    Whole numbers and truth values become an ``int64_list``, floats a ``float_list``, which has half their digits, texts
+    and bytes a ``bytes_list``; None is a feature without a value. Raises InvalidInput for another type.
+    """
+    for name, dtype in dtypes:
+        _base(name, dtype)
+
+    def to_examples(partition: Iterable[Mapping[str, Any]]) -> list[tuple[bytes, None]]:
+        import tensorflow as tf
+
+        examples = []
+        for row in partition:
+            feature = {name: _feature(tf, name, dtype, row[name]) for name, dtype in dtypes}
+            example = tf.train.Example(features=tf.train.Features(feature=feature))
+            examples.append((example.SerializeToString(), None))
+        return examples
+
+    return to_examples
+
+
+def fromTFExample(records: Iterable[Any], binary_features: Sequence[str] = ()) -> list[Row]:
+    """The rows of a partition of ``(serialized Example, None)``, their columns in alphabetical order.
+
+    A feature of one value is that value, one of several a list, one without a value None.
+    """
+    return [
+        Row({name: _value(name, feature, binary_features) for name, feature in _features(_parsed(record[0]))})
+        for record in records
+    ]
+
+
+def infer_schema(example: Any, binary_features: Sequence[str] = ()) -> list[Field]:
+    """The columns that an Example stands for, in alphabetical order. A feature without a value is a ``string``."""
+    return [Field(name, _inferred(name, feature, binary_features)) for name, feature in _features(example)]
+
+
+# -- values -----------------------------------------------------------------------------------------------------
+
+
+def _base(name: str, dtype: str) -> str:
+    base = dtype.removeprefix("array<").removesuffix(">")
+    if base not in (*_INTEGERS, *_FLOATS, *_TEXTS):
+        raise InvalidInput(
+            f"A column's type is boolean, bigint, double, string or binary, or array<...> of one. Received: {dtype!r} "
+            f"of {name!r}"
+        )
+    return base
+
+
+def _feature(tf: Any, name: str, dtype: str, value: Any) -> Any:
+    base = _base(name, dtype)
+    values = [] if value is None else list(value) if dtype.startswith("array<") else [value]
+    try:
+        if base in _INTEGERS:
+            return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(each) for each in values]))
+        if base in _FLOATS:
+            return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+        encode: Callable[[Any], bytes] = bytes if base == "binary" else lambda text: str(text).encode()
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[encode(each) for each in values]))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"A value of the column {name!r} must be {dtype}, got {value!r:.100} ({error})") from None
+
+
+def _value(name: str, feature: Any, binary_features: Sequence[str]) -> Any:
+    kind = feature.WhichOneof("kind")
+    values = list(getattr(feature, kind).value) if kind else []
+    if kind == "bytes_list":
+        values = [bytearray(each) if name in binary_features else each.decode() for each in values]
+    return values if len(values) > 1 else values[0] if values else None
+
+
+def _inferred(name: str, feature: Any, binary_features: Sequence[str]) -> str:
+    kind = feature.WhichOneof("kind")
+    count = len(getattr(feature, kind).value) if kind else 0
+    base = "binary" if name in binary_features else "string"
+    if count and kind != "bytes_list":
+        base = "bigint" if kind == "int64_list" else "double"
+    return _ARRAY.format(base) if count > 1 else base
+
+
+def _features(example: Any) -> list[tuple[str, Any]]:
+    return sorted(example.features.feature.items())
+
+
+def _parsed(record: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.train.Example.FromString(bytes(record))
+
+
+def _dtype_of(name: str, column: Any) -> str:
+    found = {_type_of(name, value) for value in column if not _is_missing(value)}
+    numbers = {"bigint", "double"}
+    for one, form in ((numbers, "{}"), ({_ARRAY.format(base) for base in numbers}, _ARRAY)):
+        if found == one:  # a whole number among floats is a float
+            return form.format("double")
+    if len(found) > 1:
+        raise InvalidInput(f"A column has values of one type. Received: {name!r} with {', '.join(sorted(found))}")
+    return found.pop() if found else "string"
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether it is what stands for no value in a column of objects; NaN is a float."""
+    import pandas as pd
+
+    return value is None or value is pd.NA or value is pd.NaT
+
+
+def _type_of(name: str, value: Any) -> str:
+    import numpy as np
+
+    for kinds, dtype in (
+        ((bool, np.bool_), "boolean"),
+        ((int, np.integer), "bigint"),
+        ((float, np.floating), "double"),
+        ((str,), "string"),
+        ((bytes, bytearray, memoryview), "binary"),
+    ):
+        if isinstance(value, kinds):
+            return dtype
+    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1):
+        inner = {_type_of(name, each) for each in value} or {"string"}
+        if inner == {"bigint", "double"}:
+            inner = {"double"}
+        if len(inner) == 1 and not next(iter(inner)).startswith("array<"):
+            return _ARRAY.format(inner.pop())
+    raise InvalidInput(
+        "An Example holds numbers, truth values, texts, bytes and flat lists of one of these. Received: "
+        f"{value!r:.100} in the column {name!r}"
+    )
+
+
+# -- files ------------------------------------------------------------------------------------------------------
+
+
+def _write(part: Any, output_dir: str, number: int) -> None:
+    """A file of a partition. TensorFlow's writer starts no runtime, and so takes no GPU."""
+    import tensorflow as tf
+
+    system, root = files.opened(output_dir)
+    records = toTFExample(dtypes_of(part))(Row(zip(part.columns, row, strict=True)) for row in rows.tuples(part))
+    with _local(system, f"{root}/part-r-{number:05d}", writes=True) as path, tf.io.TFRecordWriter(path) as writer:
+        for record, _ in records:
+            writer.write(record)
+
+
+def _read(part: str, columns: list[str], types: Mapping[str, Any], binary_features: Sequence[str]) -> Any:
+    found = fromTFExample(((record, None) for record in _records(part)), binary_features)
+    if odd := next((row for row in found if list(row) != columns), None):
+        raise InvalidInput(f"Every record has the features of the first, {columns}. Received: {list(odd)} in {part!r}")
+    return frames.typed_frame([list(row.values()) for row in found], columns, types)
+
+
+def _records(part: str) -> Iterator[bytes]:
+    from tensorflow.python.lib.io import tf_record  # of tf.compat.v1 the same warns of its age
+
+    system, root = files.opened(part)
+    with _local(system, root, writes=False) as path:
+        yield from tf_record.tf_record_iterator(path)
+
+
+@contextlib.contextmanager
+def _local(system: Any, path: str, *, writes: bool) -> Iterator[str]:
+    """A path on this machine of a file that is somewhere."""
+    import tempfile
+
+    if "file" in (system.protocol if isinstance(system.protocol, tuple) else (system.protocol,)):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="tfrecord-") as directory:
+        here = f"{directory}/part"
+        if not writes:
+            system.get_file(path, here)
+        yield here
+        if writes:
+            system.put_file(here, path)

@@ -1,0 +1,74 @@
+"""Dask dataframes of rows, whose columns hold what a row holds: lists and bytes too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...errors import InvalidInput
+from . import rows
+
+OBJECT = "object"
+
+
+def of_bag(bag: Any, columns: list[str], compute: Callable[[Any], Any]) -> Any:
+    """A Dask dataframe of a bag of rows, typed as its first row. Raises InvalidInput where there is none."""
+    from dask import delayed
+
+    parts = bag.to_delayed()
+    first = None
+    for part in parts:
+        if found := list(compute(part)):
+            first = found[0]
+            break
+    if first is None:
+        raise InvalidInput("A dataframe takes its types from its first row, and there is none")
+    if len(first) != len(columns):
+        raise InvalidInput(f"A row has a value for each column. Received: {len(first)} values, columns {columns}")
+    meta = rows.as_frame([first], columns).iloc[:0]
+    typed = delayed(_typed)
+    return of_parts([typed(part, columns, dict(meta.dtypes)) for part in parts], meta)
+
+
+def of_parts(parts: list[Any], meta: Any) -> Any:
+    """A Dask dataframe of delayed pandas dataframes. What is in columns of objects stays what it is."""
+    import dask
+    import dask.dataframe as dd
+
+    # Dask makes strings of all objects, lists and bytes too, in dataframes that are made while this is on.
+    with dask.config.set({"dataframe.convert-string": False}):
+        return dd.from_delayed(parts, meta=meta, verify_meta=True)
+
+
+def as_dask(frame: Any) -> Any:
+    """A Dask dataframe, or one of a single partition of a pandas dataframe. Raises InvalidInput for anything else."""
+    import dask
+    import dask.dataframe as dd
+    import pandas as pd
+
+    if isinstance(frame, pd.DataFrame):
+        with dask.config.set({"dataframe.convert-string": False}):
+            return dd.from_pandas(frame, npartitions=1)
+    if isinstance(frame, dd.DataFrame):
+        return frame
+    raise InvalidInput(
+        f"A dataframe must be one of Dask or pandas, got {type(frame).__module__}.{type(frame).__name__}"
+    )
+
+
+def typed_frame(values: Any, columns: list[str], dtypes: Mapping[str, Any]) -> Any:
+    """A pandas dataframe of rows with these types. Raises InvalidInput, with the column, where a value has another."""
+    frame = rows.as_frame(values, columns)
+    for column, dtype in dtypes.items():
+        if frame[column].dtype != dtype:
+            if str(dtype) != OBJECT and len(frame):
+                raise InvalidInput(
+                    f"A column has the type of its first value, {dtype}, in all rows. Received: {column!r} with "
+                    f"{frame[column].iloc[0]!r:.100} among its values"
+                )
+            frame[column] = frame[column].astype(dtype)
+    return frame
+
+
+def _typed(part: Any, columns: list[str], dtypes: Mapping[str, Any]) -> Any:
+    return typed_frame(list(part), columns, dtypes)

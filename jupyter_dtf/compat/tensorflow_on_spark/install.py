@@ -1,0 +1,59 @@
+"""TensorFlowOnSpark's own module names, for programs that are to run as they are."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_HERE = __name__.rpartition(".")[0]
+
+_HOMES = {
+    "tensorflowonspark": "",
+    "tensorflowonspark.TFCluster": ".tf_cluster",
+    "tensorflowonspark.TFManager": ".tf_manager",
+    "tensorflowonspark.TFNode": ".tf_node",
+    "tensorflowonspark.TFParallel": ".tf_parallel",
+    "tensorflowonspark.compat": ".tf_compat",
+    "tensorflowonspark.dfutil": ".dfutil",
+    "tensorflowonspark.pipeline": ".pipeline",
+}
+"""TensorFlowOnSpark's modules, and the modules of this package that stand for them."""
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] != "tensorflowonspark":
+            return None
+        if fullname not in _HOMES:
+            raise ModuleNotFoundError(
+                f"jupyter_dtf stands in for what programs use of TensorFlowOnSpark. It has no {fullname}", name=fullname
+            )
+        return ModuleSpec(fullname, _Loader(), is_package=fullname == "tensorflowonspark")
+
+
+class _Loader(Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        # What is in sys.modules now is what the import gives: one module under two names, with one state.
+        sys.modules[module.__name__] = importlib.import_module(_HERE + _HOMES[module.__name__])
+
+
+def install_as_tensorflowonspark() -> bool:
+    """Let ``from tensorflowonspark import TFNode`` and the like find this package where TensorFlowOnSpark is not
+    installed.
+
+    Nothing is imported before the program does it. Returns whether the names are ours. Calling it again is harmless.
+    """
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return True
+    installed = importlib.util.find_spec("tensorflowonspark")
+    if installed is not None and installed.origin is not None:  # a mere directory of that name has none
+        return False
+    sys.meta_path.insert(0, _Finder())  # before the finder of files, which would load this package a second time
+    return True

@@ -1,0 +1,72 @@
+"""``ctx`` of a program that was written for TensorFlowOnSpark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import feed_words as words
+from . import tf_node
+from .tf_manager import TFManager
+
+
+class TFNodeContext:
+    """The place of a node in its cluster, and ``TFNode``'s functions for it.
+
+    ``executor_id`` (``worker_num`` is the same) counts all nodes: ``ps`` first, then the master, the evaluator, the
+    workers. ``num_workers`` counts the master and the workers. ``cluster_spec`` is a dict of lists of endpoints.
+    """
+
+    def __init__(
+        self,
+        executor_id: int = 0,
+        job_name: str = "",
+        task_index: int = 0,
+        cluster_spec: Mapping[str, list[str]] | None = None,
+        defaultFS: str = "file://",
+        working_dir: str = ".",
+        mgr: TFManager | None = None,
+        dtf: Any = None,
+    ) -> None:
+        self.executor_id = executor_id
+        self.worker_num = executor_id
+        self.job_name = job_name
+        self.task_index = task_index
+        self.cluster_spec = dict(cluster_spec or {})
+        self.num_workers = sum(len(self.cluster_spec.get(job, [])) for job in ("master", "chief", "worker"))
+        self.defaultFS = defaultFS
+        self.working_dir = working_dir
+        self.mgr = mgr
+        self.tmp_socket = None
+        """As after ``release_port()``: see there."""
+        self.dtf = dtf
+        """The context of this project: ``report`` puts figures on the plots."""
+
+    def absolute_path(self, path: str) -> str:
+        """``TFNode.hdfs_path``."""
+        return tf_node.hdfs_path(self, path)
+
+    def start_cluster_server(self, num_gpus: int = 1, rdma: bool = False) -> tuple[Any, Any]:
+        """``TFNode.start_cluster_server``."""
+        return tf_node.start_cluster_server(self, num_gpus, rdma)
+
+    def export_saved_model(
+        self, model: Any, export_dir: str, tag_set: str = "serve", signatures: Mapping[str, Any] | None = None
+    ) -> None:
+        """``TFNode.export_saved_model``."""
+        tf_node.export_saved_model(model, export_dir, tag_set, signatures)
+
+    def get_data_feed(
+        self,
+        train_mode: bool = True,
+        qname_in: str = words.INPUT,
+        qname_out: str = words.OUTPUT,
+        input_mapping: Mapping[str, str] | None = None,
+    ) -> tf_node.DataFeed:
+        """``TFNode.DataFeed``."""
+        assert self.mgr is not None, "nobody feeds the programs of TFParallel"
+        return tf_node.DataFeed(self.mgr, train_mode, qname_in, qname_out, input_mapping)
+
+    def release_port(self) -> None:
+        """``TFNode.release_port``."""
+        tf_node.release_port(self)

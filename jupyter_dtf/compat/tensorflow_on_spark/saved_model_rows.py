@@ -1,0 +1,70 @@
+"""In Dask's workers: a SavedModel asked about the rows of partitions."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import InvalidInput
+from . import rows
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question. ``inputs`` maps columns to tensors, ``outputs`` tensors to columns, both in order."""
+
+    export_dir: str
+    tags: str | None
+    signature: str
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    batch_size: int
+
+
+_loading = threading.Lock()
+
+
+@functools.lru_cache(maxsize=2)
+def _loaded(export_dir: str, tags: str | None, signature: str) -> tuple[Any, Any]:
+    import tensorflow as tf
+
+    # GPUs are the tasks': what TensorFlow took of one here, it would keep as long as this Dask worker lives.
+    tf.config.set_visible_devices([], "GPU")
+    model = tf.saved_model.load(export_dir, tags=tags.split(",") if tags else None)
+    if signature not in model.signatures:
+        raise InvalidInput(f"`signature_def_key` must be one of {list(model.signatures)}, got {signature!r}")
+    return model, model.signatures[signature]  # the function holds its model's variables by weak references
+
+
+def predict_part(part: Any, asked: Asked) -> Any:
+    """A pandas dataframe of the answers for one of the inputs. Raises InvalidInput for what the model does not have."""
+    import tensorflow as tf
+
+    with _loading:
+        _, signature = _loaded(asked.export_dir, asked.tags, asked.signature)
+    specs = signature.structured_input_signature[1]
+    for field, names, there in (
+        ("input_mapping", asked.inputs.values(), specs),
+        ("output_mapping", asked.outputs, signature.structured_outputs),
+    ):
+        if unknown := [name for name in names if name not in there]:
+            raise InvalidInput(f"`{field}` must name tensors of {', '.join(there)}, got {unknown}", field=field)
+    answers: list[tuple[Any, ...]] = []
+    for begin in range(0, len(part), asked.batch_size):
+        batch = part.iloc[begin : begin + asked.batch_size]
+        given = {}
+        for column, name in asked.inputs.items():
+            spec = specs[name]
+            values = tf.constant(batch[column].tolist(), spec.dtype)
+            is_flat = spec.shape.rank and spec.shape[1:].is_fully_defined()  # of a row that is one flat list
+            given[name] = tf.reshape(values, [len(batch), *spec.shape[1:]]) if is_flat else values
+        found = signature(**given)
+        outputs = [found[name].numpy() for name in asked.outputs]
+        sizes = [len(output) for output in outputs]
+        if any(size != len(batch) for size in sizes):
+            raise InvalidInput(f"A model gives an answer for each row. Received: {sizes} for {len(batch)} rows")
+        answers += zip(*(output.tolist() for output in outputs), strict=True)
+    frame = rows.as_frame(answers, list(asked.outputs.values()))
+    return frame.astype(object)

@@ -1,0 +1,175 @@
+"""``SparkContext``: what programs for TensorFlowOnSpark use of Spark's, on a cluster of this project."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...client.cluster import Cluster
+from ...errors import Conflict, InvalidInput
+from . import files, nodes
+from .rdd import RDD
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_EXECUTORS = "spark.executor.instances"
+_active: SparkContext | None = None
+_lock = threading.Lock()
+
+
+class SparkConf:
+    """Names and values: ``set``, ``get``, ``setAppName``, ``setMaster``. Only the number of executors is acted on."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+
+    def set(self, key: str, value: Any) -> SparkConf:
+        """Set a value."""
+        self._values[key] = str(value)
+        return self
+
+    def get(self, key: str, defaultValue: str | None = None) -> str | None:
+        """A value, or ``defaultValue``."""
+        return self._values.get(key, defaultValue)
+
+    def setAppName(self, value: str) -> SparkConf:
+        """Set ``spark.app.name``."""
+        return self.set("spark.app.name", value)
+
+    def setMaster(self, value: str) -> SparkConf:
+        """Set ``spark.master``, which says nothing here."""
+        return self.set("spark.master", value)
+
+
+class SparkContext:
+    """Bags of a cluster under Spark's names: ``parallelize``, ``textFile``, ``union``.
+
+    ``cluster``: a ``dtf.Cluster`` or its name; without one, a cluster of as many workers as ``conf`` says there are
+    executors (``spark.executor.instances``, else 2) is started, with ``options`` as of ``dtf.Cluster``, and ends with
+    ``stop()`` or a ``with`` block. ``defaultFS`` is where paths without a scheme are. One at a time: Conflict.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster | str | None = None,
+        *,
+        conf: SparkConf | None = None,
+        defaultFS: str = "file://",
+        **options: Any,
+    ) -> None:
+        global _active
+        with _lock:
+            if _active is not None:
+                raise Conflict("There is a SparkContext already: SparkContext.getOrCreate() gives it, stop() ends it")
+            self.defaultFS = defaultFS
+            self._conf = conf or SparkConf()
+            self._owns_cluster = cluster is None
+            if cluster is None:
+                executors = int(self._conf.get(_EXECUTORS) or 2)
+                cluster = Cluster(jobs={"worker": executors}, **options)
+            elif options:
+                raise InvalidInput(f"Options are of a cluster that is started here. Received: {sorted(options)}")
+            self.cluster: Cluster = Cluster.connect(cluster) if isinstance(cluster, str) else cluster
+            self._conf.set(_EXECUTORS, sum(self.cluster.jobs.values()))
+            self._client: Client | None = None
+            _active = self
+
+    @classmethod
+    def getOrCreate(cls, conf: SparkConf | None = None) -> SparkContext:
+        """The context that there is, or a new one."""
+        return _active if _active is not None else cls(conf=conf)
+
+    def getConf(self) -> SparkConf:
+        """Its configuration, with ``spark.executor.instances``."""
+        return self._conf
+
+    @property
+    def client(self) -> Client:
+        """The Dask client of the cluster."""
+        if self._client is None:
+            self._client = nodes.new_client(self.cluster)
+        return self._client
+
+    @property
+    def defaultParallelism(self) -> int:
+        """How many partitions are made where nothing is said: as many as the cluster has tasks, at least 2."""
+        return max(2, sum(self.cluster.jobs.values()))
+
+    def parallelize(self, c: Iterable[Any], numSlices: int | None = None) -> RDD:
+        """The items in ``numSlices`` partitions, whose sizes differ by at most one."""
+        from dask import delayed
+
+        items = list(c)
+        count = self.defaultParallelism if numSlices is None else numSlices
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise InvalidInput(f"`numSlices` must be a whole number from 1, got {numSlices!r:.100}")
+        bounds = [len(items) * number // count for number in range(count + 1)]
+        return self._rdd([delayed(items[begin:end]) for begin, end in itertools.pairwise(bounds)])
+
+    def textFile(self, name: str, minPartitions: int | None = None) -> RDD:
+        """The lines of a file, of a directory of parts or of a pattern: a partition for each file.
+
+        They are divided further where that makes fewer than ``minPartitions``. Raises NotFound, Unavailable.
+        """
+        from dask import delayed
+
+        read = delayed(_lines)
+        found = self._rdd([read(part) for part in files.parts(name)])
+        wanted = minPartitions or 1
+        return found if found.getNumPartitions() >= wanted else found.repartition(wanted)
+
+    def union(self, rdds: Sequence[RDD]) -> RDD:
+        """The partitions of several, one after the other."""
+        import dask.bag as db
+
+        if not rdds:
+            raise InvalidInput("union() is of at least one RDD. Received: none")
+        return RDD(db.concat([rdd.bag for rdd in rdds]), self)
+
+    def createDataFrame(self, data: Any, columns: Sequence[str]) -> Any:
+        """A Dask dataframe of an RDD, a bag or a list of rows. Of Spark's it is the session's."""
+        from .frames import of_bag
+
+        rdd = data if isinstance(data, RDD) else RDD(data, self) if hasattr(data, "to_delayed") else None
+        return of_bag((rdd or self.parallelize(data)).bag, list(columns), self.compute)
+
+    def compute(self, what: Any) -> Any:
+        """The value of a Dask collection, or of a list of them, computed on the cluster."""
+        if isinstance(what, list):
+            return self.client.gather(self.client.compute(what))
+        return self.client.compute(what).result()
+
+    def stop(self) -> None:
+        """End the context, and the cluster that it has started."""
+        global _active
+        with _lock:
+            if _active is self:
+                _active = None
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        if self._owns_cluster:
+            self.cluster.close()
+
+    def _rdd(self, parts: list[Any]) -> RDD:
+        import dask.bag as db
+
+        return RDD(db.from_delayed(parts), self)
+
+    def __enter__(self) -> SparkContext:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<SparkContext of {self.cluster!r}>"
+
+
+def _lines(part: str) -> list[str]:
+    system, root = files.opened(part)
+    with system.open(root, "rt", encoding="utf-8") as file:
+        return [line.rstrip("\n") for line in file]

@@ -1,0 +1,334 @@
+"""TensorFlowOnSpark's ``TFCluster``: a cluster of nodes, fed from Dask's collections."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ...client.run import Run
+from ...client.session import session
+from ...client.waiting import show_until_sent
+from ...errors import Conflict, InvalidInput, RunFailed, Unavailable
+from ...schema.run import RunInfo, TaskState
+from . import feed_words as words
+from . import feeding, nodes
+from .bags import as_bag, like
+from .node_program import SERVING, NodePlan
+from .node_program import run as node_program
+from .tensorboard_process import TensorBoard
+from .train_feed import TrainFeed
+
+logger = logging.getLogger(__name__)
+
+EPOCHS = 10
+"""How often the data is fed where ``num_epochs`` is 0."""
+_END_S = 60.0
+"""How long the run of a node that has failed may take to say so."""
+_OVER = (TaskState.FINISHED, TaskState.SUCCEEDED)
+
+
+class InputMode:
+    """Who reads the data."""
+
+    TENSORFLOW = 0
+    """The program itself."""
+    SPARK = 1
+    """Dask, which feeds the nodes from a collection."""
+
+
+class TFCluster:
+    """A cluster of nodes that runs, from ``run``. ``run`` is the run, as of ``dtf.Cluster.run``."""
+
+    def __init__(self, sc: Any, run: Run, plan: NodePlan, input_mode: int, board: TensorBoard | None) -> None:
+        self.sc = sc
+        self.run = run
+        self.input_mode = input_mode
+        self.queues = list(plan.queues)
+        self.defaultFS = plan.default_fs
+        self.working_dir = plan.working_dir
+        self.num_executors = sum(map(len, plan.executors.values()))
+        self._cluster = nodes.cluster_of(sc)
+        self._place = feeding.Place(nodes.token_of(self._cluster), run.id)
+        self._board = board
+        self._client: Any = None
+        self._owns_client = False
+
+    @property
+    def client(self) -> Any:
+        """The Dask client that feeds the nodes; what ``inference`` returns is computed with it."""
+        if self._client is None:
+            self._client, self._owns_client = nodes.client_of(self.sc, self._cluster)
+        return self._client
+
+    @property
+    def cluster_info(self) -> list[dict[str, Any]]:
+        """Of each node: ``job_name`` and ``task_index`` as of the run, ``host``, ``port``, ``pid``."""
+        return [
+            {
+                "job_name": task.task.partition(":")[0],
+                "task_index": int(task.task.partition(":")[2]),
+                "host": task.endpoint.rpartition(":")[0],
+                "port": int(task.endpoint.rpartition(":")[2] or 0),
+                "pid": task.pid,
+            }
+            for task in self.run.info.tasks
+        ]
+
+    def train(
+        self,
+        dataRDD: Any,
+        num_epochs: int = 0,
+        feed_timeout: float = 600,
+        qname: str = words.INPUT,
+    ) -> None:
+        """Feed a bag, or an RDD of a ``SparkContext``, ``num_epochs`` times (0: 10) to the nodes that train.
+
+        A partition goes to whichever node has consumed what it had. Returns when all are consumed, or no node wants
+        any more (``terminate``, or the end of its program). Raises RunFailed with a node's traceback; Conflict, which
+        names the partition, if one is not consumed within ``feed_timeout`` seconds, and the run is stopped then.
+        """
+        self._check_feed(dataRDD, qname, feed_timeout)
+        if isinstance(num_epochs, bool) or not isinstance(num_epochs, int) or num_epochs < 0:
+            raise InvalidInput(f"`num_epochs` must be a whole number from 0, got {num_epochs!r:.100}")
+        partitions = as_bag(dataRDD).to_delayed()
+        feed = TrainFeed(self.client, self._place, self._hosts(), self._has_ended, self._on_end)
+
+        def passes() -> Iterator[tuple[int, Any]]:
+            for _ in range(num_epochs or EPOCHS):
+                yield from enumerate(partitions)
+
+        try:
+            is_complete = feed.feed(passes(), qname, feed_timeout)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        if not is_complete:
+            self._raise_if_failed()
+            logger.info("The nodes want no more data: the rest of it is dropped")
+
+    def inference(self, dataRDD: Any, feed_timeout: float = 600, qname: str = words.INPUT) -> Any:
+        """The results of feeding a bag, or an RDD, to the nodes: the same partitions, one result for each item, in
+        order, computed when they are asked for, with ``client``.
+
+        Computing them raises RunFailed with a node's traceback; Conflict, which names the partition, if its results are
+        not there within ``feed_timeout`` seconds; AssertionError if they are too few.
+        """
+        import dask.bag as db
+        from dask import delayed
+
+        self._check_feed(dataRDD, qname, feed_timeout)
+        self.client  # noqa: B018 - there, before anything is computed
+        hosts = self._hosts()
+        infer = delayed(feeding.infer, pure=False)
+        addresses = sorted(set(hosts.values()))
+        parts = [
+            infer(part, number, self._place, sorted(hosts), addresses, qname, feed_timeout)
+            for number, part in enumerate(as_bag(dataRDD).to_delayed())
+        ]
+        return like(dataRDD, db.from_delayed(parts), self.sc)
+
+    def shutdown(self, ssc: Any = None, grace_secs: float = 0, timeout: float = 259200) -> None:
+        """End the feed, wait until the programs of all nodes have ended, then end those that serve.
+
+        They are waited for until they end by themselves, so ``grace_secs`` is not needed and waits for nothing. After
+        ``timeout`` seconds (-1: never) the run is stopped, and TimeoutError raised. Raises RunFailed with a node's
+        traceback, RunStopped; Unavailable for a streaming context.
+        """
+        if ssc is not None:
+            raise Unavailable("Dask has no streaming context: feed batch after batch by train(). Received: ssc")
+        ends = None if timeout < 0 else time.monotonic() + timeout
+        try:
+            if self.input_mode == InputMode.SPARK:
+                self._end_feeds()
+            self._wait(lambda info: info.state.is_final or _trained(info), ends, timeout)
+            self._end_serving()
+            self._wait(lambda info: info.state.is_final, ends, timeout)
+        finally:
+            self._close()
+        self.run.raise_for_state()
+
+    def tensorboard_url(self) -> str | None:
+        """Where TensorBoard is on the machine of this process; None where none was asked for."""
+        return self._board.url if self._board is not None else None
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _check_feed(self, data: Any, qname: str, feed_timeout: float) -> None:
+        if self.input_mode != InputMode.SPARK:
+            raise AssertionError("Data is fed to a cluster that was started with input_mode=InputMode.SPARK")
+        if qname not in self.queues:
+            raise AssertionError(f"A queue is one of {', '.join(self.queues)}. Received: {qname!r}")
+        if not feed_timeout > 0:
+            raise InvalidInput(f"`feed_timeout` must be more than 0 seconds, got {feed_timeout!r:.100}")
+        if hasattr(data, "foreachRDD"):
+            raise Unavailable("Dask has no streams: feed batch after batch by train(). Received: a stream")
+        self._raise_if_failed()
+
+    def _tasks(self, serving: bool) -> list[str]:
+        return [task.task for task in self.run.info.tasks if (task.task.partition(":")[0] in SERVING) is serving]
+
+    def _hosts(self, serving: bool = False) -> dict[str, str]:
+        """The Dask worker of each node, by its address."""
+        addresses = {host.name: host.address for host in self._cluster.info.hosts}
+        names = {task.task: task.host for task in self.run.info.tasks}
+        return {task: addresses[names[task]] for task in self._tasks(serving) if names[task] in addresses}
+
+    def _has_ended(self) -> bool:
+        return self.run.info.state.is_final
+
+    def _on_end(self, callback: Callable[[], None]) -> Callable[[], None]:
+        hub = session().hub
+
+        def changed(run_id: str) -> None:
+            # On the session's own thread, which must not wait for itself, as `run.info` would.
+            if run_id == self.run.id and hub.info(run_id).state.is_final:
+                callback()
+
+        return hub.subscribe(changed)
+
+    def wait_listening(self, timeout_s: float) -> None:
+        """Wait until all nodes have begun, and listen. Raises RunFailed, TimeoutError."""
+        ends = time.monotonic() + timeout_s
+        self._wait(lambda info: info.state.is_final or _begun(info), ends, timeout_s, "reservation_timeout: ")
+        if self.input_mode == InputMode.SPARK and not self.run.info.state.is_final:
+            futures = [
+                self.client.submit(feeding.listening, self._place, [task], timeout_s, workers=[host], pure=False)
+                for task, host in self._hosts().items()
+            ]
+            self.client.gather(futures)
+        self._raise_if_failed()
+
+    def _end_feeds(self) -> None:
+        names = [name for name in self.queues if name not in (words.OUTPUT, words.ERROR)]
+        self._tell_end(self._hosts(), names)
+
+    def _end_serving(self) -> None:
+        if not self.run.info.state.is_final:
+            self._tell_end(self._hosts(serving=True), [words.CONTROL])
+
+    def _tell_end(self, hosts: dict[str, str], queues: Sequence[str]) -> None:
+        if self.run.info.state.is_final or not hosts:
+            return
+        futures = [
+            self.client.submit(feeding.end, self._place, task, queues, workers=[host], pure=False)
+            for task, host in hosts.items()
+        ]
+        self.client.gather(futures, errors="skip")
+
+    def _wait(
+        self, until: Callable[[RunInfo], bool], ends: float | None, timeout_s: float, what: str = "timeout: "
+    ) -> None:
+        try:
+            self.run.wait_for(until, None if ends is None else max(ends - time.monotonic(), 0.0))
+        except TimeoutError:
+            self.run.stop(now=True)
+            self.run.wait()
+            raise TimeoutError(
+                f"{what}the nodes of {self.run.info.name} have not got so far within {timeout_s:g} s, and were stopped"
+            ) from None
+
+    def _raise_if_failed(self) -> None:
+        if self.run.info.state.is_final:
+            self._close()
+            self.run.raise_for_state()
+
+    def _fail(self, error: BaseException) -> None:
+        """Feeding has failed: what the run says of it goes before, and nothing is left running."""
+        if isinstance(error, (RunFailed, Conflict)) and not str(error).startswith("feed_timeout"):
+            try:
+                self.run.wait(_END_S)
+            except TimeoutError:
+                logger.warning("%s has failed, and its run goes on: it is stopped", self.run.info.name)
+        if not self.run.info.state.is_final:
+            self.run.stop(now=True)
+            self.run.wait()
+            self._close()
+            return
+        self._close()
+        if isinstance(error, Exception):
+            self.run.raise_for_state()
+
+    def _close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+        if self._client is not None and self._owns_client:
+            self._client.close()
+            self._client = None
+
+
+def run(
+    sc: Any,
+    map_fun: Callable[[Any, Any], Any],
+    tf_args: Any,
+    num_executors: int,
+    num_ps: int,
+    tensorboard: bool = False,
+    input_mode: int = InputMode.TENSORFLOW,
+    log_dir: str | None = None,
+    driver_ps_nodes: bool = False,
+    master_node: str | None = None,
+    reservation_timeout: float = 600,
+    queues: Sequence[str] = words.QUEUES,
+    eval_node: bool = False,
+    release_port: bool = True,
+) -> TFCluster:
+    """Start ``map_fun(tf_args, ctx)`` on ``num_executors`` nodes, each a task of one run. Returns when all have begun.
+
+    ``sc``: a ``dtf.Cluster``, a Dask client of one or a ``SparkContext``. ``num_ps`` of the nodes are parameter
+    servers, one is the master where ``master_node`` names it (``chief`` or ``master``), one the evaluator with
+    ``eval_node``, the others workers. ``tensorboard`` shows ``log_dir`` on the machine of this process.
+
+    ``release_port`` says nothing here: a port stays reserved until TensorFlow listens there. Parameter servers run on
+    the cluster's hosts, also with ``driver_ps_nodes``, which is warned of. Raises InvalidInput, Unavailable; RunFailed
+    with the traceback of a node; TimeoutError if the nodes have not begun after ``reservation_timeout`` seconds.
+    """
+    if not callable(map_fun):
+        raise InvalidInput(f"`map_fun` must be a function map_fun(args, ctx), got {map_fun!r:.200}", field="map_fun")
+    if input_mode not in (InputMode.TENSORFLOW, InputMode.SPARK):
+        raise InvalidInput(f"`input_mode` must be one of InputMode, got {input_mode!r:.100}", field="input_mode")
+    for option, given in (("driver_ps_nodes", driver_ps_nodes), ("eval_node", eval_node)):
+        if given and input_mode != InputMode.TENSORFLOW:
+            raise InvalidInput(f"`{option}` goes with input_mode=InputMode.TENSORFLOW", field=option)
+    if driver_ps_nodes:
+        warnings.warn("driver_ps_nodes: parameter servers run on the cluster's hosts", stacklevel=2)
+    plan = NodePlan(
+        executors=nodes.executors(num_executors, num_ps, master_node, eval_node),
+        master_node=master_node or "",
+        default_fs=getattr(sc, "defaultFS", "file://"),
+        working_dir=os.getcwd(),
+        queues=tuple(queues),
+    )
+    cluster = nodes.cluster_of(sc)
+    board = TensorBoard(log_dir) if tensorboard else None
+    started = cluster.run(
+        functools.partial(node_program, map_fun),
+        (tf_args, plan),
+        name=getattr(map_fun, "__name__", "program").strip("_") or "program",
+        jobs=nodes.jobs_of(plan.executors),
+        wait=False,
+    )
+    found = TFCluster(sc, started, plan, input_mode, board)
+    try:
+        show_until_sent(started)
+        found.wait_listening(reservation_timeout)
+    except BaseException:
+        if not started.info.state.is_final:
+            started.stop(now=True)
+        found._close()
+        raise
+    return found
+
+
+def _begun(info: RunInfo) -> bool:
+    waiting = (TaskState.PENDING, TaskState.STARTING)
+    return bool(info.tasks) and all(task.state not in waiting for task in info.tasks)
+
+
+def _trained(info: RunInfo) -> bool:
+    """Whether the programs of all nodes that train have ended."""
+    return all(task.state in _OVER for task in info.tasks if task.task.partition(":")[0] not in SERVING)

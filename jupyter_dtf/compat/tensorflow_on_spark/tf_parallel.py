@@ -1,0 +1,49 @@
+"""TensorFlowOnSpark's ``TFParallel``: one program many times, each on its own."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ...errors import InvalidInput, Unavailable
+from . import nodes
+from .node_program import NodePlan
+from .node_program import run as node_program
+
+
+def run(sc: Any, map_fn: Callable[[Any, Any], Any], tf_args: Any, num_executors: int, use_barrier: bool = True) -> None:
+    """Run ``map_fn(tf_args, ctx)`` ``num_executors`` times, each in a process that knows nothing of the others.
+
+    ``ctx.worker_num`` counts them, of ``ctx.num_workers``. With ``use_barrier`` they run at the same time, which takes
+    as many tasks as the cluster has; without it, as many at a time as it has. Waits until all have ended.
+    Raises RunFailed with the traceback of the one that failed first; Unavailable where there are too few tasks.
+    """
+    if isinstance(num_executors, bool) or not isinstance(num_executors, int) or num_executors < 1:
+        raise InvalidInput(f"`num_executors` must be a whole number from 1, got {num_executors!r:.100}")
+    if not callable(map_fn):
+        raise InvalidInput(f"`map_fn` must be a function map_fn(args, ctx), got {map_fn!r:.200}", field="map_fn")
+    cluster = nodes.cluster_of(sc)
+    slots = sum(cluster.wait_ready().jobs.values())
+    if use_barrier and num_executors > slots:
+        raise Unavailable(
+            f"With use_barrier all instances run at the same time, and the cluster {cluster.name} has {slots} tasks. "
+            f"Received: num_executors={num_executors}. use_barrier=False runs them one after the other, "
+            "cluster.scale makes the cluster larger"
+        )
+    for first in range(0, num_executors, slots):
+        plan = NodePlan(
+            executors={},
+            default_fs=getattr(sc, "defaultFS", "file://"),
+            working_dir=os.getcwd(),
+            is_alone=True,
+            num_workers=num_executors,
+            first=first,
+        )
+        cluster.run(
+            functools.partial(node_program, map_fn),
+            (tf_args, plan),
+            name=getattr(map_fn, "__name__", "program").strip("_") or "program",
+            jobs={"worker": min(slots, num_executors - first)},
+        )

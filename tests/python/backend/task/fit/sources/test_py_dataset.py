@@ -1,0 +1,137 @@
+"""A PyDataset read in turn by tasks: all of its examples, each once an epoch, whatever its hooks draw."""
+
+from __future__ import annotations
+
+import math
+import threading
+from itertools import chain
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from jupyter_dtf.client.sources.loaders import py_dataset
+from jupyter_dtf.errors import InvalidInput
+
+from ...gang import run_gang
+
+EXAMPLES, BATCH = 23, 5
+
+
+class Numbers(keras.utils.PyDataset):
+    """Examples that are their own numbers; shuffled at the end of an epoch by ``draw``."""
+
+    def __init__(self, draw: str = "", endless: bool = False, fails_at: int = -1, **options: Any) -> None:
+        super().__init__(**options)
+        self.index = np.arange(EXAMPLES)
+        self.draw = draw
+        self.endless = endless
+        self.fails_at = fails_at
+        self.own = np.random.default_rng(3)
+        self.opened: Any = None
+        self.epoch = 0
+
+    @property
+    def num_batches(self) -> int | None:
+        return None if self.endless else math.ceil(EXAMPLES / BATCH)
+
+    def __getitem__(self, number: int) -> Any:
+        if number == self.fails_at and self.epoch:
+            raise LookupError("no such file")
+        self.opened = self.opened or threading.Lock()  # what cannot be pickled, made when it is needed
+        self.own.random()
+        chosen = self.index[number % 5 * BATCH : (number % 5 + 1) * BATCH]
+        return {"a": chosen.astype("float32")[:, None]}, chosen
+
+    def on_epoch_end(self) -> None:
+        self.epoch += 1
+        if self.draw == "numpy":
+            np.random.shuffle(self.index)
+        if self.draw == "own":
+            self.own.shuffle(self.index)
+
+
+def passes(ctx: Any, source: Any, count: int, seed: int | None = None, **options: Any) -> list[list[list[int]]]:
+    """By pass and batch this task's examples, as the training reads them."""
+    from jupyter_dtf.backend.task.fit.sources.base import Reading, Share
+
+    np.random.seed(ctx.rank)
+    opened = source.open(ctx, Reading("x", Share(ctx.rank, ctx.size), seed, own_seed=11, **options))
+    read = []
+    for _ in range(count):
+        batches = []
+        for x, y in opened.dataset.take(options.get("steps") or 1000):
+            np.testing.assert_array_equal(x["a"].numpy()[:, 0], y.numpy())
+            batches.append(y.numpy().tolist())
+        read.append(batches)
+    return read
+
+
+def of_all(tasks: list[Any]) -> list[list[list[int]]]:
+    """The batches of the tasks' shares."""
+    return [[[*chain(*shares)] for shares in zip(*each, strict=True)] for each in zip(*tasks, strict=True)]
+
+
+def test_shares_are_the_batches_of_one_process() -> None:
+    def program(ctx: Any) -> Any:
+        plain = py_dataset(Numbers(), None, None, "x")
+        drawn = {
+            draw: py_dataset(Numbers(draw, max_queue_size=2, **options), None, None, "x")
+            for draw, options in {"numpy": {"workers": 3}, "own": {}}.items()
+        }
+        results = {"plain": passes(ctx, plain, 2), "shuffled": passes(ctx, plain, 3, seed=5)}
+        left = [path.name for path in ctx.shared_dir.glob(f"batches/*-{ctx.rank}")]
+        results |= {
+            **{draw: passes(ctx, source, 4) for draw, source in drawn.items()},
+            "again": passes(ctx, drawn["numpy"], 2, first_epoch=2),
+            "endless": passes(ctx, py_dataset(Numbers("numpy", endless=True), None, None, "x"), 1, steps=7),
+        }
+        return results, left
+
+    by_size = {}
+    for size in (1, 2, 3):
+        by_size[size], left = zip(*run_gang(size, program), strict=True)
+        assert not any(left), "what has been taken is removed"
+    expected = [list(range(start, min(start + BATCH, EXAMPLES))) for start in range(0, EXAMPLES, BATCH)]
+    for size, tasks in by_size.items():
+        whole = {name: of_all([task[name] for task in tasks]) for name in tasks[0]}
+        assert whole["plain"] == [expected] * 2
+        for name in ("shuffled", "numpy", "own"):
+            for epoch in whole[name]:
+                assert sorted(chain(*epoch)) == list(range(EXAMPLES)), (size, name)
+            assert len({str(epoch) for epoch in whole[name]}) == len(whole[name]), "another order in every epoch"
+        assert whole["again"] == whole["numpy"][2:], "what goes on with an epoch has its order"
+        if size > 1:
+            alone = by_size[1][0]
+            assert {name: whole[name] for name in ("shuffled", "numpy", "endless")} == {
+                name: alone[name] for name in ("shuffled", "numpy", "endless")
+            }
+            for epoch in whole["plain"]:
+                assert [len(shares) for shares in tasks[0]["plain"][0]] == [5 // size] * 4 + [3 // size], epoch
+
+
+def test_what_fails_is_named_with_its_batch_and_epoch() -> None:
+    def program(ctx: Any) -> Any:
+        source = py_dataset(Numbers(fails_at=3), None, None, "x")
+        if ctx.rank == 0:
+            with pytest.raises(
+                Exception, match=r"(?s)Batch 3 of the PyDataset in x, epoch 2 .*LookupError: no such file"
+            ):
+                passes(ctx, source, 3)
+
+    run_gang(1, program)
+
+
+def test_what_cannot_be_read_is_refused() -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+    numbers = Numbers()
+    numbers.opened = {"here": Holder()}
+    with pytest.raises(InvalidInput, match=r"must be picklable.*attribute opened\['here'\].lock, _thread.lock: "):
+        py_dataset(numbers, None, None, "x")
+    with pytest.raises(InvalidInput, match="y must be in a PyDataset's batches"):
+        py_dataset(Numbers(), np.zeros(3), None, "x")
+    assert py_dataset(np.zeros(3), None, None, "x") is None

@@ -1,0 +1,209 @@
+"""Trainings fed from Dask collections on a real cluster, against plain Keras on the same examples."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import dask
+import dask.array as da
+import dask.bag as db
+import dask.dataframe as dd
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client, LocalCluster
+from sklearn.datasets import load_digits
+
+import jupyter_dtf as dtf
+from jupyter_dtf.client.session import session
+
+pytestmark = pytest.mark.module_directories
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+X, Y = load_digits(return_X_y=True)
+X, Y = (X[:333] / 16).astype("float32"), Y[:333]
+CHUNKS = (100, 7, 0, 1, 150, 75)
+BATCH, EPOCHS = 50, 2
+
+
+@pytest.fixture(scope="module")
+def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
+    """Three workers of one thread each, in hosts of their own."""
+    with dtf.Cluster(jobs={"worker": 3}, name="fed", hosts=2, threads_per_host=2) as shared:
+        yield shared
+    session().close()
+
+
+def model() -> Any:
+    keras.utils.set_random_seed(3)
+    made = keras.Sequential([keras.Input((64,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(10)])
+    made.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    return made
+
+
+@pytest.fixture(scope="module")
+def plain() -> Any:
+    """What plain Keras makes of it: the model, and its history."""
+    made = model()
+    history = made.fit(
+        X, Y, batch_size=BATCH, epochs=EPOCHS, shuffle=False, validation_data=(X[:99], Y[:99]), verbose=0
+    )
+    return made, history.history
+
+
+def forms(form: str) -> dict[str, Any]:
+    """``x``, ``y`` and ``validation_data`` in one of the forms."""
+    bounds = np.cumsum((0, *CHUNKS))
+    parts = [(X[low:high], Y[low:high]) for low, high in pairwise(bounds)]
+    arrays = da.from_array(X, chunks=(CHUNKS, 40)), da.from_array(Y, chunks=(111,))
+    if form == "arrays":
+        return {"x": arrays[0], "y": arrays[1], "validation_data": (arrays[0][:99], arrays[1][:99])}
+    if form == "unknown lengths":
+        all_of_them = arrays[0][da.ones(len(X), chunks=(CHUNKS,), dtype=bool)]
+        labels = arrays[1].rechunk((CHUNKS,))[da.ones(len(X), chunks=(CHUNKS,), dtype=bool)]
+        return {"x": all_of_them, "y": labels, "validation_data": (arrays[0][:99], arrays[1][:99])}
+    if form == "dataframe":
+        frame = pd.DataFrame(X, columns=[f"p{n}" for n in range(64)]).assign(label=Y)
+        ddf = dd.concat([dd.from_pandas(frame[:200], npartitions=3), dd.from_pandas(frame[200:], npartitions=1)])
+        nothing = ddf[ddf.label < 100]
+        return {
+            "x": nothing[list(frame.columns[:-1])],
+            "y": nothing["label"],
+            "validation_data": (X[:99], Y[:99]),
+        }
+    if form == "bag":
+        bag = db.from_delayed([dask.delayed(lambda x, y: list(zip(x, y, strict=True)))(*part) for part in parts])
+        return {
+            "x": bag,
+            "validation_data": dtf.Feed(bag.filter(lambda each: True).take(99, npartitions=-1, compute=False)),
+        }
+    delayed = [dask.delayed(part) for part in parts]
+    return {"x": delayed, "validation_data": (X[:99], Y[:99])}
+
+
+@pytest.mark.parametrize(
+    ("form", "workers"), [("arrays", 3), ("unknown lengths", 2), ("dataframe", 2), ("bag", 3), ("delayed", 1)]
+)
+def test_weights_are_those_of_one_process(cluster: dtf.Cluster, plain: Any, form: str, workers: int) -> None:
+    trained = model()
+    run = cluster.fit(
+        trained,
+        **forms(form),
+        batch_size=BATCH,
+        epochs=EPOCHS,
+        shuffle=False,
+        jobs={"worker": workers},
+        threads_per_task=1,
+    )
+    expected, history = plain
+    for ours, theirs in zip(trained.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+    assert run.history.history.keys() == history.keys()
+    for name, values in history.items():
+        np.testing.assert_allclose(run.history.history[name], values, rtol=1e-3, err_msg=name)
+    assert not any(cluster.client.who_has().values())  # nobody holds anything any more
+
+
+def test_shuffled_the_number_of_tasks_changes_nothing(cluster: dtf.Cluster) -> None:
+    """Two tasks, of which each computes the partitions anew each epoch, against one that has them computed once."""
+    data = forms("unknown lengths")
+    trained = []
+    for compute, workers in (("once", 1), ("each_epoch", 2)):
+        trained.append(model())
+        feed = dtf.Feed(data["x"], data["y"], compute=compute, shuffle_buffer=120)
+        cluster.fit(trained[-1], feed, batch_size=BATCH, epochs=EPOCHS, jobs={"worker": workers}, threads_per_task=1)
+    for one, two in zip(*(each.get_weights() for each in trained), strict=True):
+        np.testing.assert_allclose(one, two, atol=2e-5)
+
+
+def passes(args: Any, ctx: dtf.Context) -> list[list[list[int]]]:
+    """The examples of this task in each batch of three passes, the last of which it leaves early."""
+    dataset = dtf.feed()
+    return [[batch.numpy().tolist() for batch in each] for each in (dataset, dataset, dataset.take(1))]
+
+
+def joined(parts: Any) -> list[list[int]]:
+    """The batches of a pass, of which each task has its part."""
+    return [list(chain(*batch)) for batch in zip(*parts, strict=True)]
+
+
+def test_a_program_gets_every_example_once_a_pass(cluster: dtf.Cluster) -> None:
+    numbers = cluster.client.persist(da.arange(333, chunks=(CHUNKS,)))
+    kept = {key for key, workers in cluster.client.who_has(numbers).items() if workers}
+    feed = dtf.Feed(numbers, shuffle_buffer=110)
+    run = cluster.run(passes, feed=feed, batch_size=BATCH, threads_per_task=1)
+    first, second, _ = (joined(each) for each in zip(*run.result(), strict=True))
+    assert [len(batch) for batch in first] == [50] * 6 + [33]
+    for each in (first, second):
+        assert sorted(chain(*each)) == list(range(333)) != list(chain(*each))
+    assert first != second
+    arrays = cluster.run(passes, feed=np.arange(333), batch_size=BATCH, shuffle=False, threads_per_task=1)
+    assert list(chain(*joined([each[0] for each in arrays.result()]))) == list(range(333))
+    assert {key for key, workers in cluster.client.who_has(numbers).items() if workers} >= kept
+
+
+def fails_twice(block: Any, path: Path, times: int) -> Any:
+    if len(block) == 75 and len(list(path.iterdir())) < times:
+        (path / str(len(list(path.iterdir())))).touch()
+        raise ValueError("this block is damaged")
+    return block
+
+
+def test_a_partition_that_fails_is_computed_again_as_often_as_asked(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    data = da.from_array(X, chunks=(CHUNKS, 64)).map_blocks(fails_twice, tmp_path, 2, dtype="float32")
+    feed = dtf.Feed(data, da.from_array(Y, chunks=(CHUNKS,)), retries=2)
+    cluster.fit(model(), feed, batch_size=BATCH, jobs={"worker": 2}, threads_per_task=1)
+    assert len(list(tmp_path.iterdir())) == 2
+    for file in tmp_path.iterdir():
+        file.unlink()
+    feed = dtf.Feed(data, da.from_array(Y, chunks=(CHUNKS,)), retries=1)
+    with pytest.raises(
+        dtf.RunFailed, match="Partition 5 of x could not be computed: ValueError: this block is damaged"
+    ):
+        cluster.fit(model(), feed, batch_size=BATCH, jobs={"worker": 2}, threads_per_task=1)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (
+            [dask.delayed(X[:9]), dask.delayed(X[9:40])],
+            [dask.delayed(Y[:9]), dask.delayed(Y[9:39])],
+            "equally many examples in every partition. Received: 31, 30 in partition 1 of x",
+        ),
+        (
+            [dask.delayed((X[:9], Y[:9])), dask.delayed((X[9:40, :60], Y[9:40]))],
+            None,
+            r"float32\[60\], int64\[\] in partition 1 of x",
+        ),
+        ([dask.delayed((X[:0], Y[:0]))], None, "at least one example"),
+    ],
+    ids=["lengths", "shapes", "empty"],
+)
+def test_partitions_that_disagree_are_named(cluster: dtf.Cluster, x: Any, y: Any, message: str) -> None:
+    with pytest.raises(dtf.RunFailed, match=message):
+        cluster.fit(model(), x, y, batch_size=BATCH, jobs={"worker": 2}, threads_per_task=1, shuffle=False)
+
+
+def test_what_cannot_be_is_refused_before_anything_starts(cluster: dtf.Cluster) -> None:
+    runs = len(cluster.runs)
+    array = da.from_array(X, chunks=(100, 64))
+    with pytest.raises(dtf.InvalidInput, match="must all be Dask collections"):
+        cluster.fit(model(), array, Y)
+    with pytest.raises(dtf.InvalidInput, match="equally many partitions, at least one, got 4 in x, 2 in y"):
+        cluster.fit(model(), array, da.from_array(Y[:200], chunks=100))
+    with pytest.raises(dtf.InvalidInput, match="got 10 in partition 0 of y beside 100"):
+        cluster.fit(model(), array, da.from_array(Y[:40], chunks=10))
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address=None) as other,
+        Client(other) as theirs,
+        pytest.raises(dtf.InvalidInput, match="cluster's own Dask scheduler"),
+    ):
+        cluster.fit(model(), theirs.persist(array), theirs.persist(da.from_array(Y, chunks=100)))
+    assert len(cluster.runs) == runs

@@ -1,0 +1,33 @@
+"""TensorFlowOnSpark's programs for Keras and MNIST, on scikit-learn's digits: a real cluster for each."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ..script import run
+
+PROGRAMS = Path(__file__).parents[3] / "examples" / "tensorflow_on_spark"
+
+
+def _figure(pattern: str, said: str) -> float:
+    match = re.search(pattern, said)
+    assert match is not None, said
+    return float(match[1])
+
+
+@pytest.mark.slow
+def test_all_of_them(tmp_path: Path) -> None:
+    """One after the other: the first makes the data, the second the model of the last."""
+    said = {
+        name: run(PROGRAMS / f"mnist_{name}.py", tmp_path).stdout
+        for name in ("data_setup", "spark", "tf", "pipeline", "inference")
+    }
+    assert "1797 digits in 10 parts" in said["data_setup"]
+    assert _figure(r"last epoch: ([\d.]+)", said["spark"]) > 0.9
+    assert _figure(r"last epoch: ([\d.]+)", said["tf"]) > 0.9
+    assert _figure(r"([\d.]+)% of the digits are right", said["pipeline"]) > 90
+    assert len(list((tmp_path / "predictions").iterdir())) == 10
+    assert _figure(r"2 parts: ([\d.]+)% of 1797", said["inference"]) > 90
