@@ -37,7 +37,9 @@ def model(steps_per_execution: int = 1) -> Any:
     keras.utils.set_random_seed(3)
     made = keras.Sequential([keras.Input((64,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(10)])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    made.compile("adam", loss, metrics=["accuracy"], steps_per_execution=steps_per_execution)
+    made.compile(
+        keras.optimizers.SGD(0.1, momentum=0.9), loss, metrics=["accuracy"], steps_per_execution=steps_per_execution
+    )
     return made
 
 
@@ -157,7 +159,7 @@ def test_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, tmp_path: Path)
                 raise RuntimeError("enough")
 
     policy = dtf.Checkpoint(every_steps=1, every_epochs=None)
-    run = cluster.fit(model(), shuffled(), epochs=3, callbacks=[Ends()], checkpoint=policy, wait=False)
+    run = cluster.fit(model(), shuffled(), epochs=3, callbacks=[Ends()], checkpoint=policy, restart=False, wait=False)
     with pytest.raises(dtf.errors.RunFailed, match="enough"):
         run.wait()
     steps = Steps()
