@@ -18,6 +18,8 @@ import jupyter_dtf as dtf
 from jupyter_dtf.client.session import session
 from jupyter_dtf.schema.events import Note
 
+from ..patience import left_s
+
 pytestmark = pytest.mark.module_directories
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -161,7 +163,7 @@ def test_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, tmp_path: Path)
     policy = dtf.Checkpoint(every_steps=1, every_epochs=None)
     run = cluster.fit(model(), shuffled(), epochs=3, callbacks=[Ends()], checkpoint=policy, restart=False, wait=False)
     with pytest.raises(dtf.errors.RunFailed, match="enough"):
-        run.wait()
+        run.result(left_s())
     steps = Steps()
     ours = model()
     cluster.fit(ours, shuffled(), epochs=3, resume=run.checkpoints[-1].path, callbacks=[steps])
