@@ -18,7 +18,8 @@ def dataset_at(view: GraphView, node: Any, spec: Any, feeds: Mapping[str, Any]) 
 
     def variant(*tensors: tf.Tensor) -> tf.Tensor:
         inputs = {f"{name}:0": tensor for name, tensor in zip(fed, tensors, strict=True)}
-        (output,) = tf.graph_util.import_graph_def(part, inputs, [f"{node.name}:0"], name="")
+        with tf.device("/device:CPU:0"):  # variables as well: functions of datasets run there
+            (output,) = tf.graph_util.import_graph_def(part, inputs, [f"{node.name}:0"], name="")
         return output
 
     signature = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in fed.values()]

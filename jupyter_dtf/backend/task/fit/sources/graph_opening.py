@@ -33,7 +33,8 @@ def opened(source: PassedGraph, ctx: Any, reading: Reading) -> Opened:
     make_equal(view, reading.own_seed)
     view.rename_functions()
     graph = view.graph.SerializeToString()
-    feeds = {name: tensor_of(array) for name, array in source.constants.items()}
+    with tf.device("/device:CPU:0"):
+        feeds = {name: tensor_of(array) for name, array in source.constants.items()}
     chain = chain_of(view)
     smallest = _smallest(view, chain, source.spec, feeds)
     parts = windowed(view, chain, reading.share, source.spec, feeds) if chain is not None else None

@@ -60,8 +60,9 @@ def check_graph(view: GraphView, field: str) -> None:
         if python and node.name not in of_values:
             raise InvalidInput(
                 "A Python function that decides which elements there are (from_generator, or a py_function before "
-                "filter, flat_map or interleave) may give each task others, so it cannot run in the tasks: pass a "
-                "keras.utils.PyDataset, or make the dataset in a function data_fn(ctx). Received one below "
+                "filter, flat_map or interleave) may give each task others, so it cannot run in the tasks: pass the "
+                "generator itself, or iter(dataset.repeat()) with steps_per_epoch, which this process then reads, or a "
+                "keras.utils.PyDataset. Received one below "
                 f"{node.op}",
                 field=field,
             )

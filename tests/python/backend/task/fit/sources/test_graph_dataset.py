@@ -87,6 +87,7 @@ CASES: dict[str, tuple[Callable[[], Data], str]] = {
     "maps": (lambda: slices().map(doubled, num_parallel_calls=2).map(lambda x, y: (x, {"y": y})).batch(5), BELOW),
     "maps, rest dropped": (lambda: slices().map(doubled).batch(5, drop_remainder=True), BELOW),
     "maps, rest of two": (lambda: slices().take(12).map(doubled).batch(5).prefetch(2), BELOW),
+    "maps, batched in parallel": (lambda: slices().map(doubled).batch(4, num_parallel_calls=2), BELOW),
     "maps, batches of one": (lambda: slices().map(doubled).batch(1), BELOW),
     "maps, batches of two": (lambda: slices().map(doubled).batch(2).repeat(2), BELOW),
     "maps, unknown length": (lambda: slices().filter(lambda x, y: y % 3 > 0).map(doubled).batch(5), BELOW),

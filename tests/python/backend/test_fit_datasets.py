@@ -1,0 +1,195 @@
+"""Passed datasets on a real cluster: what plain Keras makes of the same dataset, step by step."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from sklearn.datasets import load_digits
+
+import jupyter_dtf as dtf
+from jupyter_dtf.client.session import session
+from jupyter_dtf.schema.events import Note
+
+from ..patience import left_s
+
+pytestmark = pytest.mark.module_directories
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+X, Y = load_digits(return_X_y=True)
+X, Y = X[:200].astype("float32") / 16, Y[:200]
+
+
+@pytest.fixture(scope="module")
+def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
+    """Three workers and a parameter server of one thread each."""
+    with dtf.Cluster(jobs={"worker": 3, "ps": 1}, name="datasets", threads_per_host=4) as shared:
+        yield shared
+    session().close()
+
+
+def model(steps_per_execution: int = 1) -> Any:
+    keras.utils.set_random_seed(3)
+    made = keras.Sequential([keras.Input((64,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(10)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    made.compile(
+        keras.optimizers.SGD(0.1, momentum=0.9), loss, metrics=["accuracy"], steps_per_execution=steps_per_execution
+    )
+    return made
+
+
+def events(run: dtf.Run) -> list[Any]:
+    return [event for _, event in session().hub.events(run.id)]
+
+
+class Steps(keras.callbacks.Callback):
+    """The weights after every step, and how many steps each epoch has had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights: list[Any] = []
+        self.epochs: list[int] = []
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.weights.append([np.array(w) for w in self.model.get_weights()])
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.epochs.append(len(self.weights))
+
+
+def shuffled() -> tf.data.Dataset:
+    """As most programs have it; the last batch leaves some of three tasks without an example."""
+    dataset = tf.data.Dataset.from_tensor_slices((X[:98], Y[:98])).shuffle(100, seed=1)
+    return dataset.map(lambda x, y: (x * 2, y), num_parallel_calls=tf.data.AUTOTUNE).batch(32).prefetch(2)
+
+
+def endless() -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(50, seed=2).repeat().batch(25)
+
+
+def of_unknown_length() -> tf.data.Dataset:
+    dataset = tf.data.Dataset.from_tensor_slices((X, Y, Y % 3 + 1)).filter(lambda x, y, w: y < 9)
+    return dataset.map(lambda x, y, w: (x - 0.5, y, tf.cast(w, tf.float32))).batch(30)
+
+
+def with_python() -> tf.data.Dataset:
+    def scaled(x: Any) -> Any:
+        return np.sqrt(x)
+
+    def mapped(x: Any, y: Any) -> Any:
+        return tf.ensure_shape(tf.numpy_function(scaled, [x], tf.float32), [64]), y
+
+    return tf.data.Dataset.from_tensor_slices((X, Y)).map(mapped).batch(40, drop_remainder=True)
+
+
+def for_validation() -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices((X[:71], Y[:71])).map(lambda x, y: (x, y)).batch(10)
+
+
+CASES: dict[str, tuple[Callable[[], tf.data.Dataset], dict[str, Any]]] = {
+    "shuffled": (shuffled, {"epochs": 3, "validation_data": for_validation}),
+    "endless": (endless, {"epochs": 2, "steps_per_epoch": 5}),
+    "of unknown length": (of_unknown_length, {"epochs": 2, "class_weight": None}),
+    "with Python": (with_python, {"epochs": 2, "class_weight": {n: 1.0 + n / 10 for n in range(10)}}),
+    "ends early": (shuffled, {"epochs": 2, "steps_per_epoch": 6}),
+}
+
+
+def trained(fit: Callable[..., Any], name: str, **more: Any) -> tuple[Steps, Any]:
+    make, options = CASES[name]
+    steps = Steps()
+    options = {key: value() if callable(value) else value for key, value in options.items()}
+    return steps, fit(make(), callbacks=[steps], **options, **more)
+
+
+def same(expected: Steps, received: Steps) -> None:
+    assert received.epochs == expected.epochs
+    for one, other in zip(expected.weights, received.weights, strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
+
+
+STRATEGIES = {
+    "allreduce": lambda: "allreduce",
+    "ps": lambda: dtf.ParameterServer(sync=True),
+    "mirrored": lambda: "mirrored",
+}
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [*((name, "allreduce") for name in CASES), ("shuffled", "ps"), ("shuffled", "mirrored")],
+)
+def test_step_by_step_as_plain_keras(cluster: dtf.Cluster, name: str, strategy: str) -> None:
+    plain = model()
+    expected, history = trained(lambda *a, **k: plain.fit(*a, verbose=0, shuffle=False, **k), name)
+    ours = model()
+    received, run = trained(lambda *a, **k: cluster.fit(ours, *a, strategy=STRATEGIES[strategy](), **k), name)
+    same(expected, received)
+    assert run.history.keys() == history.history.keys()
+    for key, values in history.history.items():
+        np.testing.assert_allclose(values, run.history[key], rtol=1e-3, atol=1e-4, err_msg=key)
+    if strategy != "mirrored":
+        notes = [event for event in events(run) if isinstance(event, Note) and "is divided" in event.title]
+        assert len(notes) == 3
+
+
+def test_asynchronous_workers_share_each_batch(cluster: dtf.Cluster) -> None:
+    ours = model()
+    run = cluster.fit(ours, shuffled(), epochs=6, strategy=dtf.ParameterServer())
+    assert len(run.history["loss"]) == 6
+    assert run.history["loss"][-1] < run.history["loss"][0]
+
+
+def test_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    """With the batches that are left of it, in the order in which they would have come, and then those of the next."""
+    plain = model()
+    expected, _ = trained(lambda *a, **k: plain.fit(*a, verbose=0, shuffle=False, **k), "shuffled")
+
+    class Ends(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.steps = getattr(self, "steps", 0) + 1
+            if self.steps == 6:
+                raise RuntimeError("enough")
+
+    policy = dtf.Checkpoint(every_steps=1, every_epochs=None)
+    run = cluster.fit(model(), shuffled(), epochs=3, callbacks=[Ends()], checkpoint=policy, restart=False, wait=False)
+    with pytest.raises(dtf.errors.RunFailed, match="enough"):
+        run.result(left_s())
+    steps = Steps()
+    ours = model()
+    cluster.fit(ours, shuffled(), epochs=3, resume=run.checkpoints[-1].path, callbacks=[steps])
+    done = 12 - len(steps.weights)
+    assert 4 < done < 7
+    for one, other in zip(expected.weights[done:], steps.weights, strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
+
+
+def test_several_steps_at_a_time(cluster: dtf.Cluster) -> None:
+    plain, ours = model(2), model(2)
+    plain.fit(shuffled(), epochs=2, verbose=0, shuffle=False)
+    cluster.fit(ours, shuffled(), epochs=2)
+    for a, b in zip(plain.get_weights(), ours.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
+
+
+def test_an_error_of_a_map_reaches_the_cell(cluster: dtf.Cluster) -> None:
+    def fails(x: Any, y: Any) -> Any:
+        if int(y) == 5:
+            raise ValueError("no fives")
+        return x
+
+    dataset = tf.data.Dataset.from_tensor_slices((X, Y)).map(
+        lambda x, y: (tf.ensure_shape(tf.numpy_function(fails, [x, y], tf.float32), [64]), y)
+    )
+    with pytest.raises(dtf.errors.RunFailed, match="no fives"):
+        cluster.fit(model(), dataset.batch(20))
