@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from .client.cluster import Cluster
     from .client.in_task import broadcast, is_chief, rank, report, size, traced
     from .client.known import clusters, connect, run, runs
+    from .client.launch import launch
     from .client.model_placement import calibrate, describe, place, predict
     from .client.run import Run
+    from .client.search.search import Search
     from .compat.horovod.optimizer import DistributedOptimizer
     from .compat.horovod.tape import DistributedGradientTape
     from .errors import (
@@ -88,6 +90,8 @@ _HOMES = {
     "run": "client.known",
     "runs": "client.known",
     "Run": "client.run",
+    "Search": "client.search.search",
+    "launch": "client.launch",
     "broadcast": "client.in_task",
     "is_chief": "client.in_task",
     "rank": "client.in_task",
@@ -142,6 +146,7 @@ __all__ = [
     "Run",
     "RunFailed",
     "RunStopped",
+    "Search",
     "Unavailable",
     "__version__",
     "allgather",
@@ -161,6 +166,7 @@ __all__ = [
     "grouped_allreduce",
     "grouped_reducescatter",
     "is_chief",
+    "launch",
     "place",
     "predict",
     "rank",
