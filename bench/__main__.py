@@ -12,7 +12,7 @@ from .table import Row, print_rows
 NAMES = (
     "load", "submit", "start", "sending", "steps", "allreduce", "network", "scaling", "report", "points", "latency",
     "ps", "horovod", "pipeline", "placement", "prediction", "designer", "output", "metrics", "viewers", "ssh",
-    "many_hosts", "many_tasks", "checkpoints", "restarts",
+    "many_hosts", "many_tasks", "checkpoints", "restarts", "search",
 )  # fmt: skip
 MODULES = {"ps": "parameter_server"}
 """Where a benchmark is that does not have the name of its module."""
