@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from .client.feed import Feed
     from .client.in_task import broadcast, feed, is_chief, rank, report, size, traced
     from .client.known import clusters, connect, run, runs
+    from .client.launch import launch
     from .client.model_placement import calibrate, describe, place, predict
     from .client.run import Run
+    from .client.search.search import Search
     from .compat.horovod.optimizer import DistributedOptimizer
     from .compat.horovod.tape import DistributedGradientTape
     from .errors import (
@@ -90,6 +92,8 @@ _HOMES = {
     "run": "client.known",
     "runs": "client.known",
     "Run": "client.run",
+    "Search": "client.search.search",
+    "launch": "client.launch",
     "broadcast": "client.in_task",
     "feed": "client.in_task",
     "is_chief": "client.in_task",
@@ -146,6 +150,7 @@ __all__ = [
     "Run",
     "RunFailed",
     "RunStopped",
+    "Search",
     "Unavailable",
     "__version__",
     "allgather",
@@ -166,6 +171,7 @@ __all__ = [
     "grouped_allreduce",
     "grouped_reducescatter",
     "is_chief",
+    "launch",
     "place",
     "predict",
     "rank",

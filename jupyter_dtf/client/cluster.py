@@ -31,6 +31,7 @@ from .feeding import fed
 from .fit_run import FitRun, name_of, seen_through
 from .named import names_arguments
 from .run import Run
+from .search.on_cluster import Searching
 from .servers import Servers, address_towards
 from .session import session
 from .submitting import request_of, submit, training_jobs
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from .fit import PreparedFit
 
 
-class Cluster(Answering):
+class Cluster(Searching, Answering):
     """Start a cluster of TensorFlow tasks, or hold one that there is (``dtf.connect``).
 
     ``jobs`` maps job names to numbers of tasks, or is the number of workers. The constructor returns at once; the first

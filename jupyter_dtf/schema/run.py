@@ -231,6 +231,9 @@ class RunRequest(RunOptions):
     """As in ``RunDescriptor``."""
     resume: str = ""
     """The path of the checkpoint to go on from, or of a directory of some; it goes before what the program says."""
+    places: int = 0
+    """Of so many of the cluster's places, which no other such run has, each task takes threads and GPUs; the run waits
+    for them. 0: it has the hosts together with whoever else is there, at once."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

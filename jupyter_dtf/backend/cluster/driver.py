@@ -27,6 +27,7 @@ from .parcel import Parcel, hosts_of
 from .pausing import Pausing
 from .rejoining import Rejoining
 from .restarts import KILL_GRACE_S, Restarts, not_started
+from .room import Room
 from .seating import RESTING, Seating
 
 logger = logging.getLogger(__name__)
@@ -63,7 +64,8 @@ class Driver:
         self._checkups = checkups
         self._background = background
         self._on_change = on_change
-        self._restarts = Restarts(rpc, seating, watch, self._start_tasks, on_change)
+        self._room = Room(seating)
+        self._restarts = Restarts(rpc, seating, watch, self._start_tasks, on_change, room=self._room)
         self._rejoining = Rejoining(rpc, seating, watch, on_change)
         self._pausing = Pausing(
             rpc,
@@ -101,6 +103,7 @@ class Driver:
             await self._abandon(run, f"{type(error).__name__}: {error}")
         finally:
             rejoining.cancel()
+            await self._room.leave(run)
             self._background.begin(asyncio.to_thread(parcel.remove))
             self._background.begin(self._tell_hosts(run, "dtf_release"))
             self._on_change()
@@ -120,7 +123,12 @@ class Driver:
         await parcel.arrived()
         if not run.is_active:
             return
-        planned = self._seating.plan(run.info.jobs, run.request)
+        if run.request.places:
+            planned = await self._room.seats(run)
+            if not run.is_active:
+                return
+        else:
+            planned = self._seating.plan(run.info.jobs, run.request)
         if crowded := crowding(planned):
             run.note("info", "More threads than cores", crowded)
         if run.request.gpus_per_task is None and (left := without_gpu(planned)):

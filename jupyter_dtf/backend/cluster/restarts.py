@@ -16,6 +16,7 @@ from ..planning.launch_plan import PlannedTask, ranked
 from .active_run import Run, predicate
 from .host_watch import HostWatch
 from .parcel import Parcel
+from .room import Room
 from .seating import Seating
 
 KILL_GRACE_S = 3.0
@@ -38,13 +39,21 @@ class Restarts:
     """What a ``Driver`` does when tasks of a run are lost. ``rpc(address)`` reaches a host."""
 
     def __init__(
-        self, rpc: Callable[[str], Any], seating: Seating, watch: HostWatch, start: Start, on_change: Callable[[], None]
+        self,
+        rpc: Callable[[str], Any],
+        seating: Seating,
+        watch: HostWatch,
+        start: Start,
+        on_change: Callable[[], None],
+        *,
+        room: Room,
     ) -> None:
         self._rpc = rpc
         self._seating = seating
         self._watch = watch
         self._start = start
         self._on_change = on_change
+        self._room_apart = room
 
     async def restart(self, run: Run, parcel: Parcel) -> None:
         """Start a gang again, one of whose tasks was lost. Where it does not start, that is its next loss.
@@ -175,13 +184,21 @@ class Restarts:
         """
 
         def is_room() -> bool:
+            if run.request.places:
+                return self._seating.has_all_hosts and self._room_apart.again(run)
             try:
                 return self._seating.has_all_hosts and bool(self._seating.plan(run.info.jobs, run.request))
             except DtfError:
                 return False
 
         await self._room(run, is_room)
-        return [] if run.is_stopping else self._seating.plan(run.info.jobs, run.request)
+        if run.is_stopping:
+            return []
+        if not run.request.places:
+            return self._seating.plan(run.info.jobs, run.request)
+        if not is_room():
+            raise Unavailable("no places of the cluster are free for it")
+        return self._room_apart.seats_again(run)
 
     # -- waiting ------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from ..planning.launch_plan import (
     slots,
     without_gpu,
 )
+from ..planning.take_places import places_of
 from ..planning.task_defaults import TaskDefaults
 from .gang import ask_hosts, by_job
 
@@ -124,6 +125,10 @@ class Seating:
     ) -> list[PlannedTask]:
         """Where lost tasks would be beside those of ``going_on``, which stay. Raises GangIncomplete without room."""
         return plan_beside(planned, going_on, self._slots, crowd=crowd)
+
+    def places(self) -> list[PlannedTask]:
+        """What runs with places of their own (``RunRequest.places``) have them of. Raises as ``plan``."""
+        return places_of(self.plan(self.jobs, RunRequest()))
 
     def as_planned(self) -> tuple[list[PlannedTask], list[str]]:
         """Where a run that asks for nothing else would have its tasks, and what a person should know of that."""

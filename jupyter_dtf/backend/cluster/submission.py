@@ -21,6 +21,7 @@ from ..machine import paths
 from .active_run import Run
 from .cluster_runs import Runs
 from .parcel import Parcel
+from .room import check_fits
 from .seating import Seating
 from .settings import ControllerSettings
 from .standing_warnings import StandingWarnings
@@ -81,6 +82,8 @@ class Submission:
             raise GangIncomplete("The cluster is closing")
         if self._seating.has_all_hosts:
             self._seating.plan(jobs, wanted)  # raises for what is not there
+            if wanted.places:
+                check_fits(self._seating, jobs, wanted.places)
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         descriptor = RunDescriptor(
             id=run_id,

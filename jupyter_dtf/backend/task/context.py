@@ -252,6 +252,11 @@ class Context:
         """The step of which the program has reported last; -1 before it has."""
         return self._recorder.last_step
 
+    @property
+    def reported(self) -> int:
+        """How many points have been reported."""
+        return self._recorder.reported
+
     def measured(self, figures: Mapping[str, float]) -> None:
         """Put what was measured of this task beside the machine's figures. The program's steps go on as they are."""
         self._recorder.measure(figures)

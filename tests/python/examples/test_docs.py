@@ -170,3 +170,11 @@ def test_options_are_documented() -> None:
     options = {o for c in commands.choices.values() for a in c._actions for o in a.option_strings if o.startswith("--")}
     missing = {option for option in options - {"--help", "--kind"} if option not in page}
     assert not missing
+
+
+@pytest.mark.slow
+def test_search(tmp_path: Path) -> None:
+    found = run_script("\n".join(blocks("search.md", "python")), tmp_path)
+    assert found.stdout.splitlines()[0] == "[10, 40, 90]"
+    assert "{'units': " in found.stdout
+    assert found.stdout.splitlines()[-1] == "4"

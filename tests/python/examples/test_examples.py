@@ -130,3 +130,16 @@ def test_parameter_server(run_example: Callable[[str], Ran], tmp_path: Path) -> 
     staleness = [float(stale) for *_, stale, _ in lines]
     assert staleness[0] == 0 < staleness[2]
     assert "accuracy on unseen digits" in (tmp_path / "parameter_server.html").read_text()
+
+
+@pytest.mark.slow
+def test_search(run_example: Callable[[str], Ran]) -> None:
+    script = run_example("search.py")
+    found = re.findall(r"^(\w+): +validation loss ([\d.]+), ([\d.]+)% of unseen", script.stdout, re.MULTILINE)
+    (default, loss, right), (best, best_loss, best_right) = found
+    assert (default, best) == ("default", "best")
+    assert float(best_loss) < 0.75 * float(loss)
+    assert float(best_right) > float(right)
+    states = dict(re.findall(r"'(\w+)': (\d+)", script.stdout.partition("states: ")[2].splitlines()[0]))
+    assert set(states) == {"complete", "pruned"}
+    assert int(states["complete"]) + int(states["pruned"]) == 20

@@ -1,0 +1,74 @@
+"""Runs that ask for places of their own wait here for them, first come, first served."""
+
+from __future__ import annotations
+
+from ...errors import DtfError, Unavailable
+from ..planning.launch_plan import PlannedTask, ordered_tasks
+from ..planning.take_places import take
+from .active_run import Run
+from .seating import Seating
+
+
+class Room:
+    """Who has which of the cluster's places (``RunRequest.places``), and who waits for some.
+
+    Nobody passes the first of those who wait, so one that needs many is not starved by those that need few.
+    """
+
+    def __init__(self, seating: Seating) -> None:
+        self._seating = seating
+        self._taken: dict[str, list[PlannedTask]] = {}
+        self._waiting: list[str] = []
+        self._seats: dict[str, list[PlannedTask]] = {}
+
+    async def seats(self, run: Run) -> list[PlannedTask]:
+        """Wait for places for a run, and take them; none if the run ends meanwhile."""
+        self._waiting.append(run.id)
+        try:
+            await self._seating.until(lambda: not run.is_active or self._seat(run))
+        finally:
+            self._waiting.remove(run.id)
+        await self._seating.wake()  # there may be room for the next as well
+        return self._seats.pop(run.id, [])
+
+    def again(self, run: Run) -> bool:
+        """Whether there are places for a run that begins again, which are its own then. It waits behind nobody."""
+        self._taken.pop(run.id, None)
+        return self._find(run)
+
+    def seats_again(self, run: Run) -> list[PlannedTask]:
+        """The places that ``again`` has found."""
+        return self._seats.pop(run.id)
+
+    async def leave(self, run: Run) -> None:
+        """A run has ended: its places are free."""
+        self._seats.pop(run.id, None)
+        if self._taken.pop(run.id, None) is not None:
+            await self._seating.wake()
+
+    def _seat(self, run: Run) -> bool:
+        return self._seating.has_all_hosts and self._waiting[0] == run.id and self._find(run)
+
+    def _find(self, run: Run) -> bool:
+        try:
+            places = self._seating.places()
+        except DtfError:  # a device that was drawn has gone
+            return False
+        others = [place for taken in self._taken.values() for place in taken]
+        request = run.request
+        found = take(places, others, ordered_tasks(run.info.jobs), request.places, request.threads_per_task)
+        if found is not None:
+            self._seats[run.id], self._taken[run.id] = found
+        return found is not None
+
+
+def check_fits(seating: Seating, jobs: dict[str, int], each: int) -> None:
+    """Raise Unavailable for a run that has no room on the cluster, however empty it is."""
+    places = seating.places()
+    tasks = ordered_tasks(jobs)
+    if take(places, (), tasks, each) is None:
+        hosts = len({place.host.address for place in places})
+        raise Unavailable(
+            f"A trial needs {each} place{'s' * (each != 1)} on one host for each of its {len(tasks)} "
+            f"task{'s' * (len(tasks) != 1)}. The cluster has {len(places)} on {hosts} host{'s' * (hosts != 1)}"
+        )

@@ -1,0 +1,89 @@
+"""What runs in the task of a trial: the person's function, whose calls of ``fit`` report by themselves."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .context import Context
+
+
+def run_trial(job: tuple[Callable[[dict[str, Any], Context], Any], dict[str, Any]], ctx: Context) -> Any:
+    """``train_fn(params, ctx)``: the program of a trial of a search."""
+    train_fn, params = job
+    report_fits(ctx)
+    return _plain(train_fn(params, ctx))
+
+
+def run_mapped(job: tuple[Callable[..., Any], dict[str, Any]], ctx: Context) -> Any:
+    """``map_fun(**arguments)``: the program of a trial of a launch."""
+    map_fun, arguments = job
+    report_fits(ctx)
+    return _plain(map_fun(**arguments))
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy and scalar tensors as Python's own: whoever waits for them may have no TensorFlow."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_plain, value)) if type(value) in (list, tuple) else value
+    if hasattr(value, "numpy") and getattr(value, "shape", None) == ():
+        value = value.numpy()
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+
+
+def report_fits(ctx: Context) -> None:
+    """From now on ``fit`` reports what it has measured at the end of each epoch, and ends when the run shall stop.
+
+    Steps count the epochs of this process, those of an earlier call of ``fit`` included. From when the program reports
+    something itself, reporting is left to it. Does nothing in a process that has not imported Keras.
+    """
+    if "keras" not in sys.modules:
+        return
+    from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+
+    fit = TensorFlowTrainer.fit
+    reports = _make_callback(ctx)
+
+    @functools.wraps(fit)
+    def reporting_fit(self: Any, *args: Any, callbacks: Any = None, **kwargs: Any) -> Any:
+        if len(args) > 5:  # the sixth positional argument of `fit` is `callbacks`
+            return fit(self, *args[:5], _with(args[5], reports), *args[6:], **kwargs)
+        return fit(self, *args, callbacks=_with(callbacks, reports), **kwargs)
+
+    TensorFlowTrainer.fit = reporting_fit
+
+
+def _with(callbacks: Any, reports: Any) -> Any:
+    """The callbacks of a call, and ours after them, which sees whether one of them reports."""
+    import keras
+
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks.append(reports)
+        return callbacks
+    return [*(callbacks if isinstance(callbacks, (list, tuple)) else [callbacks] if callbacks else []), reports]
+
+
+def _make_callback(ctx: Context) -> Any:
+    import keras
+
+    class ReportsEpochs(keras.callbacks.Callback):
+        def __init__(self) -> None:
+            super().__init__()
+            self.epochs = 0
+            self.reported = 0
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if ctx.should_stop:
+                self.model.stop_training = True
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            if ctx.reported == self.reported and logs:
+                ctx.report(self.epochs, **{name: float(value) for name, value in logs.items()})
+                self.reported += 1
+            self.epochs += 1
+
+    return ReportsEpochs()

@@ -1,0 +1,131 @@
+"""``dtf.launch``: one trial for each position of lists of arguments, and a table of what came of them."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..backend.task.trial import run_mapped
+from ..errors import InvalidInput
+from ..schema.restart import Restart
+from ..schema.run import RunState
+from ..schema.run_options import RunOptions
+from .named import names_arguments
+from .run import Run
+from .search.trial_runs import Ended, Next, Places, TrialRuns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .cluster import Cluster
+
+OWN_COLUMNS = ("state", "error", "seconds", "run")
+NOT_STARTED = "not started"
+
+
+@names_arguments
+def launch(
+    cluster: Cluster,
+    map_fun: Callable[..., Any],
+    args_dict: Mapping[str, Sequence[Any]],
+    grid: bool = False,
+    *,
+    devices_per_trial: int | None = None,
+    tasks_per_trial: int = 1,
+    name: str = "",
+    environment: Mapping[str, str] | None = None,
+    restart: Restart | bool = True,
+    modules: Sequence[Any] = (),
+) -> pd.DataFrame:
+    """Call ``map_fun(**arguments)`` once for each position of the lists in ``args_dict``, in parallel on a cluster.
+
+    The lists are of one length; with ``grid=True`` they need not be, and each combination of their values is tried. A
+    trial is a run of its own, of ``tasks_per_trial`` tasks, which take ``devices_per_trial`` of the cluster's places
+    (one for each task): as many run at a time as there is room for. Returns a row for each trial, in their order: its
+    arguments, what it returned (``result``, or a column for each key of a dict; after a clash of names ``result.key``),
+    ``state``, ``error``, ``seconds`` and ``run``, the run's id. A trial that raises is a row with ``state`` failed and
+    its error; the others go on. Ten failures in a row with the same error end it with a warning. A trial whose worker
+    is lost is tried again (``restart``). An interrupt ends the trials that run.
+
+    Raises InvalidInput for lists of different lengths, Unavailable if no trial has room, ClusterLost.
+    """
+    if not callable(map_fun):
+        raise InvalidInput(f"`map_fun` must be a function, got {map_fun!r:.200}", field="map_fun")
+    arguments = combined(args_dict, grid)
+    places = Places.of(devices_per_trial, tasks_per_trial)
+    options = RunOptions.among({"environment": environment, "restart": restart})
+    cluster.wait_ready()
+    called = name or cluster._run_name(getattr(map_fun, "__name__", "launch"))
+    source = _Listed(map_fun, arguments)
+    runs = TrialRuns(cluster, source, called, options, places, "trial", modules=modules, ahead=1)
+    runs.drive()
+    if runs.message:
+        left = sum(number not in source.ended_trials for number in range(len(arguments)))
+        warnings.warn(f"{runs.message}. Trials that were not started: {left} of {len(arguments)}", stacklevel=3)
+    return _table(arguments, source.ended_trials)
+
+
+def combined(args_dict: Any, grid: bool) -> list[dict[str, Any]]:
+    """The arguments of each trial. Raises InvalidInput, with the lengths where these differ."""
+    if not isinstance(args_dict, Mapping) or not args_dict:
+        raise InvalidInput(f"`args_dict` must map arguments to lists, got {args_dict!r:.200}", field="args_dict")
+    lists = {}
+    for argument, values in args_dict.items():
+        if not isinstance(argument, str) or not argument.isidentifier():
+            raise InvalidInput(f"`args_dict` must have names of arguments, got {argument!r:.100}", field="args_dict")
+        if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
+            raise InvalidInput(f"`args_dict[{argument!r}]` must be a list, got {values!r:.200}", field="args_dict")
+        lists[argument] = list(values)
+    lengths = {argument: len(values) for argument, values in lists.items()}
+    if not grid and len(set(lengths.values())) > 1:
+        raise InvalidInput(
+            "The lists of `args_dict` must be of one length, a trial for each position, unless grid=True asks for all "
+            f"combinations, got the lengths {lengths}",
+            field="args_dict",
+        )
+    rows = itertools.product(*lists.values()) if grid else zip(*lists.values(), strict=True)
+    return [dict(zip(lists, row, strict=True)) for row in rows]
+
+
+class _Listed:
+    """The trials of a list, by their positions."""
+
+    def __init__(self, map_fun: Callable[..., Any], arguments: Sequence[dict[str, Any]]) -> None:
+        self._left = deque(Next(number, (run_mapped, (map_fun, each)), each) for number, each in enumerate(arguments))
+        self.ended_trials: dict[int, Ended] = {}
+
+    def next(self) -> Next | None:
+        return self._left.popleft() if self._left else None
+
+    def started(self, number: int, run: Run) -> None:
+        pass
+
+    def reported(self, number: int, points: Sequence[tuple[float, float]]) -> bool:
+        return False
+
+    def ended(self, trial: Ended) -> None:
+        self.ended_trials[trial.number] = trial
+
+
+def _table(arguments: Sequence[dict[str, Any]], ended: Mapping[int, Ended]) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = []
+    for number, given in enumerate(arguments):
+        trial = ended.get(number)
+        row = dict(given)
+        if trial is not None and trial.state is RunState.SUCCEEDED and not trial.error:
+            found = trial.result if isinstance(trial.result, dict) else {"result": trial.result}
+            row |= {f"result.{key}" if key in given or key in OWN_COLUMNS else key: found[key] for key in found}
+        state = NOT_STARTED if trial is None else "failed" if trial.error else trial.state.value
+        own: tuple[Any, ...] = (state, "", None, "")
+        if trial is not None:
+            own = state, trial.error, trial.seconds, trial.info.id
+        rows.append(row | dict(zip(OWN_COLUMNS, own, strict=True)))
+    results = dict.fromkeys(column for row in rows for column in row)
+    first = [column for column in results if column not in OWN_COLUMNS]
+    table: pd.DataFrame = pd.DataFrame(rows, columns=[*first, *OWN_COLUMNS])
+    return table

@@ -1,0 +1,162 @@
+"""The trials that a study asks for: which is next, what its reports mean, what is told to the study at its end."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...backend.task.trial import run_trial
+from ...schema.run import RunState
+from ..run import Run
+from .optuna_here import optuna, quiet
+from .trial_runs import Ended, Next
+from .trials import ERROR, RUN, SECONDS, STOPPED, TRACEBACK
+
+if TYPE_CHECKING:
+    from optuna import Trial as Asked
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+
+class AskedTrials:
+    """Trials of ``study`` until it has ``most`` that have ended by themselves; None: without end.
+
+    ``metrics`` are its objectives. ``keeps``: the study outlives this process, so what is stopped is asked for again by
+    whoever goes on with it.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        train_fn: Callable[..., Any],
+        space: Mapping[str, BaseDistribution],
+        metrics: Sequence[str],
+        most: int | None,
+        *,
+        keeps: bool,
+    ) -> None:
+        self.study = study
+        self.changed = threading.Condition()
+        self._train_fn = train_fn
+        self._space = dict(space)
+        self._metrics = list(metrics)
+        self._keeps = keeps
+        self._asked: dict[int, Asked] = {}
+        self._steps: dict[int, set[int]] = {}
+        self._to_prune: set[int] = set()
+        self._again_after_death()
+        self._left = None if most is None else max(0, most - sum(map(has_ended, study.get_trials(deepcopy=False))))
+
+    def _again_after_death(self) -> None:
+        """Trials that ran when the process that drove the study died: they are stopped, and asked for again."""
+        states = optuna().trial.TrialState
+        for trial in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):
+            self.study._storage.set_trial_user_attr(trial._trial_id, STOPPED, True)
+            self.study.tell(trial.number, state=states.FAIL)
+            self.study.enqueue_trial(trial.params)
+
+    # -- as TrialRuns asks --------------------------------------------------------------------------------------
+
+    def next(self) -> Next | None:
+        """Ask the study for one more."""
+        if self._left == 0:
+            return None
+        if self._left is not None:
+            self._left -= 1
+        with quiet():
+            trial = self.study.ask(fixed_distributions=self._space)
+        self._asked[trial.number] = trial
+        self._steps[trial.number] = set()
+        return Next(trial.number, (run_trial, (self._train_fn, dict(trial.params))), dict(trial.params))
+
+    def started(self, number: int, run: Run) -> None:
+        """Write down which run a trial is."""
+        self._asked[number].set_user_attr(RUN, run.id)
+        self._tell()
+
+    def reported(self, number: int, points: Sequence[tuple[float, float]]) -> bool:
+        """Hand on what a trial has reported, and ask the pruner, as it comes and without waiting for other trials."""
+        if number in self._to_prune:
+            return True
+        trial, told = self._asked[number], self._steps[number]
+        for at, value in points:
+            step = round(at)
+            if step in told or step < 0 or math.isnan(value):
+                continue  # an attempt after a loss repeats what the one before has reported
+            told.add(step)
+            if len(self._metrics) > 1:
+                continue  # Optuna prunes by one objective only
+            trial.report(value, step)
+            with quiet():
+                prune = trial.should_prune()
+            if prune:
+                self._to_prune.add(number)
+                return True
+        return False
+
+    def ended(self, trial: Ended) -> None:
+        """Tell the study how a trial has ended."""
+        states = optuna().trial.TrialState
+        asked = self._asked.pop(trial.number)
+        self._steps.pop(trial.number)
+        asked.set_user_attr(SECONDS, trial.seconds)
+        pruned = trial.number in self._to_prune
+        self._to_prune.discard(trial.number)
+        if trial.state is RunState.SUCCEEDED and not trial.error:
+            values, error = self._values(trial)
+            if values:
+                self.study.tell(asked, values)
+            else:
+                asked.set_user_attr(ERROR, error)
+                self.study.tell(asked, state=states.FAIL)
+        elif pruned and trial.state is RunState.STOPPED:
+            self.study.tell(asked, state=states.PRUNED)
+        else:
+            asked.set_user_attr(ERROR, trial.error)
+            asked.set_user_attr(TRACEBACK, trial.traceback)
+            if trial.state is RunState.STOPPED:
+                self._stopped(asked)
+            self.study.tell(asked, state=states.FAIL)
+        self._tell()
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _stopped(self, asked: Asked) -> None:
+        asked.set_user_attr(STOPPED, True)
+        if self._keeps:
+            self.study.enqueue_trial(asked.params)
+
+    def _values(self, trial: Ended) -> tuple[list[float], str]:
+        """The values of the objectives, of what it returned or has reported last; or what is wrong with them."""
+        returned = trial.result
+        if isinstance(returned, (int, float)) and not isinstance(returned, bool):
+            returned = (returned,)
+        if isinstance(returned, Mapping):
+            found = {metric: returned.get(metric) for metric in self._metrics}
+        elif isinstance(returned, (list, tuple)) and len(returned) == len(self._metrics):
+            found = dict(zip(self._metrics, returned, strict=True))
+        else:
+            found = {}
+        for metric in self._metrics:
+            if found.get(metric) is None:
+                found[metric] = trial.info.latest.get(metric)
+        values = []
+        for metric, value in found.items():
+            if value is None:
+                return [], f"It reported no {metric}, and returned none"
+            if not isinstance(value, (int, float)) or math.isnan(value):
+                return [], f"Its {metric} must be a number, got {value!r:.100}"
+            values.append(float(value))
+        return values, ""
+
+    def _tell(self) -> None:
+        with self.changed:
+            self.changed.notify_all()
+
+
+def has_ended(trial: FrozenTrial) -> bool:
+    """Whether a trial has ended, and not because somebody stopped it."""
+    return trial.state.is_finished() and not trial.user_attrs.get(STOPPED)

@@ -1,0 +1,95 @@
+"""What a search chooses from: Optuna's distributions, and short ways to write them."""
+
+from __future__ import annotations
+
+import itertools
+import numbers
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...errors import InvalidInput
+from .optuna_here import optuna
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+MOST_COMBINATIONS = 100_000
+
+
+def as_space(space: Any) -> dict[str, BaseDistribution]:
+    """A distribution for each parameter, of what a person has written. Raises InvalidInput."""
+    if not isinstance(space, Mapping) or not space:
+        raise InvalidInput(f"`space` must map parameters to what they may be, got {space!r:.200}", field="space")
+    for name in space:
+        if not isinstance(name, str) or not name:
+            raise InvalidInput(f"A parameter of `space` must have a name, got {name!r:.100}", field="space")
+    return {name: _distribution(name, given) for name, given in space.items()}
+
+
+def _distribution(name: str, given: Any) -> BaseDistribution:
+    """A list is a choice, ``(low, high)`` and ``(low, high, "log")`` a range, both ends included, of whole numbers if
+    both are; a ``range`` is itself.
+    """
+    kinds = optuna().distributions
+    found: BaseDistribution
+    try:
+        match given:
+            case kinds.BaseDistribution():
+                found = given
+                return found
+            case list() if given:
+                found = kinds.CategoricalDistribution(given)
+                return found
+            case range() if given:
+                low, high = sorted((given[0], given[-1]))
+                found = kinds.IntDistribution(low, high, step=abs(given.step))
+                return found
+            case (low, high) if _are_numbers(low, high):
+                return _range(low, high, log=False)
+            case (low, high, "log") if _are_numbers(low, high):
+                return _range(low, high, log=True)
+    except ValueError as error:
+        raise InvalidInput(f"`space[{name!r}]`: {error}. Received: {given!r:.200}", field="space") from None
+    raise InvalidInput(
+        f"`space[{name!r}]` must be a list of choices, (low, high), (low, high, 'log'), a range or one of "
+        f"optuna.distributions, got {given!r:.200}",
+        field="space",
+    )
+
+
+def _are_numbers(*values: Any) -> bool:
+    return all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in values)
+
+
+def _range(low: Any, high: Any, *, log: bool) -> BaseDistribution:
+    kinds = optuna().distributions
+    if isinstance(low, numbers.Integral) and isinstance(high, numbers.Integral):
+        found: BaseDistribution = kinds.IntDistribution(int(low), int(high), log=log)
+    else:
+        found = kinds.FloatDistribution(float(low), float(high), log=log)
+    return found
+
+
+def combinations(space: Mapping[str, BaseDistribution]) -> list[dict[str, Any]]:
+    """All combinations of a space, for ``sampler="grid"``. Raises InvalidInput where there is no end of them."""
+    axes = {name: _values(name, distribution) for name, distribution in space.items()}
+    count = 1
+    for values in axes.values():
+        count *= len(values)
+    if count > MOST_COMBINATIONS:
+        raise InvalidInput(f"A grid may have {MOST_COMBINATIONS} combinations, got {count}", field="space")
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def _values(name: str, distribution: BaseDistribution) -> list[Any]:
+    kinds = optuna().distributions
+    if isinstance(distribution, kinds.CategoricalDistribution):
+        return list(distribution.choices)
+    if isinstance(distribution, kinds.IntDistribution) and not distribution.log:
+        return list(range(distribution.low, distribution.high + 1, distribution.step))
+    if isinstance(distribution, kinds.FloatDistribution) and distribution.step is not None:
+        steps = round((distribution.high - distribution.low) / distribution.step)
+        return [distribution.low + number * distribution.step for number in range(steps + 1)]
+    raise InvalidInput(
+        f"A grid needs choices or steps. `space[{name!r}]` has neither, got {distribution!r}", field="space"
+    )

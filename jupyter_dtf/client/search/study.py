@@ -1,0 +1,117 @@
+"""The study of a search: Optuna's samplers and pruners by their names, and its storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...errors import InvalidInput
+from .optuna_here import optuna, quiet
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study
+
+GRID = "grid"
+DIRECTIONS = ("minimize", "maximize")
+SAMPLERS: dict[str, Callable[[Any, int | None], Any]] = {
+    "tpe": lambda samplers, seed: samplers.TPESampler(seed=seed, constant_liar=True),
+    "random": lambda samplers, seed: samplers.RandomSampler(seed=seed),
+    # The combinations are enqueued, for Optuna's own grid sampler ends a study in a way that only `optimize` has.
+    GRID: lambda samplers, seed: samplers.RandomSampler(seed=seed),
+    "cmaes": lambda samplers, seed: samplers.CmaEsSampler(seed=seed),
+    "gp": lambda samplers, seed: samplers.GPSampler(seed=seed),
+    "qmc": lambda samplers, seed: samplers.QMCSampler(seed=seed, warn_asynchronous_seeding=False),
+}
+PRUNERS: dict[str, Callable[[Any], Any]] = {
+    "median": lambda pruners: pruners.MedianPruner(),
+    "asha": lambda pruners: pruners.SuccessiveHalvingPruner(),
+    "hyperband": lambda pruners: pruners.HyperbandPruner(),
+    "patient": lambda pruners: pruners.PatientPruner(None, patience=3),
+    "wilcoxon": lambda pruners: pruners.WilcoxonPruner(),
+}
+INDEPENDENT = ("random", GRID, "qmc")
+"""Samplers that learn nothing from trials: what they say next may be asked before those have ended."""
+
+
+def as_sampler(given: Any, seed: int | None) -> BaseSampler:
+    """A sampler by its name, or Optuna's own. Raises InvalidInput, also for a package that it lacks."""
+    samplers = optuna().samplers
+    if isinstance(given, samplers.BaseSampler):
+        if isinstance(given, samplers.GridSampler):
+            raise InvalidInput("A grid is sampler='grid', of choices and steps in `space`. Received: a GridSampler")
+        return given  # type: ignore[no-any-return]
+    if given not in SAMPLERS:
+        raise InvalidInput(
+            f"`sampler` must be one of {', '.join(SAMPLERS)}, or one of optuna.samplers, got {given!r:.100}",
+            field="sampler",
+        )
+    try:
+        with quiet():
+            return SAMPLERS[given](samplers, seed)  # type: ignore[no-any-return]
+    except ImportError as error:
+        raise InvalidInput(f"`sampler={given!r}` needs a further package: {error}", field="sampler") from None
+
+
+def as_pruner(given: Any) -> BasePruner:
+    """A pruner by its name, Optuna's own, or one that never prunes for None. Raises InvalidInput."""
+    pruners = optuna().pruners
+    if given is None:
+        return pruners.NopPruner()  # type: ignore[no-any-return]
+    if isinstance(given, pruners.BasePruner):
+        return given  # type: ignore[no-any-return]
+    if given not in PRUNERS:
+        raise InvalidInput(
+            f"`pruner` must be None, one of {', '.join(PRUNERS)}, or one of optuna.pruners, got {given!r:.100}",
+            field="pruner",
+        )
+    with quiet():
+        return PRUNERS[given](pruners)  # type: ignore[no-any-return]
+
+
+def as_objectives(objective: Any, direction: Any) -> tuple[list[str], list[str]]:
+    """The metrics, and whether each is to be small or large. Raises InvalidInput."""
+    metrics = [objective] if isinstance(objective, str) else list(objective)
+    directions = [direction] * len(metrics) if isinstance(direction, str) else list(direction)
+    if not metrics or not all(isinstance(metric, str) and metric for metric in metrics):
+        raise InvalidInput(
+            f"`objective` must be the name of a metric, or several, got {objective!r:.200}", field="objective"
+        )
+    if len(set(metrics)) != len(metrics):
+        raise InvalidInput(f"`objective` must name each metric once, got {objective!r:.200}", field="objective")
+    if len(directions) != len(metrics) or any(one not in DIRECTIONS for one in directions):
+        raise InvalidInput(
+            f"`direction` must be minimize or maximize, or one of them for each of {len(metrics)} objectives, "
+            f"got {direction!r:.200}",
+            field="direction",
+        )
+    return metrics, directions
+
+
+def open_study(
+    name: str | None, storage: Any, sampler: BaseSampler, pruner: BasePruner, directions: Sequence[str]
+) -> Study:
+    """A new study, or the one of this name in the storage. Raises InvalidInput if that has other directions."""
+    package = optuna()
+    if storage is not None and not name:
+        raise InvalidInput("A study in a storage has a name: study_name=...", field="study_name")
+    said = package.logging.get_verbosity()
+    package.logging.set_verbosity(package.logging.WARNING)  # it says that there is a study now
+    try:
+        study: Study = package.create_study(
+            storage=storage,
+            sampler=sampler,
+            pruner=pruner,
+            study_name=name,
+            directions=list(directions),
+            load_if_exists=True,
+        )
+    except ImportError as error:
+        raise InvalidInput(f"`storage` needs a further package: {error}", field="storage") from None
+    finally:
+        package.logging.set_verbosity(said)
+    has = [direction.name.lower() for direction in study.directions]
+    if has != list(directions):
+        raise InvalidInput(f"The study {name!r} has the directions {has}. Received: {list(directions)}")
+    return study

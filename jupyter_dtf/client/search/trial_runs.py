@@ -1,0 +1,288 @@
+"""Trials as runs: as many at a time as the cluster has places for, each in processes of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from ...backend.planning.take_places import place_jobs
+from ...errors import ClusterLost, DtfError, InvalidInput
+from ...schema.run import RunInfo, RunState, TaskState
+from ...schema.run_options import RunOptions
+from ..run import Run
+from ..submitting import request_of, submit
+
+ROOM_S = 1.0
+"""Between two looks whether the cluster has more places now."""
+SAME_FAILURES = 10
+"""So many failures in a row with the same error end it."""
+FIRST = "worker:0"
+"""The task whose reports and result count."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """What each trial takes of a cluster: its tasks, and how many places each."""
+
+    tasks: int = 1
+    each: int = 1
+
+    @classmethod
+    def of(cls, devices: int | None, tasks: int) -> Places:
+        """``devices_per_trial`` places for ``tasks_per_trial`` tasks. Raises InvalidInput."""
+        for name, value in (("tasks_per_trial", tasks), ("devices_per_trial", tasks if devices is None else devices)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InvalidInput(f"`{name}` must be a whole number, 1 or more, got {value!r:.100}", field=name)
+        devices = tasks if devices is None else devices
+        if devices % tasks:
+            raise InvalidInput(
+                f"`devices_per_trial` must be a multiple of `tasks_per_trial`, got {devices} and {tasks}",
+                field="devices_per_trial",
+            )
+        return cls(tasks, devices // tasks)
+
+
+@dataclass(frozen=True)
+class Next:
+    """A trial that is to be started: ``program`` is ``(function, arguments)`` as ``cluster.run`` takes it."""
+
+    number: int
+    program: tuple[Any, ...]
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A trial whose run has ended. ``result`` is what its first task returned, of one that succeeded."""
+
+    number: int
+    info: RunInfo
+    result: Any = None
+    error: str = ""
+    traceback: str = ""
+
+    @property
+    def state(self) -> RunState:
+        return self.info.state
+
+    @property
+    def seconds(self) -> float:
+        """From when all its tasks had started to its end; 0 of one that never ran."""
+        return max(0.0, (self.info.ended or 0.0) - self.info.started) if self.info.started else 0.0
+
+
+class Source(Protocol):
+    """Where trials come from, and go to. Called in one thread."""
+
+    def next(self) -> Next | None:
+        """The next trial; None while there is none."""
+
+    def started(self, number: int, run: Run) -> None:
+        """A trial has a run."""
+
+    def reported(self, number: int, points: Sequence[tuple[float, float]]) -> bool:
+        """A trial has reported (step, value) of the metric. Returns whether it is to be pruned."""
+
+    def ended(self, trial: Ended) -> None:
+        """A trial has ended."""
+
+
+@dataclass
+class _Running:
+    run: Run
+    seen: int = 0
+    attempt: int = 0
+
+
+@dataclass
+class TrialRuns:
+    """Drives the trials of ``source`` on ``cluster``, in the thread that calls ``drive``.
+
+    ``options`` are those of every run, ``metric`` is what is told of what they report. ``ahead``: so many more than
+    there are places for are on their way to the cluster, where they wait for the first place that is free.
+    """
+
+    cluster: Any
+    source: Source
+    name: str
+    options: RunOptions
+    places: Places
+    kind: str
+    metric: str = ""
+    modules: Sequence[Any] = ()
+    ahead: int = 0
+    stop_at: float | None = None
+    """When to stop, by the monotonic clock."""
+    message: str = ""
+    """Why no more trials were started; empty if there were no more."""
+    is_stopped: bool = False
+    _running: dict[str, tuple[int, _Running]] = field(default_factory=dict)
+    _changed: set[str] = field(default_factory=set)
+    _has_changed: threading.Condition = field(default_factory=threading.Condition)
+    _to_stop: set[int] = field(default_factory=set)
+    _last_error: str = ""
+    _same: int = 0
+
+    # -- asked by other threads ---------------------------------------------------------------------------------
+
+    def stop(self, message: str = "It was stopped") -> None:
+        """Start no more trials, and end those that run."""
+        with self._has_changed:
+            self.message = self.message or message
+            self.is_stopped = True
+            self._has_changed.notify()
+
+    def stop_one(self, number: int) -> None:
+        """End one trial; the others go on."""
+        with self._has_changed:
+            self._to_stop.add(number)
+            self._has_changed.notify()
+
+    # -- in the driving thread ----------------------------------------------------------------------------------
+
+    def drive(self) -> None:
+        """Return when there is no trial left, or all have been stopped. Raises DtfError, as for a cluster lost."""
+        unsubscribe = self.cluster._session.hub.subscribe(self._on_change)
+        try:
+            while True:
+                self._fill()
+                if not self._running:
+                    return
+                for run_id in self._wait():
+                    self._look(run_id)
+        except BaseException:
+            self._end_all()
+            raise
+        finally:
+            unsubscribe()
+
+    def _on_change(self, run_id: str) -> None:
+        """Called by the hub in any thread, for any run."""
+        with self._has_changed:
+            self._changed.add(run_id)
+            if run_id in self._running:
+                self._has_changed.notify()
+
+    def _wait(self) -> list[str]:
+        """The runs of which there is something new. Stops what is to be stopped."""
+        with self._has_changed:
+            left = ROOM_S if self.stop_at is None else min(ROOM_S, max(0.0, self.stop_at - time.monotonic()))
+            if not (self.is_stopped or self._to_stop or self._changed & self._running.keys()):
+                self._has_changed.wait(left)
+            changed = [run_id for run_id in self._running if run_id in self._changed]
+            self._changed.clear()
+            ending, self._to_stop = self._to_stop, set()
+        if self.stop_at is not None and time.monotonic() >= self.stop_at:
+            self.stop("Its time was up")
+        if self.is_stopped:
+            self._end_all()
+            with self._has_changed:
+                if not changed and not self._changed:
+                    self._has_changed.wait(ROOM_S)
+                return [run_id for run_id in self._running if run_id in self._changed or run_id in changed]
+        for number, running in list(self._running.values()):
+            if number in ending:
+                running.run.stop(now=True)
+        return changed
+
+    def _room(self) -> int:
+        """How many trials may be on the cluster."""
+        there = sum(place_jobs(self.cluster.jobs).values())
+        return max(1, there // (self.places.tasks * self.places.each)) + self.ahead
+
+    def _fill(self) -> None:
+        if self.is_stopped or (self.stop_at is not None and time.monotonic() >= self.stop_at):
+            return
+        room = self._room()
+        while len(self._running) < room and not self.is_stopped:
+            trial = self.source.next()
+            if trial is None:
+                return
+            self._start(trial)
+
+    def _start(self, trial: Next) -> None:
+        options = msgspec.structs.replace(
+            self.options, name=f"{self.name} {trial.number}", jobs={"worker": self.places.tasks}
+        )
+        request = request_of(
+            options, kind=self.kind, places=self.places.each, parameters=shown_parameters(trial.parameters)
+        )
+        function, job = trial.program
+        program = self.cluster._with_modules(self.modules, (function, (job,), {}))
+        run = submit(self.cluster.name, request, program, Run)
+        with self._has_changed:
+            self._running[run.id] = trial.number, _Running(run)
+            self._changed.add(run.id)  # what came before anybody listened
+        self.source.started(trial.number, run)
+
+    def _look(self, run_id: str) -> None:
+        number, running = self._running[run_id]
+        info = running.run.info
+        is_over = info.state.is_final
+        if self.metric and (points := self._points(running)) and self.source.reported(number, points) and not is_over:
+            running.run.stop(now=True)
+        if is_over:
+            with self._has_changed:
+                del self._running[run_id]
+            self._end(number, running.run, info)
+
+    def _points(self, running: _Running) -> list[tuple[float, float]]:
+        """What the first task has reported of the metric since the last look; of a new attempt, from its start."""
+        record = self.cluster._session.hub.record(running.run.id)
+        series = record.series.get((self.metric, FIRST))
+        if series is None:
+            return []
+        if series.newest_attempt != running.attempt:
+            running.attempt, running.seen = series.newest_attempt, 0
+        steps, values = series.step, series.value
+        begin, running.seen = running.seen, min(len(steps), len(values))
+        return list(zip(steps[begin : running.seen].tolist(), values[begin : running.seen].tolist(), strict=True))
+
+    def _end(self, number: int, run: Run, info: RunInfo) -> None:
+        result, error, traceback = None, "", ""
+        if info.state is RunState.LOST:
+            raise ClusterLost(f"The cluster {self.cluster.name} is lost: {info.message}")
+        if info.state is RunState.SUCCEEDED:
+            try:
+                result = run._result_of(FIRST)
+            except ClusterLost:
+                raise
+            except Exception as problem:  # it cannot be unpickled here
+                error = f"What it returned cannot be read: {type(problem).__name__}: {problem}"
+        elif info.state is RunState.FAILED:
+            failed = next((task for task in info.tasks if task.state is TaskState.FAILED), None)
+            error = (failed.message if failed else "") or info.message
+            traceback = failed.traceback if failed else ""
+        self._count(error)
+        self.source.ended(Ended(number, info, result, error, traceback))
+
+    def _count(self, error: str) -> None:
+        self._same = self._same + 1 if error and error == self._last_error else int(bool(error))
+        self._last_error = error
+        if self._same == SAME_FAILURES:
+            self.stop(f"{SAME_FAILURES} trials in a row failed with the same error: {error}")
+
+    def _end_all(self) -> None:
+        for _number, running in list(self._running.values()):
+            try:
+                running.run.stop(now=True)
+            except DtfError:  # its cluster has gone, and it with that
+                continue
+
+
+def shown_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as a run has them for those who look at it: what is no plain value, in words."""
+    plain = (str, int, float, bool, type(None))
+    return {name: value if isinstance(value, plain) else f"{value!r:.200}" for name, value in parameters.items()}
+
+
+def begin_thread(work: Callable[[], None], name: str) -> threading.Thread:
+    """Run ``work`` in a thread that ends with this process."""
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    return thread

@@ -1,0 +1,63 @@
+"""Places for trials: on one host for each task, GPUs included, and never twice."""
+
+from __future__ import annotations
+
+from jupyter_dtf.backend.planning.gpu_grants import Gpu, Grant
+from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask, plan
+from jupyter_dtf.backend.planning.take_places import place_jobs, places_of, take
+
+TWO = [HostSlot(f"tcp://{name}", name, name, 2, (Gpu(f"{name}0"), Gpu(f"{name}1"))) for name in ("a", "b")]
+JOBS = {"worker": 4, "ps": 1}
+
+
+def places() -> list[PlannedTask]:
+    return places_of(plan({"worker": 4}, TWO))
+
+
+def seats(found: tuple[list[PlannedTask], list[PlannedTask]] | None) -> list[tuple[str, int, Grant]]:
+    assert found is not None
+    return [(task.host.name, task.threads, task.gpus) for task in found[0]]
+
+
+def test_places_are_those_of_tasks_that_compute() -> None:
+    assert place_jobs(JOBS) == {"worker": 4}
+    assert [task.job for task in places_of(plan(JOBS, TWO))] == ["worker"] * 4
+
+
+def test_each_takes_what_is_free() -> None:
+    taken: list[PlannedTask] = []
+    found = []
+    while (one := take(places(), taken, [("worker", 0)], 1)) is not None:
+        found += seats(one)
+        taken += one[1]
+    assert found == [
+        ("a", 1, Grant(("a0",))), ("a", 1, Grant(("a1",))), ("b", 1, Grant(("b0",))), ("b", 1, Grant(("b1",))),
+    ]  # fmt: skip
+
+
+def test_a_task_of_two_places_is_on_one_host() -> None:
+    first = take(places(), (), [("worker", 0)], 1)
+    assert first is not None
+    both = take(places(), first[1], [("worker", 0)], 2)
+    assert seats(both) == [("b", 2, Grant(("b0", "b1")))]
+    assert both is not None
+    assert take(places(), first[1] + both[1], [("worker", 0)], 2) is None
+    assert take(places(), (), [("worker", 0)], 3) is None
+
+
+def test_a_gang_has_ranks() -> None:
+    found = take(places(), (), [("worker", 0), ("worker", 1)], 2, threads_per_task=3)
+    assert found is not None
+    assert [(task.task, task.rank, task.local_rank, task.local_size, task.threads) for task in found[0]] == [
+        ("worker:0", 0, 0, 1, 3), ("worker:1", 1, 0, 1, 3),
+    ]  # fmt: skip
+
+
+def test_places_that_have_moved_are_not_given_twice() -> None:
+    """Taken when there was one host without GPUs, and asked for again when there are two."""
+    bare = [HostSlot(f"tcp://{name}", name, name, 4) for name in ("a", "b")]
+    before, after = places_of(plan({"worker": 4}, bare[:1])), places_of(plan({"worker": 4}, bare))
+    on_a = take(before, (), [("worker", 0), ("worker", 1)], 1)
+    assert on_a is not None
+    assert seats(take(after, on_a[1], [("worker", 0)], 2)) == [("b", 4, Grant())]
+    assert take(after, on_a[1], [("worker", 0)] * 3, 1) is None

@@ -1,0 +1,194 @@
+"""Launches and searches on a real cluster of two workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+import jupyter_dtf as dtf
+from jupyter_dtf.client.session import session
+from jupyter_dtf.errors import InvalidInput, NotFound, RunFailed, Unavailable
+from jupyter_dtf.schema.run import RunState
+
+from ...patience import left_s, until
+
+pytestmark = pytest.mark.module_directories
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture(scope="module")
+def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
+    """Two workers of one thread each."""
+    with dtf.Cluster(jobs={"worker": 2, "ps": 1}, name="searched", threads_per_host=2) as shared:
+        yield shared
+    session().close()
+
+
+def spans(cluster: dtf.Cluster, ids: Any) -> list[tuple[float, float]]:
+    """When each run began to be started, and ended."""
+    infos = [dtf.Run(run_id).info for run_id in ids]
+    assert all(info.started and info.ended for info in infos)
+    return [(info.started or 0.0, info.ended or 0.0) for info in infos]
+
+
+def most_at_once(times: list[tuple[float, float]]) -> int:
+    return max(sum(begin <= moment < end for begin, end in times) for moment, _ in times)
+
+
+def add(x: int, y: int) -> Any:
+    if x == 3:
+        raise ValueError(f"not {x}")
+    return {"sum": x + y, "x": "clashes"}
+
+
+def meet(number: int, where: str) -> None:
+    """Return when the other of a pair is there as well: two run at a time, or this waits for ever."""
+    (Path(where) / str(number)).touch()
+    while not (Path(where) / str(number ^ 1)).exists():
+        time.sleep(0.01)
+
+
+def test_launch(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    table = dtf.launch(cluster, add, {"x": [1, 2, 3, 4], "y": [10, 20, 30, 40]})
+    assert table["state"].tolist() == ["succeeded", "succeeded", "failed", "succeeded"]
+    assert table["sum"].tolist()[:2] == [11, 22]
+    assert table["sum"].isna().tolist() == [False, False, True, False]
+    assert table["result.x"][0] == "clashes"
+    assert table["error"][2] == "ValueError: not 3"
+
+    met = dtf.launch(cluster, meet, {"number": list(range(6)), "where": [str(tmp_path)] * 6})
+    assert set(met["state"]) == {"succeeded"}
+    assert most_at_once(spans(cluster, met["run"])) == 2  # no more than there are places
+
+
+def fails(x: int) -> None:
+    raise RuntimeError("always")
+
+
+def test_the_same_error_ten_times_ends_a_launch(cluster: dtf.Cluster) -> None:
+    with pytest.warns(UserWarning, match="10 trials in a row failed with the same error: RuntimeError: always"):
+        table = dtf.launch(cluster, fails, {"x": range(30)})
+    assert table["state"].tolist().count("failed") >= 10
+    assert table["state"].tolist()[-1] == "not started"
+
+
+def test_a_trial_takes_as_many_places_as_it_says(cluster: dtf.Cluster) -> None:
+    def threads(params: dict[str, Any], ctx: Any) -> int:
+        return int(ctx.threads * 100 + ctx.size)
+
+    search = cluster.search(threads, {"a": [1, 2]}, sampler="grid", objective="found", devices_per_trial=2)
+    assert search.trials["found"].tolist() == [201, 201]  # one task with the threads of both places
+    search = cluster.search(threads, {"a": [1, 2]}, sampler="grid", objective="found", tasks_per_trial=2)
+    assert search.trials["found"].tolist() == [102, 102]
+    assert most_at_once(spans(cluster, search.trials["run"])) == 1
+    with pytest.raises(Unavailable, match="The cluster has 2"):
+        cluster.search(threads, {"a": [1]}, sampler="grid", objective="found", tasks_per_trial=3)
+
+
+def slopes(params: dict[str, Any], ctx: Any) -> None:
+    """Reports a constant line. One that does not promise enough goes on until it is ended."""
+    for step in range(3):
+        ctx.report(step, loss=params["x"])
+    while params["x"] > 5:
+        time.sleep(0.01)
+
+
+def test_a_trial_is_pruned_while_it_runs(cluster: dtf.Cluster) -> None:
+    from optuna.pruners import ThresholdPruner
+
+    space = {"x": [1, 9, 2, 8]}
+    search = cluster.search(slopes, space, sampler="grid", objective="loss", pruner=ThresholdPruner(upper=5))
+    assert dict(zip(search.trials["x"], search.trials["state"], strict=True)) == {
+        1: "complete", 2: "complete", 8: "pruned", 9: "pruned",
+    }  # fmt: skip
+    assert search.best.params == {"x": 1}
+    assert search.best.value == 1
+    assert search.trial(1).run is not None
+    assert search.trial(1).run.info.state is RunState.STOPPED  # type: ignore[union-attr]
+    assert search.status == "finished"
+
+
+def dies_once(params: dict[str, Any], ctx: Any) -> dict[str, float]:
+    if params["x"] == 1 and ctx.attempt == 1:
+        ctx.report(0, loss=7.0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if params["x"] == 2:
+        raise ValueError("not two")
+    return {"loss": params["x"] + ctx.attempt / 10, "size": -params["x"]}
+
+
+def test_failures_and_several_objectives(cluster: dtf.Cluster) -> None:
+    search = cluster.search(dies_once, {"x": [1, 2, 3]}, sampler="grid", objective=["loss", "size"])
+    by_x = search.trials.set_index("x")
+    assert by_x.loc[2, "state"] == "failed"
+    assert by_x.loc[2, "error"] == "ValueError: not two"
+    assert by_x.loc[1, ["loss", "size"]].tolist() == [1.2, -1]  # in the second attempt
+    assert sorted(trial.params["x"] for trial in search.best_trials) == [1, 3]
+    with pytest.raises(NotFound, match="best_trials"):
+        _ = search.best
+    with pytest.raises(RunFailed, match="not two"):
+        cluster.search(dies_once, {"x": [2]}, sampler="grid", objective="loss")
+
+
+def fits(params: dict[str, Any], ctx: Any) -> None:
+    import keras
+    import numpy as np
+
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(params["rate"]), "mse")
+    x = np.ones((8, 4), "float32")
+    model.fit(x, x[:, :1], validation_data=(x, x[:, :1]), epochs=3, verbose=0)
+
+
+def test_a_fit_inside_reports_by_itself(cluster: dtf.Cluster) -> None:
+    search = cluster.search(fits, {"rate": [1e-6, 0.01]}, sampler="grid")
+    assert search.best.params == {"rate": 0.01}
+    points = search.best.run.metrics.query("metric == 'val_loss'")  # type: ignore[union-attr]
+    assert points["step"].tolist() == [0, 1, 2]
+    assert search.best.value == points["value"].tolist()[-1]
+
+
+def waits_for(params: dict[str, Any], ctx: Any) -> float:
+    while params["x"] and not Path(params["go"]).exists():
+        time.sleep(0.01)
+    return float(params["x"])
+
+
+def test_a_search_is_stopped_and_goes_on(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    space = {"x": [0, 1, 2, 3], "go": [str(go)]}
+    kept: dict[str, Any] = {"storage": f"sqlite:///{tmp_path / 'study.db'}", "study_name": "kept", "objective": "value"}
+
+    search = cluster.search(waits_for, space, sampler="grid", wait=False, **kept)
+    assert cluster.searches[0] is search
+    until(lambda: search.trials["state"].tolist().count("running") == 2, lambda: search.trials)
+    until(lambda: "complete" in search.trials["state"].tolist(), lambda: search.trials)
+    search.stop()
+    search.wait(left_s())
+    assert search.status == "stopped"
+    assert search.best.params["x"] == 0
+    assert "running" not in search.trials["state"].tolist()
+
+    go.touch()
+    search = cluster.search(waits_for, space, sampler="grid", direction="minimize", **kept)
+    complete = search.trials.query("state == 'complete'")
+    assert sorted(complete["x"]) == [0, 1, 2, 3]  # those that were stopped are tried again, the others are not
+    with pytest.raises(InvalidInput, match="`trials` or a `timeout`"):
+        cluster.search(waits_for, space, **kept)
+
+
+def test_a_timeout_ends_a_search(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    space = {"x": [1], "go": [str(tmp_path / "never")]}
+    search = cluster.search(waits_for, space, objective="value", timeout=1.0)
+    assert search.status == "stopped"
+    assert search.message == "Its time was up"
+    assert set(search.trials["state"]) == {"stopped"}
