@@ -103,8 +103,8 @@ class _Running:
 class TrialRuns:
     """Drives the trials of ``source`` on ``cluster``, in the thread that calls ``drive``.
 
-    ``options`` are those of every run, ``metric`` is what is told of what they report. ``ahead``: so many more than
-    there are places for are on their way to the cluster, where they wait for the first place that is free.
+    ``options`` are those of every run, ``metric`` is what is told of what they report. ``ahead``: so many more for
+    each that has room are on their way to the cluster, where they wait for the first place that is free.
     """
 
     cluster: Any
@@ -193,7 +193,7 @@ class TrialRuns:
     def _room(self) -> int:
         """How many trials may be on the cluster."""
         there = sum(place_jobs(self.cluster.jobs).values())
-        return max(1, there // (self.places.tasks * self.places.each)) + self.ahead
+        return max(1, there // (self.places.tasks * self.places.each)) * (1 + self.ahead)
 
     def _fill(self) -> None:
         if self.is_stopped or (self.stop_at is not None and time.monotonic() >= self.stop_at):
