@@ -123,14 +123,14 @@ def test_a_function_of_the_context_travels() -> None:
 
 
 def _generator() -> Iterator[Any]:
-    yield X, Y
+    yield [X, Y]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"x": None}, "x is an array"),
-        ({"x": _generator()}, "data_fn"),
+        ({"x": _generator()}, r"yields \(x,\), \(x, y\)"),
         ({"x": [[1.0, 2.0], [3.0, 4.0]]}, "np.asarray"),
         ({"x": X, "y": Y[:4]}, "equally many examples"),
         ({"x": np.float32(3)}, "first dimension"),
