@@ -15,7 +15,7 @@ from distributed.protocol import to_serialize
 from ...errors import InvalidInput, Unavailable
 from ...schema.operations import scoped
 from ...schema.partitions import Described, PassRequest
-from ..machine.partition import assembly, cut
+from ..machine.partition import assembly, cut, unknown
 
 _CLOSE_S = 3.0
 _TRIES = 8
@@ -78,7 +78,7 @@ class HeldPartitions:
         if collection.graph is None:
             kept = self._kept.setdefault((request.run_id, request.field), {})
             missing = [key for key in collection.keys if key not in kept]
-            if missing and (gone := await client.run_on_scheduler(_unknown, missing)):
+            if missing and (gone := await client.run_on_scheduler(unknown, missing)):
                 raise Unavailable(
                     f"{request.field} is not held by the cluster's Dask scheduler any more: who has passed it has "
                     f"ended before the tasks had it. Received: {len(gone)} of {len(collection.keys)} partitions gone"
@@ -169,8 +169,3 @@ async def _finished(future: Future[Any], number: int, field: str) -> None:
         )
     if future.status in ("cancelled", "lost"):
         raise Unavailable(f"Partition {number} of {field} was cancelled before the training had it")
-
-
-def _unknown(keys: list[str], dask_scheduler: Any) -> list[str]:
-    """Those keys that the scheduler has no task of."""
-    return [key for key in keys if key not in dask_scheduler.tasks]

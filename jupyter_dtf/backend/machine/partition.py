@@ -140,3 +140,8 @@ def cut(partition: Partition, rows: Any, number: int, described: Described) -> l
             f"that has some, {partition[1]} in partition {number}"
         )
     return [leaf[rows] for leaf in partition[2]]
+
+
+def unknown(keys: list[str], dask_scheduler: Any) -> list[str]:
+    """Those keys that the scheduler has no task of, asked by ``Client.run_on_scheduler``."""
+    return [key for key in keys if key not in dask_scheduler.tasks]

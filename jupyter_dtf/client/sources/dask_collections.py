@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from ...backend.machine.partition import Examples, PartOf, assembly
+from ...backend.machine.partition import Examples, PartOf, assembly, unknown
 from ...backend.task.fit.sources.partitions import Partitions
 from ...errors import InvalidInput
 from ...schema.partitions import Collection
@@ -18,6 +19,9 @@ from ..feed import Feed
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+_LOOK_S = 0.02
 
 
 class DaskCollections(Partitions):
@@ -43,6 +47,15 @@ class DaskCollections(Partitions):
             pairs = zip(self._parts, self.collection.keys, strict=True)
             delayed = [assembly(part, key) for part, key in pairs]
             self._futures = client.compute(delayed, retries=self.collection.retries)  # type: ignore[no-untyped-call]
+
+            keys = list(self.collection.keys)
+            # The scheduler reads a large graph aside: until it has, it knows nothing of what a task may ask for.
+            while self._is_pending and client.run_on_scheduler(unknown, keys):  # type: ignore[no-untyped-call]
+                time.sleep(_LOOK_S)
+
+    @property
+    def _is_pending(self) -> bool:
+        return any(future.status == "pending" for future in self._futures)
 
     def release(self) -> None:
         """Let the workers forget what nobody else holds."""
