@@ -132,7 +132,7 @@ def test_step_by_step_as_plain_keras(cluster: dtf.Cluster, name: str, strategy: 
     plain = model()
     expected, history = trained(lambda *a, **k: plain.fit(*a, verbose=0, shuffle=False, **k), name)
     ours = model()
-    received, run = trained(lambda *a, **k: cluster.fit(ours, *a, strategy=STRATEGIES[strategy](), **k), name)
+    received, run = trained(lambda *a, **k: cluster.fit(ours, *a, **{"strategy": STRATEGIES[strategy](), **k}), name)
     same(expected, received)
     assert run.history.keys() == history.history.keys()
     for key, values in history.history.items():

@@ -79,7 +79,7 @@ DEVICES = ["/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"]
 STRATEGIES: dict[str, Any] = {
     "allreduce": {"jobs": {"worker": 2}},
     "ps": {"strategy": dtf.ParameterServer(sync=True)},
-    "mirrored": {"strategy": dtf.InGraph(devices=DEVICES), "jobs": {"worker": 2}},
+    "mirrored": {"strategy": dtf.InGraph(devices=tuple(DEVICES)), "jobs": {"worker": 2}},
     "pipeline": {
         "strategy": dtf.Pipeline(dict(zip(("hidden", "out"), DEVICES, strict=True)), microbatches=1),
         "jobs": {"worker": 2},
@@ -100,7 +100,7 @@ def fit(cluster: dtf.Cluster, x: Any, **options: Any) -> Any:
 
 def assert_same(received: Any, expected: Any, **tolerance: float) -> None:
     for one, other in zip(received.get_weights(), expected.get_weights(), strict=True):
-        np.testing.assert_allclose(one, other, **{"rtol": 2e-4, "atol": 2e-6, **tolerance})
+        np.testing.assert_allclose(one, other, rtol=tolerance.get("rtol", 2e-4), atol=tolerance.get("atol", 2e-6))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

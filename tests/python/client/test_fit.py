@@ -121,7 +121,7 @@ def test_a_function_of_the_context_travels() -> None:
     assert (job.data.function(1), job.validation_data.function(1)) == (4, -2)
 
 
-def _generator() -> Iterator[Any]:
+def _generator() -> Any:
     yield [X, Y]
 
 
@@ -129,7 +129,7 @@ def _generator() -> Iterator[Any]:
     ("arguments", "message"),
     [
         ({"x": None}, "x must be data as keras.Model.fit takes it"),
-        ({"x": _generator()}, r"yields \(x,\), \(x, y\)"),
+        ({"x": _generator()}, "yields (x,)"),
         ({"x": [[1.0, 2.0], [3.0, 4.0]]}, "np.asarray"),
         ({"x": X, "y": Y[:4]}, "equally many examples"),
         ({"x": np.float32(3)}, "first dimension"),

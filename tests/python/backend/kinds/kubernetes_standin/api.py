@@ -131,8 +131,8 @@ class Standin:
                     return web.json_response({"kind": "Status", "status": "Success"})
             raise Refusal(405, "no such thing")
         except Refusal as refusal:
-            answer = {"kind": "Status", "status": "Failure", "message": str(refusal), "code": refusal.status}
-            return web.json_response(answer, status=refusal.status)
+            failure = {"kind": "Status", "status": "Failure", "message": str(refusal), "code": refusal.status}
+            return web.json_response(failure, status=refusal.status)
 
     def _check(self, request: web.Request) -> None:
         user = request.headers.get("Authorization", "").removeprefix("Bearer ")

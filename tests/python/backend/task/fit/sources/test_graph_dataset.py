@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import keras
 import numpy as np
@@ -18,14 +18,14 @@ from jupyter_dtf.client.fit_data import data_of, validation_of
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.payload import pack, unpack
 
-Data = tf.data.Dataset
+Data: Any = cast(Any, tf.data.Dataset)
 X = np.random.default_rng(0).random((23, 3)).astype(np.float32)
 Y = np.arange(23)
 ALONE, BELOW = "takes its share of it", "maps these alone"
 """What is said of a dataset that each task computes whole, and of one whose maps are divided as well."""
 
 
-def slices() -> Data:
+def slices() -> Any:
     return Data.from_tensor_slices((X, Y))
 
 
@@ -33,23 +33,23 @@ def doubled(x: Any, y: Any) -> Any:
     return x * 2 + tf.cast(y, tf.float32), y
 
 
-def words() -> Data:
+def words() -> Any:
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b"], [5, 6]), -1)
     offset = tf.Variable(10)
     found = Data.from_tensor_slices(["a", "b", "c", "b", "a"] * 3).map(lambda word: table.lookup(word) + offset)
     return found.map(lambda n: {"n": n, "twice": tf.stack([n, n])}).batch(4)
 
 
-def ragged() -> Data:
+def ragged() -> Any:
     rows = tf.RaggedTensor.from_row_lengths(np.arange(45), np.arange(10))
     return Data.from_tensor_slices((rows, Y[:10])).ragged_batch(4)
 
 
-def sparse() -> Data:
+def sparse() -> Any:
     return Data.from_tensor_slices((tf.sparse.from_dense(np.eye(7)[:, :5]), Y[:7])).batch(3)
 
 
-def python() -> Data:
+def python() -> Any:
     def tripled(x: Any, y: Any) -> Any:
         return np.float32(3) * x, y
 
@@ -61,23 +61,23 @@ def python() -> Data:
     return mapped.batch(6)
 
 
-def augmented() -> Data:
+def augmented() -> Any:
     """A layer that draws from a variable of its own, on whole batches, in parallel."""
     layer = keras.layers.RandomFlip("horizontal", seed=1)
     images = np.random.default_rng(1).random((10, 2, 4, 1)).astype(np.float32)
     return Data.from_tensor_slices(images).batch(4).map(layer)
 
 
-def endless() -> Data:
+def endless() -> Any:
     return slices().shuffle(50, seed=2).repeat().map(doubled).batch(5).prefetch(1)
 
 
-def mixed() -> Data:
+def mixed() -> Any:
     """Batches of which a map mixes the examples: shares are taken after it, never before."""
     return slices().map(doubled).batch(7).map(lambda x, y: (x - tf.reduce_mean(x, 0) + x[::-1], y))
 
 
-def shuffled_twice() -> Data:
+def shuffled_twice() -> Any:
     return slices().shuffle(9, seed=4).map(doubled).shuffle(5, seed=5).batch(4)
 
 
@@ -99,26 +99,26 @@ CASES: dict[str, tuple[Callable[[], Data], str]] = {
     "shuffled and repeated": (lambda: slices().shuffle(30, seed=1).repeat(2).map(doubled).batch(7), BELOW),
     "cached": (lambda: slices().map(doubled).cache().shuffle(9, seed=1).batch(4), ALONE),
     "mixed within batches": (mixed, ALONE),
-    "padded": (lambda: Data.range(9).map(lambda n: tf.fill([n], n)).padded_batch(4), ALONE),
+    "padded": (lambda: Any.range(9).map(lambda n: tf.fill([n], n)).padded_batch(4), ALONE),
     "of changing sizes": (lambda: slices().batch(3).concatenate(slices().batch(8)), ALONE),
-    "zipped": (lambda: Data.zip(Data.range(11).map(lambda n: n * 2), Data.range(11)).batch(3), ALONE),
+    "zipped": (lambda: Any.zip(Data.range(11).map(lambda n: n * 2), Data.range(11)).batch(3), ALONE),
     "filtered after batch": (lambda: slices().batch(4).filter(lambda x, y: y[0] > 3), ALONE),
     "interleaved": (
-        lambda: Data.range(4).interleave(lambda n: Data.range(n).shuffle(3, seed=1), num_parallel_calls=2).batch(2),
+        lambda: Any.range(4).interleave(lambda n: Any.range(n).shuffle(3, seed=1), num_parallel_calls=2).batch(2),
         ALONE,
     ),
     "words, a table, a variable": (words, BELOW),
     "ragged": (ragged, ALONE),
     "sparse": (sparse, ALONE),
-    "strings": (lambda: Data.from_tensor_slices([["a", "bc"], ["d", ""], ["e", "f"]]).batch(2), ALONE),
-    "nested": (lambda: Data.from_tensor_slices(((X, {"b": X}), Y, X[:, 0])).map(lambda *e: e).batch(5), BELOW),
-    "nothing beside": (lambda: Data.from_tensor_slices((X,)).batch(5), ALONE),
+    "strings": (lambda: Any.from_tensor_slices([["a", "bc"], ["d", ""], ["e", "f"]]).batch(2), ALONE),
+    "nested": (lambda: Any.from_tensor_slices(((X, {"b": X}), Y, X[:, 0])).map(lambda *e: e).batch(5), BELOW),
+    "nothing beside": (lambda: Any.from_tensor_slices((X,)).batch(5), ALONE),
     "python": (python, BELOW),
     "augmented": (augmented, ALONE),
     "empty": (lambda: slices().take(0).map(doubled).batch(3), BELOW),
     "endless": (endless, BELOW),
     "seeded draws": (lambda: slices().map(lambda x, y: (x + tf.random.uniform([3], seed=3), y)).batch(4), ALONE),
-    "large": (lambda: Data.from_tensor_slices(np.arange(40_000.0).reshape(100, -1)).map(tf.sqrt).batch(30), BELOW),
+    "large": (lambda: Any.from_tensor_slices(np.arange(40_000.0).reshape(100, -1)).map(tf.sqrt).batch(30), BELOW),
 }
 
 
@@ -229,7 +229,7 @@ def test_does_not_stand_within_a_pass_of_several_epochs() -> None:
 
 
 def test_what_has_no_seed_is_drawn_alike_from_the_jobs() -> None:
-    dataset = Data.range(40).shuffle(40).interleave(lambda n: Data.range(n).shuffle(40), cycle_length=3).batch(20)
+    dataset = Data.range(40).shuffle(40).interleave(lambda n: Any.range(n).shuffle(40), cycle_length=3).batch(20)
     source = sent(dataset)
 
     def passes(seed: int) -> list[Any]:
@@ -292,13 +292,13 @@ def refused() -> dict[str, tuple[Callable[[], Any], str]]:
     sharded.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
     return {
         "not batched": (slices, "must be batched"),
-        "windows": (lambda: Data.range(4).window(2), "are tensors"),
+        "windows": (lambda: Any.range(4).window(2), "are tensors"),
         "a generator": (
-            lambda: Data.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64)).batch(1),
+            lambda: Any.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64)).batch(1),
             "from_generator",
         ),
         "Python before a filter": (
-            lambda: Data.range(3).filter(lambda n: tf.py_function(bool, [n], tf.bool)).batch(2),
+            lambda: Any.range(3).filter(lambda n: tf.py_function(bool, [n], tf.bool)).batch(2),
             "decides which elements",
         ),
         "not to be pickled": (
@@ -307,7 +307,7 @@ def refused() -> dict[str, tuple[Callable[[], Any], str]]:
             ),
             "pickled, to run in every task",
         ),
-        "an iterator": (lambda: Data.range(3).map(lambda n: n + next(numbers)).batch(2), "other resources"),
+        "an iterator": (lambda: Any.range(3).map(lambda n: n + next(numbers)).batch(2), "other resources"),
         "a cache in files": (lambda: slices().cache("somewhere").batch(2), "without a file name"),
         "a snapshot": (lambda: slices().snapshot("somewhere").batch(2), "writes files"),
         "draws on batches": (

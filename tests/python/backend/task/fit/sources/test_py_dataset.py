@@ -79,7 +79,7 @@ def test_shares_are_the_batches_of_one_process() -> None:
         plain = py_dataset(Numbers(), None, None, "x")
         drawn = {
             draw: py_dataset(Numbers(draw, max_queue_size=2, **options), None, None, "x")
-            for draw, options in {"numpy": {"workers": 3}, "own": {}}.items()
+            for draw, options in dict[str, Any](numpy={"workers": 3}, own={}).items()
         }
         results = {"plain": passes(ctx, plain, 2), "shuffled": passes(ctx, plain, 3, seed=5)}
         left = [path.name for path in ctx.shared_dir.glob(f"batches/*-{ctx.rank}")]
