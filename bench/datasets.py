@@ -31,7 +31,8 @@ def own_part(ctx: Any) -> Any:
 
 
 def measure() -> list[Row]:
-    passed, made = [], []
+    passed: list[float] = []
+    made: list[float] = []
     with dtf.Cluster(jobs={"worker": 2}) as cluster:
         model = digits.network()
         for _ in range(ROUNDS):

@@ -172,16 +172,17 @@ def test_a_past_run_gives_its_model_when_its_cluster_is_gone(tmp_path: Path) -> 
         taken = gone.fit(digits_model(), X, Y, batch_size=30, epochs=1, checkpoint=False, wait=False)
         taken.wait(left_s())
     trained = whole.model.get_weights()
-    for past in (dtf.run(whole.id), left):  # `left` was passed a model here, and has not given it back
+    held: Any = dtf.run
+    for past in (held(whole.id), left):  # `left` was passed a model here, and has not given it back
         model = past.model
         assert past.model is model and int(model.optimizer.iterations) == 20
         for ours, theirs in zip(model.get_weights(), trained, strict=True):
             assert past is left or np.array_equal(ours, theirs)
     shutil.rmtree(part.checkpoints[-1].path)
     with pytest.warns(UserWarning, match="newest checkpoint, after step 14 of 20"):
-        assert int(dtf.run(part.id).model.optimizer.iterations) == 14
+        assert int(held(part.id).model.optimizer.iterations) == 14
     with pytest.raises(dtf.Conflict, match="is kept of trainings that write checkpoints"):
-        dtf.run(none.id).model  # noqa: B018
+        held(none.id).model  # noqa: B018
     with pytest.raises(dtf.NotFound, match="whose cluster is gone and which has no checkpoint"):
         taken.model  # noqa: B018
     weights = str(tmp_path / "weights.npz")

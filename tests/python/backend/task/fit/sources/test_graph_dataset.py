@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,7 +18,7 @@ from jupyter_dtf.client.fit_data import data_of, validation_of
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.payload import pack, unpack
 
-Data: Any = cast(Any, tf.data.Dataset)
+DATASET: Any = tf.data.Dataset
 X = np.random.default_rng(0).random((23, 3)).astype(np.float32)
 Y = np.arange(23)
 ALONE, BELOW = "takes its share of it", "maps these alone"
@@ -26,7 +26,7 @@ ALONE, BELOW = "takes its share of it", "maps these alone"
 
 
 def slices() -> Any:
-    return Data.from_tensor_slices((X, Y))
+    return DATASET.from_tensor_slices((X, Y))
 
 
 def doubled(x: Any, y: Any) -> Any:
@@ -36,17 +36,17 @@ def doubled(x: Any, y: Any) -> Any:
 def words() -> Any:
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b"], [5, 6]), -1)
     offset = tf.Variable(10)
-    found = Data.from_tensor_slices(["a", "b", "c", "b", "a"] * 3).map(lambda word: table.lookup(word) + offset)
+    found = DATASET.from_tensor_slices(["a", "b", "c", "b", "a"] * 3).map(lambda word: table.lookup(word) + offset)
     return found.map(lambda n: {"n": n, "twice": tf.stack([n, n])}).batch(4)
 
 
 def ragged() -> Any:
     rows = tf.RaggedTensor.from_row_lengths(np.arange(45), np.arange(10))
-    return Data.from_tensor_slices((rows, Y[:10])).ragged_batch(4)
+    return DATASET.from_tensor_slices((rows, Y[:10])).ragged_batch(4)
 
 
 def sparse() -> Any:
-    return Data.from_tensor_slices((tf.sparse.from_dense(np.eye(7)[:, :5]), Y[:7])).batch(3)
+    return DATASET.from_tensor_slices((tf.sparse.from_dense(np.eye(7)[:, :5]), Y[:7])).batch(3)
 
 
 def python() -> Any:
@@ -65,7 +65,7 @@ def augmented() -> Any:
     """A layer that draws from a variable of its own, on whole batches, in parallel."""
     layer = keras.layers.RandomFlip("horizontal", seed=1)
     images = np.random.default_rng(1).random((10, 2, 4, 1)).astype(np.float32)
-    return Data.from_tensor_slices(images).batch(4).map(layer)
+    return DATASET.from_tensor_slices(images).batch(4).map(layer)
 
 
 def endless() -> Any:
@@ -81,7 +81,7 @@ def shuffled_twice() -> Any:
     return slices().shuffle(9, seed=4).map(doubled).shuffle(5, seed=5).batch(4)
 
 
-CASES: dict[str, tuple[Callable[[], Data], str]] = {
+CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "batched": (lambda: slices().batch(4), ALONE),
     "one batch": (lambda: slices().batch(40), ALONE),
     "maps": (lambda: slices().map(doubled, num_parallel_calls=2).map(lambda x, y: (x, {"y": y})).batch(5), BELOW),
@@ -99,26 +99,28 @@ CASES: dict[str, tuple[Callable[[], Data], str]] = {
     "shuffled and repeated": (lambda: slices().shuffle(30, seed=1).repeat(2).map(doubled).batch(7), BELOW),
     "cached": (lambda: slices().map(doubled).cache().shuffle(9, seed=1).batch(4), ALONE),
     "mixed within batches": (mixed, ALONE),
-    "padded": (lambda: Any.range(9).map(lambda n: tf.fill([n], n)).padded_batch(4), ALONE),
+    "padded": (lambda: DATASET.range(9).map(lambda n: tf.fill([n], n)).padded_batch(4), ALONE),
     "of changing sizes": (lambda: slices().batch(3).concatenate(slices().batch(8)), ALONE),
-    "zipped": (lambda: Any.zip(Data.range(11).map(lambda n: n * 2), Data.range(11)).batch(3), ALONE),
+    "zipped": (lambda: DATASET.zip(DATASET.range(11).map(lambda n: n * 2), DATASET.range(11)).batch(3), ALONE),
     "filtered after batch": (lambda: slices().batch(4).filter(lambda x, y: y[0] > 3), ALONE),
     "interleaved": (
-        lambda: Any.range(4).interleave(lambda n: Any.range(n).shuffle(3, seed=1), num_parallel_calls=2).batch(2),
+        lambda: (
+            DATASET.range(4).interleave(lambda n: DATASET.range(n).shuffle(3, seed=1), num_parallel_calls=2).batch(2)
+        ),
         ALONE,
     ),
     "words, a table, a variable": (words, BELOW),
     "ragged": (ragged, ALONE),
     "sparse": (sparse, ALONE),
-    "strings": (lambda: Any.from_tensor_slices([["a", "bc"], ["d", ""], ["e", "f"]]).batch(2), ALONE),
-    "nested": (lambda: Any.from_tensor_slices(((X, {"b": X}), Y, X[:, 0])).map(lambda *e: e).batch(5), BELOW),
-    "nothing beside": (lambda: Any.from_tensor_slices((X,)).batch(5), ALONE),
+    "strings": (lambda: DATASET.from_tensor_slices([["a", "bc"], ["d", ""], ["e", "f"]]).batch(2), ALONE),
+    "nested": (lambda: DATASET.from_tensor_slices(((X, {"b": X}), Y, X[:, 0])).map(lambda *e: e).batch(5), BELOW),
+    "nothing beside": (lambda: DATASET.from_tensor_slices((X,)).batch(5), ALONE),
     "python": (python, BELOW),
     "augmented": (augmented, ALONE),
     "empty": (lambda: slices().take(0).map(doubled).batch(3), BELOW),
     "endless": (endless, BELOW),
     "seeded draws": (lambda: slices().map(lambda x, y: (x + tf.random.uniform([3], seed=3), y)).batch(4), ALONE),
-    "large": (lambda: Any.from_tensor_slices(np.arange(40_000.0).reshape(100, -1)).map(tf.sqrt).batch(30), BELOW),
+    "large": (lambda: DATASET.from_tensor_slices(np.arange(40_000.0).reshape(100, -1)).map(tf.sqrt).batch(30), BELOW),
 }
 
 
@@ -229,7 +231,7 @@ def test_does_not_stand_within_a_pass_of_several_epochs() -> None:
 
 
 def test_what_has_no_seed_is_drawn_alike_from_the_jobs() -> None:
-    dataset = Data.range(40).shuffle(40).interleave(lambda n: Any.range(n).shuffle(40), cycle_length=3).batch(20)
+    dataset = DATASET.range(40).shuffle(40).interleave(lambda n: DATASET.range(n).shuffle(40), cycle_length=3).batch(20)
     source = sent(dataset)
 
     def passes(seed: int) -> list[Any]:
@@ -252,7 +254,7 @@ def test_no_order_depends_on_time() -> None:
         time.sleep(0.02 * (int(n) % 3 == 0))
         return n
 
-    mapped = Data.range(12).map(lambda n: tf.py_function(slow_or_not, [n], tf.int64), 4, deterministic=False)
+    mapped = DATASET.range(12).map(lambda n: tf.py_function(slow_or_not, [n], tf.int64), 4, deterministic=False)
     dataset = mapped.batch(3).with_options(options)
     received = [batch.numpy().tolist() for batch in open_share(sent(dataset)).dataset]
     assert received == np.arange(12).reshape(4, 3).tolist()
@@ -264,7 +266,7 @@ def test_a_dataset_of_tensorflow_alone_runs_no_code_of_the_callers() -> None:
 
 
 def test_arrays_travel_beside_the_graph() -> None:
-    source = sent(Data.from_tensor_slices(np.zeros((1000, 100)) + np.arange(100)).batch(10))
+    source = sent(DATASET.from_tensor_slices(np.zeros((1000, 100)) + np.arange(100)).batch(10))
     assert [array.shape for array in source.constants.values()] == [(1000, 100)]
     assert len(source.graph) < 10_000
 
@@ -272,7 +274,7 @@ def test_arrays_travel_beside_the_graph() -> None:
 def test_files_are_named_where_they_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lines").write_text("one\ntwo\nthree\n")
-    source = sent(Data.from_tensor_slices(["lines"]).flat_map(tf.data.TextLineDataset).batch(2))
+    source = sent(DATASET.from_tensor_slices(["lines"]).flat_map(tf.data.TextLineDataset).batch(2))
     monkeypatch.chdir("/")
     assert [batch.numpy().tolist() for batch in open_share(source).dataset] == [[b"one", b"two"], [b"three"]]
     (tmp_path / "lines").unlink()
@@ -287,27 +289,27 @@ class _Fails:
 
 def refused() -> dict[str, tuple[Callable[[], Any], str]]:
     unpicklable = _Fails()
-    numbers = iter(Data.range(3))
+    numbers = iter(DATASET.range(3))
     sharded = tf.data.Options()
     sharded.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
     return {
         "not batched": (slices, "must be batched"),
-        "windows": (lambda: Any.range(4).window(2), "are tensors"),
+        "windows": (lambda: DATASET.range(4).window(2), "are tensors"),
         "a generator": (
-            lambda: Any.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64)).batch(1),
+            lambda: DATASET.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64)).batch(1),
             "from_generator",
         ),
         "Python before a filter": (
-            lambda: Any.range(3).filter(lambda n: tf.py_function(bool, [n], tf.bool)).batch(2),
+            lambda: DATASET.range(3).filter(lambda n: tf.py_function(bool, [n], tf.bool)).batch(2),
             "decides which elements",
         ),
         "not to be pickled": (
             lambda: (
-                Data.range(3).map(lambda n: tf.numpy_function(lambda n: (unpicklable, n)[1], [n], n.dtype)).batch(2)
+                DATASET.range(3).map(lambda n: tf.numpy_function(lambda n: (unpicklable, n)[1], [n], n.dtype)).batch(2)
             ),
             "pickled, to run in every task",
         ),
-        "an iterator": (lambda: Any.range(3).map(lambda n: n + next(numbers)).batch(2), "other resources"),
+        "an iterator": (lambda: DATASET.range(3).map(lambda n: n + next(numbers)).batch(2), "other resources"),
         "a cache in files": (lambda: slices().cache("somewhere").batch(2), "without a file name"),
         "a snapshot": (lambda: slices().snapshot("somewhere").batch(2), "writes files"),
         "draws on batches": (
