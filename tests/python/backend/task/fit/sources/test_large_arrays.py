@@ -98,7 +98,7 @@ def test_shares_and_orders_are_those_of_arrays_in_memory(tmp_path: Path) -> None
         name: data_of({"a": array, "b": labels}, labels, None, "x") for name, array in arrays.items()
     }
     data[""] = data_of({"a": NUMBERS, "b": y}, y, None, "x")
-    assert isinstance(data["zarr"].x["a"], StoredArray)  # type: ignore[union-attr]
+    assert isinstance(data["zarr"].x["a"], StoredArray)
     assert [len(part.y) for part in split_off(data["zarr"], 0.25)] == [45, 16]  # type: ignore[union-attr]
 
     def program(ctx: Any) -> Any:
