@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Share:
-    """The part that a task takes of every batch: contiguous; parts differ by at most one example."""
+    """The part that a task takes of every batch; parts differ by at most one example. ``bounds``: as neighbours."""
 
     rank: int
     size: int

@@ -1,8 +1,9 @@
 """The division of a dataset below its maps: each task computes them for the examples of its shares alone.
 
 A dataset that ends in ``source, map ..., batch`` is read as ``source``, cut into blocks of as many elements as a batch
-has, of which each task takes its share, and only these go through the maps. What hands its elements on as they are (a
-shuffle, a repeat) may stand between: it does the same to elements that have not been mapped yet.
+has, of which each task takes its share (every so many-th, where batches part evenly), and only these go through the
+maps. What hands its elements on as they are (a shuffle, a repeat) may stand between: it does the same to elements that
+have not been mapped yet.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ def windowed(view: GraphView, chain: Chain, share: Share, spec: Any, feeds: dict
         flags = tf.fill([high - low], tf.logical_not(is_empty))
         return (flags, *(column[low:high] for column in block))
 
-    parts = elements.batch(chain.size, drop_remainder=chain.drops).map(own_part).unbatch()
+    parts = None if min(rests) < share.size else _strided(elements, chain, share)
+    if parts is None:
+        parts = elements.batch(chain.size, drop_remainder=chain.drops).map(own_part).unbatch()
     output = _rebuilt(view, chain, top.name, max(1, own), flagged)
     spec = tf.nest.map_structure(_of_any_size, spec)
     whole_spec = (tf.TensorSpec([None], tf.bool), spec) if flagged else spec
@@ -115,6 +118,22 @@ def windowed(view: GraphView, chain: Chain, share: Share, spec: Any, feeds: dict
         return tf.nest.map_structure(lambda leaf: leaf[:count], batch)
 
     return dataset.map(unflagged)
+
+
+def _strided(elements: tf.data.Dataset, chain: Chain, share: Share) -> tf.data.Dataset | None:
+    """Every so many-th element, of which none is copied; None where batches do not part evenly.
+
+    They are other examples of a batch than neighbours, and as many; what a step computes does not depend on which.
+    """
+    if chain.size % share.size:
+        return None
+    if chain.drops:
+        count = int(elements.cardinality())
+        if count == tf.data.UNKNOWN_CARDINALITY:
+            return None  # a rest that fills the part of one task and not of another
+        if count >= 0:
+            elements = elements.take(count - count % chain.size)
+    return elements.shard(share.size, share.rank)
 
 
 def _of_any_size(leaf: tf.TensorSpec) -> tf.TensorSpec:
