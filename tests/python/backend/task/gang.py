@@ -113,6 +113,11 @@ class FakeContext:
         return threading.Event()
 
     @property
+    def checkpoint_wanted(self) -> threading.Event:
+        """Nobody sets it: no machine of a gang is to go."""
+        return threading.Event()
+
+    @property
     def is_chief(self) -> bool:
         return self.rank == 0
 
