@@ -25,6 +25,8 @@ from sklearn.datasets import load_digits
 import jupyter_dtf as dtf
 from jupyter_dtf.client.session import session
 
+from ..patience import until
+
 pytestmark = pytest.mark.module_directories
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -114,7 +116,8 @@ def test_weights_are_those_of_one_process(cluster: dtf.Cluster, plain: Any, form
     assert run.history.history.keys() == history.keys()
     for name, values in history.items():
         np.testing.assert_allclose(run.history.history[name], values, rtol=1e-3, err_msg=name)
-    assert not any(cluster.client.who_has().values())  # nobody holds anything any more
+    held = cluster.client.who_has
+    until(lambda: not any(held().values()), "the day when nobody holds anything any more")
 
 
 @pytest.mark.parametrize("strategy", [dtf.InGraph(), dtf.ParameterServer(sync=True)], ids=["in graph", "ps"])
