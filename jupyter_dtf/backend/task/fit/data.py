@@ -223,6 +223,12 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         steps = skip.steps if skip is not None and not skip.takes else 0
         dataset = opened.standing(epochs, steps, job.steps_per_epoch)
     elif skip is not None and not source.continues:
+        if skip.passed and opened.length != -1 and job.steps_per_epoch not in (None, opened.length):
+            raise InvalidInput(
+                f"A training goes on within {source.what} where an epoch is a whole pass over it, or it is endless. "
+                f"Received: steps_per_epoch={job.steps_per_epoch} of {opened.length or 'an unknown number of'} batches",
+                field="steps_per_epoch",
+            )
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
     known = opened.length if opened.length is not None and opened.length >= 0 else None
