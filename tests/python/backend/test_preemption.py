@@ -55,20 +55,26 @@ def model() -> Any:
 
 
 class Waits(keras.callbacks.Callback):
-    """In the first attempt, after some steps, says so in a file and waits for another one."""
+    """In the first attempt, after some steps, says so in a file and waits for another one, and for the word that a
+    checkpoint is to be written, or the run paused, where ``is_asked``.
+    """
 
-    def __init__(self, here: Path, on: Path) -> None:
+    def __init__(self, here: Path, on: Path, *, is_asked: bool = False) -> None:
         super().__init__()
         self.here, self.on = here, on
+        self.is_asked = is_asked
         self.steps = 0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         from jupyter_dtf.backend.task.context import current
 
+        ctx = current()
         self.steps += 1
-        if self.steps == AT and current().attempt == 1:
+        if self.steps == AT and ctx.attempt == 1:
             self.here.touch()
             while not self.on.exists():
+                time.sleep(0.01)
+            while self.is_asked and not ctx.checkpoint_wanted.is_set() and not ctx.should_stop:
                 time.sleep(0.01)
 
 
@@ -120,7 +126,7 @@ def test_a_checkpoint_is_written_first_and_the_training_goes_on_elsewhere(
 ) -> None:
     task, number, options = CASES[case]
     here, on = tmp_path / "here", tmp_path / "on"
-    run = fit(cluster, callbacks=[Waits(here, on)], **options)
+    run = fit(cluster, callbacks=[Waits(here, on, is_asked=True)], **options)
     until(here.exists, lambda: (run, notes(run)))
     before = {info.task: (info.pid, info.host) for info in run.info.tasks}
     gone = send(cluster, run, task, number)
@@ -175,7 +181,7 @@ def test_a_host_without_tasks_just_ends_and_another_takes_its_place(cluster: dtf
 
 def test_a_run_that_cannot_begin_again_goes_on_there_as_long_as_it_can(cluster: dtf.Cluster, tmp_path: Path) -> None:
     here, on = tmp_path / "here", tmp_path / "on"
-    run = fit(cluster, callbacks=[Waits(here, on)], restart=False)
+    run = fit(cluster, callbacks=[Waits(here, on, is_asked=True)], restart=False)
     until(here.exists, lambda: (run, notes(run)))
     gone = send(cluster, run, "worker:1", signal.SIGTERM)
     until_told(run, lambda title: title.endswith(" is to go (SIGTERM)"))

@@ -107,7 +107,7 @@ def test_a_training_leaves_a_job_that_is_to_end(queue: Path, tmp_path: Path) -> 
     here, on = tmp_path / "here", tmp_path / "on"
     with dtf.Cluster(backend="slurm", jobs={"worker": 2}, **SMALL) as cluster:
         wait_for(cluster, lambda info: len(info.hosts) == 2)
-        run = fit(cluster, callbacks=[Waits(here, on)])
+        run = fit(cluster, callbacks=[Waits(here, on, is_asked=True)])
         patience.until(here.exists, lambda: run)
         (host,) = [info.host for info in run.info.tasks if info.task == "worker:1"]
         job = 1 + int(host.rpartition("-")[2])
