@@ -266,16 +266,19 @@ class Cluster(Searching, Answering):
     ) -> FitRun:
         """Train a model on every task: ``model.fit`` over the cluster, with the same arguments.
 
-        ``model`` is a compiled Keras model or a function that returns one. ``x`` and ``y`` are arrays (or lists or
-        dicts of them), or ``x`` is a function ``data_fn(ctx)`` that returns a ``tf.data.Dataset``. ``batch_size`` is
-        global. ``scale_lr=True`` multiplies the learning rate by the number of tasks that share a step; it rises to
-        that over the first ``warmup_epochs`` (5) epochs. ``trace_steps=(first, last)`` records what ran where in these
-        steps, counted from 1 over all epochs, for ``run.placement()`` and ``run.timeline()``. After the run ``model``
-        holds the trained weights; ``run.model`` is the trained model in every case, ``run.history`` what Keras's
-        ``History`` would be. Waits until the end unless ``wait=False``.
+        ``model`` is a compiled Keras model or a function that returns one. ``x`` is what Keras takes (arrays in memory
+        or in files, a ``tf.data.Dataset``, a ``PyDataset``, a generator), Dask collections, a ``dtf.Feed``, or a
+        function ``data_fn(ctx)`` that returns a ``tf.data.Dataset``; so is ``validation_data``. ``batch_size`` is
+        global, and left out for data that has batches of its own. ``scale_lr=True`` multiplies the learning rate by
+        the number of tasks that share a step; it rises to that over the first ``warmup_epochs`` (5) epochs.
+        ``trace_steps=(first, last)`` records what ran where in these steps, counted from 1 over all epochs, for
+        ``run.placement()`` and ``run.timeline()``. After the run ``model`` holds the trained weights; ``run.model`` is
+        the trained model in every case, ``run.history`` what Keras's ``History`` would be. Waits until the end unless
+        ``wait=False``.
 
-        ``restart``: what is done when a task dies or freezes. By default all tasks are started again, up to 3 times
-        (``dtf.Restart()``); with ``restart=False`` the run ends. An error of the program itself ends it in any case.
+        ``restart``: what is done when a task dies or freezes. By default only the lost task is started again where the
+        others can go on, otherwise all of them from the newest checkpoint, up to 3 times (``dtf.Restart()``); with
+        ``restart=False`` the run ends. An error of the program itself ends it in any case.
         ``checkpoint=dtf.Checkpoint(every_steps=100)`` says when checkpoints are written; by default after every epoch
         where the strategy has them, unless that would hold the training up. ``False``: never. ``resume``: a
         run, its id, one of its ``checkpoints`` or a path of one, to go on where it was, up to ``epochs``.

@@ -173,8 +173,10 @@ def _floats(dtype: str) -> str:
 
 
 def _kind(value: Any) -> str:
-    if not hasattr(type(value), "__dask_graph__"):
-        return ""
+    from dask.delayed import Delayed
+
+    if not hasattr(type(value), "__dask_graph__") or isinstance(value, Delayed):
+        return ""  # a delayed object has any attribute
     if hasattr(value, "chunks") and hasattr(value, "dtype"):
         return "array"
     if hasattr(value, "divisions"):

@@ -192,12 +192,12 @@ def prepare(
 ) -> PreparedFit:
     """Check the arguments, which are those of ``keras.Model.fit``, and make them ready to travel.
 
-    ``x`` may also be a function ``data_fn(ctx)`` that returns a batched ``tf.data.Dataset``, and so may
-    ``validation_data``. ``verbose`` is ignored: the client shows the progress. ``scale_lr`` multiplies the learning
-    rate by the number of tasks that share a step, reached after ``warmup_epochs`` (5 if not given).
-    ``check=False`` leaves out the comparison of the first step with one process's, and that of the trained model's
-    answers here and there. ``checkpoint`` as in ``RunOptions``; ``resume`` is the path of a checkpoint, or of a
-    directory of some. Raises InvalidInput.
+    ``x`` and ``validation_data`` may have any form of ``client.sources``, or be a function ``data_fn(ctx)`` that
+    returns a batched ``tf.data.Dataset``. ``verbose`` is ignored: the client shows the progress. ``scale_lr``
+    multiplies the learning rate by the number of tasks that share a step, reached after ``warmup_epochs`` (5 if not
+    given). ``check=False`` leaves out the comparison of the first step with one process's, and that of the trained
+    model's answers here and there. ``checkpoint`` as in ``RunOptions``; ``resume`` is the path of a checkpoint, or of
+    a directory of some. Raises InvalidInput.
     """
     del verbose
     check_count("epochs", epochs, 1)

@@ -74,7 +74,8 @@ def validation_of(data: Any) -> Data | None:
     if isinstance(data, tuple):
         if len(data) not in (2, 3):
             raise InvalidInput(
-                f"validation_data is (x, y), (x, y, sample_weight) or a function of ctx. Received: {len(data)} values",
+                "validation_data is (x, y), (x, y, sample_weight), or data of any form that x may have. Received: "
+                f"{len(data)} values",
                 field="validation_data",
             )
         return data_of(data[0], data[1], data[2] if len(data) == 3 else None, "validation_data")
@@ -126,7 +127,7 @@ def as_arrays(value: Any, name: str) -> Any:
     else:
         raise InvalidInput(
             f"{name} is an array, or a dict or list of them (np.asarray makes one); ragged and sparse data come from a "
-            f"function of ctx in the place of x, where the strategy takes them. Received: {value!r:.200}",
+            f"tf.data.Dataset in the place of x, where the strategy takes them. Received: {value!r:.200}",
             field=name,
         )
     if array.ndim == 0:

@@ -47,7 +47,8 @@ def refuse_what_cannot_skip(model: Any, *, has_length: bool) -> None:
         )
     if not has_length:
         raise InvalidInput(
-            "With backup_workers all tasks have equally many steps: give steps_per_epoch with data_fn. Received: None",
+            "With backup_workers all tasks have equally many steps: give steps_per_epoch with data whose length is not "
+            "known. Received: None",
             field="steps_per_epoch",
         )
 
