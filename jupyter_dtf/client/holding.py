@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Protocol
 
 from ..errors import DtfError
@@ -16,6 +17,7 @@ class Held(Protocol):
 
 
 _held: list[tuple[Run, Held]] = []
+_lock = threading.Lock()
 
 
 def keep(run: Run, things: list[Held]) -> None:
@@ -25,9 +27,12 @@ def keep(run: Run, things: list[Held]) -> None:
 
 def let_go() -> None:
     """Release what runs needed that have ended."""
-    for each in [each for each in _held if _has_ended(each[0])]:
-        _held.remove(each)
-        each[1].release()
+    with _lock:
+        ended = [each for each in _held if _has_ended(each[0])]
+        for each in ended:
+            _held.remove(each)
+    for _, thing in ended:
+        thing.release()
 
 
 def _has_ended(run: Run) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
@@ -14,7 +15,7 @@ import msgspec
 
 from ..backend.records import submitted
 from ..backend.viewer.background import off_loop
-from ..errors import InvalidInput
+from ..errors import DtfError, InvalidInput
 from ..schema import payload
 from ..schema.cluster import FIRST_JOBS
 from ..schema.printable import is_whole, shown_path
@@ -55,10 +56,10 @@ def submit(
     data = payload.packed(program)
     view = session()
     view.call(lambda fleet: fleet.ready(cluster))
+    too_large = request.goes_on and data.size > submitted.MOST_BYTES and without_data is not None
+    rest = payload.packed(without_data()) if too_large and without_data is not None else None
     run = begun(lambda fleet, opened: fleet.submit(cluster, request, data, opened), make)
     if request.goes_on:
-        too_large = data.size > submitted.MOST_BYTES and without_data is not None
-        rest = payload.packed(without_data()) if too_large and without_data is not None else None
         sent = run.sent
         run.kept = view.begin(lambda fleet: _kept(sent, request, data, rest))
     return run
@@ -79,11 +80,14 @@ def begun(
         run = make((opened if opened.done() else sent).result().id)
     except BaseException:
         # The cluster may have accepted it already, and would run it for nobody.
-        wait((opened, sent), ANSWER_S, return_when=FIRST_COMPLETED)
-        accepted = opened if opened.done() else sent
-        sent.cancel()
-        if not accepted.cancelled() and accepted.exception() is None:
-            Run(accepted.result().id).stop()
+        try:
+            wait((opened, sent), ANSWER_S, return_when=FIRST_COMPLETED)
+        finally:
+            sent.cancel()
+            accepted = opened if opened.done() else sent
+            if not accepted.cancelled() and accepted.exception() is None:
+                with contextlib.suppress(DtfError):  # it has ended meanwhile
+                    Run(accepted.result().id).stop()
         raise
     run.sent = sent
     return run

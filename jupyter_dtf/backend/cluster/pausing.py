@@ -73,6 +73,8 @@ class Pausing:
         if not run.is_pausing or run.has_failed or run.is_done:
             return False
         await self._tell_hosts(run, "dtf_release")
+        if not run.is_pausing:
+            return False
         run.leave_places()
         run.to(RunState.PAUSED, _where(run))
         while run.is_active:

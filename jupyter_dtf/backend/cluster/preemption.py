@@ -55,6 +55,8 @@ class Preemption:
             run.note("warning", title, "A checkpoint is written first", mark=_MARK)
             if (checkpoint := await self._checkpoint(run, address)) is not None:
                 saved = f", after the checkpoint of step {checkpoint.step}"
+            if run.is_stopping or not run.is_active:
+                return  # its tasks end by themselves, with a checkpoint
         else:
             run.note("warning", title, "Nothing can be saved of this run now", mark=_MARK)
         if not run.may_restart:
@@ -70,6 +72,8 @@ class Preemption:
         before = run.info.checkpoint
         await self._watch.tell(run.by_host, "dtf_save", run_id=run.id)
         while time.monotonic() < began + PATIENCE_S:
+            if run.is_stopping:
+                return None
             found = run.info.checkpoint
             if found is not None and found is not before and found.step >= done:
                 text = f"{seconds_(time.monotonic() - began)} after it was known that a host is to go"

@@ -16,7 +16,7 @@ from ..planning.launch_plan import PlannedTask, ranked
 from .active_run import Run, predicate
 from .host_watch import HostWatch
 from .parcel import Parcel
-from .room import Room
+from .room import Room, check_fits
 from .seating import Seating
 
 KILL_GRACE_S = 3.0
@@ -192,6 +192,9 @@ class Restarts:
                 return False
 
         await self._room(run, is_room)
+        while run.request.places and not run.is_stopping and not is_room():
+            check_fits(self._seating, run.info.jobs, run.request.places)  # raises where there never will be room
+            await self._room(run, is_room)
         if run.is_stopping:
             return []
         if not run.request.places:

@@ -19,22 +19,31 @@ class Room:
         self._seating = seating
         self._taken: dict[str, list[PlannedTask]] = {}
         self._waiting: list[str] = []
+        self._returning: set[str] = set()
+        """Runs that begin again and wait for places, before all who have had none."""
         self._seats: dict[str, list[PlannedTask]] = {}
 
     async def seats(self, run: Run) -> list[PlannedTask]:
-        """Wait for places for a run, and take them; none if the run ends meanwhile."""
+        """Wait for places for a run, and take them; none if the run ends meanwhile.
+
+        Raises Unavailable for one that does not fit when all hosts are there and nobody has a place.
+        """
         self._waiting.append(run.id)
         try:
-            await self._seating.until(lambda: not run.is_active or self._seat(run))
+            await self._seating.until(lambda: not run.is_active or self._seat(run) or self._is_alone(run))
+            if run.is_active and run.id not in self._seats:
+                check_fits(self._seating, run.info.jobs, run.request.places)
         finally:
             self._waiting.remove(run.id)
-        await self._seating.wake()  # there may be room for the next as well
+            await self._seating.wake()  # there may be room for the next as well
         return self._seats.pop(run.id, [])
 
     def again(self, run: Run) -> bool:
         """Whether there are places for a run that begins again, which are its own then. It waits behind nobody."""
         self._taken.pop(run.id, None)
-        return self._find(run)
+        found = self._find(run)
+        (self._returning.discard if found else self._returning.add)(run.id)
+        return found
 
     def seats_again(self, run: Run) -> list[PlannedTask]:
         """The places that ``again`` has found."""
@@ -43,11 +52,20 @@ class Room:
     async def leave(self, run: Run) -> None:
         """A run has ended: its places are free."""
         self._seats.pop(run.id, None)
-        if self._taken.pop(run.id, None) is not None:
+        was_returning = run.id in self._returning
+        self._returning.discard(run.id)
+        if self._taken.pop(run.id, None) is not None or was_returning:
             await self._seating.wake()
 
     def _seat(self, run: Run) -> bool:
-        return self._seating.has_all_hosts and self._waiting[0] == run.id and self._find(run)
+        return self._is_next(run) and self._find(run)
+
+    def _is_next(self, run: Run) -> bool:
+        return self._seating.has_all_hosts and self._waiting[0] == run.id and not self._returning
+
+    def _is_alone(self, run: Run) -> bool:
+        """Whether it is its turn, and nobody has a place that could become free."""
+        return self._is_next(run) and not self._taken
 
     def _find(self, run: Run) -> bool:
         try:

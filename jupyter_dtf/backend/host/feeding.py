@@ -8,6 +8,7 @@ Nothing of it runs in Dask's own threads: a task that does not take its rows kee
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import pickle
@@ -28,6 +29,9 @@ from .feed_partitions import HeldPartitions
 from .feed_routes import Block, Piece, Router, order_of, rows_order
 
 logger = logging.getLogger(__name__)
+
+ACCEPT_AGAIN_S = 1.0
+"""After a connection that could not be taken."""
 
 AHEAD = 3
 """Pieces that are fetched for a task before it takes them."""
@@ -73,7 +77,12 @@ class Feeding:
     async def _accept(self) -> None:
         assert self._listener is not None
         while True:
-            connection, _ = await asyncio.get_running_loop().sock_accept(self._listener)
+            try:
+                connection, _ = await asyncio.get_running_loop().sock_accept(self._listener)
+            except OSError:  # out of descriptors, or one that has gone: others are answered
+                logger.exception("A task could not be answered")
+                await asyncio.sleep(ACCEPT_AGAIN_S)
+                continue
             connection.setblocking(False)
             self._begin(self._answer(connection))
 
@@ -122,8 +131,10 @@ class Feeding:
             await _send(connection, None)
         except DtfError as error:
             await _send(connection, error)
-        except OSError:
-            raise
+        except OSError as error:
+            logger.warning("A pass over %s has ended: %s", request.field, error)
+            with contextlib.suppress(OSError):  # it may be the task that has gone
+                await _send(connection, Unavailable(f"{request.field} could not be read: {error}"))
         except Exception as error:
             logger.exception("A pass over %s could not be read", request.field)
             await _send(connection, Unavailable(f"{request.field} could not be read: {error}"))

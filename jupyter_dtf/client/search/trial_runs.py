@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ...backend.planning.take_places import place_jobs
-from ...errors import ClusterLost, DtfError, InvalidInput
+from ...errors import ClusterLost, Conflict, DtfError, InvalidInput
 from ...schema.run import RunInfo, RunState, TaskState
 from ...schema.run_options import RunOptions
 from ..run import Run
@@ -187,7 +188,7 @@ class TrialRuns:
                 return [run_id for run_id in self._running if run_id in self._changed or run_id in changed]
         for number, running in list(self._running.values()):
             if number in ending:
-                running.run.stop(now=True)
+                _stop(running.run)
         return changed
 
     def _room(self) -> int:
@@ -225,7 +226,7 @@ class TrialRuns:
         info = running.run.info
         is_over = info.state.is_final
         if self.metric and (points := self._points(running)) and self.source.reported(number, points) and not is_over:
-            running.run.stop(now=True)
+            _stop(running.run)
         if is_over:
             with self._has_changed:
                 del self._running[run_id]
@@ -273,6 +274,12 @@ class TrialRuns:
                 running.run.stop(now=True)
             except DtfError:  # its cluster has gone, and it with that
                 continue
+
+
+def _stop(run: Run) -> None:
+    """End a trial, unless it has just ended by itself."""
+    with contextlib.suppress(Conflict):
+        run.stop(now=True)
 
 
 def shown_parameters(parameters: dict[str, Any]) -> dict[str, Any]:

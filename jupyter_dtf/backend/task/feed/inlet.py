@@ -271,6 +271,8 @@ class Inlet:
             while not self._wait(lambda: results.has_ended or len(results.items) >= count, _LOOK_S):
                 if _has_gone(connection):
                     return
+            if _has_gone(connection):  # within the last look: what is taken out would be lost
+                return
             taken = [results.items.popleft() for _ in range(min(count, len(results.items)))]
         body = _packed(taken)
         connection.sendall(wire.header(wire.RESULTS, name, body.size))
