@@ -181,7 +181,7 @@ def _without_first(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
             return dataset.skip(tf.identity(now))
 
     length = dataset.cardinality()
-    whole = tf.data.Dataset.range(1).flat_map(batches)
+    whole = tf.data.Dataset.range(1).flat_map(batches).with_options(dataset.options())
     return (
         whole if length == tf.data.UNKNOWN_CARDINALITY else whole.apply(tf.data.experimental.assert_cardinality(length))
     )
@@ -218,8 +218,8 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     if opened.division:
         ctx.note("info", f"How {source.what} is divided", opened.division)
     dataset = opened.dataset
-    if opened.standing is not None and (skip is not None or job.initial_epoch):
-        epochs = job.initial_epoch - (skip.first_epoch if skip is not None else 0)
+    epochs = job.initial_epoch - reading.began
+    if opened.standing is not None and (skip is not None or epochs):
         steps = skip.steps if skip is not None and not skip.takes else 0
         dataset = opened.standing(epochs, steps, job.steps_per_epoch)
     elif skip is not None and not source.continues:
@@ -232,11 +232,14 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
     known = opened.length if opened.length is not None and opened.length >= 0 else None
+    first = opened.first_batches if skip is None and not epochs else None
     if job.class_weight is not None:  # Keras would prefetch after it, across the end of what the tasks read together
-        dataset = dataset.map(make_class_weight_map_fn(job.class_weight))
+        weigh = make_class_weight_map_fn(job.class_weight)
+        dataset = dataset.map(weigh)
+        first = None if first is None else partial(_weighed, weigh, first)
     data = TaskData(dataset, job.steps_per_epoch, job.steps_per_epoch or known)
     data.may_be_empty = reducer.size > 1 and (opened.smallest is None or opened.smallest < reducer.size)
-    data.first_batches = opened.first_batches if skip is None else None
+    data.first_batches = first
     if must_find_end and opened.length is None:
         data.dataset = dataset.concatenate(tf.data.Dataset.from_tensors(_empty_batch(dataset.element_spec)).repeat())
         data.may_be_empty = data.ends_by_agreement = True
@@ -264,12 +267,31 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
             field="validation_steps",
         )
     if not is_plain and reducer.rank:
-        return TaskData(dataset.take(0), None, 0)
-    if job.validation_steps is not None:
-        dataset = dataset.take(job.validation_steps)
+        return TaskData(dataset.unbatch().batch(1).take(0), None, 0)  # of no fixed batch size, as ``no_batches``
     if share.size > 1 and (opened.smallest is None or opened.smallest < share.size):
-        dataset = dataset.filter(lambda *batch: batch_size(batch) > 0)
-    return TaskData(dataset, None, None)
+        if job.validation_steps is not None:
+            dataset = dataset.take(job.validation_steps)
+        return TaskData(dataset.map(_of_any_size).filter(lambda *batch: batch_size(batch) > 0), None, None)
+    # Keras counts the steps: of a dataset that ends with them it makes two iterators, and a shuffle draws twice.
+    return TaskData(dataset, job.validation_steps, None)
+
+
+def _weighed(weigh: Callable[..., Any], first: Callable[[int], list[Any]], count: int) -> list[Any]:
+    """The first batches with the weights of their classes."""
+    return [weigh(*batch) for batch in first(count)]
+
+
+@tf.autograph.experimental.do_not_convert
+def _of_any_size(*batch: Any) -> Any:
+    """A batch whose type does not say how many examples it has: Keras counts those of one that it fails to get."""
+
+    def unfixed(leaf: Any) -> Any:
+        if not isinstance(leaf, tf.Tensor) or not leaf.shape.rank:
+            return leaf
+        return tf.compat.v1.placeholder_with_default(leaf, [None, *leaf.shape[1:]])
+
+    found = tf.nest.map_structure(unfixed, batch)
+    return found if len(found) > 1 else found[0]
 
 
 def _is_validated(epoch: int, frequency: Any) -> bool:

@@ -71,6 +71,7 @@ class KerasFit:
             model.train_function = _skipping(model.train_function, self._skip)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
+            failures.taken()  # of what was read before
             try:
                 model.fit(
                     data.dataset,

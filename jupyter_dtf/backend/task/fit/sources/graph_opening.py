@@ -37,10 +37,9 @@ def opened(source: PassedGraph, ctx: Any, reading: Reading) -> Opened:
         feeds = {name: tensor_of(array) for name, array in source.constants.items()}
     chain = chain_of(view)
     smallest = _smallest(view, chain, source.spec, feeds)
-    parts = windowed(view, chain, reading.share, source.spec, feeds) if chain is not None else None
-    whole = parts is None
-    if parts is None:
-        parts = _whole(GraphView(graph), source.spec, feeds)
+    divided = windowed(view, chain, reading.share, source.spec, feeds) if chain is not None else None
+    whole = divided is None
+    parts, strided = divided or (_whole(GraphView(graph), source.spec, feeds), False)
     kept = parts
     if whole and reading.share.size > 1:
         parts = parts.map(_own_part(reading.share, isinstance(source.spec, tuple)))
@@ -55,7 +54,9 @@ def opened(source: PassedGraph, ctx: Any, reading: Reading) -> Opened:
         parts,
         length,
         smallest=smallest,
-        first_batches=_first_batches(fresh, source.spec, feeds) if _is_cheap(fresh) else None,
+        first_batches=_first_batches(fresh, source.spec, feeds, reading.share.size if strided else 1)
+        if _is_cheap(fresh)
+        else None,
         division=_division(reading.share, whole),
         standing=passes.standing,
     )
@@ -117,9 +118,15 @@ def _smallest(view: GraphView, chain: Chain | None, spec: Any, feeds: dict[str, 
     return None if count < 0 else count % chain.size or chain.size
 
 
-def _first_batches(view: GraphView, spec: Any, feeds: dict[str, Any]) -> Any:
+def _first_batches(view: GraphView, spec: Any, feeds: dict[str, Any], strides: int) -> Any:
+    """``strides``: how many tasks have every so many-th example; the batches are in the order of their shares."""
+
+    def by_share(leaf: Any) -> Any:
+        return tf.concat([leaf[rank::strides] for rank in range(strides)], 0)
+
     def first(count: int) -> list[Any]:
-        return list(_whole(view, spec, feeds).with_options(in_order()).take(count))
+        found = list(_whole(view, spec, feeds).with_options(in_order()).take(count))
+        return found if strides == 1 else [tf.nest.map_structure(by_share, batch) for batch in found]
 
     return first
 

@@ -17,7 +17,7 @@ from tensorflow.python.framework import op_def_registry
 
 from .base import Share
 from .graph_import import dataset_at
-from .graph_view import BATCHES, MAPS, OPAQUE, GraphView, changes_state, is_random, is_seeded
+from .graph_view import BATCHES, MAPS, OPAQUE, SEEDS, GraphView, changes_state, is_random, is_seeded
 
 _MOST_BATCH = 1 << 16
 """Examples. The shares of smaller rests than a batch are looked at one by one."""
@@ -67,14 +67,29 @@ def chain_of(view: GraphView) -> Chain | None:
 
 def _is_movable(view: GraphView, node: Any) -> bool:
     if node.op not in MAPS:
+        if node.op == "RepeatDataset" and not _is_endless(view, node) and _shuffles(view, node):
+            return False  # how often what is below draws depends on what stands between
         return node.op in OPAQUE and not node.op.startswith("Cache")  # which keeps what has been mapped
     if "preserve_cardinality" in node.attr and not node.attr["preserve_cardinality"].b:
         return False
     return not any(changes_state(inner) or (is_random(inner) and is_seeded(inner)) for inner in view.calls(node))
 
 
-def windowed(view: GraphView, chain: Chain, share: Share, spec: Any, feeds: dict[str, Any]) -> tf.data.Dataset | None:
-    """The shares of a dataset's batches, computed alone; None where that cannot be. ``view`` is used up."""
+def _is_endless(view: GraphView, node: Any) -> bool:
+    count = view.number(node, 1)
+    return count is not None and count < 0
+
+
+def _shuffles(view: GraphView, node: Any) -> bool:
+    return any(below.op in SEEDS for below in view.part(node).node)
+
+
+def windowed(
+    view: GraphView, chain: Chain, share: Share, spec: Any, feeds: dict[str, Any]
+) -> tuple[tf.data.Dataset, bool] | None:
+    """The shares of a dataset's batches, computed alone, and whether they are of every so many-th example rather than
+    of neighbours; None where that cannot be. ``view`` is used up.
+    """
     columns = _columns(chain.root)
     if not chain.maps or share.size == 1 or columns is None or chain.size > _MOST_BATCH:
         return None
@@ -83,6 +98,7 @@ def windowed(view: GraphView, chain: Chain, share: Share, spec: Any, feeds: dict
     own = _count(share, chain.size)
     if any(_count(share, rest) > max(1, own) for rest in range(chain.size)):
         return None
+    draws = _shuffles(view, view.output)
     top = _moved(view, chain)
     elements = dataset_at(view, top, tuple(columns), feeds)
     rests = {chain.size} if chain.drops else {chain.size, *_rests(elements, chain.size)}
@@ -101,7 +117,8 @@ def windowed(view: GraphView, chain: Chain, share: Share, spec: Any, feeds: dict
         flags = tf.fill([high - low], tf.logical_not(is_empty))
         return (flags, *(column[low:high] for column in block))
 
-    parts = None if min(rests) < share.size else _strided(elements, chain, share)
+    parts = None if min(rests) < share.size else _strided(elements, chain, share, draws=draws)
+    is_strided = parts is not None
     if parts is None:
         parts = elements.batch(chain.size, drop_remainder=chain.drops).map(own_part).unbatch()
     output = _rebuilt(view, chain, top.name, max(1, own), flagged)
@@ -110,17 +127,17 @@ def windowed(view: GraphView, chain: Chain, share: Share, spec: Any, feeds: dict
     dataset = dataset_at(view, output, whole_spec, {**feeds, top.name: parts._variant_tensor})
     dataset._input_of_passed = parts  # whose functions it needs
     if not flagged:
-        return dataset
+        return dataset, is_strided
 
     @tf.autograph.experimental.do_not_convert
     def unflagged(flags: tf.Tensor, batch: Any) -> Any:
         count = tf.where(flags[0], tf.shape(flags)[0], 0)
         return tf.nest.map_structure(lambda leaf: leaf[:count], batch)
 
-    return dataset.map(unflagged)
+    return dataset.map(unflagged), False
 
 
-def _strided(elements: tf.data.Dataset, chain: Chain, share: Share) -> tf.data.Dataset | None:
+def _strided(elements: tf.data.Dataset, chain: Chain, share: Share, *, draws: bool) -> tf.data.Dataset | None:
     """Every so many-th element, of which none is copied; None where batches do not part evenly.
 
     They are other examples of a batch than neighbours, and as many; what a step computes does not depend on which.
@@ -131,7 +148,9 @@ def _strided(elements: tf.data.Dataset, chain: Chain, share: Share) -> tf.data.D
         count = int(elements.cardinality())
         if count == tf.data.UNKNOWN_CARDINALITY:
             return None  # a rest that fills the part of one task and not of another
-        if count >= 0:
+        if count >= 0 and count % chain.size:
+            if draws:
+                return None  # one process comes to the end of the elements, and a repeat below it draws once more
             elements = elements.take(count - count % chain.size)
     return elements.shard(share.size, share.rank)
 

@@ -113,9 +113,10 @@ class _Reader:
         order = None
         if reading.seed is not None and length >= 0:
             order = np.random.default_rng([reading.seed, reading.first_epoch + number]).permutation(length)
-        # A validation is over when its last batch is taken, however far one has read ahead.
-        of_epoch = reading.steps if reading.field == "x" else None
-        for start, count in _stretches(length, of_epoch):
+        stretches = _stretches(length, reading.steps)
+        if reading.field != "x":  # what is read beyond a validation would be left in memory, for nobody takes it
+            stretches = itertools.islice(stretches, 1)
+        for start, count in stretches:
             self._begin_epoch()
             self._turns = turns = Turns(
                 self._exchange,

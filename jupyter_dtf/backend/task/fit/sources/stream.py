@@ -104,6 +104,7 @@ class Batches:
         self._again = 0
         self._taken = 0
         self._peer: socket.socket | None = None
+        self._is_closed = False
         before = Batches._open.get(source.name)
         if before is not None and (old := before()) is not None:
             old.close()
@@ -111,6 +112,7 @@ class Batches:
 
     def close(self) -> None:
         """Read no more; who waits for a batch waits no longer."""
+        self._is_closed = True
         if self._peer is not None:
             with contextlib.suppress(OSError):
                 self._peer.shutdown(socket.SHUT_RDWR)
@@ -146,10 +148,12 @@ class Batches:
         import tensorflow as tf
 
         found: list[Any] = []
-        with self._connect(Hello(secret=self._source.secret, rank=0, size=1, peek=count)) as peer:
-            while (batch := self._next(peer)) is not None:
-                found.append(tf.nest.map_structure(tf.convert_to_tensor, batch))
-        failures.taken()
+        try:
+            with self._connect(Hello(secret=self._source.secret, rank=0, size=1, peek=count)) as peer:
+                while (batch := self._next(peer)) is not None:
+                    found.append(tf.nest.map_structure(tf.convert_to_tensor, batch))
+        finally:
+            failures.taken()  # it is this one's caller's to say
         return found
 
     def _next(self, peer: socket.socket) -> Any:
@@ -157,6 +161,8 @@ class Batches:
         try:
             message, raws = receive(peer)
         except EOFError:
+            if self._is_closed:
+                raise
             raise failures.noted(
                 Unavailable(
                     f"The client that fed the run has gone, and with it {self._source.what} that it has read: it lives "

@@ -112,6 +112,11 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "words, a table, a variable": (words, BELOW),
     "ragged": (ragged, ALONE),
     "sparse": (sparse, ALONE),
+    "maps between shuffle and repeat": (lambda: slices().shuffle(50, seed=2).map(doubled).repeat(2).batch(8), ALONE),
+    "repeated below maps, a rest dropped": (
+        lambda: slices().shuffle(50, seed=3).take(20).repeat(2).map(doubled).batch(6, drop_remainder=True),
+        BELOW,
+    ),
     "strings": (lambda: DATASET.from_tensor_slices([["a", "bc"], ["d", ""], ["e", "f"]]).batch(2), ALONE),
     "nested": (lambda: DATASET.from_tensor_slices(((X, {"b": X}), Y, X[:, 0])).map(lambda *e: e).batch(5), BELOW),
     "nothing beside": (lambda: DATASET.from_tensor_slices((X,)).batch(5), ALONE),
