@@ -74,8 +74,9 @@ class WarmKeeper:
 
     @property
     def is_ready(self) -> bool:
-        """Whether tasks can be forked at once."""
-        return self._client is not None and self._ready.is_set() and not self.failure and not self.is_silent
+        """Whether tasks can be forked at once; not by one that has been ended and is not known to have gone."""
+        is_there = self._client is not None and not self._ended_here
+        return is_there and self._ready.is_set() and not self.failure and not self.is_silent
 
     @property
     def is_silent(self) -> bool:
