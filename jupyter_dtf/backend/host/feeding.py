@@ -54,6 +54,7 @@ class Feeding:
         self.path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.setblocking(False)
+        os.fchmod(self._listener.fileno(), 0o600)  # Linux gives what is bound the mode of the socket, but for the umask
         with feed_wire.address(self.path) as address:
             self._listener.bind(address)
         self._listener.listen(64)

@@ -22,6 +22,7 @@ dies raises ConnectionError in all outlets.
 
 from __future__ import annotations
 
+import os
 import queue as queues
 import socket
 import threading
@@ -94,6 +95,7 @@ class Inlet:
         private.make_dir(path.parent)
         path.unlink(missing_ok=True)  # a process of this task that has died has left it
         self._listener = socket.socket(socket.AF_UNIX)
+        os.fchmod(self._listener.fileno(), 0o600)  # Linux gives what is bound the mode of the socket, but for the umask
         with wire.address(path) as address:
             self._listener.bind(address)
         self._listener.listen(64)
