@@ -29,6 +29,7 @@ from . import holding, own_modules
 from .answering import Answering
 from .feeding import fed
 from .fit_run import FitRun, name_of, seen_through
+from .found_origin import code_of, shown_arguments, source_of
 from .named import names_arguments
 from .run import Run
 from .search.on_cluster import Searching
@@ -185,7 +186,8 @@ class Cluster(Searching, Answering):
 
             fed, held = fed_with(feed, batch_size, shuffle, lambda: self.client)
             program = (run_fed, (fed, main_fun, args), {})
-        run = submit(self._name, request_of(options), self._with_modules(modules, program), Run)
+        request = request_of(options, parameters=shown_arguments(args), code=code_of(main_fun, own=args))
+        run = submit(self._name, request, self._with_modules(modules, program), Run)
         holding.keep(run, held)
         try:
             return _shown(run, wait)
@@ -223,7 +225,8 @@ class Cluster(Searching, Answering):
         script = scripts.read(path, arguments)
         options.name = options.name or self._run_name(shown_path(Path(path).name))
         parameters = {"script": shown_path(script.path), "arguments": shown_path(shlex.join(script.arguments))}
-        request = request_of(options, kind="script", parameters=parameters)
+        code = [source_of(script.path, script.source)]
+        request = request_of(options, kind="script", parameters=parameters, code=code)
         program = self._with_modules(modules, (run_script, (script,), {}))
         return _shown(submit(self._name, request, program, Run), wait)
 
@@ -339,6 +342,8 @@ class Cluster(Searching, Answering):
             rejoins=job.rejoins,
             parameters=job.parameters,
             goes_on=job.goes_on,
+            origin=job.origin,
+            code=job.code,
             resumed_from=resumed_from,
         )
         program = self._with_modules(modules, job.program)

@@ -30,6 +30,7 @@ from . import (
     hosts,
     machines,
     metrics,
+    origin,
     placement,
     protocol,
     run,
@@ -55,6 +56,9 @@ ENUMS: tuple[type[enum.Enum], ...] = (run.RunState, run.TaskState, api.ClusterSt
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
     run.Progress,
     run.TaskInfo,
+    run.Best,
+    origin.Source,
+    origin.Origin,
     run.RunInfo,
     hosts.HostDesign,
     hosts.TaskPlace,

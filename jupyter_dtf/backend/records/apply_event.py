@@ -70,7 +70,7 @@ def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
     told = max(known, key=lambda info: info.points_seq)
     if told.points_seq > found.points_seq:
         found.latest, found.sparkline, found.points_seq = dict(told.latest), list(told.sparkline), told.points_seq
-        found.headline = headline(found.latest, found.state.is_final)
+        found.headline, found.best = headline(found.latest, found.state.is_final), dict(told.best)
     return found
 
 
