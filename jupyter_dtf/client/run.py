@@ -16,10 +16,12 @@ from ..backend.records.trace_files import read_placement, read_traces
 from ..backend.viewer.resuming import check_goes_on
 from ..errors import ClusterLost, Conflict, NotFound, RunFailed, RunStopped
 from ..schema.checkpoint import CheckpointInfo
-from ..schema.events import checkpoints_of, last_epochs
+from ..schema.events import Submitted, checkpoints_of, last_epochs
+from ..schema.origin import Source
 from ..schema.run import RunInfo, RunState, TaskState
 from ..schema.strategy import Pipeline
 from . import surroundings, wording
+from .named_run import NamedRun
 from .session import Session, session
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ class History(Mapping[str, list[float]]):
         return True  # as Keras's, before the first epoch has ended as well
 
 
-class Run:
+class Run(NamedRun):
     """A run, live or past. Nothing here holds the run up: it goes on when this object and its process are gone."""
 
     def __init__(self, run_id: str, *, in_session: Session | None = None) -> None:
@@ -103,9 +105,10 @@ class Run:
     # -- what it is ---------------------------------------------------------------------------------------------
 
     @property
-    def info(self) -> RunInfo:
-        """All that is known of it but its events, output and points. Raises NotFound."""
-        return self._session.hub.info(self.id)
+    def code(self) -> list[Source]:
+        """What it was submitted with, as far as its source was to be had: pieces with a ``name`` and a ``text``."""
+        events = (event for _seq, event in self._session.hub.events(self.id))
+        return next((event.code for event in events if isinstance(event, Submitted)), [])
 
     @property
     def status(self) -> str:

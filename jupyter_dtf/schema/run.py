@@ -13,6 +13,7 @@ from .checkpoint import CheckpointInfo
 from .origin import Origin, Source
 from .printable import check_word
 from .restart import NEVER, Restart
+from .run_marks import RunMarks
 from .run_options import RunOptions
 
 
@@ -189,6 +190,8 @@ class RunInfo(RunDescriptor):
     """The last that was written; None while there is none."""
     sparkline: list[float] = []
     """At most 60 values of the loss (or of the first metric of ``headline``), oldest first."""
+    marks: RunMarks = msgspec.field(default_factory=RunMarks)
+    """What a person has said of it, which no event tells: the hub of each viewer adds it, and the name it has now."""
     next_seq: int = 0
     """The sequence number of the first event that is not in here: that of the run's next one, where all are."""
     points_seq: int = 0

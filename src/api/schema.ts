@@ -75,6 +75,27 @@ export interface Origin {
   branch: string;
 }
 
+/** What a person has said of a run, as it is kept. */
+export interface RunMarks {
+  /** What the run is called now; empty: as it was submitted. */
+  name: string;
+  tags: string[];
+  note: string;
+  /** Lists leave it out unless they are asked for it. */
+  archived: boolean;
+  /** When it was deleted, in seconds since the epoch: it is in no list, and for a while it can be had back. */
+  deleted: number | null;
+}
+
+/** What a person says of a run. What is null stays as it is; an empty `name` gives the run its own back. */
+export interface RunPatch {
+  name?: string | null;
+  tags?: string[] | null;
+  note?: string | null;
+  archived?: boolean | null;
+  deleted?: boolean | null;
+}
+
 /**
  * A run's summary: its descriptor with its events applied, up to `next_seq`. It has no output and no points.
  *
@@ -128,6 +149,8 @@ export interface RunInfo {
   checkpoint: CheckpointInfo | null;
   /** At most 60 values of the loss (or of the first metric of `headline`), oldest first. */
   sparkline: number[];
+  /** What a person has said of it, which no event tells: the hub of each viewer adds it, and the name it has now. */
+  marks: RunMarks;
   /** The sequence number of the first event that is not in here: that of the run's next one, where all are. */
   next_seq: number;
   /**
@@ -506,7 +529,7 @@ export interface EpochEnded {
   attempt: number;
 }
 
-/** The code that the run was submitted with, as far as its source was to be had: its first event, if there is any. */
+/** The code that the run was submitted with, as far as its source was to be had; its first event, if it has one. */
 export interface Submitted {
   type: 'submitted';
   time: number;
