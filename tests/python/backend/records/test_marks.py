@@ -48,7 +48,7 @@ def test_what_is_said_of_a_run_is_seen_by_others_and_told(hubs: Callable[[], Hub
     others.look_for_marks(now=True)
     assert told == ["r1"]
     assert others.info("r1") == info
-    assert [run.name for run in hubs().runs()] == ["best one", name]
+    assert [run.name for run in hubs().runs()] == ["best one", "r2"]
 
     mine.mark("r1", RunPatch(name=""))
     assert (mine.info("r1").name, mine.info("r1").marks.tags) == (name, ["a", "b"])
