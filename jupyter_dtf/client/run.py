@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -96,6 +97,8 @@ class Run(NamedRun):
         """Done when this process has sent the run's program and data; None where it sends none."""
         self.kept: Future[None] | None = None
         """Done when it has kept them as well, for whoever is to go on with the run; None where it keeps none."""
+        self.told: threading.Thread | None = None
+        """Ends when all has been told of it by this process that ``notify`` wanted; None where nothing was wanted."""
 
     @property
     def is_being_sent(self) -> bool:

@@ -41,6 +41,8 @@ def request_of(options: RunOptions, *, origin: Origin | None = None, **more: Any
     here = os.getcwd()
     path = [entry or here for entry in sys.path if isinstance(entry, str) and is_whole(entry)]
     more["origin"] = origin or origin_of()
+    if options.notify is not None:
+        options = msgspec.structs.replace(options, notify=options.notify.for_cluster)
     return RunRequest(**msgspec.structs.asdict(options), sys_path=path, cwd=shown_path(here), **more)
 
 

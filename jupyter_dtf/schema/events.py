@@ -113,6 +113,8 @@ class Note(TaskEvent, tag="note"):
     step: float | None = None
     mark: str = ""
     """What it is marked with: ``SLOW``, or another word or two."""
+    alarm: str = ""
+    """What it is about, where somebody wanted to be told of that (``schema/notify.py``): ``nan``, ``idle``, ``end``."""
 
 
 GOES_ON = "Training goes on after step"

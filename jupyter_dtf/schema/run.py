@@ -10,6 +10,7 @@ import msgspec
 from ..errors import IllegalTransition, InvalidInput
 from .base import PeerStruct, convert
 from .checkpoint import CheckpointInfo
+from .notify import Alarm
 from .origin import Origin, Source
 from .printable import check_word
 from .restart import NEVER, Restart
@@ -186,6 +187,8 @@ class RunInfo(RunDescriptor):
     epoch, or, of a program that has none, of a point. Only points tell it all, and a run's record."""
     slow: dict[str, str] = {}
     """The tasks for which the others wait in every step now, and a sentence on each."""
+    alarms: list[Alarm] = []
+    """What somebody wanted to be told of, the newest ``MOST_KEPT``, oldest first."""
     checkpoint: CheckpointInfo | None = None
     """The last that was written; None while there is none."""
     sparkline: list[float] = []

@@ -96,6 +96,17 @@ export interface RunPatch {
   deleted?: boolean | null;
 }
 
+/** Something that a person wanted to be told of. */
+export interface Alarm {
+  /** `nan`, `no improvement`, `idle`, `memory` or `end`. */
+  about: string;
+  title: string;
+  text: string;
+  task: string;
+  /** When it was noticed, in seconds since the epoch. */
+  time: number;
+}
+
 /**
  * A run's summary: its descriptor with its events applied, up to `next_seq`. It has no output and no points.
  *
@@ -145,6 +156,8 @@ export interface RunInfo {
   best: Record<string, Best>;
   /** The tasks for which the others wait in every step now, and a sentence on each. */
   slow: Record<string, string>;
+  /** What somebody wanted to be told of, the newest `MOST_KEPT`, oldest first. */
+  alarms: Alarm[];
   /** The last that was written; None while there is none. */
   checkpoint: CheckpointInfo | null;
   /** At most 60 values of the loss (or of the first metric of `headline`), oldest first. */
@@ -469,6 +482,8 @@ export interface Note {
   step: number | null;
   /** What it is marked with: `SLOW`, or another word or two. */
   mark: string;
+  /** What it is about, where somebody wanted to be told of that (`schema/notify.py`): `nan`, `idle`, `end`. */
+  alarm: string;
   /** How often the task had been started before: 0, and 1 once it was started again. */
   attempt: number;
 }
