@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .schema.checkpoint import Checkpoint
     from .schema.cluster import ClusterSpec
     from .schema.design import Design
+    from .schema.notify import Notify
     from .schema.placement import Placement
     from .schema.restart import Restart
     from .schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline
@@ -112,6 +113,7 @@ _HOMES = {
     "InGraph": "schema.strategy",
     "ParameterServer": "schema.strategy",
     "Pipeline": "schema.strategy",
+    "Notify": "schema.notify",
     "Placement": "schema.placement",
     "Restart": "schema.restart",
     "ClusterLost": "errors",
@@ -142,6 +144,7 @@ __all__ = [
     "InvalidInput",
     "ModelDiffers",
     "NotFound",
+    "Notify",
     "ParameterServer",
     "Pipeline",
     "Placement",

@@ -68,6 +68,7 @@ def _say(parser: argparse.ArgumentParser, error: Exception, status: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from .commands import arguments as reading
+    from .commands import run_commands
 
     parser = argparse.ArgumentParser(prog="jupyter dtf", description="Distributed TensorFlow: clusters and runs.")
     parser.add_argument("--version", action="version", version=f"jupyter_dtf {__version__}")
@@ -125,9 +126,11 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(do=_run)
 
     runs = commands.add_parser("runs", help="list the runs, newest first")
+    reading.add_runs_arguments(runs)
     runs.add_argument("--json", action="store_true", help="as JSON")
-    runs.add_argument("-n", type=int, default=20, help="how many (default: 20)")
     runs.set_defaults(do=_runs)
+
+    run_commands.add_to(commands)
 
     resume = commands.add_parser("resume", help="go on with a training from a checkpoint, as a new run")
     resume.add_argument("run", help="its id, a part of it, or its name")
@@ -282,12 +285,10 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _runs(arguments: argparse.Namespace) -> int:
     from .client.session import session
-    from .commands import arguments as reading
+    from .commands import run_history as history
 
-    if arguments.n < 0:
-        raise InvalidInput(f"-n is a number of runs from 0. Received: {arguments.n}", field="n")
-    infos = session().hub.runs()[: arguments.n]
-    print(encode_json(infos).decode() if arguments.json else reading.runs_table(infos))
+    infos, text = history.listed(session().hub.runs(), arguments)
+    print(encode_json(infos).decode() if arguments.json else text)
     return 0
 
 

@@ -1,9 +1,11 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
+import { alarms } from './plugins/alarms';
 import { clusters } from './plugins/clustercommands';
 import { core } from './plugins/core';
 import { designer } from './plugins/designer';
 import { example } from './plugins/example';
+import { history } from './plugins/history';
 import { notebook } from './plugins/notebook';
 import { outputs } from './plugins/outputs';
 import { panel } from './plugins/panel';
@@ -21,7 +23,9 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   designer,
   example,
   notebook,
-  outputs
+  outputs,
+  alarms,
+  history
 ];
 
 export default plugins;

@@ -21,6 +21,7 @@ from ..schema.checkpoint import Checkpoint, CheckpointInfo
 from ..schema.cluster import as_jobs, default_jobs
 from ..schema.cluster_request import DEFAULT_KIND, GRACE_S, ClusterRequest, split_common
 from ..schema.design import Design
+from ..schema.notify import Alarm, Notify
 from ..schema.printable import shown_path
 from ..schema.restart import Restart
 from ..schema.run_options import RunOptions
@@ -29,12 +30,14 @@ from . import holding, own_modules
 from .answering import Answering
 from .feeding import fed
 from .fit_run import FitRun, name_of, seen_through
+from .found_origin import code_of, shown_arguments, source_of
 from .named import names_arguments
 from .run import Run
 from .search.on_cluster import Searching
 from .servers import Servers, address_towards
 from .session import session
 from .submitting import request_of, submit, training_jobs
+from .told import told
 from .waiting import show_until_end, show_until_sent
 
 if TYPE_CHECKING:
@@ -152,6 +155,7 @@ class Cluster(Searching, Answering):
         trace_steps: tuple[int, int] | None = None,
         restart: Restart | bool | None = None,
         checkpoint: Checkpoint | bool | None = None,
+        notify: Notify | Callable[[Alarm], object] | bool | None = None,
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Run:
@@ -169,6 +173,7 @@ class Cluster(Searching, Answering):
         all of its tasks are started again, from the beginning of ``main_fun``, which finds what it has saved in
         ``ctx.checkpoint_dir`` and the number of the attempt in ``ctx.attempt``.
         ``checkpoint``: which of those that the program writes by ``ctx.checkpoint`` are kept, and where.
+        ``notify``: what you want to be told of while you do not look (``dtf.Notify``); True, or a function of an alarm.
         ``modules``: paths of modules and packages of your own, or imported ones, that go along with this run.
         Waits until the end unless ``wait=False``; ``run.result()`` is what the tasks returned.
         Raises RunFailed with the traceback of the task that failed first, RunStopped, and Unavailable for devices that
@@ -185,7 +190,8 @@ class Cluster(Searching, Answering):
 
             fed, held = fed_with(feed, batch_size, shuffle, lambda: self.client)
             program = (run_fed, (fed, main_fun, args), {})
-        run = submit(self._name, request_of(options), self._with_modules(modules, program), Run)
+        request = request_of(options, parameters=shown_arguments(args), code=code_of(main_fun, own=args))
+        run = told(submit(self._name, request, self._with_modules(modules, program), Run), options)
         holding.keep(run, held)
         try:
             return _shown(run, wait)
@@ -208,6 +214,7 @@ class Cluster(Searching, Answering):
         trace_steps: tuple[int, int] | None = None,
         restart: Restart | bool | None = None,
         checkpoint: Checkpoint | bool | None = None,
+        notify: Notify | Callable[[Alarm], object] | bool | None = None,
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Run:
@@ -223,9 +230,10 @@ class Cluster(Searching, Answering):
         script = scripts.read(path, arguments)
         options.name = options.name or self._run_name(shown_path(Path(path).name))
         parameters = {"script": shown_path(script.path), "arguments": shown_path(shlex.join(script.arguments))}
-        request = request_of(options, kind="script", parameters=parameters)
+        code = [source_of(script.path, script.source)]
+        request = request_of(options, kind="script", parameters=parameters, code=code)
         program = self._with_modules(modules, (run_script, (script,), {}))
-        return _shown(submit(self._name, request, program, Run), wait)
+        return _shown(told(submit(self._name, request, program, Run), options), wait)
 
     @names_arguments
     def fit(
@@ -261,6 +269,7 @@ class Cluster(Searching, Answering):
         trace_steps: tuple[int, int] | None = None,
         restart: Restart | bool | None = None,
         checkpoint: Checkpoint | bool | None = None,
+        notify: Notify | Callable[[Alarm], object] | bool | None = None,
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> FitRun:
@@ -283,7 +292,7 @@ class Cluster(Searching, Answering):
         where the strategy has them, unless that would hold the training up. ``False``: never. ``resume``: a
         run, its id, one of its ``checkpoints`` or a path of one, to go on where it was, up to ``epochs``.
 
-        ``gpus_per_task``, ``gpu_memory`` and ``modules`` as in ``run``.
+        ``gpus_per_task``, ``gpu_memory``, ``notify`` and ``modules`` as in ``run``.
 
         Raises InvalidInput and Unavailable before anything starts, RunFailed with the failing task's traceback. A run
         that is stopped keeps what it has learnt.
@@ -339,6 +348,8 @@ class Cluster(Searching, Answering):
             rejoins=job.rejoins,
             parameters=job.parameters,
             goes_on=job.goes_on,
+            origin=job.origin,
+            code=job.code,
             resumed_from=resumed_from,
         )
         program = self._with_modules(modules, job.program)
@@ -352,7 +363,7 @@ class Cluster(Searching, Answering):
                 lambda: self._with_modules(modules, job.program_without_data),
             )
 
-        run = fed(job.feeds, begin)
+        run = told(fed(job.feeds, begin), options)
         holding.keep(run, held)
         try:
             return seen_through(run, wait)

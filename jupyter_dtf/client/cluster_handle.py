@@ -20,8 +20,7 @@ from ..schema.cluster import ClusterSpec, as_jobs
 from ..schema.design import Design
 from . import chosen, dask_client, own_modules, surroundings, wording
 from .dashboard import dashboard_url
-from .fit_run import held
-from .run import Run
+from .runs_frame import Runs
 from .session import Session
 
 if TYPE_CHECKING:
@@ -89,11 +88,11 @@ class ClusterHandle:
         ]
 
     @property
-    def runs(self) -> list[Run]:
-        """The runs of this cluster, newest first."""
+    def runs(self) -> Runs:
+        """The runs of this cluster, newest first: a list, whose ``frame()`` is a DataFrame."""
         created = self.info.created
         known = self._session.hub.runs()
-        return [held(info) for info in known if info.cluster == self._name and info.created >= created]
+        return Runs([info for info in known if info.cluster == self._name and info.created >= created])
 
     def machines(self, after: float = 0.0) -> pd.DataFrame:
         """How the machines of its hosts were: ``host``, ``metric``, ``time`` (seconds since the epoch), ``value``.

@@ -21,7 +21,6 @@ from ..backend.task import fit as task_fit
 from ..backend.task.fit.checks import Asked
 from ..backend.task.fit.job import Arrays, FitJob, FitResult, PackedCallback
 from ..backend.task.fit.pipeline.checks import checked_layers
-from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.fit.sources.stream import StreamSource
 from ..backend.task.fit.strategies import validate
 from ..backend.task.model import keras_io
@@ -29,10 +28,13 @@ from ..backend.task.model.model_state import give_more, give_own
 from ..backend.task.model.questions import difference
 from ..errors import InvalidInput, ModelDiffers, Unavailable
 from ..schema.checkpoint import Checkpoint
+from ..schema.origin import Origin, Source
 from ..schema.placement import Placement
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
-from .fit_data import check_batch_size, data_of, held_by, length_of, runs_own_code, split_off, validation_of
+from .fit_data import check_batch_size, data_of, held_by, runs_own_code, split_off, validation_of
+from .fit_parameters import form_of, shown_parameters
+from .found_origin import code_of, origin_of
 from .holding import Held
 
 if TYPE_CHECKING:
@@ -61,6 +63,22 @@ class PreparedFit:
         self.rejoins = isinstance(job.strategy, ParameterServer) and not job.strategy.goes_in_step
         self.name = str(getattr(source, "name", None) or getattr(source, "__name__", "fit"))
         self.parameters = parameters
+        self.weights = parameters.get("weights")
+        self.data = form_of(job.data)
+
+    @property
+    def origin(self) -> Origin:
+        """What a run of it is made of, now."""
+        return origin_of(self.name, self.weights, self.data)
+
+    @property
+    def code(self) -> list[Source]:
+        """The code that it is submitted with, as far as its source is to be had."""
+        given = (
+            self._source,
+            *(getattr(data, "function", None) for data in (self._job.data, self._job.validation_data)),
+        )
+        return code_of(*given)
 
     @classmethod
     def found(cls, job: FitJob) -> PreparedFit:
@@ -251,7 +269,7 @@ def prepare(
     if is_here and model.built and isinstance(job.strategy, Pipeline):
         assert isinstance(job.strategy.placement, Placement)
         job.layers = checked_layers(job.strategy.placement, model)
-    return PreparedFit(model, job, own, _parameters(model, job))
+    return PreparedFit(model, job, own, shown_parameters(model, job))
 
 
 def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpoint | None:
@@ -345,26 +363,6 @@ def keras_settings() -> dict[str, Any]:
         "dtype_policy": keras.config.dtype_policy().name,
         "epsilon": keras.config.epsilon(),
     }
-
-
-def _parameters(model: Any, job: FitJob) -> dict[str, Any]:
-    """What the dashboard shows of the run's settings."""
-    shown: dict[str, Any] = {"epochs": job.epochs}
-    if isinstance(job.data, Arrays):
-        shown["batch_size"] = job.batch_size or 32
-        shown["examples"] = length_of(job.data)
-    elif isinstance(job.data, BatchSource) and job.data.examples is not None:
-        shown["examples"] = job.data.examples
-    if job.scale_lr:
-        shown["warmup_epochs"] = job.warmup_epochs
-    if isinstance(job.validation_data, Arrays):
-        shown["validation_examples"] = length_of(job.validation_data)
-    if isinstance(job.model, keras_io.PackedModel):
-        optimizer = model.optimizer
-        shown["optimizer"] = type(getattr(optimizer, "inner_optimizer", optimizer)).__name__
-        if model.built:
-            shown["weights"] = int(model.count_params())
-    return shown
 
 
 # -- callbacks -----------------------------------------------------------------------------------------------------

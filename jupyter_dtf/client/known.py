@@ -6,6 +6,7 @@ from ..schema.api import ClusterState
 from .cluster import Cluster
 from .fit_run import held
 from .run import Run
+from .runs_frame import Runs
 from .session import session
 
 
@@ -26,6 +27,11 @@ def run(run_id: str) -> Run:
     return held(session().hub.info(run_id))
 
 
-def runs() -> list[Run]:
-    """All runs, live and past, newest first."""
-    return [held(info) for info in session().hub.runs()]
+def runs(*, archived: bool = False, deleted: bool = False) -> Runs:
+    """All runs, live and past, newest first: a list, whose ``frame()`` is a DataFrame.
+
+    With ``archived``, those that were put aside too; with ``deleted``, those alone that were deleted and can be
+    restored.
+    """
+    infos = session().hub.runs(deleted=deleted)
+    return Runs([info for info in infos if archived or deleted or not info.marks.archived])

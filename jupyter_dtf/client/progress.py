@@ -28,7 +28,7 @@ class TerminalProgress:
         self._stream = stream
         self._rewrite = _is_terminal(stream) and os.environ.get("TERM") != "dumb"
         self._writing = threading.Lock()
-        self._pace = _Pace()
+        self._pace = TimeLeft()
         self._follower = Follower(run, self._draw, _REFRESH_S)
 
     def __enter__(self) -> TerminalProgress:
@@ -122,7 +122,7 @@ def progress_line(info: RunInfo, width: int, left_s: float | None = None) -> str
     return line[: max(0, width - 1)] + "…" * (width > 0)
 
 
-class _Pace:
+class TimeLeft:
     """How long the rest takes, at the pace since the first progress: what came before it was no step."""
 
     def __init__(self) -> None:

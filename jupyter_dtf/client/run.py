@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -16,10 +17,12 @@ from ..backend.records.trace_files import read_placement, read_traces
 from ..backend.viewer.resuming import check_goes_on
 from ..errors import ClusterLost, Conflict, NotFound, RunFailed, RunStopped
 from ..schema.checkpoint import CheckpointInfo
-from ..schema.events import checkpoints_of, last_epochs
+from ..schema.events import Submitted, checkpoints_of, last_epochs
+from ..schema.origin import Source
 from ..schema.run import RunInfo, RunState, TaskState
 from ..schema.strategy import Pipeline
 from . import surroundings, wording
+from .named_run import NamedRun
 from .session import Session, session
 
 if TYPE_CHECKING:
@@ -84,7 +87,7 @@ class History(Mapping[str, list[float]]):
         return True  # as Keras's, before the first epoch has ended as well
 
 
-class Run:
+class Run(NamedRun):
     """A run, live or past. Nothing here holds the run up: it goes on when this object and its process are gone."""
 
     def __init__(self, run_id: str, *, in_session: Session | None = None) -> None:
@@ -94,6 +97,8 @@ class Run:
         """Done when this process has sent the run's program and data; None where it sends none."""
         self.kept: Future[None] | None = None
         """Done when it has kept them as well, for whoever is to go on with the run; None where it keeps none."""
+        self.told: threading.Thread | None = None
+        """Ends when all has been told of it by this process that ``notify`` wanted; None where nothing was wanted."""
 
     @property
     def is_being_sent(self) -> bool:
@@ -103,9 +108,10 @@ class Run:
     # -- what it is ---------------------------------------------------------------------------------------------
 
     @property
-    def info(self) -> RunInfo:
-        """All that is known of it but its events, output and points. Raises NotFound."""
-        return self._session.hub.info(self.id)
+    def code(self) -> list[Source]:
+        """What it was submitted with, as far as its source was to be had: pieces with a ``name`` and a ``text``."""
+        events = (event for _seq, event in self._session.hub.events(self.id))
+        return next((event.code for event in events if isinstance(event, Submitted)), [])
 
     @property
     def status(self) -> str:

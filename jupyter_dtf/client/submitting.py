@@ -18,10 +18,12 @@ from ..backend.viewer.background import off_loop
 from ..errors import DtfError, InvalidInput
 from ..schema import payload
 from ..schema.cluster import FIRST_JOBS
+from ..schema.origin import Origin
 from ..schema.printable import is_whole, shown_path
 from ..schema.run import RunInfo, RunRequest
 from ..schema.run_options import RunOptions
 from ..schema.strategy import Strategy
+from .found_origin import origin_of
 from .run import Run
 from .session import session
 
@@ -34,10 +36,13 @@ ANSWER_S = 10.0
 """How long an interrupted submission waits for the cluster's word on whether it has been accepted."""
 
 
-def request_of(options: RunOptions, **more: Any) -> RunRequest:
-    """What is asked of the cluster: the options, ``more`` of ``RunRequest``, and where this process is."""
+def request_of(options: RunOptions, *, origin: Origin | None = None, **more: Any) -> RunRequest:
+    """What is asked of the cluster: the options, ``more`` of ``RunRequest``, and where and what this process is."""
     here = os.getcwd()
     path = [entry or here for entry in sys.path if isinstance(entry, str) and is_whole(entry)]
+    more["origin"] = origin or origin_of()
+    if options.notify is not None:
+        options = msgspec.structs.replace(options, notify=options.notify.for_cluster)
     return RunRequest(**msgspec.structs.asdict(options), sys_path=path, cwd=shown_path(here), **more)
 
 

@@ -16,6 +16,8 @@ from .run import Run
 SECOND_INTERRUPT_S = 2.0
 _WARNINGS_PERIOD_S = 0.5
 _MOMENT_S = 0.5
+LAST_WORD_S = 10.0
+"""So long a run that has ended waits for what was to be called for it."""
 
 
 class Detached(KeyboardInterrupt):
@@ -30,6 +32,8 @@ def show_until_end(run: Run) -> None:
     """Show the run and wait until it has ended, however it ended. Raises KeyboardInterrupt when it is interrupted."""
     with surroundings.here().followed(run) as tell:
         wait_in_foreground(run, tell)
+    if run.told is not None:
+        run.told.join(LAST_WORD_S)
 
 
 def show_until_sent(run: Run) -> None:

@@ -50,6 +50,20 @@ def add_start_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
+    """What chooses among runs; ``run_history.listed`` reads it."""
+    parser.add_argument("-n", type=int, default=20, help="how many (default: 20)")
+    parser.add_argument(
+        "--filter",
+        default="",
+        metavar="TERMS",
+        help='only these, such as "strategy = ps and val_loss < 0.4", or a word',
+    )
+    parser.add_argument("--sort", default="", metavar="COLUMN", help="by a column; -COLUMN: the greatest first")
+    parser.add_argument("--columns", default="", metavar="A,B,...", help="such as name,batch_size,best.val_loss,tags")
+    parser.add_argument("--archived", action="store_true", help="those that were put aside as well")
+
+
 def cluster_request(arguments: argparse.Namespace, *, keep: bool, grace_s: float | None = None) -> ClusterRequest:
     """The request that the arguments of ``add_start_arguments`` make. Raises InvalidInput, NotFound for a design."""
     grace_s = GRACE_S if grace_s is None else grace_s

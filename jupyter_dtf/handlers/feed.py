@@ -36,6 +36,7 @@ ROUND_S = 0.1
 EVENTS_PER_MESSAGE = 500
 OUTPUT_PER_MESSAGE = 256 << 10
 """Characters of output in the events of one message, or one event where that is longer."""
+LOOK_FOR_MARKS_S = 2.0
 MAX_SUBSCRIPTIONS = 64
 MAX_ERRORS = 64
 """So many refusals wait to be told before the next message of the client is read. None is dropped."""
@@ -127,6 +128,7 @@ class Feed:
         """Tell everything, then what changes, until cancelled."""
         leave_hub = self._hub.subscribe(self._on_run)
         leave_fleet = self._fleet.subscribe(self._on_clusters)
+        looking = asyncio.create_task(self._look_for_marks())
         try:
             await self._tell_clusters()
             await self._tell(RunsMessage(runs=await asyncio.to_thread(self._hub.runs), all=True))
@@ -137,6 +139,7 @@ class Feed:
                 await self._round()
                 await asyncio.sleep(ROUND_S - (self._loop.time() - began))
         finally:
+            looking.cancel()
             self._has_room.set()
             leave_hub()
             leave_fleet()
@@ -197,6 +200,12 @@ class Feed:
             self._due.add(run_id)
         self._wake.set()
 
+    async def _look_for_marks(self) -> None:
+        """Kernels and commands name and tag runs, too, and nobody else tells of that."""
+        while True:
+            await asyncio.sleep(LOOK_FOR_MARKS_S)
+            await asyncio.to_thread(self._hub.look_for_marks)
+
     def _mark_due(self, run_id: str) -> None:
         self._due.add(run_id)
         self._wake.set()
@@ -225,7 +234,11 @@ class Feed:
         message = RunsMessage(runs=[])
         for run in changed:
             try:
-                message.runs.append(self._hub.info(run))
+                info = self._hub.info(run)
+                if info.marks.deleted is None:
+                    message.runs.append(info)
+                else:
+                    message.removed.append(run)
             except NotFound:
                 message.removed.append(run)
                 self._subscriptions.pop(run, None)

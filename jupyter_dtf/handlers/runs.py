@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ..schema.api import ResumeRequest
 from ..schema.run import RunInfo
+from ..schema.run_marks import RunPatch
 from ..schema.socket_messages import EventsMessage
 from .base import Handler
 from .feed import events_message
@@ -33,6 +34,13 @@ class RunHandler(Handler):
     async def get(self, run_id: str) -> RunInfo:
         hub = await self.services.hub()
         return await asyncio.to_thread(hub.info, run_id)
+
+    @operation(
+        "Say something of a run: name, tags, note; archive it, delete it, or have it back", errors=(404, 409, 503)
+    )
+    async def patch(self, run_id: str, *, body: RunPatch) -> RunInfo:
+        hub = await self.services.hub()
+        return await asyncio.to_thread(hub.mark, run_id, body)
 
     @operation("Forget a run that has ended; its run_dir stays", errors=(404, 409))
     async def delete(self, run_id: str) -> None:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ..backend.records.store import Store
     from ..backend.viewer.fleet import Fleet
 
+DELETED_KEPT_S = 7 * 86_400.0
+"""So long a deleted run can be had back; the next start of a server after that forgets it."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -243,9 +246,10 @@ class Services:
             store = Store()
             if store.refusal:  # it is the newer version's to prune
                 self._notes = [store.refusal]
-            elif self._keep_runs or self._keep_days:
+            else:
                 days = self._keep_days * 86_400 if self._keep_days else None
-                for run_id in store.prune(max_age_s=days, max_runs=self._keep_runs or None):
+                runs = self._keep_runs or None
+                for run_id in store.prune(max_age_s=days, max_runs=runs, deleted_s=DELETED_KEPT_S):
                     submitted.remove(paths.runs_dir() / run_id)
                     remove_output(paths.runs_dir() / run_id)
         except Unavailable as error:  # live runs can be seen without it

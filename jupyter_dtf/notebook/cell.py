@@ -11,6 +11,9 @@ from typing import Any
 import cloudpickle
 import msgspec
 
+from ..client.found_origin import source_of
+from ..schema.origin import Source
+
 _IPYTHON = ("In", "Out", "exit", "get_ipython", "open", "quit")
 """Names that IPython puts into every notebook."""
 
@@ -27,6 +30,11 @@ class Cell(msgspec.Struct):
     """Names that it uses and that cannot be sent, each with the reason."""
     tasks: list[str]
     """The tasks that run it, ``worker:1``; empty: all."""
+
+    @property
+    def submitted_code(self) -> Source:
+        """What the record of its run has as the code."""
+        return source_of("cell", self.source)
 
 
 class NotPicklable:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Mapping
+from keyword import iskeyword
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
+from ..backend.kinds import registry
 from ..client import surroundings
 from ..client.cluster import Cluster
 from ..client.fit_run import held
@@ -17,6 +19,7 @@ from ..client.run import Results, Run
 from ..client.session import session
 from ..client.waiting import say, wait_in_foreground
 from ..commands import arguments as reading
+from ..commands import run_history as history
 from ..errors import DtfError, InvalidInput, NotFound, RunError
 from ..schema.run import RunInfo
 from . import cell as cells
@@ -42,7 +45,8 @@ def register(shell: Any) -> None:
     """Give a shell the magics, and completion of their words."""
     magics = DtfMagics(shell)
     shell.register_magics(magics)
-    shell.set_hook("complete_command", magics.complete, str_key="%dtf")
+    for key in ("%dtf", "%%dtf"):
+        shell.set_hook("complete_command", magics.complete, str_key=key)
 
 
 @magics_class
@@ -53,8 +57,8 @@ class DtfMagics(Magics):
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
-        self._line_parser, self._completed = _line_parser(self)
-        self._cell_parser = _cell_parser()
+        self._line_parser, self._commands = _line_parser(self)
+        self._cell_parser, self._cell_commands = _cell_parser()
 
     @line_cell_magic
     def dtf(self, line: str, cell: str | None = None) -> Any:
@@ -99,7 +103,10 @@ class DtfMagics(Magics):
         return self._cluster(name).scale(jobs)
 
     def runs(self, parsed: argparse.Namespace) -> None:
-        print(reading.runs_table(session().hub.runs()[: parsed.n]))
+        print(history.listed(session().hub.runs(), parsed)[1])
+
+    def compare(self, parsed: argparse.Namespace) -> None:
+        print(history.comparison([_find_run(text) for text in parsed.runs], everything=parsed.all))
 
     def resume(self, parsed: argparse.Namespace) -> Run:
         return held(_find_run(parsed.run)).resume(parsed.step, cluster=parsed.on or None, wait=False)
@@ -122,29 +129,55 @@ class DtfMagics(Magics):
 
     def _run_cell(self, parsed: argparse.Namespace, source: str) -> Any:
         cluster = self._cluster(parsed.cluster).wait_ready()
+        if parsed.out and (not parsed.out.isidentifier() or iskeyword(parsed.out)):
+            raise InvalidInput(f"--out is the name of a variable. Received: {parsed.out!r}", field="out")
         jobs = _chosen_jobs(cluster, parsed.job)
         tasks = _chosen_tasks(jobs, parsed.task)
         cell = cells.prepare(source, self.shell.user_ns, f"In [{self.shell.execution_count}]", tasks)
         run = cluster.run(cells.run, cell, name=parsed.name, jobs=jobs, wait=False)
-        with surroundings.here().output_shown(run):
+        if not parsed.stream:
             wait_in_foreground(run, say)
+        with surroundings.here().output_shown(run):  # at its end all there is, however soon that comes
+            if parsed.stream:
+                wait_in_foreground(run, say)
         values = {task: value for task, value in run.result().items() if not tasks or task in tasks}
-        if len(values) == 1:
-            return next(iter(values.values()))
-        return Results(values) if any(value is not None for value in values.values()) else None
+        has_any = any(value is not None for value in values.values())
+        given = next(iter(values.values())) if len(values) == 1 else Results(values) if has_any else None
+        if not parsed.out:
+            return given
+        self.shell.push({parsed.out: given})
+        return None
 
     def complete(self, _shell: Any, event: Any) -> list[str]:
-        """Words that may come next after ``%dtf``: commands, then names of clusters or ids of runs."""
-        before = event.line.split()
-        if not event.line.endswith(" "):
-            before = before[:-1]  # the word that is being completed
-        match [self._completed.get(word) for word in before[1:]]:
-            case []:
-                return sorted(self._completed)
-            case ["cluster"]:
+        """Words that may come next after ``%dtf`` or ``%%dtf``: commands, options, names of clusters, jobs and runs."""
+        line = event.line
+        commands = self._cell_commands if line.lstrip().startswith("%%") else self._commands
+        before = line.split()
+        word = "" if line.endswith(" ") else before.pop()  # the word that is being completed
+        if len(before) <= 1:
+            return sorted(commands)
+        if (command := commands.get(before[1])) is None:
+            return []
+        options = command._option_string_actions
+        if word.startswith("-"):
+            return sorted(option for option in options if option not in before and option.startswith("--"))
+        if (option := options.get(before[-1])) is not None and option.nargs != 0:
+            return self._named(option.dest)
+        is_first = len(before) == 2 or command.get_default("completes") == "runs"
+        return self._named(command.get_default("completes") or "") if is_first else []
+
+    def _named(self, what: str) -> list[str]:
+        """What there is of a kind of things: clusters, runs, jobs of this notebook's cluster, kinds of cluster."""
+        match what:
+            case "cluster" | "on":
                 return [info.name for info in session().do(lambda fleet: fleet.clusters())]
-            case ["run"]:
+            case "run" | "runs":
                 return [info.id for info in session().hub.runs()[:20]]
+            case "job":
+                cluster = current() or self.shell.user_ns.get(VARIABLE)
+                return sorted(cluster.jobs) if isinstance(cluster, Cluster) else []
+            case "kind":
+                return sorted(registry.kinds())
         return []
 
     # -- inside -------------------------------------------------------------------------------------------------
@@ -191,8 +224,8 @@ def _chosen_tasks(jobs: Mapping[str, int], indices: list[int]) -> list[str]:
 # -- parsers -------------------------------------------------------------------------------------------------------
 
 
-def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, str | None]]:
-    """And its commands, each with what its first word names: a ``cluster`` that there is, a ``run``, or neither."""
+def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
+    """And its commands, each with what its first word ``completes``: a ``cluster``, a ``run``, ``runs`` or nothing."""
     parser = _Parser(prog="%dtf", description="Clusters and runs of distributed TensorFlow.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
@@ -218,8 +251,13 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, str | None]]:
     scale.set_defaults(do=magics.scale, completes="cluster")
 
     runs = commands.add_parser("runs", help="list the runs, newest first")
-    runs.add_argument("-n", type=int, default=20, help="how many (default: 20)")
+    reading.add_runs_arguments(runs)
     runs.set_defaults(do=magics.runs)
+
+    compare = commands.add_parser("compare", help="runs beside each other, with what differs between them")
+    compare.add_argument("runs", nargs="+", metavar="RUN", help="ids, parts of them, or names")
+    compare.add_argument("--all", action="store_true", help="what is the same as well; a star is at what differs")
+    compare.set_defaults(do=magics.compare, completes="runs")
 
     resume = commands.add_parser("resume", help="go on with a training from a checkpoint, as a new run")
     resume.add_argument("run", help="its id, a part of it, or its name")
@@ -243,10 +281,10 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, str | None]]:
     show = commands.add_parser("show", help="show a run's dashboard")
     show.add_argument("run", help="its id, a part of it, or its name")
     show.set_defaults(do=magics.show, completes="run")
-    return parser, {name: command.get_default("completes") for name, command in commands.choices.items()}
+    return parser, dict(commands.choices)
 
 
-def _cell_parser() -> _Parser:
+def _cell_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
     parser = _Parser(prog="%%dtf", description="Run this cell on the tasks of a cluster.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     run = commands.add_parser(
@@ -259,4 +297,11 @@ def _cell_parser() -> _Parser:
     run.add_argument("--task", type=int, action="append", default=[], metavar="INDEX", help="only this task of the job")
     run.add_argument("--cluster", default="", metavar="NAME", help="another cluster than this notebook's")
     run.add_argument("--name", default="cell", help="what the run is called")
-    return parser
+    run.add_argument("--out", default="", metavar="NAME", help="a variable of the notebook that gets the cell's value")
+    run.add_argument(
+        "--stream",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="show what tasks print as it comes, rather than when they have ended (default: --stream)",
+    )
+    return parser, dict(commands.choices)

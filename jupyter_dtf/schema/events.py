@@ -16,6 +16,7 @@ import msgspec
 
 from .base import PeerStruct
 from .checkpoint import CheckpointInfo
+from .origin import Source
 from .run import Progress, RunState, TaskState
 
 LEVELS = ("info", "warning", "error")
@@ -112,6 +113,8 @@ class Note(TaskEvent, tag="note"):
     step: float | None = None
     mark: str = ""
     """What it is marked with: ``SLOW``, or another word or two."""
+    alarm: str = ""
+    """What it is about, where somebody wanted to be told of that (``schema/notify.py``): ``nan``, ``idle``, ``end``."""
 
 
 GOES_ON = "Training goes on after step"
@@ -143,11 +146,17 @@ class CheckpointSaved(TaskEvent, tag="checkpoint"):
     removed: list[int] = []
 
 
+class Submitted(Event, tag="submitted"):
+    """The code that the run was submitted with, as far as its source was to be had; its first event, if it has one."""
+
+    code: list[Source]
+
+
 StoryEvent = Union[RunChanged, TaskChanged, Note, CheckpointSaved]
 """What a person reads, under *Events*: a type that is added here is drawn in ``src/views/events.tsx``."""
 STORY = tuple(str(kind.__struct_config__.tag) for kind in get_args(StoryEvent))
 
-AnyEvent = Union[StoryEvent, Points, Logged, Progressed, EpochEnded]
+AnyEvent = Union[StoryEvent, Points, Logged, Progressed, EpochEnded, Submitted]
 
 
 class _Typed(PeerStruct):

@@ -113,6 +113,19 @@ def headline(latest: Mapping[str, float], has_ended: bool = False) -> dict[str, 
     return {name: latest[metric] for name, metric in headline_of(latest.keys(), has_ended).items()}
 
 
+_LESS = re.compile(r"loss|error|entropy|divergence|perplexity|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer)(?:_|$)")
+_MORE = re.compile(
+    r"accuracy|precision|recall|score|similarity|reward|(?:^|_)(?:acc|auc|f1|iou|dice|bleu|r2|map|psnr|ssim)(?:_|$)"
+)
+
+
+def direction(metric: str) -> int:
+    """1 where more of a metric is better, -1 where less is, 0 where its name does not tell."""
+    if is_load(metric) or metric in SPEED:
+        return 0
+    return -1 if _LESS.search(metric) else 1 if _MORE.search(metric) else 0
+
+
 def host_figure(name: str) -> HostFigure:
     """What a figure of a machine is: ``gpu1_memory_bytes`` is ``GPU 1`` in ``GPU memory``.
 

@@ -10,8 +10,11 @@ import msgspec
 from ..errors import IllegalTransition, InvalidInput
 from .base import PeerStruct, convert
 from .checkpoint import CheckpointInfo
+from .notify import Alarm
+from .origin import Origin, Source
 from .printable import check_word
 from .restart import NEVER, Restart
+from .run_marks import RunMarks
 from .run_options import RunOptions
 
 
@@ -125,6 +128,15 @@ class Progress(PeerStruct):
     epochs: int = 0
 
 
+class Best(PeerStruct):
+    """The best value of a metric, and where it was."""
+
+    value: float
+    step: float = 0.0
+    epoch: int = 0
+    """Counted from 1; 0 where there are no epochs."""
+
+
 class RunDescriptor(PeerStruct):
     """What is known of a run when it is submitted, and does not change. All else is told by its events."""
 
@@ -144,6 +156,8 @@ class RunDescriptor(PeerStruct):
     """Whether it writes checkpoints from which it, or another run, can go on."""
     resumed_from: str = ""
     """The id of the run from whose checkpoint it goes on; empty where that is none, or is not known."""
+    origin: Origin = msgspec.field(default_factory=Origin)
+    """What it was made of; empty of runs of before there was such a record."""
 
 
 class RunInfo(RunDescriptor):
@@ -168,12 +182,19 @@ class RunInfo(RunDescriptor):
     reports; never one of the machine's. Of a run that has ended, the last epoch's values."""
     not_finite: dict[str, str] = {}
     """Metrics with a value that is not finite: a sentence on the first, ``loss became NaN at step 8 on worker:1``."""
+    best: dict[str, Best] = {}
+    """The best value so far of each metric of ``headline`` of which it is known whether more or less is better: of an
+    epoch, or, of a program that has none, of a point. Only points tell it all, and a run's record."""
     slow: dict[str, str] = {}
     """The tasks for which the others wait in every step now, and a sentence on each."""
+    alarms: list[Alarm] = []
+    """What somebody wanted to be told of, the newest ``MOST_KEPT``, oldest first."""
     checkpoint: CheckpointInfo | None = None
     """The last that was written; None while there is none."""
     sparkline: list[float] = []
     """At most 60 values of the loss (or of the first metric of ``headline``), oldest first."""
+    marks: RunMarks = msgspec.field(default_factory=RunMarks)
+    """What a person has said of it, which no event tells: the hub of each viewer adds it, and the name it has now."""
     next_seq: int = 0
     """The sequence number of the first event that is not in here: that of the run's next one, where all are."""
     points_seq: int = 0
@@ -225,6 +246,10 @@ class RunRequest(RunOptions):
     rejoins: bool = False
     """Whether a task that dies, neither the first nor a ``ps``, can be started again alone, while the others go on."""
     parameters: dict[str, Any] = {}
+    origin: Origin = msgspec.field(default_factory=Origin)
+    """As in ``RunDescriptor``."""
+    code: list[Source] = []
+    """What was submitted, as far as its source is to be had."""
     goes_on: bool = False
     """As in ``RunDescriptor``."""
     resumed_from: str = ""

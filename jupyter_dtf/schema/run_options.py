@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import InvalidInput
 from .base import Struct
 from .checkpoint import Checkpoint
+from .notify import Notify, as_notify
 from .printable import check_line, check_word
 from .restart import Restart, as_restart
 from .trace import check_steps
@@ -34,6 +35,8 @@ class RunOptions(Struct):
     """``[first, last]``: record what ran where in these steps, counted from 1. Empty: in none."""
     restart: Restart | None = None
     """What is done when a task dies or freezes. None: what is usual for the kind of run (``RunRequest.restarts``)."""
+    notify: Notify | None = None
+    """What is told of it while nobody looks. None: nothing beside what is always said."""
     checkpoint: Checkpoint | bool | None = None
     """When checkpoints are written and which are kept. None and True: as by default; False: none are written."""
 
@@ -51,6 +54,8 @@ class RunOptions(Struct):
             given["trace_steps"] = check_steps(given["trace_steps"])
         if "restart" in given:
             given["restart"] = as_restart(given["restart"])
+        if "notify" in given:
+            given["notify"] = as_notify(given["notify"])
         return RunOptions(**given)
 
     def __post_init__(self) -> None:

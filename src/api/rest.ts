@@ -18,6 +18,7 @@ import type {
   Preview,
   ResumeRequest,
   RunInfo,
+  RunPatch,
   RunPlacement,
   StatusInfo,
   Template,
@@ -99,6 +100,11 @@ export class RestApi {
 
   runs(): Promise<RunInfo[]> {
     return this._request('GET', ['runs']);
+  }
+
+  /** Name, tag or note a run; archive it, delete it, or have it back. */
+  patchRun(id: string, patch: RunPatch): Promise<RunInfo> {
+    return this._request('PATCH', ['runs', id], patch);
   }
 
   stopRun(id: string): Promise<void> {

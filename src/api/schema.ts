@@ -42,6 +42,71 @@ export interface TaskInfo {
   traceback: string;
 }
 
+/** The best value of a metric, and where it was. */
+export interface Best {
+  value: number;
+  step: number;
+  /** Counted from 1; 0 where there are no epochs. */
+  epoch: number;
+}
+
+/** A piece of code that a run was submitted with. */
+export interface Source {
+  /** The path of its file, `cell` for one of a notebook, or the name of a function. */
+  name: string;
+  text: string;
+}
+
+/** What is known of a run beside what was asked for. It is small: lists of runs have it, and code is an event. */
+export interface Origin {
+  /** The model's name; empty for a program of which nothing is known. */
+  model: string;
+  /** So many parameters the model has. None: it had not been built, or is made by the tasks. */
+  weights: number | null;
+  /** The form of the training data: `arrays`, `tf.data.Dataset`, `function`. */
+  data: string;
+  /** By names as people write them: `TensorFlow`, `Keras`, `jupyter_dtf`, `Python`. */
+  versions: Record<string, string>;
+  /** The working directory. */
+  directory: string;
+  /** Of the Git repository that the working directory is in: the commit that is checked out. Empty: in none. */
+  commit: string;
+  /** Its branch; empty where none is checked out. */
+  branch: string;
+}
+
+/** What a person has said of a run, as it is kept. */
+export interface RunMarks {
+  /** What the run is called now; empty: as it was submitted. */
+  name: string;
+  tags: string[];
+  note: string;
+  /** Lists leave it out unless they are asked for it. */
+  archived: boolean;
+  /** When it was deleted, in seconds since the epoch: it is in no list, and for a while it can be had back. */
+  deleted: number | null;
+}
+
+/** What a person says of a run. What is null stays as it is; an empty `name` gives the run its own back. */
+export interface RunPatch {
+  name?: string | null;
+  tags?: string[] | null;
+  note?: string | null;
+  archived?: boolean | null;
+  deleted?: boolean | null;
+}
+
+/** Something that a person wanted to be told of. */
+export interface Alarm {
+  /** `nan`, `no improvement`, `idle`, `memory` or `end`. */
+  about: string;
+  title: string;
+  text: string;
+  task: string;
+  /** When it was noticed, in seconds since the epoch. */
+  time: number;
+}
+
 /**
  * A run's summary: its descriptor with its events applied, up to `next_seq`. It has no output and no points.
  *
@@ -65,6 +130,8 @@ export interface RunInfo {
   goes_on: boolean;
   /** The id of the run from whose checkpoint it goes on; empty where that is none, or is not known. */
   resumed_from: string;
+  /** What it was made of; empty of runs of before there was such a record. */
+  origin: Origin;
   state: RunState;
   /** One line: why it waits, why it failed. */
   message: string;
@@ -82,12 +149,21 @@ export interface RunInfo {
   headline: Record<string, number | null>;
   /** Metrics with a value that is not finite: a sentence on the first, `loss became NaN at step 8 on worker:1`. */
   not_finite: Record<string, string>;
+  /**
+   * The best value so far of each metric of `headline` of which it is known whether more or less is better: of an
+   * epoch, or, of a program that has none, of a point. Only points tell it all, and a run's record.
+   */
+  best: Record<string, Best>;
   /** The tasks for which the others wait in every step now, and a sentence on each. */
   slow: Record<string, string>;
+  /** What somebody wanted to be told of, the newest `MOST_KEPT`, oldest first. */
+  alarms: Alarm[];
   /** The last that was written; None while there is none. */
   checkpoint: CheckpointInfo | null;
   /** At most 60 values of the loss (or of the first metric of `headline`), oldest first. */
   sparkline: number[];
+  /** What a person has said of it, which no event tells: the hub of each viewer adds it, and the name it has now. */
+  marks: RunMarks;
   /** The sequence number of the first event that is not in here: that of the run's next one, where all are. */
   next_seq: number;
   /**
@@ -406,6 +482,8 @@ export interface Note {
   step: number | null;
   /** What it is marked with: `SLOW`, or another word or two. */
   mark: string;
+  /** What it is about, where somebody wanted to be told of that (`schema/notify.py`): `nan`, `idle`, `end`. */
+  alarm: string;
   /** How often the task had been started before: 0, and 1 once it was started again. */
   attempt: number;
 }
@@ -464,6 +542,13 @@ export interface EpochEnded {
   logs: Record<string, number | null>;
   /** How often the task had been started before: 0, and 1 once it was started again. */
   attempt: number;
+}
+
+/** The code that the run was submitted with, as far as its source was to be had; its first event, if it has one. */
+export interface Submitted {
+  type: 'submitted';
+  time: number;
+  code: Source[];
 }
 
 /**
@@ -874,7 +959,7 @@ export interface RunPlacement {
 
 export type StoryEvent = RunChanged | TaskChanged | Note | CheckpointSaved;
 
-export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded;
+export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded | Submitted;
 
 export type ClientMessage = Subscribe | Show | Unsubscribe;
 

@@ -1,7 +1,7 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { ApiError, RestApi } from '../api/rest';
-import type { OutputPage, RunInfo, ServerMessage, TraceData } from '../api/schema';
+import type { OutputPage, RunInfo, RunPatch, ServerMessage, TraceData } from '../api/schema';
 import type { EventSocket } from '../api/socket';
 import { formatClock } from './format';
 import { RunModel } from './run';
@@ -31,6 +31,11 @@ export class RunsModel {
 
   get runs(): readonly RunInfo[] {
     return this._sorted;
+  }
+
+  /** Those that are not put aside. */
+  get current(): readonly RunInfo[] {
+    return this._current;
   }
 
   get(id: string): RunInfo | undefined {
@@ -79,6 +84,16 @@ export class RunsModel {
     return info;
   }
 
+  /** Name, tag or note a run; archive it, delete it, or have it back. All pages are told of it. */
+  async patch(id: string, patch: RunPatch): Promise<void> {
+    const info = await this._api.patchRun(id, patch);
+    if (info.marks.deleted === null) {
+      this._applyRuns([info], false, [], true);
+    } else {
+      this._applyRuns([], false, [id]);
+    }
+  }
+
   forget(id: string): Promise<void> {
     return this._api.forgetRun(id);
   }
@@ -125,8 +140,9 @@ export class RunsModel {
     }
   }
 
-  private _applyRuns(runs: RunInfo[], all: boolean, removed: string[]): void {
-    const fresh = this._ready ? runs.filter(info => !this._runs.has(info.id)) : [];
+  /** `known`: those that are new here are none that have begun, but were had back. */
+  private _applyRuns(runs: RunInfo[], all: boolean, removed: string[], known = false): void {
+    const fresh = this._ready && !known ? runs.filter(info => !this._runs.has(info.id)) : [];
     if (all) {
       this._runs.clear();
     }
@@ -139,6 +155,7 @@ export class RunsModel {
       this._models.get(info.id)?.setInfo(info);
     }
     this._sorted = [...this._runs.values()].sort((a, b) => b.created - a.created);
+    this._current = this._sorted.filter(run => !run.marks.archived);
     this._ready = this._ready || all;
     this._changed.emit();
     fresh.forEach(info => this._started.emit(info));
@@ -146,6 +163,7 @@ export class RunsModel {
 
   private _ready = false;
   private _sorted: readonly RunInfo[] = [];
+  private _current: readonly RunInfo[] = [];
   private readonly _runs = new Map<string, RunInfo>();
   private readonly _models = new Map<string, RunModel>();
   private readonly _changed = new Signal<this, void>(this);

@@ -13,6 +13,7 @@ import { DesignsModel } from '../model/designs';
 import { CommandIDs, IDtf, INotebookClusters } from '../tokens';
 import { DtfPanel, PanelActions } from '../widgets/sidepanel';
 import { describe } from './ask';
+import { MARKING } from './history';
 import { openResumeMenu, RUN_COMMANDS } from './resume';
 
 const CELLS_MIME = 'application/vnd.jupyter.cells';
@@ -53,6 +54,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
             CommandIDs.newCluster,
             CommandIDs.newDesign,
             CommandIDs.openExample,
+            CommandIDs.openHistory,
             CommandIDs.refresh
           ].map(command => ({ command, args: { isPalette: 'yes' } })),
           at
@@ -87,7 +89,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
       resumeRun: (id, at) => openResumeMenu(commands, dtf, id, at),
       runMenu: (id, at) =>
         openMenu(
-          [...RUN_COMMANDS, CommandIDs.copyRunId, CommandIDs.forgetRun].map(command => ({
+          [...RUN_COMMANDS, ...MARKING, CommandIDs.copyRunId].map(command => ({
             command,
             args: { run: id }
           })),

@@ -105,7 +105,7 @@ function Panel(props: {
             onTemplateMenu={(name, at) => actions.templateMenu(name, at)}
           />
           <Runs
-            runs={runs.runs}
+            runs={runs.current}
             ready={runs.isReady}
             trans={trans}
             onOpen={id => actions.openRun(id)}

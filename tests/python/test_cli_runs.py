@@ -52,6 +52,35 @@ def test_runs_and_logs(cluster: dtf.Cluster) -> None:
     assert (wrong.returncode, "The tasks of talk are worker:0, worker:1" in wrong.stderr) == (1, True)
 
 
+def test_a_run_is_shown_compared_exported_and_watched(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    first, second = (cluster.run(program, {"rate": rate}, name=f"rate {rate}") for rate in (0.5, 0.25))
+    shown = json.loads(dtf_command("show", first.id, "--json").stdout)
+    assert shown["run"]["parameters"] == {"rate": 0.5}
+    assert shown["run"]["origin"]["versions"]["Python"]
+    assert shown["code"][0] == {"name": __file__, "text": Path(__file__).read_text()}
+    assert "def program(args" in dtf_command("show", first.id, "--code").stdout
+
+    differing = dtf_command("compare", first.id, second.id).stdout.splitlines()
+    assert ["*", "parameters.rate", "0.5", "0.25"] in [line.split() for line in differing]
+    table = dtf_command("runs", "--filter", "rate < 0.4", "--columns", "id,rate,best.loss").stdout.splitlines()
+    assert [line.split() for line in table] == [["ID", "RATE", "BEST.LOSS"], [second.id, "0.25", "0.25"]]
+    wrong = dtf_command("runs", "--sort", "no_such")
+    assert (wrong.returncode, "Received: 'no_such'" in wrong.stderr) == (2, True)
+
+    points = dtf_command("export", first.id).stdout.splitlines()
+    assert points[0] == "task,metric,step,time,value,seq,attempt"
+    assert len(points) == 1 + len(first.metrics)
+
+    under_way = cluster.run(program, "wait", name="watched", wait=False)
+    with subprocess.Popen([*COMMAND, "watch", under_way.id], stdout=subprocess.PIPE, text=True) as process:
+        under_way.wait_for(lambda info: "loss" in info.latest, left_s())
+        assert process.poll() is None
+        under_way.stop()
+        assert process.wait(left_s()) == 0
+        assert process.stdout is not None
+        assert process.stdout.read().splitlines()[1].startswith("loss 0.25")
+
+
 def test_logs_that_are_followed(cluster: dtf.Cluster) -> None:
     run = cluster.run(program, "wait", wait=False)
     command = [*COMMAND, "logs", run.id, "worker:0", "--follow"]

@@ -42,6 +42,7 @@ export function noteEvent(seq: number, change: Partial<Note> = {}): Note & { seq
     metric: '',
     step: null,
     mark: '',
+    alarm: '',
     seq,
     ...change
   };
@@ -72,6 +73,10 @@ export function runInfo(id: string, change: Partial<RunInfo> = {}): RunInfo {
     run_dir: '',
     goes_on: false,
     resumed_from: '',
+    origin: { model: '', weights: null, data: '', versions: {}, directory: '', commit: '', branch: '' },
+    best: {},
+    alarms: [],
+    marks: { name: '', tags: [], note: '', archived: false, deleted: null },
     next_seq: 0,
     points_seq: 0,
     ...change

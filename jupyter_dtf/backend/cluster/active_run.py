@@ -15,6 +15,7 @@ from ...schema.events import (
     LOG,
     POINTS,
     AnyEvent,
+    EpochEnded,
     Logged,
     Note,
     Progressed,
@@ -26,11 +27,13 @@ from ...schema.events import (
 )
 from ...schema.launch import Outcome, TaskResult, TaskSpec
 from ...schema.metrics import without_form
+from ...schema.notify import END, NAN
 from ...schema.run import RunDescriptor, RunInfo, RunRequest, RunState, TaskInfo, TaskState
 from ..machine.processes import signal_words
 from ..planning.launch_plan import PlannedTask
 from ..records.apply_event import apply_event
 from ..records.output_tail import ENDED_BYTES, EmptiedEvents, OutputTail, log_source
+from .alarms import Alarms
 from .recovery import Recovery
 
 logger = logging.getLogger(__name__)
@@ -39,6 +42,7 @@ _STATES = ("run", "task")
 """The types of the events that change states."""
 _AGAIN = RunState.RESTARTING
 _TO_COME = {TaskState.PENDING, TaskState.STARTING}
+_ENDED = {RunState.SUCCEEDED: "has succeeded", RunState.FAILED: "has failed", RunState.STOPPED: "was stopped"}
 _IDLE = {TaskState.SERVING, TaskState.FINISHED}
 _SAID_BY_TASKS = {TaskState.RUNNING, TaskState.SERVING, TaskState.FINISHED}
 
@@ -93,6 +97,7 @@ class Run:
         self._died: set[str] = set()  # tasks of this attempt that have ended by no error of their program
         self._told_of: dict[str, float] = {}  # metrics that are not finite, and from which step on
         self._recovery: Recovery | None = None
+        self.alarms = Alarms(request.notify)
         self._tasks: dict[str, TaskInfo] = {}
         self._in_state: Counter[TaskState] = Counter()
         self._publish = publish
@@ -194,13 +199,19 @@ class Run:
                 return
             if isinstance(event, UnknownEvent) and event.type in _STATES:
                 raise Conflict(f"A task says of its state what its cluster knows. Received: {event.why}")
-            if isinstance(event, Note) and event.metric and not self._is_first(event):
-                return
+            if isinstance(event, Note) and event.metric:
+                if not self._is_first(event):
+                    return
+                if self.alarms.wanted.nan:
+                    event.alarm = NAN
+                    data = encode_event(event)
             if self._recovery is not None and isinstance(event, Note) and self._recovery.takes(event):
                 return  # until it is known what the loss has cost
             self._apply(event)
             self._append(data)
             self._tell_cost(event)
+            if isinstance(event, EpochEnded) and (word := self.alarms.epoch(event)) is not None:
+                self.alarm(*word)
             return
         self._append(data)
 
@@ -245,6 +256,21 @@ class Run:
         note = Note(time=time.time(), attempt=self.attempt, level=level, title=title, text=text, task=task, mark=mark)
         self.record(note)
 
+    def alarm(self, about: str, title: str, text: str = "", task: str = "") -> None:
+        """Tell what somebody wanted to be told of; what is no ending is a warning, and marked on the plots."""
+        level, mark = ("info", "") if about == END else ("warning", about)
+        note = Note(
+            time=time.time(),
+            attempt=self.attempt,
+            level=level,
+            title=title,
+            text=text,
+            task=task,
+            mark=mark,
+            alarm=about,
+        )
+        self.record(note)
+
     # -- the run's state ----------------------------------------------------------------------------------------
 
     def to(self, state: RunState, message: str = "") -> None:
@@ -255,6 +281,8 @@ class Run:
             self.record(where)  # no step came of it
         if state is RunState.RESTARTING and self.first_failure is not None and self._recovery is None:
             self._recovery = Recovery(self.first_failure.task, time.time(), self.info.progress.done)
+        if state.is_final and self.alarms.wanted.end:  # before it: nothing is looked for behind the end
+            self.alarm(END, f"{self.info.name} {_ENDED.get(state, state.value)}", message)
         self.record(RunChanged(time=time.time(), state=state, message=message))
         self._step()
         if self.is_stopping:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,6 +46,8 @@ class HeldUp:
             for run in self._runs.active:
                 for word in self._stragglers.look(run):
                     run.note(*word)
+                for alarm in run.alarms.machines(run.info.state, run.planned, self._hosts.infos, time.monotonic()):
+                    run.alarm(*alarm)
                 if (blamed := self._stalls.blamed(run)) is not None:
                     address, task, why = blamed
                     attempt = run.task_info(task).attempt

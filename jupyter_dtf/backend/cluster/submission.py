@@ -16,6 +16,7 @@ from distributed.core import Status
 from ...errors import DtfError, GangIncomplete
 from ...schema.base import to_plain
 from ...schema.cluster import check_jobs
+from ...schema.events import Submitted
 from ...schema.run import RunDescriptor, RunRequest
 from ..machine import paths
 from .active_run import Run
@@ -97,7 +98,10 @@ class Submission:
             run_dir=str(Path(self._settings.runs_dir) / run_id),
             goes_on=wanted.goes_on,
             resumed_from=wanted.resumed_from,
+            origin=wanted.origin,
         )
         run = self._runs.add(descriptor, wanted)
+        if wanted.code:
+            run.record(Submitted(time=descriptor.created, code=wanted.code))
         self._warnings.tell(run)
         return run

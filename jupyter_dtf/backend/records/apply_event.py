@@ -19,6 +19,7 @@ from ...schema.events import (
     UnknownEvent,
 )
 from ...schema.metrics import headline, without_form
+from ...schema.notify import MOST_KEPT, Alarm
 from ...schema.run import RunInfo, RunState, TaskInfo, TaskState
 from ...schema.sizes import bytes_
 
@@ -31,6 +32,9 @@ def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | 
 
     ``task`` is the one of ``info`` that the event is of, from who knows where it is; it is looked for without.
     """
+    if isinstance(event, Note) and event.alarm:
+        told = Alarm(about=event.alarm, title=event.title, text=event.text, task=event.task, time=event.time)
+        info.alarms = [*info.alarms, told][-MOST_KEPT:]
     if isinstance(event, RunChanged):
         info.state = event.state
         info.message = event.message
@@ -70,7 +74,7 @@ def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
     told = max(known, key=lambda info: info.points_seq)
     if told.points_seq > found.points_seq:
         found.latest, found.sparkline, found.points_seq = dict(told.latest), list(told.sparkline), told.points_seq
-        found.headline = headline(found.latest, found.state.is_final)
+        found.headline, found.best = headline(found.latest, found.state.is_final), dict(told.best)
     return found
 
 

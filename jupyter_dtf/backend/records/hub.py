@@ -15,9 +15,11 @@ import msgspec
 from ...errors import Conflict, NotFound, Unavailable
 from ...schema.events import AnyEvent, RunChanged, UnknownEvent, decode_event
 from ...schema.run import RunDescriptor, RunInfo, RunState
+from ...schema.run_marks import RunPatch
 from . import submitted
 from .apply_event import copy_of, newest
 from .archive import summarize
+from .marked import Marked
 from .output_files import remove_output
 from .output_reader import OutputReader
 from .run_record import RunRecord
@@ -45,6 +47,7 @@ class Hub:
         self._subscribers: dict[int, Callable[[str], object]] = {}
         self._raised: set[int] = set()
         self._next_subscriber = 0
+        self._marked = Marked(store)
 
     # -- from links --------------------------------------------------------------------------------------------------
 
@@ -160,16 +163,36 @@ class Hub:
                 info = self._summary(run_id, stored)
         if info is None:
             raise _no_run(run_id)
-        return info
+        self.look_for_marks()
+        return self._marked.onto(info)
 
-    def runs(self) -> list[RunInfo]:
-        """Every run, live and past, newest first; copies."""
+    def runs(self, *, deleted: bool = False) -> list[RunInfo]:
+        """Every run, live and past, newest first; copies. Without those that were ``deleted``, or those alone."""
+        self.look_for_marks(now=True)
         found = {info.id: info for info in self.store.runs()} if self.store is not None else {}
         with self._lock:
             for run_id in {*self._summaries, *self._records}:
                 if (info := self._summary(run_id, found.get(run_id))) is not None:
                     found[run_id] = info
-        return sorted(found.values(), key=lambda info: (-info.created, info.id))
+        shown = [self._marked.onto(info) for info in found.values() if self._marked.is_deleted(info.id) is deleted]
+        return sorted(shown, key=lambda info: (-info.created, info.id))
+
+    def look_for_marks(self, *, now: bool = False) -> None:
+        """See whether another process has said something of a run; without ``now``, not again and again."""
+        for run_id in self._marked.look(now=now):
+            self._tell(run_id)
+
+    def mark(self, run_id: str, patch: RunPatch) -> RunInfo:
+        """Say something of a run: its name, tags, a note; put it aside, or delete it so that it can be had back.
+
+        Raises NotFound, Conflict for one under way that is to be deleted, Unavailable if it cannot be written.
+        """
+        info = self.info(run_id)
+        if patch.deleted:
+            _check_ended(info)
+        self._marked.change(run_id, patch)
+        self._tell(run_id)
+        return self.info(run_id)
 
     def events(self, run_id: str, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
         """(seq, event) of a run after ``after``, but its points (RunRecord.events). Raises NotFound."""
@@ -206,10 +229,7 @@ class Hub:
         Raises NotFound, and Conflict while it is under way.
         """
         info = self.info(run_id)
-        if not info.state.is_final:
-            raise Conflict(
-                f"A run is deleted after it has ended; stop it first. Received: {run_id}, {info.state.value}"
-            )
+        _check_ended(info)
         if self.store is not None:
             with contextlib.suppress(NotFound):
                 self.store.delete(run_id)
@@ -219,6 +239,7 @@ class Hub:
         with self._lock:
             self._records.pop(run_id, None)
             self._summaries.pop(run_id, None)
+        self._marked.forget(run_id)
         self._tell(run_id)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
@@ -300,6 +321,11 @@ def _with_checkpoint(message: str, record: RunRecord) -> str:
     """Why a run is lost, and what is left of it."""
     last = record.info.checkpoint
     return message if last is None else f"{message}. Its last checkpoint is that of step {last.step}"
+
+
+def _check_ended(info: RunInfo) -> None:
+    if not info.state.is_final:
+        raise Conflict(f"A run is deleted after it has ended; stop it first. Received: {info.id}, {info.state.value}")
 
 
 def _no_run(run_id: str) -> NotFound:

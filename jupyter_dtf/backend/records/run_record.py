@@ -12,10 +12,21 @@ import msgspec
 import numpy as np
 
 from ...errors import Conflict
-from ...schema.events import AnyEvent, Logged, Point, Points, RunChanged, UnknownEvent, decode_event, decode_points
+from ...schema.events import (
+    AnyEvent,
+    EpochEnded,
+    Logged,
+    Point,
+    Points,
+    RunChanged,
+    UnknownEvent,
+    decode_event,
+    decode_points,
+)
 from ...schema.metrics import headline_of, is_load
 from ...schema.run import RunDescriptor, RunInfo
 from .apply_event import apply_event
+from .best_values import BestValues
 from .output_tail import ENDED_BYTES, OutputTail
 from .series import Columns, MeanSeries, Series, Sparkline
 
@@ -53,6 +64,7 @@ class RunRecord:
         self._tasks_of: dict[str, dict[str, Series]] = {}  # metric -> task -> series
         self._newest: dict[str, dict[str, float]] = {}  # metric -> task -> value
         self._means: dict[str, MeanSeries] = {}
+        self._best = BestValues()
         self._headline_of: dict[str, str] = {}
         self._headline_for: tuple[int, bool] = 0, False  # so many metrics, of a run that has ended or not
         self._sparkline = Sparkline()
@@ -99,9 +111,12 @@ class RunRecord:
             apply_event(self.info, event)
             self._seqs.append(seq)
             self._events.append(event)
+            if isinstance(event, EpochEnded):
+                self.info.best = self._best.of_epochs(event, self._events)
             if isinstance(event, RunChanged) and event.state.is_final:
                 self._drop(self._tail.shrink(ENDED_BYTES))
                 self._update_headline()
+                self.info.best = self._best.of_points(self._headline_of, self._tasks_of)
 
     def events(self, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
         """(seq, event) of the events after sequence number ``after`` but the points, oldest first, at most ``limit``.

@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,9 @@ from ...schema.base import with_unknown
 from ...schema.events import RunChanged, encode_event
 from ...schema.metrics import headline
 from ...schema.run import RunDescriptor, RunInfo, RunState, read_run
+from ...schema.run_marks import RunMarks
 from ..machine import paths
+from . import marks_table
 from .apply_event import apply_event
 from .store_file import SCHEMA_VERSION, open_file, standing
 
@@ -146,9 +148,23 @@ class Store:
             if db.execute("DELETE FROM runs WHERE id = ?", (run_id,)).rowcount == 0:
                 raise _no_run(run_id)
             db.execute("DELETE FROM events WHERE run_id = ?", (run_id,))
+            marks_table.forget(db, [run_id])
 
-    def prune(self, *, max_age_s: float | None = None, max_runs: int | None = None) -> list[str]:
-        """Delete ended runs created longer ago than ``max_age_s``, and the oldest beyond ``max_runs``; their ids."""
+    def mark(self, run_id: str, how: Callable[[RunMarks], RunMarks]) -> RunMarks:
+        """Put ``how(marks)`` in the place of what is said of a run, and return that."""
+        with self._transaction() as db:
+            return marks_table.change(db, run_id, how)
+
+    def prune(
+        self,
+        *,
+        max_age_s: float | None = None,
+        max_runs: int | None = None,
+        deleted_s: float | None = None,
+    ) -> list[str]:
+        """Forget ended runs created longer ago than ``max_age_s``, the oldest beyond ``max_runs``, and those that a
+        person deleted longer ago than ``deleted_s``. Returns their ids.
+        """
         final = tuple(state.value for state in RunState if state.is_final)
         ended = f"SELECT id FROM runs WHERE state IN ({', '.join('?' * len(final))})"
         with self._transaction() as db:
@@ -158,7 +174,12 @@ class Store:
                 ids += _column(db, f"{ended} AND created < ? ORDER BY created", (*final, oldest))
             if max_runs is not None:
                 ids += _column(db, f"{ended} ORDER BY created DESC, id LIMIT -1 OFFSET ?", (*final, max(max_runs, 0)))
+            if deleted_s is not None:
+                latest = time.time() - deleted_s
+                marks = marks_table.read(db)
+                ids += [i for i, said in marks.items() if said.deleted is not None and said.deleted < latest]
             ids = list(dict.fromkeys(ids))
+            marks_table.forget(db, ids)
             db.executemany("DELETE FROM runs WHERE id = ?", [(i,) for i in ids])
             db.executemany("DELETE FROM events WHERE run_id = ?", [(i,) for i in ids])
         return ids
@@ -183,6 +204,12 @@ class Store:
                 except Unavailable as error:
                     _log.warning("%s", error)
             return found
+
+    def marks(self, known: int = 0) -> tuple[int, dict[str, RunMarks]] | None:
+        """What people have said of their runs, with its version; None if that is the one that is ``known``."""
+        with self._reading() as db:
+            now = marks_table.version(db)
+            return None if now == known else (now, marks_table.read(db))
 
     def next_seq(self, run_id: str) -> int:
         """One more than the last sequence number stored of a run; 0 where there is none."""

@@ -23,8 +23,9 @@ from pathlib import Path
 from ..._version import __version__
 from ...errors import Unavailable
 from ...schema import private
+from . import marks_table
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 READERS = 1
 """The oldest schema whose code can read a file of this one."""
 WRITERS = 1
@@ -53,7 +54,7 @@ class Step:
     destroys: bool = False
 
 
-STEPS = (Step(2, lambda db: db.execute(_ABOUT)),)
+STEPS = (Step(2, lambda db: db.execute(_ABOUT)), Step(3, lambda db: db.execute(marks_table.CREATE)))
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def open_file(path: Path) -> tuple[sqlite3.Connection, Standing]:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             if now.schema == 0:
-                _change(db, [*_TABLES, _ABOUT, f"PRAGMA application_id = {_APPLICATION_ID}"], ())
+                _change(db, [*_TABLES, _ABOUT, marks_table.CREATE, f"PRAGMA application_id = {_APPLICATION_ID}"], ())
             else:
                 _check_tables(db)
                 if now.schema < SCHEMA_VERSION:

@@ -380,7 +380,11 @@ def test_a_callback_that_cannot_be_pickled_is_refused() -> None:
 
 def test_settings_are_shown_and_keras_is_set_up_alike() -> None:
     prepared = prepare(model_function(), X, Y, batch_size=4, epochs=2, strategy=AllReduce(transport="ring"))
-    assert prepared.parameters == {"epochs": 2, "batch_size": 4, "examples": 10, "optimizer": "Adam", "weights": 9}
+    chosen = {"epochs": 2, "batch_size": 4, "examples": 10, "optimizer": "Adam", "weights": 9}
+    chosen |= {"learning_rate": 0.001, "loss": "sparse_categorical_crossentropy", "transport": "ring"}
+    assert prepared.parameters == chosen
+    assert (prepared.origin.weights, prepared.origin.data) == (9, "arrays")
+    assert prepared.code[0].name == __file__  # which called
     job = job_of(prepared)
     assert job.strategy == AllReduce(transport="ring")
     assert job.keras_config["floatx"] == "float32"

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from jupyter_dtf.client.progress import TerminalProgress, _Pace, epoch_line, note_line, progress_line
+from jupyter_dtf.client.progress import TerminalProgress, TimeLeft, epoch_line, note_line, progress_line
 from jupyter_dtf.schema.events import EpochEnded, Note
 from jupyter_dtf.schema.run import Progress, RunInfo, RunState
 
@@ -63,7 +63,7 @@ class TestLine:
 
 
 def test_time_left_is_told_by_the_steps_after_the_first_seen() -> None:
-    pace = _Pace()
+    pace = TimeLeft()
     assert pace.left_s(info(progress=Progress(done=0, total=100)), 100.0) is None
     assert pace.left_s(info(progress=Progress(done=10, total=100)), 160.0) is None  # a minute of preparation
     assert pace.left_s(info(progress=Progress(done=20, total=100)), 170.0) == 80

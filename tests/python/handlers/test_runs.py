@@ -52,6 +52,21 @@ async def test_a_run_under_way_is_stopped_and_an_ended_one_deleted(hub: Hub, fle
     assert [run["id"] for run in await api("GET", "runs")] == ["live"]
 
 
+async def test_a_run_is_tagged_deleted_and_had_back(hub: Hub, api: Api) -> None:
+    feed(hub, "live", end=RunState.RUNNING)
+    feed(hub, "done")
+    run = await api("PATCH", "runs", "done", body={"name": "best", "tags": ["a"], "archived": True})
+    assert (run["name"], run["marks"]["tags"], run["marks"]["archived"]) == ("best", ["a"], True)
+    await api("PATCH", "runs", "done", body={"deleted": True})
+    assert [run["id"] for run in await api("GET", "runs")] == ["live"]
+    await api("PATCH", "runs", "done", body={"deleted": False})
+    assert {run["name"] for run in await api("GET", "runs")} == {"best", hub.info("live").name}
+    assert (await api.refused(409, "PATCH", "runs", "live", body={"deleted": True}))["error"] == "Conflict"
+    assert (await api.refused(400, "PATCH", "runs", "done", body={"tags": [""]}))["field"] == "tags"
+    assert (await api.refused(400, "PATCH", "runs", "done", body={"tag": "a"}))["field"] == "tag"
+    assert (await api.refused(404, "PATCH", "runs", "none", body={}))["error"] == "NotFound"
+
+
 async def test_a_run_is_gone_on_with_as_a_new_one(hub: Hub, fleet: MemoryFleet, api: Api) -> None:
     fleet.set_cluster(ClusterInfo(name="lab", kind="local", state=ClusterState.RUNNING))
     feed(hub, "program")

@@ -79,6 +79,8 @@ class TestLine:
             ("%dtf stop 'nope", "No closing quotation"),
             ("%%dtf bogus\n1", "invalid choice: 'bogus'"),
             ("%%dtf run --job ps\n1", "The jobs of digits are worker. Received: 'ps'"),
+            ("%dtf runs --filter 'nope = 1'", "Received: 'nope'"),
+            ("%%dtf run --out 1a\n1", "--out is the name of a variable. Received: '1a'"),
             ("%%dtf run --task 2\n1", "The tasks of the job worker are 0 to 1. Received: 2"),
         ],
     )
@@ -93,7 +95,17 @@ class TestLine:
         assert notebook.printed(line).startswith("usage: ")
 
     @pytest.mark.parametrize(
-        ("line", "word"), [("%dtf st", "start"), ("%dtf use di", "digits"), ("%dtf logs 20", "20")]
+        ("line", "word"),
+        [
+            ("%dtf st", "start"),
+            ("%dtf use di", "digits"),
+            ("%dtf logs 20", "20"),
+            ("%dtf compare 2026 20", "20"),
+            ("%dtf runs --fi", "--filter"),
+            ("%dtf start --kind lo", "local"),
+            ("%%dtf run --no", "--no-stream"),
+            ("%%dtf run --job wo", "worker"),
+        ],
     )
     def test_completion(self, notebook: Notebook, line: str, word: str) -> None:
         notebook.run("%%dtf run\n1")
@@ -113,6 +125,22 @@ class TestCell:
         display, result = cell.outputs
         assert display.data["text/plain"] == "worker:0\n  hello from worker:0\nworker:1\n  hello from worker:1"
         assert result.data["text/plain"] == "[3, 6]"
+
+    def test_the_value_as_a_variable_and_output_at_the_end(self, notebook: Notebook) -> None:
+        cell = notebook.run("%%dtf run --out squares --no-stream\nprint('on', ctx.task)\n(ctx.rank + 1) ** 2")
+        (display,) = cell.outputs
+        assert display.data["text/plain"] == "worker:0\n  on worker:0\nworker:1\n  on worker:1"
+        assert notebook.value("squares, squares['worker:1']") == "([1, 4], 4)"
+        assert notebook.value("import jupyter_dtf as dtf\ndtf.runs()[0].code[0].text") == repr(
+            "print('on', ctx.task)\n(ctx.rank + 1) ** 2\n"
+        )
+
+    def test_runs_are_compared(self, notebook: Notebook) -> None:
+        for rate in (1, 2):
+            notebook.run(f"cluster.run(lambda args, ctx: None, {{'rate': {rate}}}, name='rate {rate}')")
+        lines = [line.split() for line in notebook.printed("%dtf compare 'rate 1' 'rate 2'").splitlines()]
+        assert ["*", "parameters.rate", "1", "2"] in lines
+        assert notebook.printed("%dtf runs --filter 'rate > 1' --columns rate") == "RATE\n2\n"
 
     def test_one_task(self, notebook: Notebook) -> None:
         assert notebook.value("%%dtf run --job worker --task 1\nctx.task, ctx.size") == "('worker:1', 2)"

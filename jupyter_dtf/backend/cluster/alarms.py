@@ -1,0 +1,123 @@
+"""What a person wanted to be told of a run (``schema/notify.py``), found in its epochs and its hosts. No I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ...schema.events import EpochEnded
+from ...schema.machines import HostInfo
+from ...schema.metrics import VALIDATION, direction
+from ...schema.notify import IDLE, MEMORY, NO_IMPROVEMENT, Notify
+from ...schema.run import RunState
+from ...schema.sizes import bytes_, duration, number
+from ..planning.launch_plan import PlannedTask
+
+IDLE_GPU = 0.02
+"""Of its time: a GPU that is used less does nothing."""
+IDLE_CORES = 0.1
+"""In use on a host by it and its tasks: with less they do nothing."""
+QUIET = Notify(nan=False, idle_s=None, memory=None, end=False)
+
+
+class Word(NamedTuple):
+    """What is to be told."""
+
+    about: str
+    title: str
+    text: str = ""
+    task: str = ""
+
+
+class Alarms:
+    """Those of one run. Each is told once, and again after it was over."""
+
+    def __init__(self, wanted: Notify | None) -> None:
+        self.wanted = wanted or QUIET
+        self._best = math.nan
+        self._epoch = -1
+        self._epochs = 0  # without improvement
+        self._knows_metric = False
+        self._idle_since: dict[str, float] = {}
+        self._told: set[str] = set()
+
+    def epoch(self, event: EpochEnded) -> Word | None:
+        """An epoch has ended. One that is done again after a loss is not counted twice."""
+        wanted = self.wanted.no_improvement
+        if wanted is None or event.epoch <= self._epoch:
+            return None
+        self._epoch = event.epoch
+        loss = VALIDATION + "loss"
+        metric = self.wanted.metric or (loss if loss in event.logs else "loss")
+        value = event.logs.get(metric)
+        if value is None:
+            return self._unknown(metric, event)
+        sign = direction(metric) or -1
+        if math.isnan(self._best) or sign * value > sign * self._best:
+            self._best, self._epochs = value, 0
+            return None
+        self._epochs += 1
+        if self._epochs != wanted:
+            return None
+        title = f"{metric} has not become better for {wanted} epoch{'s' * (wanted != 1)}"
+        return Word(NO_IMPROVEMENT, title, f"It is {number(value)}; the best was {number(self._best)}")
+
+    def _unknown(self, metric: str, event: EpochEnded) -> Word | None:
+        """A metric that no epoch has is told of, once: it would never be better or worse."""
+        if self._knows_metric:
+            return None
+        self._knows_metric = True
+        return Word(NO_IMPROVEMENT, f"There is no metric {metric} to watch", f"Epochs have {', '.join(event.logs)}")
+
+    def machines(
+        self, state: RunState, planned: Iterable[PlannedTask], hosts: Mapping[str, HostInfo], now: float
+    ) -> list[Word]:
+        """What the hosts of its tasks are like at ``now``, in seconds of any clock; to be called again and again."""
+        if state is not RunState.RUNNING or (self.wanted.idle_s is None and self.wanted.memory is None):
+            self._idle_since.clear()
+            return []
+        found: list[Word] = []
+        seen: set[str] = set()
+        for task in planned:
+            if (host := hosts.get(task.host.address)) is None:
+                continue
+            if host.address not in seen:
+                seen.add(host.address)
+                found += self._memory(host)
+            found += self._idle(task, host, now)
+        return found
+
+    def _memory(self, host: HostInfo) -> list[Word]:
+        most = self.wanted.memory
+        key = f"{MEMORY} {host.address}"
+        if most is None or not host.memory_bytes or host.memory_used_bytes <= most * host.memory_bytes:
+            self._told.discard(key)
+            return []
+        share = host.memory_used_bytes / host.memory_bytes
+        text = f"{bytes_(host.memory_used_bytes)} of {bytes_(host.memory_bytes)} by the host and its tasks"
+        return self._once(key, Word(MEMORY, f"{share:.0%} of the memory of host {host.name} is in use", text))
+
+    def _idle(self, task: PlannedTask, host: HostInfo, now: float) -> list[Word]:
+        if (limit_s := self.wanted.idle_s) is None or task.job == "ps":  # which waits for the others by its nature
+            return []
+        own = [gpu for gpu in host.gpus if gpu.id in task.gpus.gpus]
+        devices = {f"GPU {gpu.index}": gpu.utilization < IDLE_GPU for gpu in own} or {"CPU": host.cpu < IDLE_CORES}
+        found: list[Word] = []
+        for device, is_idle in devices.items():
+            key = f"{IDLE} {task.task} {device}"
+            if not is_idle:
+                self._idle_since.pop(key, None)
+                self._told.discard(key)
+                continue
+            seconds = now - self._idle_since.setdefault(key, now)
+            if seconds >= limit_s:
+                title = f"The {device} of {task.task} has done nothing for {duration(seconds)}"
+                found += self._once(key, Word(IDLE, title, f"On host {host.name}", task.task))
+        return found
+
+    def _once(self, key: str, word: Word) -> list[Word]:
+        if key in self._told:
+            return []
+        self._told.add(key)
+        return [word]

@@ -1,0 +1,60 @@
+"""The best value of each metric of a run, of which it is known whether more or less is better. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...schema.events import AnyEvent, EpochEnded, last_epochs
+from ...schema.metrics import direction
+from ...schema.run import Best
+from .series import Series
+
+MOST = 16
+"""So many metrics have one."""
+
+
+class BestValues:
+    """Those of one run: of its epochs, or, of metrics that no epoch has, of its points when it has ended."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Best] = {}
+        self._attempt = 0
+
+    def of_epochs(self, newest: EpochEnded, events: Sequence[AnyEvent]) -> dict[str, Best]:
+        """After another epoch; ``events`` are all so far, with that. Epochs that were done again count as the last."""
+        if newest.attempt > self._attempt:
+            self._attempt, self._found = newest.attempt, {}
+            for event in last_epochs(events):
+                self._take(event)
+        elif newest.attempt == self._attempt:
+            self._take(newest)
+        return dict(self._found)
+
+    def of_points(self, headline: Mapping[str, str], series: Mapping[str, Mapping[str, Series]]) -> dict[str, Best]:
+        """At the end: ``headline`` says which metrics a person looks at, and the one that is the value of each."""
+        found = dict(self._found)
+        for name, metric in headline.items():
+            if name in found or not (sign := direction(name)):
+                continue
+            for part in series.get(metric, {}).values():
+                values = np.where(np.isfinite(part.value), sign * part.value, -np.inf)
+                at = int(np.argmax(values)) if values.size else 0
+                if values.size and np.isfinite(values[at]):
+                    best = Best(value=float(part.value[at]), step=float(part.step[at]))
+                    if name not in found or sign * best.value > sign * found[name].value:
+                        found[name] = best
+        return found
+
+    def _take(self, event: EpochEnded) -> None:
+        for metric, value in event.logs.items():
+            sign = direction(metric)
+            if not sign or not math.isfinite(value):
+                continue
+            known = self._found.get(metric)
+            if known is None and len(self._found) >= MOST:
+                continue
+            if known is None or sign * value > sign * known.value:
+                self._found[metric] = Best(value=value, step=float(event.step), epoch=event.epoch + 1)

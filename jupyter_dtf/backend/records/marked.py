@@ -1,0 +1,70 @@
+"""What one viewer knows of what people have said of runs: the store's, read anew when somebody has changed it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from ...errors import Unavailable
+from ...schema.run import RunInfo
+from ...schema.run_marks import RunMarks, RunPatch
+from .store import Store
+
+LOOK_S = 1.0
+"""Between two looks whether another process has changed something, where nobody asks for the newest."""
+
+
+class Marked:
+    """The marks of all runs, for any thread. Without a store they are this process's own."""
+
+    def __init__(self, store: Store | None) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._marks: dict[str, RunMarks] = {}
+        self._version = 0
+        self._looked = 0.0
+
+    def look(self, *, now: bool = False) -> list[str]:
+        """Take over what other processes have changed. Returns the ids of these runs.
+
+        Without ``now``, not if it was looked for a moment ago. While the store cannot be read nothing changes.
+        """
+        if self._store is None or (not now and time.monotonic() - self._looked < LOOK_S):
+            return []
+        with self._lock:
+            self._looked = time.monotonic()
+            try:
+                read = self._store.marks(self._version)
+            except Unavailable:
+                return []
+            if read is None:
+                return []
+            before, (self._version, self._marks) = self._marks, read
+            everyone = {*before, *self._marks}
+            return [run_id for run_id in everyone if before.get(run_id) != self._marks.get(run_id)]
+
+    def change(self, run_id: str, patch: RunPatch) -> None:
+        """Say something of a run. Raises Unavailable where it cannot be written."""
+        if self._store is not None:
+            changed = self._store.mark(run_id, lambda marks: patch.applied(marks, time.time()))
+        else:
+            changed = patch.applied(self._marks.get(run_id, RunMarks()), time.time())
+        with self._lock:
+            self._marks = {**self._marks, run_id: changed}
+
+    def forget(self, run_id: str) -> None:
+        """The run is no more; the store has forgotten it."""
+        with self._lock:
+            self._marks = {key: marks for key, marks in self._marks.items() if key != run_id}
+
+    def is_deleted(self, run_id: str) -> bool:
+        """Whether lists leave it out."""
+        marks = self._marks.get(run_id)
+        return marks is not None and marks.deleted is not None
+
+    def onto(self, info: RunInfo) -> RunInfo:
+        """The same summary, with what is said of its run."""
+        if (marks := self._marks.get(info.id)) is not None:
+            info.marks = marks
+            info.name = marks.name or info.name
+        return info

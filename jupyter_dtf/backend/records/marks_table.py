@@ -1,0 +1,58 @@
+"""The table of what people have said of their runs (``schema/run_marks.py``), in the store's file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from ...schema.base import with_unknown
+from ...schema.run_marks import RunMarks
+
+CREATE = "CREATE TABLE IF NOT EXISTS marks (run_id TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID"
+_VERSION = "marks"
+"""The row of the table ``about`` with a number that each change counts up: who has read them asks for no more."""
+
+
+def version(db: sqlite3.Connection) -> int:
+    """A number that is another one after each change."""
+    row = db.execute("SELECT value FROM about WHERE name = ?", (_VERSION,)).fetchone()
+    return int(row[0]) if row is not None else 0
+
+
+def read(db: sqlite3.Connection) -> dict[str, RunMarks]:
+    """Those of all runs that have any. What cannot be read is left out."""
+    found = {}
+    for run_id, data in db.execute("SELECT run_id, data FROM marks"):
+        try:
+            found[run_id] = msgspec.msgpack.decode(data, type=RunMarks)
+        except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+            continue
+    return found
+
+
+def change(db: sqlite3.Connection, run_id: str, how: Callable[[RunMarks], RunMarks]) -> RunMarks:
+    """Put ``how(marks)`` in the place of a run's marks, and return that. What only a newer version knows stays."""
+    row = db.execute("SELECT data FROM marks WHERE run_id = ?", (run_id,)).fetchone()
+    try:
+        raw = msgspec.msgpack.decode(row[0]) if row is not None else {}
+        before = msgspec.convert(raw, RunMarks)
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):  # damaged
+        raw, before = {}, RunMarks()
+    after = how(before)
+    data = msgspec.msgpack.encode(with_unknown(raw, after))
+    db.execute("INSERT OR REPLACE INTO marks (run_id, data) VALUES (?, ?)", (run_id, data))
+    _count(db)
+    return after
+
+
+def forget(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+    """These runs are no more."""
+    gone = db.executemany("DELETE FROM marks WHERE run_id = ?", [(run_id,) for run_id in run_ids]).rowcount
+    if gone > 0:
+        _count(db)
+
+
+def _count(db: sqlite3.Connection) -> None:
+    db.execute("INSERT OR REPLACE INTO about (name, value) VALUES (?, ?)", (_VERSION, str(version(db) + 1)))

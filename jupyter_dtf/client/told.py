@@ -1,0 +1,86 @@
+"""Who wanted to be told of a run is told, by a function or a command of theirs, as long as this process is there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import threading
+import time
+from typing import TypeVar
+
+from ..schema.events import Note
+from ..schema.notify import END, Alarm, Notify
+from ..schema.run import RunState
+from ..schema.run_options import RunOptions
+from .run import Run
+
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+COMMAND_S = 60.0
+"""So long a command may take."""
+logger = logging.getLogger(__name__)
+
+
+def told(run: AnyRun, options: RunOptions) -> AnyRun:
+    """The run, of which this process tells from now on what its options say."""
+    if options.notify is not None and (options.notify.call is not None or options.notify.words):
+        run.told = Told(run, options.notify).thread
+    return run
+
+
+class Told:
+    """Follows the alarms of one run in a thread of its own, until the run has ended."""
+
+    def __init__(self, run: Run, notify: Notify) -> None:
+        self._run_id = run.id
+        self._hub = run._session.hub
+        self._notify = notify
+        self._changed = threading.Event()
+        self._next_event = 0
+        self._unsubscribe = self._hub.subscribe(lambda run_id: self._changed.set() if run_id == self._run_id else None)
+        self._changed.set()
+        self.thread = threading.Thread(target=self._follow, name="dtf-told", daemon=True)
+        self.thread.start()
+
+    def _follow(self) -> None:
+        try:
+            while True:
+                self._changed.wait()
+                self._changed.clear()
+                info = self._hub.info(self._run_id)  # before the events: those of before its end are there then
+                for seq, event in self._hub.events(self._run_id, self._next_event - 1):
+                    self._next_event = seq + 1
+                    if isinstance(event, Note) and event.alarm:
+                        self._tell(
+                            Alarm(
+                                about=event.alarm, title=event.title, text=event.text, task=event.task, time=event.time
+                            )
+                        )
+                if info.state is RunState.LOST and self._notify.end:  # whose cluster cannot say so any more
+                    self._tell(Alarm(about=END, title=f"{info.name} is lost", text=info.message, time=time.time()))
+                if info.state.is_final:
+                    return
+        except Exception as error:  # the run was deleted, or the session is gone
+            logger.warning("Alarms of the run %s are not told any more: %s", self._run_id, error)
+        finally:
+            self._unsubscribe()
+
+    def _tell(self, alarm: Alarm) -> None:
+        if self._notify.call is not None:
+            try:
+                self._notify.call(alarm)
+            except Exception:
+                logger.exception("What was to be called for an alarm of the run %s raised", self._run_id)
+        if words := self._notify.words:
+            environment = {**os.environ, "JUPYTER_DTF_RUN": self._run_id, "JUPYTER_DTF_ALARM": alarm.about}
+            try:
+                subprocess.run(
+                    [*words, alarm.title],
+                    stdin=subprocess.DEVNULL,
+                    env=environment,
+                    timeout=COMMAND_S,
+                    check=True,
+                )
+            except (OSError, subprocess.SubprocessError) as error:
+                logger.warning("The command for an alarm of the run %s failed: %s", self._run_id, error)

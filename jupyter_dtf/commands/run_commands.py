@@ -1,0 +1,69 @@
+"""The commands that look at runs: ``show``, ``compare``, ``export`` and ``watch``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ..client import terminal
+from ..client.run import Run
+from ..client.session import session
+from ..errors import NotFound
+from ..schema.base import encode_json
+from . import arguments as reading
+from . import run_history as history
+from .watch import watch as begin
+
+
+def add_to(commands: Any) -> None:
+    """Add them to the parser of the command line (what ``add_subparsers`` returns)."""
+    show = commands.add_parser("show", help="all that is known of a run: parameters, metrics, versions, code")
+    show.add_argument("run", help="its id, a part of it, or its name")
+    show.add_argument("--code", action="store_true", help="with the code that was submitted")
+    show.add_argument("--json", action="store_true", help="as JSON")
+    show.set_defaults(do=_show)
+
+    compare = commands.add_parser("compare", help="runs beside each other, with what differs between them")
+    compare.add_argument("runs", nargs="+", metavar="RUN", help="ids, parts of them, or names")
+    compare.add_argument("--all", action="store_true", help="what is the same as well; a star is at what differs")
+    compare.set_defaults(do=_compare)
+
+    export = commands.add_parser("export", help="every point of a run: all metrics of all tasks")
+    export.add_argument("run", help="its id, a part of it, or its name")
+    export.add_argument("--format", choices=("csv", "json", "parquet"), default="csv", help="(default: csv)")
+    export.add_argument("-o", "--output", default="", metavar="FILE", help="where to (default: standard output)")
+    export.set_defaults(do=_export)
+
+    watch = commands.add_parser("watch", help="a run in this terminal until it has ended, with its plots in text")
+    watch.add_argument("run", nargs="?", default="", help="its id, a part of it, or its name (default: the newest)")
+    watch.set_defaults(do=_watch)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    run = Run(reading.find_run(arguments.run, session().hub.runs()).id)
+    if arguments.json:
+        print(encode_json({"run": run.info, "code": run.code}).decode())
+    else:
+        terminal.say(history.description(run, with_code=arguments.code))
+    return 0
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    known = session().hub.runs()
+    found = [reading.find_run(text, known) for text in arguments.runs]
+    terminal.say(history.comparison(found, everything=arguments.all))
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    run = Run(reading.find_run(arguments.run, session().hub.runs()).id)
+    history.export(run, arguments.format, arguments.output)
+    return 0
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    known = session().hub.runs()
+    if not known:
+        raise NotFound("There are no runs to watch")
+    begin(Run((reading.find_run(arguments.run, known) if arguments.run else known[0]).id))
+    return 0

@@ -1,0 +1,81 @@
+"""What a person has said of a run: another name, tags, a note, that it is put aside. No event, and no part of any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import InvalidInput
+from .base import PeerStruct, Struct
+from .printable import check_line, is_whole
+
+MOST_TAGS = 32
+MOST_OF_A_TAG = 64
+MOST_OF_A_NAME = 200
+MOST_OF_A_NOTE = 10_000
+"""Characters."""
+
+
+class RunMarks(PeerStruct):
+    """What a person has said of a run, as it is kept."""
+
+    name: str = ""
+    """What the run is called now; empty: as it was submitted."""
+    tags: list[str] = []
+    note: str = ""
+    archived: bool = False
+    """Lists leave it out unless they are asked for it."""
+    deleted: float | None = None
+    """When it was deleted, in seconds since the epoch: it is in no list, and for a while it can be had back."""
+
+
+class RunPatch(Struct):
+    """What a person says of a run. What is null stays as it is; an empty ``name`` gives the run its own back."""
+
+    name: str | None = None
+    tags: list[str] | None = None
+    note: str | None = None
+    archived: bool | None = None
+    deleted: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            check_line(self.name, "name")
+            _check_length(self.name, MOST_OF_A_NAME, "name")
+        if self.tags is not None:
+            self.tags = checked_tags(self.tags)
+        if self.note is not None:
+            if not is_whole(self.note):
+                raise InvalidInput(f"`note` must be a text of whole characters, got {self.note!r:.200}", field="note")
+            _check_length(self.note, MOST_OF_A_NOTE, "note")
+
+    def applied(self, marks: RunMarks, now: float) -> RunMarks:
+        """The marks with this said of them at ``now``, seconds since the epoch."""
+        deleted = marks.deleted
+        if self.deleted is not None:
+            deleted = (now if deleted is None else deleted) if self.deleted else None
+        return RunMarks(
+            name=marks.name if self.name is None else self.name.strip(),
+            tags=list(marks.tags if self.tags is None else self.tags),
+            note=marks.note if self.note is None else self.note,
+            archived=marks.archived if self.archived is None else self.archived,
+            deleted=deleted,
+        )
+
+
+def checked_tags(tags: Iterable[str]) -> list[str]:
+    """Tags as they are kept: without spaces around them, each once. Raises InvalidInput."""
+    found: dict[str, None] = {}
+    for tag in tags:
+        check_line(tag, "tags")
+        if not tag.strip():
+            raise InvalidInput(f"A tag must be a text that is not empty, got {tag!r}", field="tags")
+        _check_length(tag, MOST_OF_A_TAG, "tags")
+        found[tag.strip()] = None
+    if len(found) > MOST_TAGS:
+        raise InvalidInput(f"A run has at most {MOST_TAGS} tags, got {len(found)}", field="tags")
+    return list(found)
+
+
+def _check_length(text: str, most: int, field: str) -> None:
+    if len(text) > most:
+        raise InvalidInput(f"`{field}` must have at most {most} characters, got {len(text)}", field=field)

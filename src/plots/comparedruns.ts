@@ -1,0 +1,129 @@
+import type { ISignal } from '@lumino/signaling';
+
+import { isLoad, isOfPair } from '../model/links';
+import type { RunModel, XAxis } from '../model/run';
+import type { Line, ReplacedLine } from '../model/series';
+import type { Stretch, Tick } from './axismarks';
+import { arrange, Arrangement } from './families';
+import { Plot, plotsOf } from './groups';
+import { taskColours } from './palette';
+import type { PlotSource, SourceMark } from './source';
+
+/** A run beside others: what it is called is its line's name in each plot. */
+export interface ComparedRun {
+  model: RunModel;
+  title: string;
+}
+
+/** Runs in the same plots, a line each: the mean of a run's tasks, or its one task's. */
+export class ComparedRuns implements PlotSource {
+  readonly changed: readonly ISignal<unknown, unknown>[];
+
+  constructor(
+    private readonly _runs: readonly ComparedRun[],
+    readonly x: XAxis
+  ) {
+    this.changed = _runs.flatMap(({ model }) => [model.infoChanged, model.seriesChanged]);
+  }
+
+  get axis(): XAxis {
+    return this.x;
+  }
+
+  /** Each begins at its own: see `lines`. */
+  get origin(): number {
+    return 0;
+  }
+
+  get names(): string[] {
+    const all = this._runs.flatMap(({ model }) => model.metrics);
+    return [...new Set(all)].filter(metric => !isLoad(metric) && !isOfPair(metric));
+  }
+
+  get tasks(): string[] {
+    return this._runs.map(({ title }) => title);
+  }
+
+  plots(): Plot[] {
+    return plotsOf(this.names);
+  }
+
+  arrange(plots: readonly Plot[], pinned: readonly string[]): Arrangement {
+    return arrange(plots, pinned);
+  }
+
+  lines(name: string): Line[] {
+    return this._runs.flatMap(({ model, title }) => {
+      if (model.x !== this.x) {
+        return []; // a dashboard of this run has another axis: its lines are over that
+      }
+      const lines = model.lines(name);
+      const line = lines.find(({ task }) => task === '') ?? lines[0];
+      return line ? [{ ...line, task: title, x: this._fromItsStart(model, line) }] : [];
+    });
+  }
+
+  /** Seconds of each run since it began, so that runs of different days lie upon each other. */
+  private _fromItsStart(model: RunModel, line: Line): Float64Array {
+    if (this.x === 'step') {
+      return line.x;
+    }
+    const key = `${model.id}\n${line.metric}`;
+    const known = this._moved.get(key);
+    if (known?.version === line.version) {
+      return known.x;
+    }
+    const x = line.x.map(time => time - model.origin);
+    this._moved.set(key, { version: line.version, x });
+    return x;
+  }
+
+  replaced(): ReplacedLine[] {
+    return [];
+  }
+
+  xExtent(names: Iterable<string>): [number, number] | null {
+    let [low, high] = [Infinity, -Infinity];
+    for (const name of names) {
+      for (const { x } of this.lines(name)) {
+        if (x.length > 0) {
+          low = Math.min(low, x[0]!);
+          high = Math.max(high, x[x.length - 1]!);
+        }
+      }
+    }
+    return low <= high ? [low, high] : null;
+  }
+
+  want(viewer: object, names: readonly string[]): void {
+    this._runs.forEach(({ model }) => {
+      const known = new Set(model.metrics);
+      model.want(
+        viewer,
+        names.filter(name => known.has(name))
+      );
+    });
+  }
+
+  needWidth(pixels: number): void {
+    this._runs.forEach(({ model }) => model.needWidth(pixels));
+  }
+
+  colours(): ReadonlyMap<string, string> {
+    return taskColours(this.tasks);
+  }
+
+  marks(): SourceMark[] {
+    return [];
+  }
+
+  ticks(): Tick[] {
+    return [];
+  }
+
+  stretches(): Stretch[] {
+    return [];
+  }
+
+  private readonly _moved = new Map<string, { version: number; x: Float64Array }>();
+}

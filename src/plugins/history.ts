@@ -1,0 +1,207 @@
+import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import {
+  ICommandPalette,
+  InputDialog,
+  IThemeManager,
+  MainAreaWidget,
+  Notification,
+  WidgetTracker
+} from '@jupyterlab/apputils';
+import { ILauncher } from '@jupyterlab/launcher';
+import { IStateDB } from '@jupyterlab/statedb';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { Menu } from '@lumino/widgets';
+
+import type { RunInfo, RunPatch } from '../api/schema';
+import { runIcon } from '../icons';
+import { isFinal } from '../model/state';
+import { CommandIDs, IDtf } from '../tokens';
+import type { HistoryChoices } from '../views/history/history';
+import { HistoryPane } from '../widgets/historypane';
+import { attempt, describe } from './ask';
+
+const KEPT = 'jupyter_dtf:history';
+const UNDO_MS = 15_000;
+/** The commands by which a person says something of a run. */
+export const MARKING = [
+  CommandIDs.renameRun,
+  CommandIDs.tagRun,
+  CommandIDs.noteRun,
+  CommandIDs.archiveRun,
+  CommandIDs.deleteRun
+];
+
+/** All runs in the main area, and the commands that name, tag, archive and delete them. */
+export const history: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter_dtf:history',
+  description: 'A table of all runs, their comparison, and what a person says of them.',
+  autoStart: true,
+  requires: [IDtf],
+  optional: [ILayoutRestorer, ICommandPalette, ILauncher, IThemeManager, IStateDB, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    dtf: IDtf,
+    restorer: ILayoutRestorer | null,
+    palette: ICommandPalette | null,
+    launcher: ILauncher | null,
+    themes: IThemeManager | null,
+    state: IStateDB | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('jupyter_dtf');
+    const { commands } = app;
+    const category = trans.__('Distributed TensorFlow');
+    const byId = describe({ run: trans.__('The id of the run') });
+    const tracker = new WidgetTracker<MainAreaWidget<HistoryPane>>({ namespace: 'jupyter-dtf-history' });
+
+    const say = async (ids: readonly string[], patch: RunPatch) => {
+      for (const id of ids) {
+        await attempt(trans, () => dtf.runs.patch(id, patch));
+      }
+    };
+    /** Do it, and say that it can be undone. */
+    const undoable = async (ids: readonly string[], patch: RunPatch, undo: RunPatch, text: string) => {
+      await say(ids, patch);
+      Notification.info(text, {
+        autoClose: UNDO_MS,
+        actions: [{ label: trans.__('Undo'), callback: () => void say(ids, undo) }]
+      });
+    };
+    const named = (ids: readonly string[]) =>
+      ids.length === 1 ? (dtf.runs.get(ids[0]!)?.name ?? ids[0]!) : trans.__('%1 runs', ids.length);
+    const archive = (ids: readonly string[], archived = true) =>
+      undoable(
+        ids,
+        { archived },
+        { archived: !archived },
+        archived ? trans.__('%1 archived', named(ids)) : trans.__('%1 is no longer archived', named(ids))
+      );
+    const remove = async (all: readonly string[]) => {
+      const ids = all.filter(id => isFinal(dtf.runs.get(id)?.state ?? 'running'));
+      if (ids.length < all.length) {
+        Notification.warning(trans.__('A run is deleted after it has ended; stop it first.'), { autoClose: 5000 });
+      }
+      if (ids.length > 0) {
+        await undoable(ids, { deleted: true }, { deleted: false }, trans.__('%1 deleted', named(ids)));
+      }
+    };
+
+    const menu = (run: string, at: HTMLElement) => {
+      const made = new Menu({ commands });
+      for (const command of [CommandIDs.openRun, ...MARKING, CommandIDs.copyRunId]) {
+        made.addItem({ command, args: { run } });
+      }
+      const { left, bottom } = at.getBoundingClientRect();
+      made.open(left, bottom);
+    };
+
+    commands.addCommand(CommandIDs.openHistory, {
+      label: trans.__('All Runs'),
+      caption: trans.__('Find, sort and compare the runs of all clusters, past and present'),
+      icon: args => (args['isPalette'] ? undefined : runIcon),
+      describedBy: describe({}),
+      execute: async () => {
+        let widget = tracker.currentWidget ?? tracker.find(() => true);
+        if (!widget) {
+          const content = new HistoryPane({
+            dtf,
+            trans,
+            themeChanged: themes?.themeChanged ?? null,
+            onOpen: id => void commands.execute(CommandIDs.openRun, { run: id }),
+            onMenu: menu,
+            onArchive: ids => void archive(ids),
+            onDelete: ids => void remove(ids),
+            keep: choices => void state?.save(KEPT, { ...choices, sorting: { ...choices.sorting } })
+          });
+          const kept = readChoices(await state?.fetch(KEPT));
+          if (kept) {
+            content.setChoices(kept);
+          }
+          widget = new MainAreaWidget({ content });
+          widget.toolbar.hide(); // it has its own
+          widget.id = 'jupyter-dtf-history';
+          widget.title.icon = runIcon;
+          widget.title.label = trans.__('Runs');
+          await tracker.add(widget);
+        }
+        if (!widget.isAttached) {
+          app.shell.add(widget, 'main');
+        }
+        app.shell.activateById(widget.id);
+      }
+    });
+
+    /** A command that asks for a text of a run and keeps it. */
+    const asking = (
+      command: string,
+      label: string,
+      ask: (run: RunInfo) => Promise<string | null>,
+      patch: (text: string) => RunPatch
+    ) =>
+      commands.addCommand(command, {
+        label,
+        describedBy: byId,
+        execute: async args => {
+          const run = dtf.runs.get(args['run'] as string);
+          const text = run && (await ask(run));
+          if (run && text !== null && text !== undefined) {
+            await say([run.id], patch(text));
+          }
+        }
+      });
+    const text = async (title: string, value: string) => {
+      const { button, value: given } = await InputDialog.getText({ title, text: value });
+      return button.accept ? (given ?? '') : null;
+    };
+    asking(
+      CommandIDs.renameRun,
+      trans.__('Rename Run…'),
+      run => text(trans.__('What is it to be called? Nothing gives it its own name back.'), run.name),
+      name => ({ name })
+    );
+    asking(
+      CommandIDs.tagRun,
+      trans.__('Tags of Run…'),
+      run => text(trans.__('Tags of %1, with commas between them', run.name), run.marks.tags.join(', ')),
+      tags => ({
+        tags: tags
+          .split(',')
+          .map(tag => tag.trim())
+          .filter(tag => tag !== '')
+      })
+    );
+    asking(
+      CommandIDs.noteRun,
+      trans.__('Note on Run…'),
+      run => text(trans.__('Note on %1', run.name), run.marks.note),
+      note => ({ note })
+    );
+    const isArchived = (run: unknown) => dtf.runs.get(run as string)?.marks.archived ?? false;
+    commands.addCommand(CommandIDs.archiveRun, {
+      label: args => (isArchived(args['run']) ? trans.__('Take out of the Archive') : trans.__('Archive Run')),
+      describedBy: byId,
+      execute: args => archive([args['run'] as string], !isArchived(args['run']))
+    });
+    commands.addCommand(CommandIDs.deleteRun, {
+      label: trans.__('Delete Run'),
+      describedBy: byId,
+      isEnabled: args => isFinal(dtf.runs.get(args['run'] as string)?.state ?? 'running'),
+      execute: args => remove([args['run'] as string])
+    });
+
+    palette?.addItem({ command: CommandIDs.openHistory, category, args: { isPalette: true } });
+    launcher?.add({ command: CommandIDs.openHistory, category, rank: 12 });
+    void restorer?.restore(tracker, { command: CommandIDs.openHistory, name: () => 'history' });
+  }
+};
+
+/** What was kept, if it is what is kept now. */
+function readChoices(kept: unknown): HistoryChoices | null {
+  const { columns, sorting } = (kept ?? {}) as Partial<HistoryChoices>;
+  const { column, descending } = (sorting ?? {}) as Partial<HistoryChoices['sorting']>;
+  const is = Array.isArray(columns) && columns.every(each => typeof each === 'string');
+  if (!is || typeof column !== 'string' || typeof descending !== 'boolean') {
+    return null;
+  }
+  return { columns, sorting: { column, descending } };
+}

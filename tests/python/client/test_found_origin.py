@@ -1,0 +1,80 @@
+"""What a run is made of, as it is found when it is submitted."""
+
+from __future__ import annotations
+
+import linecache
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.client.found_origin import MOST_CODE, code_of, origin_of, shown_arguments, source_of
+from jupyter_dtf.notebook.cell import prepare
+
+
+def test_the_calling_file_and_functions_of_other_files_are_the_code(tmp_path: Path) -> None:
+    other = tmp_path / "other.py"
+    other.write_text("def main_fun(args, ctx):\n    return args\n\n\nunused = 1\n")
+    names: dict[str, Any] = {"__name__": "other"}
+    exec(compile(other.read_text(), str(other), "exec"), names)
+
+    def here() -> None: ...
+
+    calling, function = code_of(here, names["main_fun"], print)
+    assert (calling.name, calling.text) == (__file__, Path(__file__).read_text())
+    assert (function.name, function.text) == ("main_fun", "def main_fun(args, ctx):\n    return args\n")
+
+
+def test_a_cell_is_found_by_what_ipython_keeps_of_it() -> None:
+    text, filename = "found = code_of()\n", "/tmp/ipykernel_1/2.py"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    names: dict[str, Any] = {"__name__": "__main__", "code_of": code_of}
+    exec(compile(text, filename, "exec"), names)
+    (cell,) = names["found"]
+    assert (cell.name, cell.text) == ("cell", text)
+    assert code_of(print, own=prepare("1 + 1", {})) == [source_of("cell", "1 + 1")]
+
+
+def test_a_long_program_is_kept_by_its_beginning() -> None:
+    source = source_of("long.py", "x" * (MOST_CODE + 7))
+    assert source.text == "x" * MOST_CODE + "... (7 more characters)"
+
+
+@dataclass
+class Settings:
+    rate: float
+    layers: list[int]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (
+            {"steps": 3, "name": "x", "on": True, "api_key": "1", 4: 5, "data": np.zeros(3)},
+            {"steps": 3, "name": "x", "on": True},
+        ),
+        (Namespace(lr=0.5, password="p"), {"lr": 0.5}),
+        (Settings(0.1, [1]), {"rate": 0.1}),
+        ({"huge": 2**70, "wide": np.float64(1.5)}, {"wide": 1.5}),
+        (None, {}),
+        ([1, 2], {}),
+    ],
+)
+def test_plain_arguments_with_names_are_shown(arguments: Any, shown: dict[str, Any]) -> None:
+    found = shown_arguments(arguments)
+    assert found == shown
+    assert {type(value) for value in found.values()} <= {int, float, str, bool}
+
+
+def test_versions_and_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git/refs/heads").mkdir(parents=True)
+    (tmp_path / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / ".git/refs/heads/main").write_text("0" * 40 + "\n")
+    found = origin_of("mlp", 9, "arrays")
+    assert (found.model, found.weights, found.data) == ("mlp", 9, "arrays")
+    assert {"TensorFlow", "Keras", "jupyter_dtf", "Python"} <= found.versions.keys()
+    assert (found.commit, found.branch, found.directory) == ("0" * 40, "main", str(tmp_path))

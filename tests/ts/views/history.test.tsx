@@ -1,0 +1,95 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { cleanup, fireEvent, render, screen, within } from '@testing-library/react';
+import React from 'react';
+import { afterEach, expect, it, vi } from 'vitest';
+
+import type { EventSocket } from '../../../src/api/socket';
+import { PlotChoices } from '../../../src/model/choices';
+import { DEFAULT_PREFERENCES } from '../../../src/model/preferences';
+import { RunModel } from '../../../src/model/run';
+import { FIRST_CHOICES, History, HistoryChoices } from '../../../src/views/history/history';
+import { runInfo } from '../fixtures';
+
+vi.mock('../../../src/plots/grid', () => ({ PlotGrid: class {} }));
+afterEach(cleanup);
+
+const trans = nullTranslator.load('jupyter_dtf');
+const marks = runInfo('x').marks;
+const RUNS = [
+  runInfo('a', { created: 2, parameters: { batch_size: 64 }, state: 'succeeded' }),
+  runInfo('b', { created: 3, parameters: { batch_size: 128 }, state: 'failed' }),
+  runInfo('c', { created: 1, marks: { ...marks, archived: true } })
+];
+const socket = { show: () => undefined, subscribe: () => undefined, unsubscribe: () => undefined };
+const models = new Map(RUNS.map(run => [run.id, new RunModel(run, socket as unknown as EventSocket)]));
+
+function Shown(props: { told?: (what: string) => void }): React.ReactElement {
+  const [choices, setChoices] = React.useState<HistoryChoices>({ ...FIRST_CHOICES, columns: ['batch_size'] });
+  const plots = React.useMemo(() => new PlotChoices(), []);
+  const tell = (what: string) => (ids: readonly string[] | string) => props.told?.(`${what} ${String(ids)}`);
+  return (
+    <History
+      runs={RUNS}
+      ready
+      choices={choices}
+      model={id => models.get(id)}
+      title={id => `name-${id}`}
+      preferences={DEFAULT_PREFERENCES}
+      plots={plots}
+      themeChanged={null}
+      trans={trans}
+      onOpen={tell('open')}
+      onMenu={tell('menu')}
+      onArchive={tell('archive')}
+      onDelete={tell('delete')}
+      onChoices={setChoices}
+    />
+  );
+}
+
+const names = () => screen.getAllByRole('listitem').map(row => row.getAttribute('data-run'));
+
+it('finds, sorts, and shows what is archived when it is asked for', () => {
+  render(<Shown />);
+  expect(names()).toEqual(['b', 'a']);
+  fireEvent.click(screen.getByRole('button', { name: 'name' }));
+  expect(names()).toEqual(['a', 'b']);
+  fireEvent.click(screen.getByRole('button', { name: 'name' }));
+  expect(names()).toEqual(['b', 'a']);
+  fireEvent.click(screen.getByLabelText('Archived as well'));
+  expect(names()).toEqual(['c', 'b', 'a']);
+  const find = screen.getByRole('searchbox', { name: 'Find runs by words or conditions' });
+  fireEvent.change(find, { target: { value: 'batch_size < 100 and state = succeeded' } });
+  expect(names()).toEqual(['a']);
+  expect(screen.getByText('1 of 3')).toBeTruthy();
+  fireEvent.change(find, { target: { value: 'no_such = 1' } });
+  expect(screen.getByText('Not understood: no_such')).toBeTruthy();
+});
+
+it('has columns of choice', () => {
+  render(<Shown />);
+  expect(screen.queryByRole('button', { name: 'strategy' })).toBeNull();
+  fireEvent.click(within(screen.getByRole('group', { name: 'Columns', hidden: true })).getByLabelText('strategy'));
+  expect(screen.getByRole('button', { name: 'strategy' })).toBeTruthy();
+  expect(screen.getAllByText('allreduce')).toHaveLength(2);
+});
+
+it('compares what is ticked, with the differences first', () => {
+  const told: string[] = [];
+  render(<Shown told={what => told.push(what)} />);
+  fireEvent.click(screen.getByLabelText('Compare name-a'));
+  expect(screen.queryByRole('region', { name: 'Comparison' })).toBeNull();
+  fireEvent.click(screen.getByLabelText('Compare name-b'));
+  fireEvent.click(screen.getByRole('tab', { name: 'Parameters' }));
+  const table = () => within(screen.getByRole('table'));
+  expect(table().getByRole('row', { name: 'parameters.batch_size 64 128' })).toBeTruthy();
+  expect(table().queryByText('cluster')).toBeNull();
+  fireEvent.click(screen.getByLabelText('Differences only'));
+  expect(table().getByText('cluster')).toBeTruthy();
+  fireEvent.click(screen.getByRole('button', { name: 'Archive' }));
+  fireEvent.click(screen.getByRole('button', { name: 'Delete' }));
+  fireEvent.click(screen.getByRole('button', { name: 'name-a' }));
+  expect(told).toEqual(['archive a,b', 'delete a,b', 'open a']);
+  fireEvent.click(screen.getByRole('button', { name: 'Untick' }));
+  expect(screen.queryByRole('region', { name: 'Comparison' })).toBeNull();
+});
