@@ -23,6 +23,8 @@ LEVELS = ("info", "warning", "error")
 
 SLOW, FAST_AGAIN = "slow", "as fast again"
 """The marks of notes on a task for which the others wait in every step, and on the end of that."""
+PRUNED = "pruned"
+"""The mark of the note on a trial that is ended because it does not promise enough."""
 
 
 class Event(PeerStruct, tag_field="type"):
@@ -111,7 +113,7 @@ class Note(TaskEvent, tag="note"):
     metric: str = ""
     step: float | None = None
     mark: str = ""
-    """What it is marked with: ``SLOW``, or another word or two."""
+    """What it is marked with: ``SLOW``, ``PRUNED``, or another word or two."""
 
 
 GOES_ON = "Training goes on after step"
@@ -143,11 +145,17 @@ class CheckpointSaved(TaskEvent, tag="checkpoint"):
     removed: list[int] = []
 
 
+class TrialValued(TaskEvent, tag="trial"):
+    """What the program of a trial has returned, by objective; NaN for what is no number."""
+
+    values: dict[str, float]
+
+
 StoryEvent = Union[RunChanged, TaskChanged, Note, CheckpointSaved]
 """What a person reads, under *Events*: a type that is added here is drawn in ``src/views/events.tsx``."""
 STORY = tuple(str(kind.__struct_config__.tag) for kind in get_args(StoryEvent))
 
-AnyEvent = Union[StoryEvent, Points, Logged, Progressed, EpochEnded]
+AnyEvent = Union[StoryEvent, Points, Logged, Progressed, EpochEnded, TrialValued]
 
 
 class _Typed(PeerStruct):

@@ -33,6 +33,7 @@ from . import (
     placement,
     protocol,
     run,
+    search_trial,
     socket_messages,
     trace,
 )
@@ -55,6 +56,7 @@ ENUMS: tuple[type[enum.Enum], ...] = (run.RunState, run.TaskState, api.ClusterSt
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
     run.Progress,
     run.TaskInfo,
+    search_trial.TrialInfo,
     run.RunInfo,
     hosts.HostDesign,
     hosts.TaskPlace,

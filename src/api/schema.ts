@@ -42,6 +42,27 @@ export interface TaskInfo {
   traceback: string;
 }
 
+/** Which trial of which search a run is. Its parameters are the run's own, its values are told at its end. */
+export interface TrialInfo {
+  /** The search's id, the same for all its trials, those of other processes that go on with it included. */
+  search: string;
+  /** What the search is called. */
+  name: string;
+  /** Counted from 0. */
+  number: number;
+  /**
+   * The metrics that count, the first first, and whether each is to be `minimize`d or `maximize`d. None: a
+   * list of trials, of which none is better than another.
+   */
+  objectives: Record<string, string>;
+  /** The names of the parameters that are searched, in the order of the space. */
+  parameters: string[];
+  /** Those of them that are drawn from a logarithmic range. */
+  logarithmic: string[];
+  /** How many trials the search is to have; 0 where it has no such end. */
+  most: number;
+}
+
 /**
  * A run's summary: its descriptor with its events applied, up to `next_seq`. It has no output and no points.
  *
@@ -52,7 +73,7 @@ export interface RunInfo {
   id: string;
   name: string;
   cluster: string;
-  /** `fit`, `predict`, `evaluate`, `program`, `script`, `servers` or `profile`. */
+  /** `fit`, `predict`, `evaluate`, `program`, `script`, `servers`, `profile` or `trial`. */
   kind: string;
   strategy: string;
   jobs: Record<string, number>;
@@ -65,6 +86,8 @@ export interface RunInfo {
   goes_on: boolean;
   /** The id of the run from whose checkpoint it goes on; empty where that is none, or is not known. */
   resumed_from: string;
+  /** Which trial of which search it is; None for a run that is none. */
+  trial: TrialInfo | null;
   state: RunState;
   /** One line: why it waits, why it failed. */
   message: string;
@@ -76,8 +99,8 @@ export interface RunInfo {
   /** The newest value of each metric, averaged over the tasks that report it. */
   latest: Record<string, number | null>;
   /**
-   * What lists show of `latest`: the first stands for the run. Its loss, or the first metric that its program
-   * reports; never one of the machine's. Of a run that has ended, the last epoch's values.
+   * What lists show of `latest`: the first stands for the run. A trial's objective, otherwise its loss, or the
+   * first metric that its program reports; never one of the machine's. Of a run that has ended, the last epoch's.
    */
   headline: Record<string, number | null>;
   /** Metrics with a value that is not finite: a sentence on the first, `loss became NaN at step 8 on worker:1`. */
@@ -86,12 +109,21 @@ export interface RunInfo {
   slow: Record<string, string>;
   /** The last that was written; None while there is none. */
   checkpoint: CheckpointInfo | null;
-  /** At most 60 values of the loss (or of the first metric of `headline`), oldest first. */
+  /**
+   * At most 60 values of a trial's objective, or of the loss (or of the first metric of `headline`): the oldest
+   * first.
+   */
   sparkline: number[];
+  /** The steps of the first and the last of them; empty where there is none. */
+  sparkline_steps: number[];
+  /** What a trial's program has returned for its objectives. Where it has returned none, `latest` counts. */
+  values: Record<string, number | null>;
+  /** Whether a trial is ended because it did not promise enough. */
+  pruned: boolean;
   /** The sequence number of the first event that is not in here: that of the run's next one, where all are. */
   next_seq: number;
   /**
-   * The same for what only points tell: `latest`, `headline` and `sparkline`. 0 where nobody has looked into
+   * The same for what only points tell: `latest`, `headline` and the sparkline. 0 where nobody has looked into
    * points, which the controller passes on as bytes.
    */
   points_seq: number;
@@ -404,7 +436,7 @@ export interface Note {
   task: string;
   metric: string;
   step: number | null;
-  /** What it is marked with: `SLOW`, or another word or two. */
+  /** What it is marked with: `SLOW`, `PRUNED`, or another word or two. */
   mark: string;
   /** How often the task had been started before: 0, and 1 once it was started again. */
   attempt: number;
@@ -462,6 +494,15 @@ export interface EpochEnded {
   epoch: number;
   step: number;
   logs: Record<string, number | null>;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
+/** What the program of a trial has returned, by objective; NaN for what is no number. */
+export interface TrialValued {
+  type: 'trial';
+  time: number;
+  values: Record<string, number | null>;
   /** How often the task had been started before: 0, and 1 once it was started again. */
   attempt: number;
 }
@@ -874,7 +915,7 @@ export interface RunPlacement {
 
 export type StoryEvent = RunChanged | TaskChanged | Note | CheckpointSaved;
 
-export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded;
+export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded | TrialValued;
 
 export type ClientMessage = Subscribe | Show | Unsubscribe;
 

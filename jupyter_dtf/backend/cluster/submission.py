@@ -97,6 +97,7 @@ class Submission:
             run_dir=str(Path(self._settings.runs_dir) / run_id),
             goes_on=wanted.goes_on,
             resumed_from=wanted.resumed_from,
+            trial=wanted.trial,
         )
         run = self._runs.add(descriptor, wanted)
         self._warnings.tell(run)

@@ -10,13 +10,15 @@ from ...errors import NotFound, RunFailed
 from ...schema.sizes import number as shown_number
 from .asked import AskedTrials
 from .study import INDEPENDENT
-from .trial_runs import TrialRuns, begin_thread
+from .trial_runs import TrialRuns, begin_thread, new_id
 from .trials import Trial, all_trials, table
 
 if TYPE_CHECKING:
     import pandas as pd
     from optuna.study import Study
 
+ID = "jupyter_dtf"
+"""What a study keeps the search's id as."""
 _held: list[Search] = []
 """The searches of this process: one that was left to itself is found here."""
 
@@ -31,6 +33,8 @@ class Search:
         self.name = name
         self.cluster = cluster
         self.study = study
+        self.id = id_of(study)
+        """The same for all who go on with its study; views know it by that."""
         self.began = time.time()
         self.most: int | None = None
         """How many trials it is to have."""
@@ -176,6 +180,15 @@ class Search:
 
     def __repr__(self) -> str:
         return f"<Search {self.line().replace('  ', ', ')}>"
+
+
+def id_of(study: Study) -> str:
+    """The id of the search that a study is; a new one is kept in the study."""
+    known = study.user_attrs.get(ID)
+    if not isinstance(known, str):
+        known = new_id()
+        study.set_user_attr(ID, known)
+    return known
 
 
 def searches_of(cluster: str) -> list[Search]:
