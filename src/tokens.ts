@@ -51,6 +51,7 @@ export const CommandIDs = {
   resumeRun: 'jupyter-dtf:resume-run',
   forgetRun: 'jupyter-dtf:forget-run',
   copyRunId: 'jupyter-dtf:copy-run-id',
+  openSearch: 'jupyter-dtf:open-search',
   openExample: 'jupyter-dtf:open-example',
   newDesign: 'jupyter-dtf:new-design',
   saveDesign: 'jupyter-dtf:save-design',

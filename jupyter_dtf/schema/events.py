@@ -59,6 +59,8 @@ class TaskChanged(TaskEvent, tag="task"):
     signal: str = ""
     message: str = ""
     traceback: str = ""
+    gpus: list[str] = []
+    """As in ``TaskInfo``; empty where nothing is said of them."""
 
 
 class Point(msgspec.Struct, array_like=True):

@@ -107,6 +107,8 @@ class TaskInfo(PeerStruct):
     pid: int = 0
     endpoint: str = ""
     """``host:port``, reserved for its TensorFlow server while the run lasts."""
+    gpus: list[str] = []
+    """The GPUs that it has, as CUDA_VISIBLE_DEVICES names them: numbers on its machine, or UUIDs."""
     exit_code: int | None = None
     signal: str = ""
     """The name of the signal that ended it (``SIGKILL``), if one did."""

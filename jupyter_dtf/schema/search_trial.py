@@ -27,6 +27,8 @@ class TrialInfo(PeerStruct):
     """The names of the parameters that are searched, in the order of the space."""
     logarithmic: list[str] = []
     """Those of them that are drawn from a logarithmic range."""
+    in_words: list[str] = []
+    """Those whose value is no plain one, and stands among the run's parameters as Python shows it."""
     most: int = 0
     """How many trials the search is to have; 0 where it has no such end."""
 

@@ -34,6 +34,8 @@ export interface TaskInfo {
   pid: number;
   /** `host:port`, reserved for its TensorFlow server while the run lasts. */
   endpoint: string;
+  /** The GPUs that it has, as CUDA_VISIBLE_DEVICES names them: numbers on its machine, or UUIDs. */
+  gpus: string[];
   exit_code: number | null;
   /** The name of the signal that ended it (`SIGKILL`), if one did. */
   signal: string;
@@ -59,6 +61,8 @@ export interface TrialInfo {
   parameters: string[];
   /** Those of them that are drawn from a logarithmic range. */
   logarithmic: string[];
+  /** Those whose value is no plain one, and stands among the run's parameters as Python shows it. */
+  in_words: string[];
   /** How many trials the search is to have; 0 where it has no such end. */
   most: number;
 }
@@ -417,6 +421,8 @@ export interface TaskChanged {
   signal: string;
   message: string;
   traceback: string;
+  /** As in `TaskInfo`; empty where nothing is said of them. */
+  gpus: string[];
   /** How often the task had been started before: 0, and 1 once it was started again. */
   attempt: number;
 }

@@ -115,10 +115,12 @@ def _apply_task(event: TaskChanged, task: TaskInfo) -> None:
         return  # late: the task has been started again meanwhile
     if event.attempt > task.attempt:
         task.attempt, task.host, task.pid, task.endpoint = event.attempt, "", 0, ""
+        task.gpus = []
     task.state = event.state
     task.host = event.host or task.host
     task.pid = event.pid or task.pid
     task.endpoint = event.endpoint or task.endpoint
+    task.gpus = list(event.gpus) or task.gpus
     task.exit_code = event.exit_code
     task.signal = event.signal
     task.message = event.message

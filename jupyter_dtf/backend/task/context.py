@@ -65,6 +65,7 @@ class Context:
         running = TaskChanged(
             time=time.time(), task=spec.task, state=TaskState.RUNNING, pid=os.getpid(), endpoint=endpoint
         )
+        running.gpus = spec.visible_gpus
         self._recorder.emit(running)
 
     # -- where am I ---------------------------------------------------------------------------------------------

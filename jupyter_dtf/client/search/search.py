@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import NotFound, RunFailed
 from ...schema.sizes import number as shown_number
+from .. import surroundings
+from . import listing
 from .asked import AskedTrials
 from .study import INDEPENDENT
 from .trial_runs import TrialRuns, begin_thread, new_id
@@ -38,8 +40,8 @@ class Search:
         self.began = time.time()
         self.most: int | None = None
         """How many trials it is to have."""
-        self._metrics = metrics
-        self._params = params
+        self.metrics = metrics
+        self.params = params
         self._done = threading.Event()
         self._error: BaseException | None = None
         self._runs: TrialRuns
@@ -74,6 +76,11 @@ class Search:
         return "stopped" if self._runs.message else "finished"
 
     @property
+    def has_ended(self) -> bool:
+        """Whether no trial of it runs any more, and none is to begin."""
+        return self._done.is_set()
+
+    @property
     def message(self) -> str:
         """Why it has ended before all of its trials had; or empty."""
         return str(self._error) if self._error is not None else self._runs.message
@@ -83,7 +90,7 @@ class Search:
         """A row for each trial: ``number``, ``state``, the objectives, the parameters, ``seconds``, ``run`` (the run's
         id) and ``error``. States are waiting, running, complete, pruned, stopped and failed.
         """
-        return table(self._all(), self._metrics, self._params)
+        return table(self._all(), self.metrics, self.params)
 
     def trial(self, number: int) -> Trial:
         """One trial: ``params``, ``value``, ``state``, ``run``, ``error``, ``traceback``. Raises NotFound."""
@@ -98,8 +105,8 @@ class Search:
 
         Raises NotFound while there is none, and of several objectives, which have ``best_trials``.
         """
-        if len(self._metrics) > 1:
-            raise NotFound(f"Of {len(self._metrics)} objectives there is no one best trial: see search.best_trials")
+        if len(self.metrics) > 1:
+            raise NotFound(f"Of {len(self.metrics)} objectives there is no one best trial: see search.best_trials")
         return self._best_of(self._all())
 
     def _best_of(self, trials: list[Trial]) -> Trial:
@@ -112,10 +119,10 @@ class Search:
     @property
     def best_trials(self) -> list[Trial]:
         """The trials to which no other is better in all objectives: the Pareto front. Of one objective, the best."""
-        return [Trial.of(trial, self._metrics) for trial in self.study.best_trials]
+        return [Trial.of(trial, self.metrics) for trial in self.study.best_trials]
 
     def _all(self) -> list[Trial]:
-        return all_trials(self.study, self._metrics)
+        return all_trials(self.study, self.metrics)
 
     # -- what to do with it -------------------------------------------------------------------------------------
 
@@ -161,22 +168,36 @@ class Search:
         ended = sum(states.count(state) for state in ("complete", "pruned", "failed"))
         parts = [f"{self.name} {self.status}", f"{ended}{f'/{self.most}' if self.most else ''} trials"]
         parts += [f"{states.count(state)} {state}" for state in ("running", "pruned", "failed") if state in states]
-        if len(self._metrics) > 1:
+        if len(self.metrics) > 1:
             parts.append(f"{len(self.study.best_trials)} on the Pareto front")
         elif "complete" in states:
             best = self._best_of(trials)
-            parts.append(f"best {self._metrics[0]} {shown_number(best.value or 0.0)} (trial {best.number})")
+            parts.append(f"best {self.metrics[0]} {shown_number(best.value or 0.0)} (trial {best.number})")
         return "  ".join(parts)
 
     def show(self) -> None:
-        """Print how it is, and its best trials."""
-        print(self.line())
-        if self.message:
-            print(self.message)
-        trials = self.trials
-        if len(self._metrics) == 1:
-            trials = trials.sort_values(self._metrics[0], ascending=self.study.direction.name != "MAXIMIZE")
-        print(trials.head(10).to_string(index=False))
+        """Show it: in a notebook the live view, in a terminal how it is, and its best trials."""
+        surroundings.here().show_search(self)
+
+    def text(self, most: int = 10) -> str:
+        """How it is, and as many trials at most: those that run and the best, a line each."""
+        best = {trial.number for trial in self.best_now()}
+        table = listing.table(self.ranked(), self.metrics, self.params, best, most)
+        return "\n".join([self.line(), *([self.message] if self.message else []), *table])
+
+    def ranked(self) -> list[Trial]:
+        """Its trials: those with a value of the first objective first, the best of them before all others."""
+        sign = -1 if self.study.directions[0].name == "MAXIMIZE" else 1
+        order = {"complete": 0, "pruned": 1}
+
+        def rank(trial: Trial) -> tuple[int, float, int]:
+            return order.get(trial.state, 2), sign * (trial.value or 0.0), trial.number
+
+        return sorted(self._all(), key=rank)
+
+    def best_now(self) -> list[Trial]:
+        """The best trials so far; none while no trial is complete."""
+        return self.best_trials if any(trial.state == "complete" for trial in self._all()) else []
 
     def __repr__(self) -> str:
         return f"<Search {self.line().replace('  ', ', ')}>"

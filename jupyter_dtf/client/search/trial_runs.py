@@ -220,7 +220,8 @@ class TrialRuns:
             kind=self.kind,
             places=self.places.each,
             parameters=shown_parameters(trial.parameters),
-            trial=self.search and msgspec.structs.replace(self.search, number=trial.number),
+            trial=self.search
+            and msgspec.structs.replace(self.search, number=trial.number, in_words=in_words(trial.parameters)),
         )
         function, job = trial.program
         program = self.cluster._with_modules(self.modules, (function, (job,), {}))
@@ -295,8 +296,13 @@ def _stop(run: Run, pruned: str = "") -> None:
 
 def shown_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters as a run has them for those who look at it: what is no plain value, in words."""
-    plain = (str, int, float, bool, type(None))
-    return {name: value if isinstance(value, plain) else f"{value!r:.200}" for name, value in parameters.items()}
+    words = in_words(parameters)
+    return {name: f"{value!r:.200}" if name in words else value for name, value in parameters.items()}
+
+
+def in_words(parameters: dict[str, Any]) -> list[str]:
+    """The names of those that are no plain values."""
+    return [name for name, value in parameters.items() if not isinstance(value, (str, int, float, bool, type(None)))]
 
 
 def new_id() -> str:

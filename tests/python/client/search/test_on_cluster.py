@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ import pytest
 import jupyter_dtf as dtf
 from jupyter_dtf.client.session import session
 from jupyter_dtf.errors import InvalidInput, NotFound, RunFailed, Unavailable
+from jupyter_dtf.schema.events import PRUNED, Note
 from jupyter_dtf.schema.run import RunState
 
 from ...patience import left_s, until
@@ -114,6 +116,58 @@ def test_a_trial_is_pruned_while_it_runs(cluster: dtf.Cluster) -> None:
     assert search.trial(1).run is not None
     assert search.trial(1).run.info.state is RunState.STOPPED  # type: ignore[union-attr]
     assert search.status == "finished"
+
+
+def climbs(params: dict[str, Any], ctx: Any) -> dict[str, Any]:
+    """Reports a loss that is the same for all, and returns more than it has reported, unless it is pruned."""
+    for step in (10, 20, 30):
+        ctx.report(step, loss=9.0, height=params["x"] + step / 100)
+    while params["x"] < 5:
+        time.sleep(0.01)
+    return {"height": params["x"] * 2, "else": "text"} if params["x"] < 8 else {"height": "no number"}
+
+
+def test_viewers_are_told_all_of_a_search(cluster: dtf.Cluster) -> None:
+    from optuna.pruners import ThresholdPruner
+
+    space = {"x": [7, 1, 8], "kind": [("a", 1)]}
+    pruner = ThresholdPruner(lower=5)
+    with pytest.warns(UserWarning, match="contains"):  # Optuna's, of a choice that a storage cannot hold
+        search = cluster.search(climbs, space, sampler="grid", objective="height", direction="maximize", pruner=pruner)
+    runs = [run.info for run in dtf.runs() if run.info.trial is not None and run.info.trial.search == search.id]
+    stored = session().hub.store
+    assert stored is not None
+    until(
+        lambda: all(stored.run(run.id).state.is_final and stored.run(run.id).sparkline for run in runs),
+        "all of it to be kept",
+    )
+    for infos in (runs, [stored.run(run.id) for run in runs]):  # as it happens, and when everybody else has gone
+        found = {info.parameters["x"]: info for info in infos}
+        assert found.keys() == {1, 7, 8}
+        for info in infos:
+            assert info.trial is not None
+            assert (info.trial.name, info.trial.most) == (search.name, 3)
+            assert info.trial.objectives == {"height": "maximize"}
+            assert (info.trial.parameters, info.trial.in_words) == (["x", "kind"], ["kind"])
+            assert info.parameters["kind"] == "('a', 1)"
+            assert search.trial(info.trial.number).params["x"] == info.parameters["x"]
+            assert next(iter(info.headline)) == "height"  # rather than the loss
+            assert info.sparkline_steps[0] == 10
+        assert found[7].values == {"height": 14.0}
+        assert found[7].sparkline == pytest.approx([7.1, 7.2, 7.3])
+        assert found[7].sparkline_steps == [10, 30]
+        assert {x: info.pruned for x, info in found.items()} == {1: True, 7: False, 8: False}
+        assert found[1].state is RunState.STOPPED
+        assert math.isnan(found[8].values["height"])  # which is a failure: nothing that it has reported takes its place
+    assert dict(zip(search.trials["x"], search.trials["state"], strict=True)) == {
+        1: "pruned",
+        7: "complete",
+        8: "failed",
+    }
+    notes = [
+        event for _, event in session().hub.events(found[1].id) if isinstance(event, Note) and event.mark == PRUNED
+    ]
+    assert [note.title[:17] for note in notes] == ["Pruned at step 10"]
 
 
 def dies_once(params: dict[str, Any], ctx: Any) -> dict[str, float]:
