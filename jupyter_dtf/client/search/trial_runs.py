@@ -237,7 +237,7 @@ class TrialRuns:
         is_over = info.state.is_final
         if self.metric and (points := self._points(running)) and self.source.reported(number, points) and not is_over:
             step, value = points[-1]
-            _stop(running.run, f"Pruned at step {shown(step)}: {self.metric} {shown(value)} does not promise enough")
+            _stop(running.run, f"Pruned after step {shown(step)}: {self.metric} {shown(value)} does not promise enough")
         if is_over:
             with self._has_changed:
                 del self._running[run_id]

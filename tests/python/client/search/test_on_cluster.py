@@ -158,7 +158,7 @@ def test_viewers_are_told_all_of_a_search(cluster: dtf.Cluster) -> None:
         assert found[7].sparkline_steps == [10, 30]
         assert {x: info.pruned for x, info in found.items()} == {1: True, 7: False, 8: False}
         assert found[1].state is RunState.STOPPED
-        assert math.isnan(found[8].values["height"])  # which is a failure: nothing that it has reported takes its place
+        assert math.isnan(found[8].values["height"])  # a failure: nothing that it has reported takes its place
     assert dict(zip(search.trials["x"], search.trials["state"], strict=True)) == {
         1: "pruned",
         7: "complete",
@@ -167,7 +167,7 @@ def test_viewers_are_told_all_of_a_search(cluster: dtf.Cluster) -> None:
     notes = [
         event for _, event in session().hub.events(found[1].id) if isinstance(event, Note) and event.mark == PRUNED
     ]
-    assert [note.title[:17] for note in notes] == ["Pruned at step 10"]
+    assert [note.title[:17] for note in notes] == ["Pruned after step"]
 
 
 def dies_once(params: dict[str, Any], ctx: Any) -> dict[str, float]:
