@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 import os
+import pty
 import signal
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import cloudpickle
 import pytest
 
 import jupyter_dtf as dtf
+from jupyter_dtf.client import surroundings
 from jupyter_dtf.client.session import session
 from jupyter_dtf.errors import InvalidInput, NotFound, RunFailed, Unavailable
+from jupyter_dtf.notebook.search_display import SEARCH_MIME
+from jupyter_dtf.notebook.shown_here import Notebook
 from jupyter_dtf.schema.events import PRUNED, Note
 from jupyter_dtf.schema.run import RunState
 
@@ -168,6 +174,70 @@ def test_viewers_are_told_all_of_a_search(cluster: dtf.Cluster) -> None:
         event for _, event in session().hub.events(found[1].id) if isinstance(event, Note) and event.mark == PRUNED
     ]
     assert [note.title[:17] for note in notes] == ["Pruned after step"]
+
+
+def test_a_search_is_shown_in_a_terminal_and_in_a_notebook(
+    cluster: dtf.Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def square(params: dict[str, Any], ctx: Any) -> float:
+        return float(params["x"] ** 2)
+
+    def searched() -> Any:
+        return cluster.search(square, {"x": [3, 1, 2]}, sampler="grid", objective="area")
+
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w") as screen, ThreadPoolExecutor(1) as reading:
+        read = reading.submit(read_until, master, b"3/3")
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", screen)
+            patch.setenv("TERM", "xterm")
+            search = searched()
+        shown = read.result(left_s()).decode()
+    os.close(master)
+    assert "finished  3/3 trials  best area 1 (trial 1)" in shown
+    assert "\x1b[J" in shown  # rewritten, rather than a line after the other
+
+    search.show()
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[1] == ["#", "state", "area", "x", "time"]
+    assert [row[:-2] for row in rows[2:]] == [
+        ["*", "1", "complete", "1", "1"],
+        ["2", "complete", "4", "2"],
+        ["0", "complete", "9", "3"],
+    ]
+
+    bundles: list[dict[str, Any]] = []
+
+    class Handle:
+        def update(self, bundle: dict[str, Any], *, raw: bool) -> None:
+            bundles.append(bundle)
+
+    def display(bundle: dict[str, Any], *, raw: bool, display_id: bool) -> Handle:
+        bundles.append(bundle)
+        return Handle()
+
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr(surroundings, "find", Notebook)
+    search = searched()  # shown while it is waited for
+    first, last = bundles
+    assert first[SEARCH_MIME] == last[SEARCH_MIME] == {"search": search.id}
+    ElementTree.fromstring(first["image/svg+xml"])
+    texts = [
+        text.text for text in ElementTree.fromstring(last["image/svg+xml"]).iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert search.line() in texts
+    assert "★ 1" in texts
+    assert last["text/plain"] == search.text()
+    search.show()
+    assert bundles[2:] == [last]
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    """What a terminal has shown, up to the end of the line with what is ``wanted``."""
+    found = b""
+    while wanted not in found or not found.endswith(b"\n"):
+        found += os.read(terminal, 4096)
+    return found
 
 
 def dies_once(params: dict[str, Any], ctx: Any) -> dict[str, float]:
