@@ -106,6 +106,37 @@ export function ticksOf(of: Axis, format: (value: number) => string): { place: n
   return [0, 0.25, 0.5, 0.75, 1].map(place => ({ place, text: format(valueAt(of, place)) }));
 }
 
+/** Round numbers along an axis of numbers, about so many; whole powers of ten on a logarithmic one of several decades. */
+export function roundTicks(
+  of: Axis,
+  about: number,
+  format: (value: number) => string
+): { place: number; text: string }[] {
+  if (of.kind === 'choices' || !(of.high > of.low)) {
+    return ticksOf(of, format);
+  }
+  if (of.kind === 'log') {
+    const [first, last] = [Math.ceil(Math.log10(of.low) - 1e-9), Math.floor(Math.log10(of.high) + 1e-9)];
+    if (last - first < 1) {
+      return ticksOf(of, format);
+    }
+    const every = Math.ceil((last - first + 1) / Math.max(2, about));
+    return Array.from({ length: last - first + 1 }, (_, index) => first + index)
+      .filter(power => (power - first) % every === 0)
+      .map(power => Number(`1e${power}`)) // 10 ** -4 is not quite that
+      .map(value => ({ place: placeOf(of, value)!, text: format(value) }));
+  }
+  const rough = (of.high - of.low) / about;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5].find(factor => factor * power >= rough) ?? 10);
+  const first = Math.ceil(of.low / step - 1e-9);
+  const count = Math.floor(of.high / step + 1e-9) - first + 1;
+  return Array.from({ length: Math.max(0, count) }, (_, index) => (first + index) * step).map(value => ({
+    place: placeOf(of, value)!,
+    text: format(Number(value.toPrecision(12)))
+  }));
+}
+
 /** Whether a trial is among those chosen on all axes. */
 export function isChosen(trial: Trial, axes: readonly Axis[], brushes: Brushes): boolean {
   return axes.every(each => {

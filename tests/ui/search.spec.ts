@@ -24,6 +24,7 @@ async function pictures(name: string): Promise<void> {
     await page.setViewportSize({ width, height: 900 });
     for (const dark of [false, true]) {
       await setTheme(page, dark);
+      await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
       await picture(page, `${name}-${width}-${dark ? 'dark' : 'light'}`);
     }
   }
@@ -97,6 +98,15 @@ test('it is sorted, brushed and looked at', async () => {
     await view().getByRole('tab', { name: tab }).click();
     await pictures(`search-${tab.toLowerCase()}`);
   }
+});
+
+test('its cell shows the same', async () => {
+  await page.getByRole('tab', { name: 'searched.ipynb' }).click();
+  const output = page.locator('.jp-NotebookPanel:visible .jp-dtf-search-view');
+  await output.scrollIntoViewIfNeeded();
+  await expect(output.getByRole('row')).toHaveCount(TRIALS + 1);
+  await pictures('search-notebook');
+  await page.getByRole('tab', { name: 'digits-search' }).click();
 });
 
 test('a trial is opened, and the view outlives the kernel', async () => {

@@ -29,7 +29,8 @@ export function Devices(props: Looking): React.ReactElement {
     (_, index) => 4 + rows.slice(0, index).reduce((sum, row) => sum + row.lanes * LANE_PX + GAP_PX, 0)
   );
   return (
-    <div ref={host} className="jp-dtf-search-devices">
+    <div className="jp-dtf-search-devices">
+      <div ref={host} />
       {rows.length === 0 ? (
         <p className="jp-dtf-faint jp-dtf-none">{trans.__('No trial has begun yet.')}</p>
       ) : (

@@ -2,7 +2,7 @@ import React from 'react';
 
 import { formatNumber } from '../../model/format';
 import { curveOf, signOf, Trial } from '../../model/search';
-import { Axis, extent, placeOf, ticksOf } from '../../model/searchaxes';
+import { Axis, extent, placeOf, roundTicks } from '../../model/searchaxes';
 import { useWidth } from '../hooks';
 import { Looking, trialText } from './shared';
 
@@ -26,7 +26,8 @@ export function History(props: Looking): React.ReactElement {
   const steps = curves.flatMap(({ points }) => points.map(([step]) => step));
   const pruned = chosen.filter(trial => trial.state === 'pruned').length;
   return (
-    <div ref={host} className="jp-dtf-search-history">
+    <div className="jp-dtf-search-history">
+      <div ref={host} />
       <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Courses')}>
         <label>
           <input type="checkbox" checked={log} disabled={!canLog} onChange={event => setLog(event.target.checked)} />{' '}
@@ -56,6 +57,11 @@ export function History(props: Looking): React.ReactElement {
   );
 }
 
+/** Steps and trials are counted: between two of them there is nothing. */
+function isWhole(text: string): boolean {
+  return !text.includes('.') || /[kMG]$/.test(text);
+}
+
 function numbers(title: string, values: readonly number[], kind: 'linear' | 'log'): Axis {
   const [low, high] = values.length > 0 ? extent(values) : [0, 1];
   return { id: title, title, read: () => undefined, kind, low, high, choices: [] };
@@ -77,7 +83,7 @@ function Frame(props: {
   const up = (value: number) => BOX.top + (1 - (placeOf(y, value) ?? 0)) * high;
   return (
     <svg className="jp-dtf-search-chart" width={width} height={HEIGHT} role="img" aria-label={label}>
-      {ticksOf(y, formatNumber).map(tick => (
+      {roundTicks(y, 5, formatNumber).map(tick => (
         <g key={tick.place} className="jp-dtf-chart-tick">
           <line
             x1={BOX.left}
@@ -90,17 +96,19 @@ function Frame(props: {
           </text>
         </g>
       ))}
-      {ticksOf(x, value => formatNumber(Math.round(value))).map(tick => (
-        <text
-          key={tick.place}
-          className="jp-dtf-chart-label"
-          x={BOX.left + tick.place * wide}
-          y={HEIGHT - 14}
-          textAnchor="middle"
-        >
-          {tick.text}
-        </text>
-      ))}
+      {roundTicks(x, 6, formatNumber)
+        .filter(tick => isWhole(tick.text))
+        .map(tick => (
+          <text
+            key={tick.place}
+            className="jp-dtf-chart-label"
+            x={BOX.left + tick.place * wide}
+            y={HEIGHT - 14}
+            textAnchor="middle"
+          >
+            {tick.text}
+          </text>
+        ))}
       <text className="jp-dtf-chart-label" x={BOX.left + wide / 2} y={HEIGHT - 2} textAnchor="middle">
         {x.title}
       </text>

@@ -2,7 +2,7 @@ import React from 'react';
 
 import { formatNumber, formatPercent } from '../../model/format';
 import type { Trial } from '../../model/search';
-import { Association, associations, Axis, placeOf, ticksOf } from '../../model/searchaxes';
+import { Association, associations, Axis, placeOf, roundTicks } from '../../model/searchaxes';
 import { Bar } from '../basics';
 import { Looking, shown, trialText } from './shared';
 
@@ -89,7 +89,7 @@ function Card(props: {
       : association?.better === 'smaller'
         ? trans.__('smaller is better')
         : '';
-  const many = ticksOf(x, formatNumber);
+  const many = roundTicks(x, 4, formatNumber);
   const ticks = many.length > 6 ? many.filter((_, index) => index % Math.ceil(many.length / 6) === 0) : many;
   return (
     <figure className="jp-dtf-scatter" data-parameter={name}>
@@ -109,7 +109,7 @@ function Card(props: {
         role="img"
         aria-label={trans.__('%1 against %2, %3 trials', y.title, name, points.length)}
       >
-        {ticksOf(y, formatNumber).map(tick => (
+        {roundTicks(y, 5, formatNumber).map(tick => (
           <g key={tick.place} className="jp-dtf-chart-tick">
             <line
               x1={BOX.left}

@@ -85,6 +85,11 @@ function Head(props: { search: Search; trans: TranslationBundle; onCopy: (text: 
     .filter(state => counts.has(state))
     .map(state => `${counts.get(state)} ${trialStateText(state, trans)}`);
   const [best] = search.best;
+  const detail = [
+    search.cluster,
+    ...search.objectives.map(({ metric, direction }) => `${direction} ${metric}`),
+    trans.__('the program that drives it stops it and adds trials: search.stop(), cluster.search(…, trials=…)')
+  ].join(' · ');
   const state = search.isRunning ? trans.__('running') : trans.__('ended');
   return (
     <header className="jp-dtf-header">
@@ -122,14 +127,8 @@ function Head(props: { search: Search; trans: TranslationBundle; onCopy: (text: 
           </SmallButton>
         </div>
       </div>
-      <div className="jp-dtf-header-detail jp-dtf-faint">
-        {[
-          search.cluster,
-          ...search.objectives.map(({ metric, direction }) => `${direction} ${metric}`),
-          trans.__(
-            'trials are added, and the search is stopped, by the program that drives it: cluster.search(…, trials=…), search.stop()'
-          )
-        ].join(' · ')}
+      <div className="jp-dtf-header-detail jp-dtf-faint" title={detail}>
+        {detail}
       </div>
     </header>
   );
@@ -141,7 +140,11 @@ function Foot(
 ): React.ReactElement {
   const { trial, search, trans } = props;
   if (!trial) {
-    return <footer className="jp-dtf-search-foot jp-dtf-faint">{trans.__('No trial is chosen.')}</footer>;
+    return (
+      <footer className="jp-dtf-search-foot jp-dtf-faint">
+        {trans.__('No trial is complete yet. Click on one to see it here.')}
+      </footer>
+    );
   }
   const parameters = search.parameters.map(name => `${name} ${shown(trial.run.parameters[name])}`).join(' · ');
   const values = search.objectives.map(

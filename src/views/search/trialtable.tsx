@@ -14,6 +14,9 @@ import { Sparkline } from '../sparkline';
 import { Looking, markOf, shown, trialStateText } from './shared';
 
 const ROW_PX = 26;
+const LEAST_PX = 64;
+const GAP_PX = 10;
+const FLEXIBLE = `minmax(${LEAST_PX}px, 1fr)`;
 
 interface Head {
   key: string;
@@ -29,20 +32,20 @@ function headsOf(search: Search, trans: TranslationBundle): Head[] {
   const objectives = search.objectives.map(({ metric }, index) => ({
     key: `objective ${metric}`,
     title: metric,
-    width: 'minmax(76px, 1fr)',
+    width: FLEXIBLE,
     column: { of: 'objective', index } as const,
     numeric: true
   }));
   return [
-    { key: 'number', title: '#', width: '62px', column: { of: 'number' }, numeric: true },
-    { key: 'state', title: trans.__('state'), width: '98px', column: { of: 'state' } },
+    { key: 'number', title: '#', width: '48px', column: { of: 'number' }, numeric: true },
+    { key: 'state', title: trans.__('state'), width: '88px', column: { of: 'state' } },
     ...(objectives.length > 0
       ? objectives
       : [
           {
             key: 'value',
             title: trans.__('metric'),
-            width: 'minmax(76px, 1fr)',
+            width: FLEXIBLE,
             column: { of: 'objective', index: 0 } as const,
             numeric: true
           }
@@ -51,12 +54,12 @@ function headsOf(search: Search, trans: TranslationBundle): Head[] {
     ...search.parameters.map(name => ({
       key: `parameter ${name}`,
       title: name,
-      width: 'minmax(76px, 1fr)',
+      width: FLEXIBLE,
       column: { of: 'parameter', name } as const,
       numeric: true
     })),
-    { key: 'duration', title: trans.__('time'), width: '72px', column: { of: 'duration' }, numeric: true },
-    { key: 'places', title: trans.__('host'), width: 'minmax(64px, 0.8fr)', column: { of: 'places' } },
+    { key: 'duration', title: trans.__('time'), width: '62px', column: { of: 'duration' }, numeric: true },
+    { key: 'places', title: trans.__('host'), width: FLEXIBLE, column: { of: 'places' } },
     { key: 'actions', title: '', width: '52px', column: null }
   ];
 }
@@ -80,7 +83,12 @@ export function TrialTable(
   const best = search.best;
   const second = search.isRunning ? Math.floor(now) : 0;
   const stamp = React.useMemo(() => ({ second, best, looked, heads }), [second, best, looked, heads]);
-  const columns = { '--jp-dtf-trial-columns': heads.map(head => head.width).join(' ') } as React.CSSProperties;
+  // Every row is a grid of its own: what is in one must not make it wider than the others.
+  const least = heads.reduce((sum, { width }) => sum + GAP_PX + (width === FLEXIBLE ? LEAST_PX : parseInt(width)), 24);
+  const columns = {
+    '--jp-dtf-trial-columns': heads.map(head => head.width).join(' '),
+    minWidth: least
+  } as React.CSSProperties;
   return (
     <div
       className="jp-dtf-trials"

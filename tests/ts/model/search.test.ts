@@ -10,6 +10,7 @@ import {
   isChosen,
   placeOf,
   ranks,
+  roundTicks,
   valueAt
 } from '../../../src/model/searchaxes';
 import { runInfo, taskInfo } from '../fixtures';
@@ -166,6 +167,15 @@ describe('axes', () => {
       search!.trials.filter(trial => isChosen(trial, axes, new Map(brushes))).map(trial => trial.number);
     expect(chosen([kind!.id, { choice: 'b' }], [rate!.id, { low: 2e-6, high: 1 }])).toEqual([1, 3, 5]);
     expect(chosen([acc!.id, bestTenth(search!)!])).toEqual([0, 1]);
+  });
+
+  it('have round numbers', () => {
+    const texts = (low: number, high: number, kind: 'linear' | 'log') =>
+      roundTicks({ ...acc!, low, high, kind }, 4, String).map(tick => tick.text);
+    expect(texts(0, 5, 'linear')).toEqual(['0', '2', '4']);
+    expect(texts(0.1049, 2.432, 'linear')).toEqual(['1', '2']);
+    expect(texts(0.1, 0.45, 'linear')).toEqual(['0.1', '0.2', '0.3', '0.4']);
+    expect(texts(1e-4, 0.1, 'log')).toEqual(['0.0001', '0.001', '0.01', '0.1']);
   });
 
   it('say what goes with the objective, by ranks', () => {
