@@ -126,15 +126,17 @@ export function roundTicks(
       .map(power => Number(`1e${power}`)) // 10 ** -4 is not quite that
       .map(value => ({ place: placeOf(of, value)!, text: format(value) }));
   }
-  const rough = (of.high - of.low) / about;
+  return roundValues(of.low, of.high, about).map(value => ({ place: placeOf(of, value)!, text: format(value) }));
+}
+
+/** Multiples of 1, 2 or 5 times a power of ten from one number to a greater one, `about` of them. */
+export function roundValues(low: number, high: number, about: number): number[] {
+  const rough = (high - low) / about;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5].find(factor => factor * power >= rough) ?? 10);
-  const first = Math.ceil(of.low / step - 1e-9);
-  const count = Math.floor(of.high / step + 1e-9) - first + 1;
-  return Array.from({ length: Math.max(0, count) }, (_, index) => (first + index) * step).map(value => ({
-    place: placeOf(of, value)!,
-    text: format(Number(value.toPrecision(12)))
-  }));
+  const first = Math.ceil(low / step - 1e-9);
+  const count = Math.max(0, Math.floor(high / step + 1e-9) - first + 1);
+  return Array.from({ length: count }, (_, index) => Number(((first + index) * step).toPrecision(12)));
 }
 
 /** Whether a trial is among those chosen on all axes. */

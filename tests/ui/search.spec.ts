@@ -1,6 +1,6 @@
 import { expect, Page, test } from '@playwright/test';
 
-import { openPanel, picture, runNotebook, setTheme, writeNotebook } from './lab';
+import { openLab, openPanel, picture, runNotebook, setTheme, writeNotebook, writePastRuns } from './lab';
 
 // One story: each test goes on where the one before it stopped.
 test.describe.configure({ mode: 'serial' });
@@ -129,4 +129,45 @@ test('a trial is opened, and the view outlives the kernel', async () => {
   await panel.getByRole('button', { name: /Open the search digits-search/ }).click();
   await expect(view().getByRole('row')).toHaveCount(TRIALS + 1);
   await expect(view().locator('.jp-mod-best')).toHaveCount(1);
+});
+
+test('thousands of trials are a few rows of the page, all of them reached', async () => {
+  const many = 2000;
+  writePastRuns(
+    Array.from({ length: many }, (_, number) => ({
+      id: `many-${number}`,
+      name: `many ${number}`,
+      metrics: ['loss'],
+      tasks: 1,
+      points: 3 + (number % 7),
+      age: 40_000 - number,
+      parameters: { rate: 10 ** (-(number % 100) / 25), units: 2 ** (number % 6) },
+      trial: {
+        search: 'many',
+        name: 'many',
+        number,
+        objectives: { loss: 'minimize' },
+        parameters: ['rate', 'units'],
+        logarithmic: ['rate'],
+        most: many
+      }
+    }))
+  );
+  await openLab(page);
+  const panel = await openPanel(page);
+  await panel.getByRole('button', { name: /Open the search many/ }).click();
+  await expect(view().getByRole('table')).toHaveAttribute('aria-rowcount', String(many + 1));
+  await expect(view().locator('[data-trial="1999"]')).toBeVisible();
+  expect(await view().locator('[data-trial]').count()).toBeLessThan(200);
+  await view()
+    .locator('.jp-dtf-tabpanel:visible')
+    .evaluate(async scrolled => {
+      const there = () => scrolled.querySelector('[data-trial="0"]') !== null;
+      while (!there()) {
+        scrolled.scrollTop = scrolled.scrollHeight;
+        await new Promise(requestAnimationFrame);
+      }
+    });
+  await expect(view().locator('[data-trial="0"]')).toBeVisible();
+  expect(await view().locator('[data-trial]').count()).toBeLessThan(300);
 });

@@ -40,8 +40,8 @@ class Search:
         self.began = time.time()
         self.most: int | None = None
         """How many trials it is to have."""
-        self.metrics = metrics
-        self.params = params
+        self._metrics = metrics
+        self._params = params
         self._done = threading.Event()
         self._error: BaseException | None = None
         self._runs: TrialRuns
@@ -76,6 +76,16 @@ class Search:
         return "stopped" if self._runs.message else "finished"
 
     @property
+    def metrics(self) -> list[str]:
+        """The objectives, the first first."""
+        return list(self._metrics)
+
+    @property
+    def params(self) -> list[str]:
+        """The names of the parameters that are searched."""
+        return list(self._params)
+
+    @property
     def has_ended(self) -> bool:
         """Whether no trial of it runs any more, and none is to begin."""
         return self._done.is_set()
@@ -90,7 +100,7 @@ class Search:
         """A row for each trial: ``number``, ``state``, the objectives, the parameters, ``seconds``, ``run`` (the run's
         id) and ``error``. States are waiting, running, complete, pruned, stopped and failed.
         """
-        return table(self._all(), self.metrics, self.params)
+        return table(self._all(), self._metrics, self._params)
 
     def trial(self, number: int) -> Trial:
         """One trial: ``params``, ``value``, ``state``, ``run``, ``error``, ``traceback``. Raises NotFound."""
@@ -105,8 +115,8 @@ class Search:
 
         Raises NotFound while there is none, and of several objectives, which have ``best_trials``.
         """
-        if len(self.metrics) > 1:
-            raise NotFound(f"Of {len(self.metrics)} objectives there is no one best trial: see search.best_trials")
+        if len(self._metrics) > 1:
+            raise NotFound(f"Of {len(self._metrics)} objectives there is no one best trial: see search.best_trials")
         return self._best_of(self._all())
 
     def _best_of(self, trials: list[Trial]) -> Trial:
@@ -119,10 +129,10 @@ class Search:
     @property
     def best_trials(self) -> list[Trial]:
         """The trials to which no other is better in all objectives: the Pareto front. Of one objective, the best."""
-        return [Trial.of(trial, self.metrics) for trial in self.study.best_trials]
+        return [Trial.of(trial, self._metrics) for trial in self.study.best_trials]
 
     def _all(self) -> list[Trial]:
-        return all_trials(self.study, self.metrics)
+        return all_trials(self.study, self._metrics)
 
     # -- what to do with it -------------------------------------------------------------------------------------
 
@@ -168,11 +178,11 @@ class Search:
         ended = sum(states.count(state) for state in ("complete", "pruned", "failed"))
         parts = [f"{self.name} {self.status}", f"{ended}{f'/{self.most}' if self.most else ''} trials"]
         parts += [f"{states.count(state)} {state}" for state in ("running", "pruned", "failed") if state in states]
-        if len(self.metrics) > 1:
+        if len(self._metrics) > 1:
             parts.append(f"{len(self.study.best_trials)} on the Pareto front")
         elif "complete" in states:
             best = self._best_of(trials)
-            parts.append(f"best {self.metrics[0]} {shown_number(best.value or 0.0)} (trial {best.number})")
+            parts.append(f"best {self._metrics[0]} {shown_number(best.value or 0.0)} (trial {best.number})")
         return "  ".join(parts)
 
     def show(self) -> None:
@@ -182,7 +192,7 @@ class Search:
     def text(self, most: int = 10) -> str:
         """How it is, and as many trials at most: those that run and the best, a line each."""
         best = {trial.number for trial in self.best_now()}
-        table = listing.table(self.ranked(), self.metrics, self.params, best, most)
+        table = listing.table(self.ranked(), self._metrics, self._params, best, most)
         return "\n".join([self.line(), *([self.message] if self.message else []), *table])
 
     def ranked(self) -> list[Trial]:

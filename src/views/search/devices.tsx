@@ -2,6 +2,7 @@ import React from 'react';
 
 import { formatDuration, formatPercent, formatTimeTicks } from '../../model/format';
 import { timelineOf } from '../../model/search';
+import { roundValues } from '../../model/searchaxes';
 import { useNow, useWidth } from '../hooks';
 import { Looking, trialStateText, trialText } from './shared';
 
@@ -22,8 +23,7 @@ export function Devices(props: Looking): React.ReactElement {
   const plot = Math.max(50, width - LABEL_PX - RIGHT_PX);
   const scale = plot / Math.max(1e-3, end - start);
   const bottom = rows.reduce((sum, row) => sum + row.lanes * LANE_PX + GAP_PX, 4);
-  const count = Math.max(1, Math.floor(plot / 120));
-  const ticks = Array.from({ length: count + 1 }, (_, index) => ((end - start) * index) / count);
+  const ticks = roundValues(0, Math.max(1, end - start), Math.max(2, plot / 120));
   const labels = formatTimeTicks(ticks);
   const tops = rows.map(
     (_, index) => 4 + rows.slice(0, index).reduce((sum, row) => sum + row.lanes * LANE_PX + GAP_PX, 0)
@@ -48,11 +48,7 @@ export function Devices(props: Looking): React.ReactElement {
           {ticks.map((tick, index) => (
             <g key={index} className="jp-dtf-chart-tick">
               <line x1={LABEL_PX + tick * scale} x2={LABEL_PX + tick * scale} y1={0} y2={bottom} />
-              <text
-                x={LABEL_PX + tick * scale}
-                y={bottom + 14}
-                textAnchor={index === 0 ? 'start' : index === count ? 'end' : 'middle'}
-              >
+              <text x={LABEL_PX + tick * scale} y={bottom + 14} textAnchor={index === 0 ? 'start' : 'middle'}>
                 {labels[index]}
               </text>
             </g>

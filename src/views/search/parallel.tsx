@@ -16,6 +16,8 @@ const PLOT_PX = HEIGHT_PX - TOP_PX - BOTTOM_PX;
 const GRAB_PX = 16;
 // What is dragged less is a click, px: it takes the brush away.
 const CLICK_PX = 4;
+// Of more trials each line is fainter.
+const MANY = 100;
 
 /** A line for each trial over all parameters and objectives. What is brushed on an axis is chosen everywhere. */
 export function Parallel(
@@ -109,6 +111,7 @@ const Lines = React.memo(function Lines(props: {
   shades: ReadonlyMap<Trial, number>;
 }): React.ReactElement {
   const { trials, isChosen, pathOf, shades } = props;
+  const dense = Math.min(1, Math.sqrt(MANY / Math.max(1, isChosen.size)));
   return (
     <g className="jp-dtf-parallel-lines">
       {trials.map(trial => {
@@ -119,7 +122,9 @@ const Lines = React.memo(function Lines(props: {
             d={pathOf(trial)}
             data-trial={trial.number}
             className={`${isChosen.has(trial) ? '' : 'jp-mod-left'} ${shade === undefined ? 'jp-mod-open' : ''}`}
-            style={shade === undefined ? undefined : { strokeOpacity: 0.2 + 0.75 * shade ** 2 }}
+            style={
+              shade === undefined ? undefined : { strokeOpacity: shade === 1 ? 1 : dense * (0.2 + 0.75 * shade ** 2) }
+            }
           />
         );
       })}

@@ -8,6 +8,8 @@ import { Looking, shown, trialText } from './shared';
 
 const WIDTH = 300;
 const HEIGHT = 190;
+// What is less says nothing of a direction.
+const FAINT = 0.1;
 const BOX = { left: 52, right: 12, top: 8, bottom: 24 };
 
 /** Each parameter against the objective, the one that goes with it most closely first. */
@@ -39,7 +41,7 @@ export function Scatter(props: Looking & { axes: readonly Axis[] }): React.React
       <p className="jp-dtf-faint">
         {found.length > 0
           ? trans.__(
-              'Importance is the rank correlation with %1 over %2 complete trials (of choices, their correlation ratio): what goes together, each parameter by itself.',
+              'Importance is the rank correlation with %1 over %2 complete trials (of choices, their correlation ratio): what goes together, each parameter by itself. Hollow points are trials that are not complete.',
               objective.metric,
               search.trials.filter(trial => trial.state === 'complete').length
             )
@@ -79,16 +81,22 @@ function Card(props: {
   const { name, x, y, association, trials, looked, search, trans } = props;
   const wide = WIDTH - BOX.left - BOX.right;
   const high = HEIGHT - BOX.top - BOX.bottom;
-  const points = trials.flatMap(trial => {
-    const [px, py] = [placeOf(x, x.read(trial)), placeOf(y, y.read(trial))];
-    return px === null || py === null ? [] : [{ trial, cx: BOX.left + px * wide, cy: BOX.top + (1 - py) * high }];
-  });
+  // The best is drawn over the others.
+  const onTop = (trial: Trial) => Number(search.best.includes(trial) || trial === looked);
+  const points = [...trials]
+    .sort((a, b) => onTop(a) - onTop(b))
+    .flatMap(trial => {
+      const [px, py] = [placeOf(x, x.read(trial)), placeOf(y, y.read(trial))];
+      return px === null || py === null ? [] : [{ trial, cx: BOX.left + px * wide, cy: BOX.top + (1 - py) * high }];
+    });
   const direction =
-    association?.better === 'larger'
-      ? trans.__('larger is better')
-      : association?.better === 'smaller'
-        ? trans.__('smaller is better')
-        : '';
+    (association?.strength ?? 0) < FAINT
+      ? ''
+      : association?.better === 'larger'
+        ? trans.__('larger is better')
+        : association?.better === 'smaller'
+          ? trans.__('smaller is better')
+          : '';
   const many = roundTicks(x, 4, formatNumber);
   const ticks = many.length > 6 ? many.filter((_, index) => index % Math.ceil(many.length / 6) === 0) : many;
   return (

@@ -28,9 +28,11 @@ export function SearchView(props: { search: Search; trans: TranslationBundle } &
   const [brushes, setBrushes] = React.useState<Brushes>(new Map());
   const [lookedAt, setLookedAt] = React.useState<string | null>(null);
   const axes = React.useMemo(() => axesOf(search), [search]);
+  // Of thousands of trials what is drawn may come a moment after the brush that is being dragged.
+  const settled = React.useDeferredValue(brushes);
   const chosen = React.useMemo(
-    () => (brushes.size > 0 ? search.trials.filter(trial => isChosen(trial, axes, brushes)) : search.trials),
-    [search, axes, brushes]
+    () => (settled.size > 0 ? search.trials.filter(trial => isChosen(trial, axes, settled)) : search.trials),
+    [search, axes, settled]
   );
   const looked = search.trials.find(trial => trial.run.id === lookedAt) ?? null;
   const onBrush = React.useCallback((axis: string, brush: Brush | null) => {
