@@ -176,6 +176,29 @@ def test_viewers_are_told_all_of_a_search(cluster: dtf.Cluster) -> None:
     assert [note.title[:17] for note in notes] == ["Pruned after step"]
 
 
+def test_who_goes_on_with_a_search_is_seen_in_it(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    def same(params: dict[str, Any], ctx: Any) -> float:
+        return float(params["x"])
+
+    def go_on(trials: int) -> Any:
+        storage = f"sqlite:///{tmp_path / 'study.db'}"
+        space = {"x": [1, 2]}
+        return cluster.search(
+            same, space, trials=trials, sampler="grid", objective="y", storage=storage, study_name="s"
+        )
+
+    first, second = go_on(1), go_on(2)
+    assert first.id == second.id
+    of_it = [run.info.trial for run in dtf.runs() if run.info.trial and run.info.trial.search == first.id]
+    assert sorted(trial.number for trial in of_it) == [0, 1]
+
+    table = dtf.launch(cluster, add, {"x": [1], "y": [2]})
+    listed = dtf.run(table["run"][0]).info.trial
+    assert listed is not None
+    assert (listed.objectives, listed.parameters, listed.most) == ({}, ["x", "y"], 1)
+    assert listed.search != first.id
+
+
 def test_a_search_is_shown_in_a_terminal_and_in_a_notebook(
     cluster: dtf.Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
