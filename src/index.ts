@@ -10,6 +10,7 @@ import { notebook } from './plugins/notebook';
 import { outputs } from './plugins/outputs';
 import { panel } from './plugins/panel';
 import { runs } from './plugins/runcommands';
+import { searches } from './plugins/searches';
 import { settings } from './plugins/settings';
 
 export { IDtf, INotebookClusters } from './tokens';
@@ -19,6 +20,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   settings,
   clusters,
   runs,
+  searches,
   panel,
   designer,
   example,

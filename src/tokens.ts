@@ -57,6 +57,7 @@ export const CommandIDs = {
   archiveRun: 'jupyter-dtf:archive-run',
   deleteRun: 'jupyter-dtf:delete-run',
   copyRunId: 'jupyter-dtf:copy-run-id',
+  openSearch: 'jupyter-dtf:open-search',
   openExample: 'jupyter-dtf:open-example',
   newDesign: 'jupyter-dtf:new-design',
   saveDesign: 'jupyter-dtf:save-design',

@@ -13,9 +13,10 @@ from ..errors import InvalidInput
 from ..schema.restart import Restart
 from ..schema.run import RunState
 from ..schema.run_options import RunOptions
+from ..schema.search_trial import TrialInfo
 from .named import names_arguments
 from .run import Run
-from .search.trial_runs import Ended, Next, Places, TrialRuns
+from .search.trial_runs import Ended, Next, Places, TrialRuns, new_id
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,6 +62,9 @@ def launch(
     called = name or cluster._run_name(getattr(map_fun, "__name__", "launch"))
     source = _Listed(map_fun, arguments)
     runs = TrialRuns(cluster, source, called, options, places, "trial", modules=modules, ahead=1)
+    runs.search = TrialInfo(
+        search=new_id(), name=called, number=0, parameters=list(arguments[0]) if arguments else [], most=len(arguments)
+    )
     runs.drive()
     if runs.message:
         left = sum(number not in source.ended_trials for number in range(len(arguments)))

@@ -16,6 +16,12 @@ class Surroundings(Protocol):
     def show(self, run: Any) -> None:
         """Show a run."""
 
+    def show_search(self, search: Any) -> None:
+        """Show a search (``client.search.search.Search``)."""
+
+    def follow_search(self, search: Any) -> None:
+        """Show a search that is waited for, until it has ended."""
+
     def followed(self, run: Any) -> AbstractContextManager[Callable[[str], None]]:
         """A context in which a run that is waited for is shown; gives what tells a line beside it."""
 

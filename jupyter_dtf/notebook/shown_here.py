@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..client.cluster import Cluster
     from ..client.run import Run
     from ..client.run_trace import Trace
+    from ..client.search.search import Search
 
 _SENT_S = 0.2
 
@@ -31,6 +32,16 @@ class Anywhere:
         from ..client.run import describe
 
         terminal.say(wording.without_control(describe(run.info)))
+
+    def show_search(self, search: Search) -> None:
+        from ..client import terminal
+
+        terminal.say(search.text())
+
+    def follow_search(self, search: Search) -> None:
+        from ..client.search.watching import in_terminal
+
+        in_terminal(search)
 
     @contextlib.contextmanager
     def followed(self, run: Run) -> Iterator[Callable[[str], None]]:
@@ -83,6 +94,20 @@ class Notebook(Anywhere):
         from .display import Shown
 
         Shown(run)
+
+    def show_search(self, search: Search) -> None:
+        from .search_display import SearchShown
+
+        SearchShown(search)
+
+    def follow_search(self, search: Search) -> None:
+        from .search_display import SearchShown
+
+        shown = SearchShown(search)
+        try:
+            search.wait()
+        finally:
+            shown.finish()
 
     @contextlib.contextmanager
     def followed(self, run: Run) -> Iterator[Callable[[str], None]]:

@@ -24,6 +24,8 @@ LEVELS = ("info", "warning", "error")
 
 SLOW, FAST_AGAIN = "slow", "as fast again"
 """The marks of notes on a task for which the others wait in every step, and on the end of that."""
+PRUNED = "pruned"
+"""The mark of the note on a trial that is ended because it does not promise enough."""
 
 
 class Event(PeerStruct, tag_field="type"):
@@ -58,6 +60,8 @@ class TaskChanged(TaskEvent, tag="task"):
     signal: str = ""
     message: str = ""
     traceback: str = ""
+    gpus: list[str] = []
+    """As in ``TaskInfo``; empty where nothing is said of them."""
 
 
 class Point(msgspec.Struct, array_like=True):
@@ -112,7 +116,7 @@ class Note(TaskEvent, tag="note"):
     metric: str = ""
     step: float | None = None
     mark: str = ""
-    """What it is marked with: ``SLOW``, or another word or two."""
+    """What it is marked with: ``SLOW``, ``PRUNED``, or another word or two."""
     alarm: str = ""
     """What it is about, where somebody wanted to be told of that (``schema/notify.py``): ``nan``, ``idle``, ``end``."""
 
@@ -152,11 +156,17 @@ class Submitted(Event, tag="submitted"):
     code: list[Source]
 
 
+class TrialValued(TaskEvent, tag="trial"):
+    """What the program of a trial has returned, by objective; NaN for what is no number."""
+
+    values: dict[str, float]
+
+
 StoryEvent = Union[RunChanged, TaskChanged, Note, CheckpointSaved]
 """What a person reads, under *Events*: a type that is added here is drawn in ``src/views/events.tsx``."""
 STORY = tuple(str(kind.__struct_config__.tag) for kind in get_args(StoryEvent))
 
-AnyEvent = Union[StoryEvent, Points, Logged, Progressed, EpochEnded, Submitted]
+AnyEvent = Union[StoryEvent, Points, Logged, Progressed, EpochEnded, Submitted, TrialValued]
 
 
 class _Typed(PeerStruct):

@@ -88,8 +88,9 @@ def family(metric: str, names: Collection[str]) -> str:
     return metric
 
 
-def headline_of(names: Collection[str], has_ended: bool = False) -> dict[str, str]:
-    """What a person looks at first, and the metric that is its value: the model's own, the loss before all others.
+def headline_of(names: Collection[str], has_ended: bool = False, objectives: Collection[str] = ()) -> dict[str, str]:
+    """What a person looks at first, and the metric that is its value: the model's own, ``objectives`` and the loss
+    before all others.
 
     Never what a task takes of its machine. While a run goes on, a metric's newest value; when it has ended, the last
     epoch's, as Keras's history has it.
@@ -105,12 +106,16 @@ def headline_of(names: Collection[str], has_ended: bool = False) -> dict[str, st
         elif base not in found:
             found[base] = next((form + base for form in order if form + base in names), name)
     first = sorted(found, key=lambda name: (name not in ("loss", "val_loss"), name == "val_loss"))
-    return {name: found[name] for name in first[:HEADLINE]}
+    wanted = {name: name for name in objectives if name in names}
+    order_of = [*wanted, *(name for name in first if name not in wanted)]
+    return {name: wanted.get(name) or found[name] for name in order_of[:HEADLINE]}
 
 
-def headline(latest: Mapping[str, float], has_ended: bool = False) -> dict[str, float]:
+def headline(
+    latest: Mapping[str, float], has_ended: bool = False, objectives: Collection[str] = ()
+) -> dict[str, float]:
     """The same with the values of ``latest``."""
-    return {name: latest[metric] for name, metric in headline_of(latest.keys(), has_ended).items()}
+    return {name: latest[metric] for name, metric in headline_of(latest.keys(), has_ended, objectives).items()}
 
 
 _LESS = re.compile(r"loss|error|entropy|divergence|perplexity|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer)(?:_|$)")

@@ -16,6 +16,7 @@ from .printable import check_word
 from .restart import NEVER, Restart
 from .run_marks import RunMarks
 from .run_options import RunOptions
+from .search_trial import TrialInfo
 
 
 class RunState(str, enum.Enum):
@@ -109,6 +110,8 @@ class TaskInfo(PeerStruct):
     pid: int = 0
     endpoint: str = ""
     """``host:port``, reserved for its TensorFlow server while the run lasts."""
+    gpus: list[str] = []
+    """The GPUs that it has, as CUDA_VISIBLE_DEVICES names them: numbers on its machine, or UUIDs."""
     exit_code: int | None = None
     signal: str = ""
     """The name of the signal that ended it (``SIGKILL``), if one did."""
@@ -144,7 +147,7 @@ class RunDescriptor(PeerStruct):
     name: str
     cluster: str
     kind: str = "program"
-    """``fit``, ``predict``, ``evaluate``, ``program``, ``script``, ``servers`` or ``profile``."""
+    """``fit``, ``predict``, ``evaluate``, ``program``, ``script``, ``servers``, ``profile`` or ``trial``."""
     strategy: str = ""
     jobs: dict[str, int] = {}
     created: float = 0.0
@@ -158,6 +161,8 @@ class RunDescriptor(PeerStruct):
     """The id of the run from whose checkpoint it goes on; empty where that is none, or is not known."""
     origin: Origin = msgspec.field(default_factory=Origin)
     """What it was made of; empty of runs of before there was such a record."""
+    trial: TrialInfo | None = None
+    """Which trial of which search it is; None for a run that is none."""
 
 
 class RunInfo(RunDescriptor):
@@ -178,8 +183,8 @@ class RunInfo(RunDescriptor):
     latest: dict[str, float] = {}
     """The newest value of each metric, averaged over the tasks that report it."""
     headline: dict[str, float] = {}
-    """What lists show of ``latest``: the first stands for the run. Its loss, or the first metric that its program
-    reports; never one of the machine's. Of a run that has ended, the last epoch's values."""
+    """What lists show of ``latest``: the first stands for the run. A trial's objective, otherwise its loss, or the
+    first metric that its program reports; never one of the machine's. Of a run that has ended, the last epoch's."""
     not_finite: dict[str, str] = {}
     """Metrics with a value that is not finite: a sentence on the first, ``loss became NaN at step 8 on worker:1``."""
     best: dict[str, Best] = {}
@@ -192,13 +197,20 @@ class RunInfo(RunDescriptor):
     checkpoint: CheckpointInfo | None = None
     """The last that was written; None while there is none."""
     sparkline: list[float] = []
-    """At most 60 values of the loss (or of the first metric of ``headline``), oldest first."""
+    """At most 60 values of a trial's objective, or of the loss (or of the first metric of ``headline``): the oldest
+    first."""
+    sparkline_steps: list[float] = []
+    """The steps of the first and the last of them; empty where there is none."""
+    values: dict[str, float] = {}
+    """What a trial's program has returned for its objectives. Where it has returned none, ``latest`` counts."""
+    pruned: bool = False
+    """Whether a trial is ended because it did not promise enough."""
     marks: RunMarks = msgspec.field(default_factory=RunMarks)
     """What a person has said of it, which no event tells: the hub of each viewer adds it, and the name it has now."""
     next_seq: int = 0
     """The sequence number of the first event that is not in here: that of the run's next one, where all are."""
     points_seq: int = 0
-    """The same for what only points tell: ``latest``, ``headline`` and ``sparkline``. 0 where nobody has looked into
+    """The same for what only points tell: ``latest``, ``headline`` and the sparkline. 0 where nobody has looked into
     points, which the controller passes on as bytes."""
 
     @classmethod
@@ -256,6 +268,8 @@ class RunRequest(RunOptions):
     """As in ``RunDescriptor``."""
     resume: str = ""
     """The path of the checkpoint to go on from, or of a directory of some; it goes before what the program says."""
+    trial: TrialInfo | None = None
+    """As in ``RunDescriptor``."""
     places: int = 0
     """Of so many of the cluster's places, which no other such run has, each task takes threads and GPUs; the run waits
     for them. 0: it has the hosts together with whoever else is there, at once."""

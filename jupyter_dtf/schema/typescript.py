@@ -36,6 +36,7 @@ from . import (
     protocol,
     run,
     run_marks,
+    search_trial,
     socket_messages,
     trace,
 )
@@ -65,6 +66,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     run_marks.RunMarks,
     run_marks.RunPatch,
     notify.Alarm,
+    search_trial.TrialInfo,
     run.RunInfo,
     hosts.HostDesign,
     hosts.TaskPlace,

@@ -34,6 +34,8 @@ export interface TaskInfo {
   pid: number;
   /** `host:port`, reserved for its TensorFlow server while the run lasts. */
   endpoint: string;
+  /** The GPUs that it has, as CUDA_VISIBLE_DEVICES names them: numbers on its machine, or UUIDs. */
+  gpus: string[];
   exit_code: number | null;
   /** The name of the signal that ended it (`SIGKILL`), if one did. */
   signal: string;
@@ -107,6 +109,29 @@ export interface Alarm {
   time: number;
 }
 
+/** Which trial of which search a run is. Its parameters are the run's own, its values are told at its end. */
+export interface TrialInfo {
+  /** The search's id, the same for all its trials, those of other processes that go on with it included. */
+  search: string;
+  /** What the search is called. */
+  name: string;
+  /** Counted from 0. */
+  number: number;
+  /**
+   * The metrics that count, the first first, and whether each is to be `minimize`d or `maximize`d. None: a
+   * list of trials, of which none is better than another.
+   */
+  objectives: Record<string, string>;
+  /** The names of the parameters that are searched, in the order of the space. */
+  parameters: string[];
+  /** Those of them that are drawn from a logarithmic range. */
+  logarithmic: string[];
+  /** Those whose value is no plain one, and stands among the run's parameters as Python shows it. */
+  in_words: string[];
+  /** How many trials the search is to have; 0 where it has no such end. */
+  most: number;
+}
+
 /**
  * A run's summary: its descriptor with its events applied, up to `next_seq`. It has no output and no points.
  *
@@ -117,7 +142,7 @@ export interface RunInfo {
   id: string;
   name: string;
   cluster: string;
-  /** `fit`, `predict`, `evaluate`, `program`, `script`, `servers` or `profile`. */
+  /** `fit`, `predict`, `evaluate`, `program`, `script`, `servers`, `profile` or `trial`. */
   kind: string;
   strategy: string;
   jobs: Record<string, number>;
@@ -132,6 +157,8 @@ export interface RunInfo {
   resumed_from: string;
   /** What it was made of; empty of runs of before there was such a record. */
   origin: Origin;
+  /** Which trial of which search it is; None for a run that is none. */
+  trial: TrialInfo | null;
   state: RunState;
   /** One line: why it waits, why it failed. */
   message: string;
@@ -143,8 +170,8 @@ export interface RunInfo {
   /** The newest value of each metric, averaged over the tasks that report it. */
   latest: Record<string, number | null>;
   /**
-   * What lists show of `latest`: the first stands for the run. Its loss, or the first metric that its program
-   * reports; never one of the machine's. Of a run that has ended, the last epoch's values.
+   * What lists show of `latest`: the first stands for the run. A trial's objective, otherwise its loss, or the
+   * first metric that its program reports; never one of the machine's. Of a run that has ended, the last epoch's.
    */
   headline: Record<string, number | null>;
   /** Metrics with a value that is not finite: a sentence on the first, `loss became NaN at step 8 on worker:1`. */
@@ -160,14 +187,23 @@ export interface RunInfo {
   alarms: Alarm[];
   /** The last that was written; None while there is none. */
   checkpoint: CheckpointInfo | null;
-  /** At most 60 values of the loss (or of the first metric of `headline`), oldest first. */
+  /**
+   * At most 60 values of a trial's objective, or of the loss (or of the first metric of `headline`): the oldest
+   * first.
+   */
   sparkline: number[];
+  /** The steps of the first and the last of them; empty where there is none. */
+  sparkline_steps: number[];
+  /** What a trial's program has returned for its objectives. Where it has returned none, `latest` counts. */
+  values: Record<string, number | null>;
+  /** Whether a trial is ended because it did not promise enough. */
+  pruned: boolean;
   /** What a person has said of it, which no event tells: the hub of each viewer adds it, and the name it has now. */
   marks: RunMarks;
   /** The sequence number of the first event that is not in here: that of the run's next one, where all are. */
   next_seq: number;
   /**
-   * The same for what only points tell: `latest`, `headline` and `sparkline`. 0 where nobody has looked into
+   * The same for what only points tell: `latest`, `headline` and the sparkline. 0 where nobody has looked into
    * points, which the controller passes on as bytes.
    */
   points_seq: number;
@@ -461,6 +497,8 @@ export interface TaskChanged {
   signal: string;
   message: string;
   traceback: string;
+  /** As in `TaskInfo`; empty where nothing is said of them. */
+  gpus: string[];
   /** How often the task had been started before: 0, and 1 once it was started again. */
   attempt: number;
 }
@@ -480,7 +518,7 @@ export interface Note {
   task: string;
   metric: string;
   step: number | null;
-  /** What it is marked with: `SLOW`, or another word or two. */
+  /** What it is marked with: `SLOW`, `PRUNED`, or another word or two. */
   mark: string;
   /** What it is about, where somebody wanted to be told of that (`schema/notify.py`): `nan`, `idle`, `end`. */
   alarm: string;
@@ -549,6 +587,15 @@ export interface Submitted {
   type: 'submitted';
   time: number;
   code: Source[];
+}
+
+/** What the program of a trial has returned, by objective; NaN for what is no number. */
+export interface TrialValued {
+  type: 'trial';
+  time: number;
+  values: Record<string, number | null>;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
 }
 
 /**
@@ -959,7 +1006,7 @@ export interface RunPlacement {
 
 export type StoryEvent = RunChanged | TaskChanged | Note | CheckpointSaved;
 
-export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded | Submitted;
+export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded | Submitted | TrialValued;
 
 export type ClientMessage = Subscribe | Show | Unsubscribe;
 

@@ -13,9 +13,12 @@ import {
   RUN_CARD_MIME,
   RUN_MIME,
   RunCardOutput,
-  RunOutput
+  RunOutput,
+  SEARCH_MIME,
+  SearchOutput
 } from '../widgets/liveoutputs';
 import { openResumeMenu } from './resume';
+import { searchActions } from './searches';
 
 // Before every type that stands beside it in an output: they are for viewers without this extension.
 const RANK = 0;
@@ -35,11 +38,13 @@ export const outputs: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     const { commands } = app;
+    const trans = (translator ?? nullTranslator).load('jupyter_dtf');
     const run = (command: string, args: Record<string, string>) => void commands.execute(command, args);
     const options: OutputOptions = {
       dtf,
-      trans: (translator ?? nullTranslator).load('jupyter_dtf'),
+      trans,
       themeChanged: themes?.themeChanged ?? null,
+      searches: searchActions(commands, trans),
       openRun: id => run(CommandIDs.openRun, { run: id }),
       stop: id => run(CommandIDs.stopRun, { run: id }),
       pause: id => run(CommandIDs.pauseRun, { run: id }),
@@ -59,6 +64,7 @@ export const outputs: JupyterFrontEndPlugin<void> = {
     };
     const makers: [string, () => IRenderMime.IRenderer][] = [
       [RUN_MIME, () => new RunOutput(options)],
+      [SEARCH_MIME, () => new SearchOutput(options)],
       [RUN_CARD_MIME, () => new RunCardOutput(options)],
       [CLUSTER_MIME, () => new ClusterOutput(options)]
     ];

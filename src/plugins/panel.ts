@@ -83,6 +83,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
           [CommandIDs.startTemplate, CommandIDs.forgetTemplate].map(command => ({ command, args: { name } })),
           at
         ),
+      openSearch: id => run(CommandIDs.openSearch, { search: id }),
       openRun: id => run(CommandIDs.openRun, { run: id }),
       stopRun: id => run(CommandIDs.stopRun, { run: id }),
       continueRun: id => run(CommandIDs.continueRun, { run: id }),

@@ -170,7 +170,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
       RUN_COMMANDS.forEach(command => commands.notifyCommandChanged(command));
     });
     dtf.runs.started.connect((_, info) => {
-      if (dtf.preferences.values.openOnStart) {
+      if (dtf.preferences.values.openOnStart && !info.trial) {
         void commands.execute(CommandIDs.openRun, { run: info.id, mode: 'split-right', activate: false });
       }
     });

@@ -48,12 +48,14 @@ function useWatch(host: React.RefObject<HTMLElement>): Watch {
 export function LongList<T>(props: {
   items: readonly T[];
   className: string;
+  /** What it is to those who cannot see it: a list, unless it is said. */
+  role?: string;
   /** How high a row is, until it has been seen. */
   rowHeight: number;
   stamp?: unknown;
   row: (item: T) => React.ReactElement;
 }): React.ReactElement {
-  const { items, className, rowHeight, stamp, row } = props;
+  const { items, className, rowHeight, stamp, row, role = 'list' } = props;
   const host = React.useRef<HTMLDivElement>(null);
   const watch = useWatch(host);
   const chunks = [];
@@ -71,7 +73,7 @@ export function LongList<T>(props: {
     );
   }
   return (
-    <div ref={host} role="list" className={className}>
+    <div ref={host} role={role} className={className}>
       {chunks}
     </div>
   );

@@ -18,6 +18,7 @@ import {
 import { IconButton, Section, StateMark } from './basics';
 import { useMinute, useNow } from './hooks';
 import { LongList } from './longlist';
+import { folded, isSearch, RunItem, SearchRow } from './search/searchrow';
 import { Sparkline } from './sparkline';
 import { momentText, stateText, whenText } from './words';
 
@@ -156,6 +157,7 @@ export function Runs(
     runs: readonly RunInfo[];
     ready: boolean;
     trans: TranslationBundle;
+    onOpenSearch?: (id: string) => void;
   } & RunActions
 ): React.ReactElement {
   const { runs, trans } = props;
@@ -176,12 +178,15 @@ export function Runs(
     onMenu: (id, at) => actions.current.onMenu(id, at)
   }));
   const facts = useDifferences(runs);
-  const stamp = React.useMemo(() => ({ now, facts }), [now, facts]);
+  const [open, setOpen] = React.useState<ReadonlySet<string>>(new Set());
+  const stamp = React.useMemo(() => ({ now, facts, open }), [now, facts, open]);
+  const fold = (id: string) => setOpen(new Set(open.has(id) ? [...open].filter(other => other !== id) : [...open, id]));
   const wanted = query.trim().toLowerCase();
   const shown =
     searching && wanted !== ''
       ? runs.filter(run => `${run.name} ${run.cluster} ${run.state} ${run.id}`.toLowerCase().includes(wanted))
       : runs;
+  const items = React.useMemo(() => folded(shown, open), [shown, open]);
   return (
     <Section
       title={trans.__('Runs')}
@@ -207,12 +212,31 @@ export function Runs(
       {runs.length > 0 && shown.length === 0 && <p className="jp-dtf-faint">{trans.__('No run matches.')}</p>}
       <LongList
         className="jp-dtf-list"
-        items={shown}
+        items={items}
         rowHeight={46}
         stamp={stamp}
-        row={run => (
-          <RunRow key={run.id} run={run} facts={facts.get(run.id) ?? []} now={now} trans={trans} actions={steady} />
-        )}
+        row={(item: RunItem) =>
+          isSearch(item) ? (
+            <SearchRow
+              key={item.id}
+              search={item}
+              open={open.has(item.id)}
+              now={now}
+              trans={trans}
+              onFold={fold}
+              onOpen={props.onOpenSearch ?? fold}
+            />
+          ) : (
+            <RunRow
+              key={item.id}
+              run={item}
+              facts={facts.get(item.id) ?? []}
+              now={now}
+              trans={trans}
+              actions={steady}
+            />
+          )
+        }
       />
     </Section>
   );

@@ -6,38 +6,42 @@ import React from 'react';
 
 import { ClusterCard, RunCard } from '../views/outputcards';
 import { useSignals } from '../views/hooks';
+import type { SearchActions } from '../views/search/searchview';
 import { RunDashboard } from './dashboard';
+import { SearchPane } from './searchpane';
 import type { DashboardOptions } from './tabs/dashboardtab';
 
 export const RUN_MIME = 'application/vnd.jupyter-dtf.run+json';
 export const RUN_CARD_MIME = 'application/vnd.jupyter-dtf.run-card+json';
+export const SEARCH_MIME = 'application/vnd.jupyter-dtf.search+json';
 export const CLUSTER_MIME = 'application/vnd.jupyter-dtf.cluster+json';
 
 /** What outputs need: all that a dashboard does, and what their buttons do. */
 export interface OutputOptions extends Omit<DashboardOptions, 'run'> {
+  searches: SearchActions;
   openRun(run: string): void;
   scaleCluster(name: string): void;
   stopCluster(name: string): void;
 }
 
 /**
- * `{"run": id}` is the run's live plots with its header. When the server does not know the run any more, it is the still
- * picture that the notebook keeps beside it.
+ * Something live, with a still picture that the notebook keeps beside it: that is shown when the server does not know it any
+ * more.
  */
-export class RunOutput extends Widget implements IRenderMime.IRenderer {
-  constructor(private readonly _options: OutputOptions) {
+abstract class LiveOutput extends Widget implements IRenderMime.IRenderer {
+  constructor(protected readonly _options: OutputOptions) {
     super();
     this.layout = new PanelLayout();
     this.addClass('jp-dtf-run-output');
   }
 
   renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    const { run } = model.data[RUN_MIME] as { run: string };
+    const id = this.idOf(model.data);
     const { dtf } = this._options;
     this._picture = model.data['image/svg+xml'] as string | undefined;
-    if (run !== this._run) {
-      this._run = run;
-      this._show(new RunDashboard({ ...this._options, run }, true));
+    if (id !== this._id) {
+      this._id = id;
+      this._show(this.live(id));
       dtf.runs.changed.connect(this._fallBack, this);
       dtf.server.changed.connect(this._fallBack, this);
     }
@@ -51,15 +55,24 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     super.dispose();
   }
 
-  /** Show the picture when there is no live run to show, and the run when it comes back. */
+  /** Which one it is. */
+  protected abstract idOf(data: IRenderMime.IMimeModel['data']): string;
+  /** What shows it. */
+  protected abstract live(id: string): Widget;
+  /** Whether the server knows it. */
+  protected abstract isKnown(id: string): boolean;
+  /** What the picture is called. */
+  protected abstract pictureText(id: string): string;
+
+  /** Show the picture when there is nothing live to show, and that when it comes back. */
   private _fallBack(): void {
     const { runs, server } = this._options.dtf;
-    const gone = (runs.isReady && !runs.get(this._run)) || server.health === 'missing';
+    const gone = (runs.isReady && !this.isKnown(this._id)) || server.health === 'missing';
     const picture = gone && this._picture !== undefined;
     this.toggleClass('jp-mod-picture', picture);
     if (picture && !this._image) {
       this._image = document.createElement('img');
-      this._image.alt = this._options.trans.__('Plots of the run %1, as they were', this._run);
+      this._image.alt = this.pictureText(this._id);
       // As an image, so that nothing in it runs.
       this._image.src = `data:image/svg+xml;utf8,${encodeURIComponent(this._picture!)}`;
       this.node.append(this._image);
@@ -76,9 +89,48 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     MessageLoop.postMessage(widget, Widget.Msg.UpdateRequest);
   }
 
-  private _run = '';
+  private _id = '';
   private _picture: string | undefined;
   private _image: HTMLImageElement | null = null;
+}
+
+/** `{"run": id}` is the run's live plots with its header. */
+export class RunOutput extends LiveOutput {
+  protected override idOf(data: IRenderMime.IMimeModel['data']): string {
+    return (data[RUN_MIME] as { run: string }).run;
+  }
+
+  protected override live(run: string): Widget {
+    return new RunDashboard({ ...this._options, run }, true);
+  }
+
+  protected override isKnown(run: string): boolean {
+    return this._options.dtf.runs.get(run) !== undefined;
+  }
+
+  protected override pictureText(run: string): string {
+    return this._options.trans.__('Plots of the run %1, as they were', run);
+  }
+}
+
+/** `{"search": id}` is the view of a search. Until the server has heard of a trial, there is none to show. */
+export class SearchOutput extends LiveOutput {
+  protected override idOf(data: IRenderMime.IMimeModel['data']): string {
+    return (data[SEARCH_MIME] as { search: string }).search;
+  }
+
+  protected override live(search: string): Widget {
+    const { dtf, trans, searches } = this._options;
+    return new SearchPane({ search, dtf, trans, ...searches });
+  }
+
+  protected override isKnown(search: string): boolean {
+    return this._options.dtf.runs.runs.some(run => run.trial?.search === search);
+  }
+
+  protected override pictureText(search: string): string {
+    return this._options.trans.__('The search %1, as it was', search);
+  }
 }
 
 /** `{"run": id}` is the run's card. */

@@ -21,6 +21,7 @@ export interface PanelActions extends ClusterActions {
   startTemplate(name: string): void;
   templateMenu(name: string, at: HTMLElement): void;
   openRun(id: string): void;
+  openSearch(id: string): void;
   stopRun(id: string): void;
   continueRun(id: string): void;
   resumeRun(id: string, at: HTMLElement): void;
@@ -109,6 +110,7 @@ function Panel(props: {
             ready={runs.isReady}
             trans={trans}
             onOpen={id => actions.openRun(id)}
+            onOpenSearch={id => actions.openSearch(id)}
             onStop={id => actions.stopRun(id)}
             onContinue={id => actions.continueRun(id)}
             onResume={(id, at) => actions.resumeRun(id, at)}

@@ -87,6 +87,8 @@ export interface PastRun {
   checkpoint?: number;
   /** Where a task held the others up. */
   slow?: { step: number; until: number; task: string };
+  /** Which trial of which search it is, if it is one. */
+  trial?: Record<string, unknown>;
 }
 
 /** Write runs into the server's store. A page that is open learns of them when its socket is opened again. */

@@ -7,6 +7,7 @@ that of its first task; ``epoch`` is how many steps an epoch has, at whose end `
 reported; ``nan`` (``metric``, ``step``, ``task``) is where a metric begins to be NaN, first on one task. ``lost``
 (``step``, ``from``, ``task``) is where a task died, and the step from which the next attempt went on; ``checkpoint``
 after how many steps there was one; ``slow`` (``step``, ``until``, ``task``) where a task held up the others.
+``trial`` makes it a trial: the fields of ``TrialInfo``.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from jupyter_dtf.schema.events import (
     encode_points,
 )
 from jupyter_dtf.schema.run import Progress, RunInfo, RunState, TaskInfo, TaskState
+from jupyter_dtf.schema.search_trial import TrialInfo
 
 BATCH = 200
 
@@ -211,6 +213,7 @@ def main() -> None:
             ended=created + run["points"],
             jobs={"worker": run["tasks"]},
             tasks=tasks_of(run),
+            trial=msgspec.convert(run.get("trial"), TrialInfo | None),
             checkpoint=saved[-1] if saved else None,
             next_seq=len(events),
         )

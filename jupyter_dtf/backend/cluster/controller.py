@@ -23,6 +23,7 @@ from ...errors import DtfError, Unavailable
 from ...schema import protocol
 from ...schema.api import ClusterInfo, ClusterState
 from ...schema.base import to_plain
+from ...schema.events import PRUNED
 from ...schema.launch import of_task_id
 from ...schema.machines import HostInfo
 from ...schema.operations import LEAVE, scoped, scoped_rpc
@@ -396,9 +397,15 @@ class Controller(SchedulerPlugin):
 
     # -- what it is asked ---------------------------------------------------------------------------------------
 
-    async def stop_run(self, run_id: str, now: bool = False) -> None:
-        """Ask a run's program to stop; after its grace, or at once with ``now``, end it."""
-        await self._driver.stop(self.runs.find(run_id), now=now)
+    async def stop_run(self, run_id: str, now: bool = False, pruned: str = "") -> None:
+        """Ask a run's program to stop; after its grace, or at once with ``now``, end it.
+
+        ``pruned``: a sentence on why a trial does not promise enough, where that is the reason.
+        """
+        run = self.runs.find(run_id)
+        if pruned and run.is_active:
+            run.note("info", pruned, mark=PRUNED)
+        await self._driver.stop(run, now=now)
 
     async def pause_run(self, run_id: str) -> None:
         """End a run's tasks with a checkpoint, and give its devices back until it is continued. Raises Conflict."""

@@ -99,6 +99,7 @@ class Submission:
             goes_on=wanted.goes_on,
             resumed_from=wanted.resumed_from,
             origin=wanted.origin,
+            trial=wanted.trial,
         )
         run = self._runs.add(descriptor, wanted)
         if wanted.code:

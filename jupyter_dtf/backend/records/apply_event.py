@@ -9,6 +9,7 @@ import msgspec
 
 from ...schema.events import (
     FAST_AGAIN,
+    PRUNED,
     SLOW,
     AnyEvent,
     CheckpointSaved,
@@ -16,11 +17,12 @@ from ...schema.events import (
     Progressed,
     RunChanged,
     TaskChanged,
+    TrialValued,
     UnknownEvent,
 )
 from ...schema.metrics import headline, without_form
 from ...schema.notify import MOST_KEPT, Alarm
-from ...schema.run import RunInfo, RunState, TaskInfo, TaskState
+from ...schema.run import RunDescriptor, RunInfo, RunState, TaskInfo, TaskState
 from ...schema.sizes import bytes_
 
 BYTES = "byte"
@@ -61,8 +63,12 @@ def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | 
             info.slow[event.task] = event.title
         elif event.mark == FAST_AGAIN:
             info.slow.pop(event.task, None)
+        elif event.mark == PRUNED:
+            info.pruned = True
     elif isinstance(event, CheckpointSaved):
         info.checkpoint = event.checkpoint
+    elif isinstance(event, TrialValued):
+        info.values = dict(event.values)
 
 
 def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
@@ -74,8 +80,15 @@ def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
     told = max(known, key=lambda info: info.points_seq)
     if told.points_seq > found.points_seq:
         found.latest, found.sparkline, found.points_seq = dict(told.latest), list(told.sparkline), told.points_seq
-        found.headline, found.best = headline(found.latest, found.state.is_final), dict(told.best)
+        found.best = dict(told.best)
+        found.sparkline_steps = list(told.sparkline_steps)
+        found.headline = headline(found.latest, found.state.is_final, objectives_of(found))
     return found
+
+
+def objectives_of(run: RunDescriptor) -> list[str]:
+    """What stands for a run before all else: the objectives of a trial."""
+    return list(run.trial.objectives) if run.trial is not None else []
 
 
 def copy_of(info: RunInfo) -> RunInfo:
@@ -107,10 +120,12 @@ def _apply_task(event: TaskChanged, task: TaskInfo) -> None:
         return  # late: the task has been started again meanwhile
     if event.attempt > task.attempt:
         task.attempt, task.host, task.pid, task.endpoint = event.attempt, "", 0, ""
+        task.gpus = []
     task.state = event.state
     task.host = event.host or task.host
     task.pid = event.pid or task.pid
     task.endpoint = event.endpoint or task.endpoint
+    task.gpus = list(event.gpus) or task.gpus
     task.exit_code = event.exit_code
     task.signal = event.signal
     task.message = event.message

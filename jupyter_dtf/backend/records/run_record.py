@@ -25,7 +25,7 @@ from ...schema.events import (
 )
 from ...schema.metrics import headline_of, is_load
 from ...schema.run import RunDescriptor, RunInfo
-from .apply_event import apply_event
+from .apply_event import apply_event, objectives_of
 from .best_values import BestValues
 from .output_tail import ENDED_BYTES, OutputTail
 from .series import Columns, MeanSeries, Series, Sparkline
@@ -71,6 +71,7 @@ class RunRecord:
         self._sparkline_of: tuple[str, str] | None = None
         self._sparkline_series: Series | None = None
         self._sparkline_taken = 0
+        self._sparkline_has_steps = False
 
     @classmethod
     def replay(cls, run: RunDescriptor, events: Iterable[tuple[int, bytes]]) -> RunRecord:
@@ -253,22 +254,31 @@ class RunRecord:
         names, has_ended = self.info.latest, self.info.state.is_final
         if (len(names), has_ended) != self._headline_for:  # there may be a thousand metrics, each time
             self._headline_for = len(names), has_ended
-            self._headline_of = headline_of(names.keys(), has_ended)
+            self._headline_of = headline_of(names.keys(), has_ended, objectives_of(self.info))
         self.info.headline = {name: names[metric] for name, metric in self._headline_of.items()}
 
     def _update_sparkline(self) -> None:
-        """The loss of the first task that reports one, or the first metric of the headline while there is no loss."""
-        if self._sparkline_of is None or self._sparkline_of[0] != "loss":
-            wanted = next((name for name in ("loss", *self._headline_of.values()) if name in self._tasks_of), None)
+        """A trial's objective, else the loss of the first task that reports one, or the first metric of the headline
+        while there is neither.
+        """
+        best = [*objectives_of(self.info)[:1], "loss"]
+        if self._sparkline_of is None or self._sparkline_of[0] != best[0]:
+            wanted = next((name for name in (*best, *self._headline_of.values()) if name in self._tasks_of), None)
             of = (wanted, next(iter(self._tasks_of[wanted]))) if wanted is not None else None
-            if of is not None and (self._sparkline_of is None or of[0] == "loss"):
+            if of is not None and (self._sparkline_of is None or of[0] in best):
                 self._sparkline_of = of
         if self._sparkline_of is None:
             return  # nothing of the model's own
         series = self.series[self._sparkline_of]
         if series is not self._sparkline_series:  # the first, or it was started again: as the plot shows it
             self._sparkline, self._sparkline_series, self._sparkline_taken = Sparkline(), series, 0
+            self._sparkline_has_steps = False
         if len(series) > self._sparkline_taken:
-            self._sparkline.extend(series.value[self._sparkline_taken :])
+            values, steps = series.value[self._sparkline_taken :], series.step[self._sparkline_taken :]
+            self._sparkline.extend(values)
+            if (finite := steps[np.isfinite(values)]).size:
+                first = self.info.sparkline_steps[0] if self._sparkline_has_steps else float(finite[0])
+                self.info.sparkline_steps = [first, float(finite[-1])]
+                self._sparkline_has_steps = True
             self._sparkline_taken = len(series)
             self.info.sparkline = self._sparkline.values

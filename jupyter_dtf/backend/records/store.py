@@ -31,7 +31,7 @@ from ...schema.run import RunDescriptor, RunInfo, RunState, read_run
 from ...schema.run_marks import RunMarks
 from ..machine import paths
 from . import marks_table
-from .apply_event import apply_event
+from .apply_event import apply_event, objectives_of
 from .store_file import SCHEMA_VERSION, open_file, standing
 
 __all__ = ["SCHEMA_VERSION", "Store"]
@@ -319,7 +319,7 @@ def _decoded(run_id: object, data: object) -> RunInfo:
             f"The description of the run {run_id!r:.100} in the store must be as it was written, got another: {error}"
         ) from None
     if info.latest and not info.headline:  # written before there was one
-        info.headline = headline(info.latest, info.state.is_final)
+        info.headline = headline(info.latest, info.state.is_final, objectives_of(info))
     if info.latest and not info.points_seq:
         info.points_seq = info.next_seq
     return info

@@ -16,7 +16,7 @@ from ...errors import InvalidInput
 from ...schema import private
 from ...schema.checkpoint import Checkpoint, CheckpointInfo
 from ...schema.cluster import ClusterSpec
-from ...schema.events import LEVELS, CheckpointSaved, EpochEnded, Note, Progressed, TaskChanged
+from ...schema.events import LEVELS, CheckpointSaved, EpochEnded, Note, Progressed, TaskChanged, TrialValued
 from ...schema.launch import TaskSpec
 from ...schema.printable import printable
 from ...schema.room import refusal
@@ -65,6 +65,7 @@ class Context:
         running = TaskChanged(
             time=time.time(), task=spec.task, state=TaskState.RUNNING, pid=os.getpid(), endpoint=endpoint
         )
+        running.gpus = spec.visible_gpus
         self._recorder.emit(running)
 
     # -- where am I ---------------------------------------------------------------------------------------------
@@ -319,6 +320,10 @@ class Context:
         event = EpochEnded(time=time.time(), epoch=_count(epoch, "epoch"), step=_count(step, "step"), logs=values)
         if self.is_chief:
             self._recorder.emit(event)
+
+    def trial_valued(self, values: dict[str, float]) -> None:
+        """Tell what a trial has come to, by objective."""
+        self._recorder.emit(TrialValued(time=time.time(), values=values))
 
     # -- what is to be kept -------------------------------------------------------------------------------------
 

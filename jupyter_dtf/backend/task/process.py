@@ -49,7 +49,14 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
         function, args, kwargs = payload.load(spec.payload)
         endpoint = ctx.cluster_spec.endpoint(spec.job_name, spec.task_index)
         recorder.emit(
-            TaskChanged(time=time.time(), task=spec.task, state=TaskState.RUNNING, pid=os.getpid(), endpoint=endpoint)
+            TaskChanged(
+                time=time.time(),
+                task=spec.task,
+                state=TaskState.RUNNING,
+                pid=os.getpid(),
+                endpoint=endpoint,
+                gpus=spec.visible_gpus,
+            )
         )
         outcome = Outcome(ok=True, result=cloudpickle.dumps(function(*args, ctx, **kwargs), protocol=5))
     except BaseException as error:

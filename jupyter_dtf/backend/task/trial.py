@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...schema.search_trial import as_value, objective_values
 from .context import Context
 
 
-def run_trial(job: tuple[Callable[[dict[str, Any], Context], Any], dict[str, Any]], ctx: Context) -> Any:
-    """``train_fn(params, ctx)``: the program of a trial of a search."""
-    train_fn, params = job
+def run_trial(job: tuple[Any, ...], ctx: Context) -> Any:
+    """``train_fn(params, ctx)``, of ``(train_fn, params, objectives)``: the program of a trial of a search."""
+    train_fn, params, *rest = job
+    objectives: Sequence[str] = rest[0] if rest else ()
     report_fits(ctx)
-    return _plain(train_fn(params, ctx))
+    returned = _plain(train_fn(params, ctx))
+    if ctx.is_chief and (values := objective_values(returned, objectives)):
+        ctx.trial_valued({metric: as_value(value) for metric, value in values.items()})
+    return returned
 
 
 def run_mapped(job: tuple[Callable[..., Any], dict[str, Any]], ctx: Context) -> Any:

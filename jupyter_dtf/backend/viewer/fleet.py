@@ -276,9 +276,12 @@ class Fleet:
             raise Conflict(f"A run is {done} while it is under way. Received: {run_id}, {info.state.value}")
         await self._ask(info.cluster, op, run_id=run_id)
 
-    async def stop_run(self, run_id: str, *, now: bool = False) -> None:
-        """Ask a run to stop; a second call, or ``now``, ends it. Raises NotFound, Conflict if it has ended."""
-        await self._stopping.stop_run(run_id, now=now)
+    async def stop_run(self, run_id: str, *, now: bool = False, pruned: str = "") -> None:
+        """Ask a run to stop; a second call, or ``now``, ends it. ``pruned``: why a trial does not promise enough.
+
+        Raises NotFound, Conflict if it has ended.
+        """
+        await self._stopping.stop_run(run_id, now=now, pruned=pruned)
 
     # -- asking a cluster ---------------------------------------------------------------------------------------
 

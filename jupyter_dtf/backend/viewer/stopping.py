@@ -123,7 +123,7 @@ class Stopping:
         self._presence.refresh()
         return "" if connection.state is ClusterState.LOST else connection.message
 
-    async def stop_run(self, run_id: str, *, now: bool = False) -> None:
+    async def stop_run(self, run_id: str, *, now: bool = False, pruned: str = "") -> None:
         """Ask a run to stop; a second call, or ``now``, ends it. Raises NotFound, Conflict if it has ended.
 
         A cluster that does not answer is ended, and its card stays.
@@ -138,7 +138,7 @@ class Stopping:
         try:
             if link is None:
                 raise not_answering(member.name, member.info.silent_s)
-            await link.request("stop_run", run_id=run_id, now=now)
+            await link.request("stop_run", run_id=run_id, now=now, **({"pruned": pruned} if pruned else {}))
         except ClusterLost:
             if not member.has_given_up:
                 raise

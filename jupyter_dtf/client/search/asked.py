@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...backend.task.trial import run_trial
 from ...schema.run import RunState
+from ...schema.search_trial import objective_values
 from ..run import Run
 from .optuna_here import optuna, quiet
 from .trial_runs import Ended, Next
@@ -70,7 +71,8 @@ class AskedTrials:
             trial = self.study.ask(fixed_distributions=self._space)
         self._asked[trial.number] = trial
         self._steps[trial.number] = set()
-        return Next(trial.number, (run_trial, (self._train_fn, dict(trial.params))), dict(trial.params))
+        job = (self._train_fn, dict(trial.params), self._metrics)
+        return Next(trial.number, (run_trial, job), dict(trial.params))
 
     def started(self, number: int, run: Run) -> None:
         """Write down which run a trial is."""
@@ -131,20 +133,10 @@ class AskedTrials:
 
     def _values(self, trial: Ended) -> tuple[list[float], str]:
         """The values of the objectives, of what it returned or has reported last; or what is wrong with them."""
-        returned = trial.result
-        if isinstance(returned, (int, float)) and not isinstance(returned, bool):
-            returned = (returned,)
-        if isinstance(returned, Mapping):
-            found = {metric: returned.get(metric) for metric in self._metrics}
-        elif isinstance(returned, (list, tuple)) and len(returned) == len(self._metrics):
-            found = dict(zip(self._metrics, returned, strict=True))
-        else:
-            found = {}
-        for metric in self._metrics:
-            if found.get(metric) is None:
-                found[metric] = trial.info.latest.get(metric)
+        returned = objective_values(trial.result, self._metrics)
         values = []
-        for metric, value in found.items():
+        for metric in self._metrics:
+            value = returned.get(metric, trial.info.latest.get(metric))
             if value is None:
                 return [], f"It reported no {metric}, and returned none"
             if not isinstance(value, (int, float)) or math.isnan(value):

@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import InvalidInput
 from ...schema.restart import Restart
 from ...schema.run_options import RunOptions
+from ...schema.search_trial import TrialInfo
 from ..named import names_arguments
 from .asked import AskedTrials
 from .search import Search, searches_of
@@ -98,6 +99,15 @@ class Searching:
         one = metrics[0] if len(metrics) == 1 else ""
         stop_at = None if timeout is None else time.monotonic() + timeout
         runs = TrialRuns(self, asked, called, options, places, "trial", one, modules, stop_at=stop_at)
+        runs.search = TrialInfo(
+            search=search.id,
+            name=called,
+            number=0,
+            objectives=dict(zip(metrics, directions, strict=True)),
+            parameters=list(distributions),
+            logarithmic=[key for key, of in distributions.items() if getattr(of, "log", False)],
+            most=trials or 0,
+        )
         search.begin(asked, runs, sampler)
         if wait:
             watch(search)

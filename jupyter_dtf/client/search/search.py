@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import NotFound, RunFailed
 from ...schema.sizes import number as shown_number
+from .. import surroundings
+from . import listing
 from .asked import AskedTrials
 from .study import INDEPENDENT
-from .trial_runs import TrialRuns, begin_thread
+from .trial_runs import TrialRuns, begin_thread, new_id
 from .trials import Trial, all_trials, table
 
 if TYPE_CHECKING:
     import pandas as pd
     from optuna.study import Study
 
+ID = "jupyter_dtf"
+"""What a study keeps the search's id as."""
 _held: list[Search] = []
 """The searches of this process: one that was left to itself is found here."""
 
@@ -31,6 +35,8 @@ class Search:
         self.name = name
         self.cluster = cluster
         self.study = study
+        self.id = id_of(study)
+        """The same for all who go on with its study; views know it by that."""
         self.began = time.time()
         self.most: int | None = None
         """How many trials it is to have."""
@@ -68,6 +74,21 @@ class Search:
         if self._error is not None:
             return "failed"
         return "stopped" if self._runs.message else "finished"
+
+    @property
+    def metrics(self) -> list[str]:
+        """The objectives, the first first."""
+        return list(self._metrics)
+
+    @property
+    def params(self) -> list[str]:
+        """The names of the parameters that are searched."""
+        return list(self._params)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no trial of it runs any more, and none is to begin."""
+        return self._done.is_set()
 
     @property
     def message(self) -> str:
@@ -165,17 +186,40 @@ class Search:
         return "  ".join(parts)
 
     def show(self) -> None:
-        """Print how it is, and its best trials."""
-        print(self.line())
-        if self.message:
-            print(self.message)
-        trials = self.trials
-        if len(self._metrics) == 1:
-            trials = trials.sort_values(self._metrics[0], ascending=self.study.direction.name != "MAXIMIZE")
-        print(trials.head(10).to_string(index=False))
+        """Show it: in a notebook the live view, in a terminal how it is, and its best trials."""
+        surroundings.here().show_search(self)
+
+    def text(self, most: int = 10) -> str:
+        """How it is, and as many trials at most: those that run and the best, a line each."""
+        best = {trial.number for trial in self.best_now()}
+        table = listing.table(self.ranked(), self._metrics, self._params, best, most)
+        return "\n".join([self.line(), *([self.message] if self.message else []), *table])
+
+    def ranked(self) -> list[Trial]:
+        """Its trials: those with a value of the first objective first, the best of them before all others."""
+        sign = -1 if self.study.directions[0].name == "MAXIMIZE" else 1
+        order = {"complete": 0, "pruned": 1}
+
+        def rank(trial: Trial) -> tuple[int, float, int]:
+            return order.get(trial.state, 2), sign * (trial.value or 0.0), trial.number
+
+        return sorted(self._all(), key=rank)
+
+    def best_now(self) -> list[Trial]:
+        """The best trials so far; none while no trial is complete."""
+        return self.best_trials if any(trial.state == "complete" for trial in self._all()) else []
 
     def __repr__(self) -> str:
         return f"<Search {self.line().replace('  ', ', ')}>"
+
+
+def id_of(study: Study) -> str:
+    """The id of the search that a study is; a new one is kept in the study."""
+    known = study.user_attrs.get(ID)
+    if not isinstance(known, str):
+        known = new_id()
+        study.set_user_attr(ID, known)
+    return known
 
 
 def searches_of(cluster: str) -> list[Search]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ from ...backend.planning.take_places import place_jobs
 from ...errors import ClusterLost, Conflict, DtfError, InvalidInput
 from ...schema.run import RunInfo, RunState, TaskState
 from ...schema.run_options import RunOptions
+from ...schema.search_trial import TrialInfo
+from ...schema.sizes import number as shown
 from ..run import Run
 from ..submitting import request_of, submit
 
@@ -117,6 +120,8 @@ class TrialRuns:
     metric: str = ""
     modules: Sequence[Any] = ()
     ahead: int = 0
+    search: TrialInfo | None = None
+    """What each trial's run says of its search, but its number."""
     stop_at: float | None = None
     """When to stop, by the monotonic clock."""
     message: str = ""
@@ -211,7 +216,12 @@ class TrialRuns:
             self.options, name=f"{self.name} {trial.number}", jobs={"worker": self.places.tasks}
         )
         request = request_of(
-            options, kind=self.kind, places=self.places.each, parameters=shown_parameters(trial.parameters)
+            options,
+            kind=self.kind,
+            places=self.places.each,
+            parameters=shown_parameters(trial.parameters),
+            trial=self.search
+            and msgspec.structs.replace(self.search, number=trial.number, in_words=in_words(trial.parameters)),
         )
         function, job = trial.program
         program = self.cluster._with_modules(self.modules, (function, (job,), {}))
@@ -226,7 +236,8 @@ class TrialRuns:
         info = running.run.info
         is_over = info.state.is_final
         if self.metric and (points := self._points(running)) and self.source.reported(number, points) and not is_over:
-            _stop(running.run)
+            step, value = points[-1]
+            _stop(running.run, f"Pruned after step {shown(step)}: {self.metric} {shown(value)} does not promise enough")
         if is_over:
             with self._has_changed:
                 del self._running[run_id]
@@ -276,16 +287,27 @@ class TrialRuns:
                 continue
 
 
-def _stop(run: Run) -> None:
-    """End a trial, unless it has just ended by itself."""
+def _stop(run: Run, pruned: str = "") -> None:
+    """End a trial, unless it has just ended by itself; ``pruned``: why it does not promise enough, if that is it."""
     with contextlib.suppress(Conflict):
-        run.stop(now=True)
+        if not run.info.state.is_final:
+            run._session.call(lambda fleet: fleet.stop_run(run.id, now=True, pruned=pruned))
 
 
 def shown_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters as a run has them for those who look at it: what is no plain value, in words."""
-    plain = (str, int, float, bool, type(None))
-    return {name: value if isinstance(value, plain) else f"{value!r:.200}" for name, value in parameters.items()}
+    words = in_words(parameters)
+    return {name: f"{value!r:.200}" if name in words else value for name, value in parameters.items()}
+
+
+def in_words(parameters: dict[str, Any]) -> list[str]:
+    """The names of those that are no plain values."""
+    return [name for name, value in parameters.items() if not isinstance(value, (str, int, float, bool, type(None)))]
+
+
+def new_id() -> str:
+    """The id of a search that begins."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
 
 
 def begin_thread(work: Callable[[], None], name: str) -> threading.Thread:

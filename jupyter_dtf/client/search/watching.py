@@ -1,4 +1,4 @@
-"""Waiting for a search in the foreground: a line that is rewritten, or a line for each new best trial."""
+"""Waiting for a search in the foreground: a table that is rewritten, or a line for each new best trial."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import sys
 import time
 
 from ...errors import NotFound
-from .. import terminal
+from .. import surroundings, terminal
 from ..waiting import SECOND_INTERRUPT_S, Detached, say
 from .search import Search
 
 _REFRESH_S = 0.2
-_CLEAR = "\r\x1b[K"
+_SECOND_S = 1.0
+_MOST_ROWS = 12
+_CLEAR_BELOW = "\r\x1b[J"
 
 
 def watch(search: Search) -> None:
@@ -21,7 +23,7 @@ def watch(search: Search) -> None:
     Raises KeyboardInterrupt after either.
     """
     try:
-        _show_until_end(search)
+        surroundings.here().follow_search(search)
     except KeyboardInterrupt:
         say(f"Interrupted: again within {SECOND_INTERRUPT_S:g} s stops the search.")
     else:
@@ -40,15 +42,15 @@ def watch(search: Search) -> None:
     raise Detached(f"the search {search.name} is {search.status}; it is cluster.searches[0]") from None
 
 
-def _show_until_end(search: Search) -> None:
+def in_terminal(search: Search) -> None:
+    """Follow a search to its end on standard error: a table of its trials where that is a terminal."""
     stream = sys.stderr
     rewrites = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
-    best = None
+    best, above = None, 0
     while True:
-        is_over = search.wait_for_change(60.0)
+        is_over = search.wait_for_change(_SECOND_S if rewrites else 60.0)
         if rewrites:
-            width = os.get_terminal_size(stream.fileno()).columns or 80
-            terminal.write(stream, _CLEAR + search.line()[: width - 1] + "\n" * is_over)
+            above = _draw(search, above)
         else:
             now = _best_number(search)
             if is_over or now != best:
@@ -57,6 +59,16 @@ def _show_until_end(search: Search) -> None:
         if is_over:
             return
         time.sleep(_REFRESH_S)
+
+
+def _draw(search: Search, above: int) -> int:
+    """Write the table over the one before, which had ``above`` lines; how many it has."""
+    columns, rows = os.get_terminal_size(sys.stderr.fileno())
+    most = max(0, min(_MOST_ROWS, (rows or 24) - 5))
+    text = [line[: (columns or 80) - 1] for line in search.text(most).splitlines()]
+    back = f"\x1b[{above}A" if above else ""
+    terminal.write(sys.stderr, back + _CLEAR_BELOW + "".join(f"{line}\n" for line in text))
+    return len(text)
 
 
 def _best_number(search: Search) -> int | None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import os
+import pty
 import signal
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import cloudpickle
 import pytest
 
 import jupyter_dtf as dtf
+from jupyter_dtf.client import surroundings
 from jupyter_dtf.client.session import session
 from jupyter_dtf.errors import InvalidInput, NotFound, RunFailed, Unavailable
+from jupyter_dtf.notebook.search_display import SEARCH_MIME
+from jupyter_dtf.notebook.shown_here import Notebook
+from jupyter_dtf.schema.events import PRUNED, Note
 from jupyter_dtf.schema.run import RunState
 
 from ...patience import left_s, until
@@ -114,6 +122,145 @@ def test_a_trial_is_pruned_while_it_runs(cluster: dtf.Cluster) -> None:
     assert search.trial(1).run is not None
     assert search.trial(1).run.info.state is RunState.STOPPED  # type: ignore[union-attr]
     assert search.status == "finished"
+
+
+def climbs(params: dict[str, Any], ctx: Any) -> dict[str, Any]:
+    """Reports a loss that is the same for all, and returns more than it has reported, unless it is pruned."""
+    for step in (10, 20, 30):
+        ctx.report(step, loss=9.0, height=params["x"] + step / 100)
+    while params["x"] < 5:
+        time.sleep(0.01)
+    return {"height": params["x"] * 2, "else": "text"} if params["x"] < 8 else {"height": "no number"}
+
+
+def test_viewers_are_told_all_of_a_search(cluster: dtf.Cluster) -> None:
+    from optuna.pruners import ThresholdPruner
+
+    space = {"x": [7, 1, 8], "kind": [("a", 1)]}
+    pruner = ThresholdPruner(lower=5)
+    with pytest.warns(UserWarning, match="contains"):  # Optuna's, of a choice that a storage cannot hold
+        search = cluster.search(climbs, space, sampler="grid", objective="height", direction="maximize", pruner=pruner)
+    runs = [run.info for run in dtf.runs() if run.info.trial is not None and run.info.trial.search == search.id]
+    stored = session().hub.store
+    assert stored is not None
+    until(
+        lambda: all(stored.run(run.id).state.is_final and stored.run(run.id).sparkline for run in runs),
+        "all of it to be kept",
+    )
+    for infos in (runs, [stored.run(run.id) for run in runs]):  # as it happens, and when everybody else has gone
+        found = {info.parameters["x"]: info for info in infos}
+        assert found.keys() == {1, 7, 8}
+        for info in infos:
+            assert info.trial is not None
+            assert (info.trial.name, info.trial.most) == (search.name, 3)
+            assert info.trial.objectives == {"height": "maximize"}
+            assert (info.trial.parameters, info.trial.in_words) == (["x", "kind"], ["kind"])
+            assert info.parameters["kind"] == "('a', 1)"
+            assert search.trial(info.trial.number).params["x"] == info.parameters["x"]
+            assert next(iter(info.headline)) == "height"  # rather than the loss
+            assert info.sparkline_steps[0] == 10
+        assert found[7].values == {"height": 14.0}
+        assert found[7].sparkline == pytest.approx([7.1, 7.2, 7.3])
+        assert found[7].sparkline_steps == [10, 30]
+        assert {x: info.pruned for x, info in found.items()} == {1: True, 7: False, 8: False}
+        assert found[1].state is RunState.STOPPED
+        assert math.isnan(found[8].values["height"])  # a failure: nothing that it has reported takes its place
+    assert dict(zip(search.trials["x"], search.trials["state"], strict=True)) == {
+        1: "pruned",
+        7: "complete",
+        8: "failed",
+    }
+    notes = [
+        event for _, event in session().hub.events(found[1].id) if isinstance(event, Note) and event.mark == PRUNED
+    ]
+    assert [note.title[:17] for note in notes] == ["Pruned after step"]
+
+
+def test_who_goes_on_with_a_search_is_seen_in_it(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    def same(params: dict[str, Any], ctx: Any) -> float:
+        return float(params["x"])
+
+    def go_on(trials: int) -> Any:
+        storage = f"sqlite:///{tmp_path / 'study.db'}"
+        space = {"x": [1, 2]}
+        return cluster.search(
+            same, space, trials=trials, sampler="grid", objective="y", storage=storage, study_name="s"
+        )
+
+    first, second = go_on(1), go_on(2)
+    assert first.id == second.id
+    of_it = [run.info.trial for run in dtf.runs() if run.info.trial and run.info.trial.search == first.id]
+    assert sorted(trial.number for trial in of_it) == [0, 1]
+
+    table = dtf.launch(cluster, add, {"x": [1], "y": [2]})
+    listed = dtf.run(table["run"][0]).info.trial
+    assert listed is not None
+    assert (listed.objectives, listed.parameters, listed.most) == ({}, ["x", "y"], 1)
+    assert listed.search != first.id
+
+
+def test_a_search_is_shown_in_a_terminal_and_in_a_notebook(
+    cluster: dtf.Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def square(params: dict[str, Any], ctx: Any) -> float:
+        return float(params["x"] ** 2)
+
+    def searched() -> Any:
+        return cluster.search(square, {"x": [3, 1, 2]}, sampler="grid", objective="area")
+
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w") as screen, ThreadPoolExecutor(1) as reading:
+        read = reading.submit(read_until, master, b"3/3")
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", screen)
+            patch.setenv("TERM", "xterm")
+            search = searched()
+        shown = read.result(left_s()).decode()
+    os.close(master)
+    assert "finished  3/3 trials  best area 1 (trial 1)" in shown
+    assert "\x1b[J" in shown  # rewritten, rather than a line after the other
+
+    search.show()
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[1] == ["#", "state", "area", "x", "time"]
+    assert [row[:-2] for row in rows[2:]] == [
+        ["*", "1", "complete", "1", "1"],
+        ["2", "complete", "4", "2"],
+        ["0", "complete", "9", "3"],
+    ]
+
+    bundles: list[dict[str, Any]] = []
+
+    class Handle:
+        def update(self, bundle: dict[str, Any], *, raw: bool) -> None:
+            bundles.append(bundle)
+
+    def display(bundle: dict[str, Any], *, raw: bool, display_id: bool) -> Handle:
+        bundles.append(bundle)
+        return Handle()
+
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr(surroundings, "find", Notebook)
+    search = searched()  # shown while it is waited for
+    first, last = bundles
+    assert first[SEARCH_MIME] == last[SEARCH_MIME] == {"search": search.id}
+    ElementTree.fromstring(first["image/svg+xml"])
+    texts = [
+        text.text for text in ElementTree.fromstring(last["image/svg+xml"]).iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert search.line() in texts
+    assert "★ 1" in texts
+    assert last["text/plain"] == search.text()
+    search.show()
+    assert bundles[2:] == [last]
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    """What a terminal has shown, up to the end of the line with what is ``wanted``."""
+    found = b""
+    while wanted not in found or not found.endswith(b"\n"):
+        found += os.read(terminal, 4096)
+    return found
 
 
 def dies_once(params: dict[str, Any], ctx: Any) -> dict[str, float]:

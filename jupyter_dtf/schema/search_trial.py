@@ -1,0 +1,51 @@
+"""What a run that is a trial says of its search: all that a viewer needs to see the trials of a search as one. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .base import PeerStruct
+
+MINIMIZE, MAXIMIZE = "minimize", "maximize"
+
+
+class TrialInfo(PeerStruct):
+    """Which trial of which search a run is. Its parameters are the run's own, its values are told at its end."""
+
+    search: str
+    """The search's id, the same for all its trials, those of other processes that go on with it included."""
+    name: str
+    """What the search is called."""
+    number: int
+    """Counted from 0."""
+    objectives: dict[str, str] = {}
+    """The metrics that count, the first first, and whether each is to be ``minimize``d or ``maximize``d. None: a
+    list of trials, of which none is better than another."""
+    parameters: list[str] = []
+    """The names of the parameters that are searched, in the order of the space."""
+    logarithmic: list[str] = []
+    """Those of them that are drawn from a logarithmic range."""
+    in_words: list[str] = []
+    """Those whose value is no plain one, and stands among the run's parameters as Python shows it."""
+    most: int = 0
+    """How many trials the search is to have; 0 where it has no such end."""
+
+
+def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]:
+    """What a trial's function has returned for each objective, unchecked: a number for one of one objective, one for
+    each in their order, or a dict with some of them by name.
+    """
+    if isinstance(returned, (int, float)) and not isinstance(returned, bool):
+        returned = (returned,)
+    if isinstance(returned, Mapping):
+        return {metric: returned[metric] for metric in objectives if returned.get(metric) is not None}
+    if isinstance(returned, (list, tuple)) and len(returned) == len(objectives):
+        return {metric: value for metric, value in zip(objectives, returned, strict=True) if value is not None}
+    return {}
+
+
+def as_value(value: Any) -> float:
+    """A value of an objective; NaN for what is no number."""
+    return float(value) if isinstance(value, (int, float)) else math.nan

@@ -1,0 +1,295 @@
+/** Searches, as their trials' runs tell of them: nothing else is known, so that late viewers see what early ones do. Pure. */
+
+import type { RunInfo } from '../api/schema';
+import { isFinal, reason, secondsTaken } from './state';
+
+export type TrialState = 'waiting' | 'running' | 'complete' | 'pruned' | 'stopped' | 'failed';
+
+export interface Trial {
+  number: number;
+  run: RunInfo;
+  state: TrialState;
+  /** Of each objective; null where there is none. Before a trial is complete, what it has reported last. */
+  values: readonly (number | null)[];
+  /** Of the first objective; of a list of trials without any, the metric that stands for its run. */
+  value: number | null;
+  /** Where it runs: a place for each task, `0` or `0 · GPU 1`. */
+  places: readonly string[];
+  /** Why it failed; empty otherwise. */
+  error: string;
+}
+
+export interface Objective {
+  metric: string;
+  direction: string;
+}
+
+export interface Search {
+  id: string;
+  name: string;
+  cluster: string;
+  objectives: readonly Objective[];
+  parameters: readonly string[];
+  logarithmic: readonly string[];
+  /** How many trials it is to have; 0 where that is not known. */
+  most: number;
+  /** By number. */
+  trials: readonly Trial[];
+  /** Some trial of it is under way. */
+  isRunning: boolean;
+  /** The complete trials to which none is better: one, or of several objectives the Pareto front. */
+  best: readonly Trial[];
+  /** When its newest trial was created, s since the epoch. */
+  newest: number;
+}
+
+// What is made of a run is made once, so that lists know what has not changed.
+const known = new WeakMap<RunInfo, Trial>();
+
+/** A run as the trial that it is; null for one that is none. */
+export function trialOf(run: RunInfo): Trial | null {
+  if (!run.trial) {
+    return null;
+  }
+  let trial = known.get(run);
+  if (!trial) {
+    trial = made(run);
+    known.set(run, trial);
+  }
+  return trial;
+}
+
+function made(run: RunInfo): Trial {
+  const { objectives, number } = run.trial!;
+  const metrics = Object.keys(objectives);
+  const told = metrics.map(metric => (Object.hasOwn(run.values, metric) ? run.values[metric]! : run.latest[metric]));
+  const values = told.map(value => (typeof value === 'number' ? value : null));
+  const missing = metrics.filter((_, index) => values[index] === null);
+  const state = stateOf(run, missing.length > 0);
+  const odd = run.state === 'succeeded' && missing.length > 0 ? `It has no ${missing.join(', no ')}` : '';
+  const [first] = metrics.length > 0 ? values : Object.values(run.headline);
+  return {
+    number,
+    run,
+    state,
+    values,
+    value: first ?? null,
+    places: run.tasks
+      .filter(task => task.host !== '')
+      .map(({ host, gpus }) => (gpus.length > 0 ? `${host} · GPU ${gpus.join(', ')}` : host)),
+    error: state === 'failed' ? odd || reason(run) || run.state : ''
+  };
+}
+
+function stateOf(run: RunInfo, lacksValue: boolean): TrialState {
+  switch (run.state) {
+    case 'succeeded':
+      return lacksValue ? 'failed' : 'complete';
+    case 'stopped':
+      return run.pruned ? 'pruned' : 'stopped';
+    case 'failed':
+    case 'lost':
+      return 'failed';
+    case 'pending':
+      return 'waiting';
+    default:
+      return 'running';
+  }
+}
+
+/** Every search of which there is a run, the one with the newest trial first. */
+export function searchesOf(runs: readonly RunInfo[]): Search[] {
+  const grouped = new Map<string, Trial[]>();
+  for (const run of runs) {
+    const trial = trialOf(run);
+    if (trial) {
+      const { search } = run.trial!;
+      const trials = grouped.get(search);
+      if (trials) {
+        trials.push(trial);
+      } else {
+        grouped.set(search, [trial]);
+      }
+    }
+  }
+  return [...grouped].map(([id, trials]) => gathered(id, trials)).sort((a, b) => b.newest - a.newest);
+}
+
+function gathered(id: string, trials: Trial[]): Search {
+  trials.sort((a, b) => a.number - b.number || a.run.created - b.run.created);
+  const { run } = trials[trials.length - 1]!;
+  const told = run.trial!;
+  const objectives = Object.entries(told.objectives).map(([metric, direction]) => ({ metric, direction }));
+  return {
+    id,
+    name: told.name,
+    cluster: run.cluster,
+    objectives,
+    parameters: told.parameters.length > 0 ? told.parameters : Object.keys(run.parameters),
+    logarithmic: told.logarithmic,
+    most: told.most,
+    trials,
+    isRunning: trials.some(trial => !isFinal(trial.run.state)),
+    best: bestOf(trials, objectives),
+    newest: Math.max(...trials.map(trial => trial.run.created))
+  };
+}
+
+/** 1 where larger is worse. */
+export function signOf(objective: Objective | undefined): number {
+  return objective?.direction === 'maximize' ? -1 : 1;
+}
+
+function bestOf(trials: readonly Trial[], objectives: readonly Objective[]): Trial[] {
+  if (objectives.length === 0) {
+    return [];
+  }
+  const signs = objectives.map(signOf);
+  const costs = (trial: Trial) => trial.values.map((value, index) => signs[index]! * value!);
+  const complete = trials.filter(trial => trial.state === 'complete').map(trial => [trial, costs(trial)] as const);
+  if (objectives.length === 1) {
+    // The first of those that are as good.
+    const best = complete.reduce<(typeof complete)[number] | null>(
+      (found, each) => (found === null || each[1][0]! < found[1][0]! ? each : found),
+      null
+    );
+    return best ? [best[0]] : [];
+  }
+  const beats = (one: readonly number[], other: readonly number[]) =>
+    one.every((cost, index) => cost <= other[index]!) && one.some((cost, index) => cost < other[index]!);
+  return complete.filter(([, own]) => !complete.some(([, other]) => beats(other, own))).map(([trial]) => trial);
+}
+
+/** How many trials are in each state, those that there are. */
+export function countsOf(trials: readonly Trial[]): Map<TrialState, number> {
+  const counts = new Map<TrialState, number>();
+  trials.forEach(({ state }) => counts.set(state, (counts.get(state) ?? 0) + 1));
+  return counts;
+}
+
+/** What a table is sorted by: a parameter, an objective by its place, or a column of its own. */
+export type Column =
+  | { of: 'number' | 'state' | 'duration' | 'places' }
+  | { of: 'parameter'; name: string }
+  | { of: 'objective'; index: number };
+
+/** What a column says of a trial; null where it says nothing. */
+export function cellOf(trial: Trial, column: Column): unknown {
+  switch (column.of) {
+    case 'number':
+      return trial.number;
+    case 'state':
+      return trial.state;
+    case 'duration':
+      return trial.run.started === null ? null : isFinal(trial.run.state) ? secondsTaken(trial.run, 0) : Infinity;
+    case 'places':
+      return trial.places.join(', ') || null;
+    case 'parameter':
+      return trial.run.parameters[column.name] ?? null;
+    case 'objective':
+      return trial.values.length > 0 ? (trial.values[column.index] ?? null) : trial.value;
+  }
+}
+
+/** Sorted by a column; where it says nothing, last in either order, and then by number. */
+export function sorted(trials: readonly Trial[], column: Column, descending: boolean): Trial[] {
+  const keyed = trials.map(trial => [cellOf(trial, column), trial] as const);
+  const sign = descending ? -1 : 1;
+  return keyed
+    .sort(([a, one], [b, other]) => {
+      if (a === null || b === null) {
+        return Number(a === null) - Number(b === null) || one.number - other.number;
+      }
+      return sign * compared(a, b) || one.number - other.number;
+    })
+    .map(([, trial]) => trial);
+}
+
+function compared(a: unknown, b: unknown): number {
+  if (typeof a === 'number' && typeof b === 'number') {
+    return a - b || 0;
+  }
+  const [one, other] = [String(a), String(b)];
+  return one < other ? -1 : Number(one > other);
+}
+
+/** A trial's parameters as an assignment in Python. */
+export function parametersCode({ run }: Trial): string {
+  const words = run.trial?.in_words ?? [];
+  const lines = Object.entries(run.parameters).map(
+    ([name, value]) => `    ${literal(name)}: ${words.includes(name) ? String(value) : literal(value)},`
+  );
+  return `params = {\n${lines.join('\n')}\n}`;
+}
+
+function literal(value: unknown): string {
+  if (value === null || value === undefined) {
+    return 'None';
+  }
+  return typeof value === 'boolean' ? (value ? 'True' : 'False') : JSON.stringify(value);
+}
+
+/** A value as a person reads it in a cell. */
+export function parameterText(value: unknown, format: (value: number) => string): string {
+  if (value === undefined) {
+    return '';
+  }
+  return typeof value === 'number' ? format(value) : typeof value === 'string' ? value : literal(value);
+}
+
+/** The steps and values that a trial has reported of what stands for it, as far as its summary has them. */
+export function curveOf({ run }: Trial): readonly (readonly [number, number])[] {
+  const { sparkline, sparkline_steps: steps } = run;
+  const [first, last] = [steps[0] ?? 0, steps[1] ?? sparkline.length - 1];
+  const between = sparkline.length > 1 ? (last - first) / (sparkline.length - 1) : 0;
+  return sparkline.map((value, index) => [first + index * between, value] as const);
+}
+
+/** One bar of the timeline. */
+export interface Bar {
+  trial: Trial;
+  start: number;
+  end: number;
+  lane: number;
+}
+
+/** What ran at a place, one above the other where several did at a time. Times in s since the epoch. */
+export interface PlaceRow {
+  place: string;
+  bars: readonly Bar[];
+  lanes: number;
+  /** The part of the time from the first start to the last end in which its lanes were busy. */
+  busy: number;
+}
+
+/** What ran where and when, by `now`. */
+export function timelineOf(trials: readonly Trial[], now: number): { rows: PlaceRow[]; start: number; end: number } {
+  const bars = new Map<string, Bar[]>();
+  let [start, end] = [Infinity, -Infinity];
+  for (const trial of [...trials].sort((a, b) => (a.run.started ?? 0) - (b.run.started ?? 0))) {
+    const { started } = trial.run;
+    if (started === null) {
+      continue;
+    }
+    const until = Math.max(started, trial.run.ended ?? now);
+    [start, end] = [Math.min(start, started), Math.max(end, until)];
+    for (const place of trial.places) {
+      const there = bars.get(place) ?? [];
+      bars.set(place, there);
+      const taken = new Set(there.filter(bar => bar.end > started + 1e-6).map(bar => bar.lane));
+      let lane = 0;
+      while (taken.has(lane)) {
+        lane += 1;
+      }
+      there.push({ trial, start: started, end: until, lane });
+    }
+  }
+  const rows = [...bars]
+    .sort(([a], [b]) => a.localeCompare(b, undefined, { numeric: true }))
+    .map(([place, there]) => {
+      const lanes = 1 + Math.max(...there.map(bar => bar.lane));
+      const work = there.reduce((sum, bar) => sum + bar.end - bar.start, 0);
+      return { place, bars: there, lanes, busy: end > start ? work / (lanes * (end - start)) : 0 };
+    });
+  return { rows, start, end };
+}

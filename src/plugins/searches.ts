@@ -1,0 +1,106 @@
+import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Clipboard, ICommandPalette, MainAreaWidget, Notification, WidgetTracker } from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
+
+import { runIcon } from '../icons';
+import { formatClock } from '../model/format';
+import { searchesOf } from '../model/search';
+import { CommandIDs, IDtf } from '../tokens';
+import type { SearchActions } from '../views/search/searchview';
+import { SearchPane } from '../widgets/searchpane';
+import { choose, describe } from './ask';
+
+/** What a search's view does, wherever it is shown. */
+export function searchActions(commands: JupyterFrontEnd['commands'], trans: TranslationBundle): SearchActions {
+  return {
+    onOpen: run => void commands.execute(CommandIDs.openRun, { run }),
+    onStop: run => void commands.execute(CommandIDs.stopRun, { run }),
+    onCopy: text => {
+      Clipboard.copyToSystem(text);
+      Notification.success(trans.__('The parameters are in the clipboard'), { autoClose: 3000 });
+    }
+  };
+}
+
+/** The view of a search, and the command for it. */
+export const searches: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter_dtf:searches',
+  description: 'All trials of a search in one view.',
+  autoStart: true,
+  requires: [IDtf],
+  optional: [ILayoutRestorer, ICommandPalette, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    dtf: IDtf,
+    restorer: ILayoutRestorer | null,
+    palette: ICommandPalette | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('jupyter_dtf');
+    const { commands } = app;
+    const tracker = new WidgetTracker<MainAreaWidget<SearchPane>>({ namespace: 'jupyter-dtf-searches' });
+    const find = (id: string) => searchesOf(dtf.runs.runs.filter(run => run.trial?.search === id))[0];
+
+    commands.addCommand(CommandIDs.openSearch, {
+      label: args => (args['search'] ? trans.__('Open Search') : trans.__('Open Search…')),
+      icon: args => (args['search'] ? runIcon : undefined),
+      describedBy: describe({ search: trans.__('The id of the search') }),
+      execute: async args => {
+        const search = await choose(
+          args['search'],
+          searchesOf(dtf.runs.runs)
+            .slice(0, 200)
+            .map(({ id, name, cluster, newest }) => ({
+              value: id,
+              label: `${name} (${cluster}, ${formatClock(newest)}, ${id})`
+            })),
+          trans.__('Open which search?'),
+          trans.__('There is no search.')
+        );
+        if (search === null) {
+          return;
+        }
+        let widget = tracker.find(other => other.content.search === search);
+        if (!widget) {
+          const content = new SearchPane({ search, dtf, trans, ...searchActions(commands, trans) });
+          widget = new MainAreaWidget({ content });
+          widget.toolbar.hide();
+          widget.id = `jupyter-dtf-search-${search}`;
+          widget.title.icon = runIcon;
+          const { title } = widget;
+          const name = () => {
+            const found = find(search);
+            title.label = found?.name ?? search;
+            title.caption = found ? trans.__('Search %1 on %2', found.name, found.cluster) : search;
+          };
+          name();
+          dtf.runs.changed.connect(name);
+          widget.disposed.connect(() => dtf.runs.changed.disconnect(name));
+          await tracker.add(widget);
+        }
+        if (!widget.isAttached) {
+          const mode = args['mode'] as 'split-right' | undefined;
+          app.shell.add(widget, 'main', mode === undefined ? {} : { mode });
+        }
+        if (args['activate'] !== false) {
+          app.shell.activateById(widget.id);
+        }
+      }
+    });
+    palette?.addItem({ command: CommandIDs.openSearch, category: trans.__('Distributed TensorFlow') });
+
+    const seen = new Set<string>();
+    dtf.runs.started.connect((_, { trial }) => {
+      // A trial opens no dashboard of its own: its search has one.
+      if (trial && !seen.has(trial.search) && dtf.preferences.values.openOnStart) {
+        seen.add(trial.search);
+        void commands.execute(CommandIDs.openSearch, { search: trial.search, mode: 'split-right', activate: false });
+      }
+    });
+    void restorer?.restore(tracker, {
+      command: CommandIDs.openSearch,
+      args: widget => ({ search: widget.content.search }),
+      name: widget => widget.content.search
+    });
+  }
+};
