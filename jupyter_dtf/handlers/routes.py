@@ -25,6 +25,7 @@ from .runs import (
     RunEventsHandler,
     RunHandler,
     RunsHandler,
+    SeriesHandler,
     StopHandler,
 )
 from .socket import EventsHandler
@@ -61,6 +62,7 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/runs/{run_id}/resume": ResumeHandler,
     "/runs/{run_id}/events": RunEventsHandler,
     "/runs/{run_id}/output": OutputHandler,
+    "/runs/{run_id}/series": SeriesHandler,
     "/runs/{run_id}/metrics.csv": MetricsHandler,
     "/runs/{run_id}/trace": TraceHandler,
     "/runs/{run_id}/placement": RunPlacementHandler,

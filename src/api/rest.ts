@@ -19,6 +19,7 @@ import type {
   ResumeRequest,
   RunInfo,
   RunPlacement,
+  SeriesMessage,
   StatusInfo,
   Template,
   TraceData
@@ -120,6 +121,22 @@ export class RestApi {
 
   forgetRun(id: string): Promise<void> {
     return this._request('DELETE', ['runs', id]);
+  }
+
+  /** The lines of some metrics between two values of x, as fine as the width asks for. */
+  seriesPart(
+    id: string,
+    part: { metrics: string[]; start: number; end: number; width: number; x: string }
+  ): Promise<SeriesMessage> {
+    const { metrics, start, end, width, x } = part;
+    const query = new URLSearchParams({
+      metrics: JSON.stringify(metrics),
+      start: String(start),
+      end: String(end),
+      width: String(width),
+      x
+    });
+    return this._request('GET', ['runs', id, 'series'], undefined, undefined, query);
   }
 
   /** What ran where in a run's traced steps. Rejects with status 404 where none were. */

@@ -6,6 +6,7 @@ import type { FigureOptions } from './figureoptions';
 import type { Plot } from './groups';
 import { Legend, PlotWords } from './legend';
 import { PlotTools } from './plottools';
+import { download, Format } from './savemenu';
 
 /** What a person does with a card. */
 export interface CardActions {
@@ -38,7 +39,7 @@ export class PlotCard {
       pin: plot.heading === undefined ? pinned => _actions.pin(plot.metric, pinned) : null,
       move: moves => this._figure?.setMoving(moves),
       reset: () => _actions.reset(),
-      save: () => this._save()
+      save: format => void this._save(format)
     });
     head.append(this._title, this._tools.node);
     this._legend = new Legend(_words);
@@ -165,16 +166,20 @@ export class PlotCard {
     }
   }
 
-  private _save(): void {
-    this._figure?.picture()?.toBlob(blob => {
-      if (blob) {
-        const link = document.createElement('a');
-        link.href = URL.createObjectURL(blob);
-        link.download = `${this.plot.title.replace(/[^\p{L}\p{N}_.-]+/gu, '-')}.png`;
-        link.click();
-        URL.revokeObjectURL(link.href);
-      }
-    });
+  private async _save(format: Format): Promise<void> {
+    const figure = this._figure;
+    const blob =
+      format === 'csv'
+        ? figure && new Blob([figure.table()], { type: 'text/csv' })
+        : format === 'svg'
+          ? await figure?.drawing()
+          : await new Promise<Blob | null>(take => {
+              const picture = figure?.picture();
+              return picture ? picture.toBlob(take) : take(null);
+            });
+    if (blob) {
+      download(blob, this.plot.title, format);
+    }
   }
 
   private _figure: MetricFigure | null = null;

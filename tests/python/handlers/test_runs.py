@@ -114,6 +114,29 @@ async def test_every_point_can_be_downloaded(hub: Hub, api: Api) -> None:
     assert rows[6 + 5][-1] == "nan"
 
 
+async def test_a_part_of_a_plot_has_as_many_points_as_the_whole(hub: Hub, api: Api) -> None:
+    hub.add_run(run_info("r1"))
+    hub.apply("r1", 0, encode_event(points("worker:0", 0, [{"loss": float(i % 7)} for i in range(20_000)])))
+
+    async def asked(**query: Any) -> tuple[list[float], list[float]]:
+        (frame,) = (await api("GET", "runs", "r1", "series", metrics='["loss"]', width="100", **query))["frames"]
+        assert (frame["metric"], frame["task"], frame["start"]) == ("loss", "worker:0", 0)
+        return frame["x"], frame["y"]
+
+    whole, _ = await asked()
+    assert (whole[0], whole[-1]) == (0, 19_999)
+    assert 50 < len(whole) < 150
+    steps, values = await asked(start="5000", end="5020")
+    assert steps == list(range(4_999, 5_022))  # every point, and one on each side
+    assert values == [step % 7 for step in steps]
+    times, _ = await asked(start=str(T0 + 5000), end=str(T0 + 6000), x="time")
+    assert len(times) > 50
+    assert min(times) >= T0 + 4_999
+    assert max(times) <= T0 + 6_001
+    assert (await api.refused(400, "GET", "runs", "r1", "series", start="2", end="1"))["field"] == "start"
+    assert (await api.refused(400, "GET", "runs", "r1", "series", width="1"))["field"] == "width"
+
+
 async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Path) -> None:
     info = run_info("r1", T0)
     info.run_dir = str(tmp_path)
@@ -136,6 +159,7 @@ async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Pat
         ("POST", ("stop",)),
         ("GET", ("events",)),
         ("GET", ("output",)),
+        ("GET", ("series",)),
         ("GET", ("metrics.csv",)),
         ("GET", ("trace",)),
         ("GET", ("chrome-trace.json",)),

@@ -145,6 +145,8 @@ describe('PlotGrid', () => {
       move: (name: string) => `move ${name}`,
       reset: (name: string) => `reset ${name}`,
       save: (name: string) => `save ${name}`,
+      saveAs: String,
+      hide: '',
       values: String,
       range: 'range',
       rangeOf: String,
@@ -169,6 +171,7 @@ describe('PlotGrid', () => {
     grid.dispose();
     host.remove();
     vi.unstubAllGlobals();
+    vi.restoreAllMocks();
     Signal.clearData(model);
   });
 
@@ -191,7 +194,7 @@ describe('PlotGrid', () => {
 
   it('asks for and draws what is near the view, and lets go of the rest', async () => {
     expect(cards()).toHaveLength(1); // the others are folded
-    expect(host.querySelector('[aria-expanded]')!.textContent).toBe('a200 plots');
+    expect(host.querySelector('h3 [aria-expanded]')!.textContent).toBe('a200 plots');
     choices.setOpen(['a'], true);
     expect(cards()).toHaveLength(201);
     expect(bokeh.documents).toHaveLength(0);
@@ -207,7 +210,7 @@ describe('PlotGrid', () => {
   });
 
   it('folds, with what was open remembered, and shows all that a search finds', async () => {
-    const heading = host.querySelector<HTMLElement>('[aria-expanded]')!;
+    const heading = host.querySelector<HTMLElement>('h3 [aria-expanded]')!;
     heading.click();
     expect(choices.isOpen('a')).toBe(true);
     expect(heading.getAttribute('aria-expanded')).toBe('true');
@@ -284,6 +287,46 @@ describe('PlotGrid', () => {
     const { line_dash, line_color, level } = lines.at(-1)!;
     expect([line_dash, line_color, level]).toEqual([[2, 3], lines[0]!.line_color, 'underlay']);
     expect(host.querySelector('.jp-dtf-plot-legend')!.textContent).not.toContain('attempt');
+  });
+
+  it('hides a task in all plots, shows one alone, and all again', async () => {
+    choices.setOpen(['a'], true);
+    await show(0, 2);
+    const { metrics } = FakeSocket.last.sent.at(-1) as { metrics: string[] };
+    const frames = metrics.map(metric => ({ metric, task: 'worker:1', start: 0, x: [0, 10], y: [5, 9], replaced: '' }));
+    FakeSocket.last.receive({ type: 'series', run: 'r', frames });
+    const names = () => [...host.querySelectorAll<HTMLButtonElement>('button.jp-dtf-plot-name')];
+    const shown = () => names().map(name => `${name.textContent} ${name.getAttribute('aria-pressed')}`);
+    await settled(() => expect(names()).toHaveLength(4));
+    names()[0]!.click();
+    expect(shown()).toEqual(['worker:0 false', 'worker:1 true', 'worker:0 false', 'worker:1 true']);
+    names()[0]!.click();
+    expect(shown()).not.toContain('worker:0 false');
+    names()[3]!.dispatchEvent(new MouseEvent('click', { shiftKey: true }));
+    expect(shown()).toEqual(['worker:0 false', 'worker:1 true', 'worker:0 false', 'worker:1 true']);
+    names()[3]!.dispatchEvent(new MouseEvent('click', { shiftKey: true }));
+    expect(shown()).not.toContain('worker:0 false');
+  });
+
+  it('saves what is drawn as a table, from a menu that the keyboard reaches', async () => {
+    await show(0, 1);
+    const saved: Blob[] = [];
+    vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(() => undefined); // there is nowhere to save
+    vi.stubGlobal('URL', Object.assign(URL, { createObjectURL: (blob: Blob) => `blob:${saved.push(blob)}` }));
+    const button = host.querySelector<HTMLButtonElement>('[aria-label="save loss"]')!;
+    button.click();
+    const items = [...host.querySelectorAll<HTMLElement>('[role=menuitem]')].slice(0, 3);
+    expect(items.map(item => item.textContent)).toEqual(['png', 'svg', 'csv']);
+    expect(document.activeElement).toBe(items[0]);
+    items[0]!.dispatchEvent(new KeyboardEvent('keydown', { key: 'End', bubbles: true }));
+    expect(document.activeElement).toBe(items[2]);
+    items[2]!.click();
+    expect(button.getAttribute('aria-expanded')).toBe('false');
+    await settled(() => expect(saved).toHaveLength(1));
+    const reader = new FileReader(); // the tests' page has no Blob.text()
+    reader.readAsText(saved[0]!);
+    const rows = ['line,task,step,value', 'loss,worker:0,0,1', 'loss,worker:0,10,2', ''];
+    await settled(() => expect(reader.result).toBe(rows.join('\r\n')));
   });
 
   it('tells values to the keyboard', async () => {
