@@ -10,10 +10,13 @@ import type {
   DesignReport,
   ExampleCopy,
   ErrorInfo,
+  Histogram,
   KindInfo,
   LayerGraph,
   MachineSeries,
+  MediaSeries,
   OutputPage,
+  Picture,
   Placement,
   Preview,
   ResumeRequest,
@@ -137,6 +140,22 @@ export class RestApi {
       x
     });
     return this._request('GET', ['runs', id, 'series'], undefined, undefined, query);
+  }
+
+  /** Which histograms and pictures there are of a run. */
+  media(id: string): Promise<MediaSeries[]> {
+    return this._request('GET', ['runs', id, 'media']);
+  }
+
+  histograms(id: string, name: string, task: string): Promise<Histogram[]> {
+    const query = new URLSearchParams({ name, task });
+    return this._request('GET', ['runs', id, 'histograms'], undefined, undefined, query);
+  }
+
+  /** The picture of a step, or the last before it. */
+  image(id: string, name: string, task: string, step: number): Promise<Picture> {
+    const query = new URLSearchParams({ name, task, step: String(step) });
+    return this._request('GET', ['runs', id, 'image'], undefined, undefined, query);
   }
 
   /** What ran where in a run's traced steps. Rejects with status 404 where none were. */

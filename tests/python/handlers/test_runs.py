@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import math
@@ -13,7 +14,7 @@ from jupyter_dtf.backend.records.output_files import Clock, OutputWriter, lines_
 from jupyter_dtf.backend.records.output_reader import PAGE_BYTES
 from jupyter_dtf.schema.api import ClusterInfo, ClusterState
 from jupyter_dtf.schema.base import convert
-from jupyter_dtf.schema.events import Logged, encode_event
+from jupyter_dtf.schema.events import Histogram, Logged, Picture, encode_event
 from jupyter_dtf.schema.run import RunDescriptor, RunInfo, RunState
 from jupyter_dtf.schema.trace import TraceData, TracedOp, leave_trace
 
@@ -137,6 +138,26 @@ async def test_a_part_of_a_plot_has_as_many_points_as_the_whole(hub: Hub, api: A
     assert (await api.refused(400, "GET", "runs", "r1", "series", width="1"))["field"] == "width"
 
 
+async def test_histograms_and_pictures_are_listed_and_given(hub: Hub, api: Api) -> None:
+    hub.add_run(run_info("r1"))
+    told: dict[str, Any] = {"time": T0, "task": "worker:0", "step": 4.0}
+    histogram = Histogram(**told, name="a/b c", low=0.0, high=2.0, counts=[1, 2], not_a_number=1)
+    hub.apply("r1", 0, encode_event(histogram))
+    hub.apply("r1", 1, encode_event(Picture(**told, name="input", png=b"\x89PNG", width=2, height=1, caption="a 7")))
+    listed = await api("GET", "runs", "r1", "media")
+    assert [(one["kind"], one["name"], one["task"], one["steps"]) for one in listed] == [
+        ("histogram", "a/b c", "worker:0", [4]),
+        ("image", "input", "worker:0", [4]),
+    ]
+    (given,) = await api("GET", "runs", "r1", "histograms", name="a/b c", task="worker:0")
+    assert convert(given, Histogram) == histogram
+    image = await api("GET", "runs", "r1", "image", name="input", task="worker:0", step="100")
+    assert (base64.b64decode(image["png"]), image["caption"]) == (b"\x89PNG", "a 7")
+    await api.refused(404, "GET", "runs", "r1", "image", name="input", task="worker:0", step="3")
+    events = await api("GET", "runs", "r1", "events")
+    assert (events["events"], events["next_seq"]) == ([], 2)  # they are not sent to who follows the run
+
+
 async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Path) -> None:
     info = run_info("r1", T0)
     info.run_dir = str(tmp_path)
@@ -160,6 +181,8 @@ async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Pat
         ("GET", ("events",)),
         ("GET", ("output",)),
         ("GET", ("series",)),
+        ("GET", ("media",)),
+        ("GET", ("image",)),
         ("GET", ("metrics.csv",)),
         ("GET", ("trace",)),
         ("GET", ("chrome-trace.json",)),
