@@ -17,7 +17,7 @@ from .examples import ExampleHandler
 from .kinds import KindsHandler
 from .media import HistogramsHandler, ImageHandler, MediaHandler
 from .operation import Operation, operation_of
-from .output import OutputHandler
+from .output import OutputHandler, OutputTextHandler
 from .runs import (
     ContinueHandler,
     MetricsHandler,
@@ -63,6 +63,7 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/runs/{run_id}/resume": ResumeHandler,
     "/runs/{run_id}/events": RunEventsHandler,
     "/runs/{run_id}/output": OutputHandler,
+    "/runs/{run_id}/output.txt": OutputTextHandler,
     "/runs/{run_id}/series": SeriesHandler,
     "/runs/{run_id}/media": MediaHandler,
     "/runs/{run_id}/histograms": HistogramsHandler,

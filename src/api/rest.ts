@@ -178,6 +178,11 @@ export class RestApi {
     return this._request('GET', ['runs', id, 'output'], undefined, undefined, query);
   }
 
+  /** Where all that a task has printed, or all tasks, can be downloaded; with a text only lines that have it. */
+  outputUrl(id: string, task: string, find: string): string {
+    return `${this._url(['runs', id, 'output.txt'])}?${new URLSearchParams({ task, find })}`;
+  }
+
   /** Where all of a run's trace is, in Chrome's trace format, to be downloaded. */
   chromeTraceUrl(id: string): string {
     return this._url(['runs', id, 'chrome-trace.json']);

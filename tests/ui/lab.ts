@@ -87,6 +87,8 @@ export interface PastRun {
   checkpoint?: number;
   /** Where a task held the others up. */
   slow?: { step: number; until: number; task: string };
+  /** Its tasks reported histograms and pictures, and printed in colours. */
+  shows?: boolean;
 }
 
 /** Write runs into the server's store. A page that is open learns of them when its socket is opened again. */

@@ -180,6 +180,7 @@ async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Pat
         ("POST", ("stop",)),
         ("GET", ("events",)),
         ("GET", ("output",)),
+        ("GET", ("output.txt",)),
         ("GET", ("series",)),
         ("GET", ("media",)),
         ("GET", ("image",)),
@@ -203,6 +204,21 @@ def prints(run_dir: Path, blocks: int, size: int = 1000) -> None:
         writers[number % 2].write(clock.now(), number // 2, 1, line)
     for writer in writers:
         writer.close()
+
+
+async def test_output_is_downloaded_whole_or_what_is_looked_for(hub: Hub, api: Api, tmp_path: Path) -> None:
+    info = run_info("r1", T0)
+    info.run_dir = str(tmp_path)
+    hub.add_run(info)
+    assert await api("GET", "runs", "r1", "output.txt") == ""
+    prints(tmp_path, 2500)  # more than a piece
+    lines = (await api("GET", "runs", "r1", "output.txt")).splitlines()
+    assert "r1.txt" in api.response.headers["Content-Disposition"]
+    assert api.response.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert [line.split(" | ")[0] for line in lines[:3]] == ["worker:0", "worker:1", "worker:0"]
+    assert [int(line.split(" | ")[1]) for line in lines] == list(range(2500))
+    own = (await api("GET", "runs", "r1", "output.txt", task="worker:1", find="0123")).splitlines()
+    assert [int(line) for line in own] == [number for number in range(1, 2500, 2) if "0123" in f"0{number}"]
 
 
 async def test_output_is_given_by_pages_that_are_bounded(hub: Hub, api: Api, tmp_path: Path) -> None:
