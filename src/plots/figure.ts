@@ -9,7 +9,7 @@ import { csvOf } from './csv';
 import type { FigureOptions } from './figureoptions';
 import type { PlotLine } from './groups';
 import type { Legend } from './legend';
-import { extent, indexAt, padded, smooth } from './lines';
+import { extent, indexAt, padded, smooth, within } from './lines';
 import type { PlotTheme } from './theme';
 
 /** How the lines are drawn. */
@@ -219,6 +219,11 @@ export class MetricFigure {
   /** The tasks whose lines are here; empty for a mean. */
   get tasks(): string[] {
     return [...new Set([...this._drawn.values()].map(({ line }) => line.task))];
+  }
+
+  /** Say for which tasks the others wait in every step, and how long. */
+  setSlow(slow: Readonly<Record<string, string>>): void {
+    this._legend.setSlow(slow);
   }
 
   /** Draw these tasks no more, and all others. */
@@ -503,8 +508,7 @@ export class MetricFigure {
     if (!this.follow) {
       return;
     }
-    const seen = (x: Float64Array, y: Float64Array) =>
-      y.subarray(Math.max(0, indexAt(x, this._x.start)), indexAt(x, this._x.end) + 2);
+    const seen = (x: Float64Array, y: Float64Array) => within(x, y, this.limits);
     const drawn = this._shownLines().flatMap(({ line: { x }, y, band }) =>
       band ? [seen(x, y), seen(band.area.x, band.area.low), seen(band.area.x, band.area.high)] : [seen(x, y)]
     );

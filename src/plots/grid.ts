@@ -225,6 +225,7 @@ export class PlotGrid implements IDisposable {
         figure?.showReplaced(this._replaced(card.plot, lines), style);
         figure?.mark(this._marks(card.plot, style.colours));
         figure?.markAxis(source.ticks(), source.stretches());
+        figure?.setSlow(source.slow ?? {});
       }
     }
     this._pointer.renew();
@@ -337,6 +338,7 @@ export class PlotGrid implements IDisposable {
     figure.update(this._lines(card.plot), style);
     figure.mark(this._marks(card.plot, style.colours));
     figure.markAxis(this._parts.source.ticks(), this._parts.source.stretches());
+    figure.setSlow(this._parts.source.slow ?? {});
     this._alignLegends(card);
     await figure.show();
   }

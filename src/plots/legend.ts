@@ -19,6 +19,8 @@ export interface PlotWords extends ToolWords {
   /** How many plots are under a heading. */
   count: (plots: number) => string;
   rest: string;
+  /** A task for which the others wait. */
+  slow: string;
   /** What a click on the name of a line does. */
   hide: string;
 }
@@ -73,6 +75,21 @@ export class Legend {
     for (const [task, entry] of this._entries) {
       entry.classList.toggle('jp-mod-hidden', hidden.has(task));
       entry.firstElementChild!.setAttribute('aria-pressed', String(!hidden.has(task)));
+    }
+  }
+
+  /** Say for which tasks the others wait, in a sentence each. */
+  setSlow(slow: Readonly<Record<string, string>>): void {
+    for (const [task, entry] of this._entries) {
+      const words = slow[task];
+      const known = entry.querySelector<HTMLElement>('.jp-dtf-plot-slow');
+      if (words === undefined) {
+        known?.remove();
+      } else if (!known) {
+        const mark = element('span', 'jp-dtf-plot-slow', this._words.slow);
+        mark.title = words;
+        entry.firstElementChild!.after(mark);
+      }
     }
   }
 

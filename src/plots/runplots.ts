@@ -53,6 +53,10 @@ export class RunPlots implements PlotSource {
     return this._run.info.tasks.map(({ task }) => task);
   }
 
+  get slow(): Readonly<Record<string, string>> {
+    return this._run.info.slow;
+  }
+
   plots(): Plot[] {
     return plotsOf(this.names);
   }

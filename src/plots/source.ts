@@ -45,6 +45,8 @@ export interface PlotSource {
   needWidth(pixels: number): void;
   /** The colours of a plot's lines, by their tasks. */
   colours(plot: Plot): ReadonlyMap<string, string>;
+  /** Tasks for which the others wait in every step, with a sentence on each. */
+  readonly slow?: Readonly<Record<string, string>>;
   marks(plot: Plot): SourceMark[];
   /** Marked at the axis of each plot, in the order of x. */
   ticks(): Tick[];

@@ -54,6 +54,7 @@ export function Plots(props: {
       save: (metric: string) => trans.__('Save %1', metric),
       saveAs: (format: string) =>
         format === 'csv' ? trans.__('What is drawn, as CSV') : trans.__('Picture, as %1', format.toUpperCase()),
+      slow: trans.__('slow'),
       hide: trans.__('Hide or show in all plots; with Shift, this one alone'),
       pin: (metric: string) => trans.__('Keep %1 on top', metric),
       unpin: (metric: string) => trans.__('Do not keep %1 on top', metric),

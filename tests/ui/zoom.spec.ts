@@ -30,6 +30,8 @@ test.afterAll(async () => {
 const dashboard = () => page.locator('.jp-dtf-dashboard:visible');
 const loss = () => dashboard().getByRole('region', { name: 'loss' });
 
+const tab = (name: string) => dashboard().getByRole('tabpanel', { name });
+
 async function saved(format: string): Promise<string> {
   await loss().hover();
   await loss().getByRole('button', { name: 'Save loss' }).click();
@@ -83,7 +85,7 @@ test('a task is hidden in all plots, or alone; axes are counted in epochs, examp
   await expect(name('loss', 'worker:1')).toHaveAttribute('aria-pressed', 'true');
   expect(await saved('SVG')).toMatch(/^(<\?xml[^>]*>\s*)?<svg[^]*<path/);
   await name('accuracy', 'worker:1').click({ modifiers: ['Shift'] });
-  const axis = dashboard().getByLabel('x', { exact: true });
+  const axis = dashboard().locator('label', { hasText: /^x/ }).locator('select');
   await axis.selectOption('examples');
   await expect(async () => expect((await steps()).at(-1)).toBe(32 * (POINTS - 1))).toPass();
   await axis.selectOption('wall');
@@ -106,7 +108,7 @@ test('histograms are a heat map, and pictures a strip with a slider', async () =
   await expect(shown.getByRole('img')).toHaveJSProperty('naturalWidth', 48);
   await shown.getByRole('slider').press('End');
   await picture(page, 'media-1440-light');
-  await dashboard().getByLabel('task').selectOption('worker:2');
+  await tab('Histograms and images').getByLabel('task').selectOption('worker:2');
   await setTheme(page, true);
   await page.setViewportSize({ width: 900, height: 900 });
   await expect(shown.getByRole('img')).toHaveCount(6);
@@ -120,7 +122,7 @@ test('output keeps its colours, is found in, filtered by level and downloaded', 
   const log = dashboard().getByRole('log');
   await expect(log.locator('.jp-dtf-fg-1').first()).toHaveText('ValueError');
   await picture(page, 'output-900-dark');
-  await dashboard().getByLabel('level').selectOption('error');
+  await tab('Output').getByLabel('level').selectOption('error');
   await expect(log.locator('.jp-dtf-line')).toHaveCount(9);
   await dashboard().getByLabel('Find in these lines').fill('LABELS');
   await expect(log.locator('mark')).toHaveText(['labels', 'labels', 'labels']);
@@ -132,6 +134,6 @@ test('output keeps its colours, is found in, filtered by level and downloaded', 
   await setTheme(page, false);
   await page.setViewportSize({ width: 1440, height: 900 });
   await dashboard().getByLabel('Find in these lines').fill('');
-  await dashboard().getByLabel('level').selectOption('info');
+  await tab('Output').getByLabel('level').selectOption('info');
   await picture(page, 'output-1440-light');
 });

@@ -147,6 +147,7 @@ describe('PlotGrid', () => {
       save: (name: string) => `save ${name}`,
       saveAs: String,
       hide: '',
+      slow: 'slow',
       values: String,
       range: 'range',
       rangeOf: String,
@@ -306,6 +307,16 @@ describe('PlotGrid', () => {
     expect(shown()).toEqual(['worker:0 false', 'worker:1 true', 'worker:0 false', 'worker:1 true']);
     names()[3]!.dispatchEvent(new MouseEvent('click', { shiftKey: true }));
     expect(shown()).not.toContain('worker:0 false');
+  });
+
+  it('says which task the others wait for, as long as they do', async () => {
+    await show(0, 1);
+    const slow = () => [...host.querySelectorAll<HTMLElement>('.jp-dtf-plot-slow')].map(mark => mark.title);
+    expect(slow()).toEqual([]);
+    model.setInfo({ ...model.info, slow: { 'worker:0': 'worker:0 takes 3.1 times as long' } });
+    await settled(() => expect(slow()).toEqual(['worker:0 takes 3.1 times as long']));
+    model.setInfo({ ...model.info, slow: {} });
+    await settled(() => expect(slow()).toEqual([]));
   });
 
   it('saves what is drawn as a table, from a menu that the keyboard reaches', async () => {
