@@ -188,6 +188,8 @@ export class PlotGrid implements IDisposable {
       card = new PlotCard(plot, words, {
         point: (pointed, x) => this._pointer.point(pointed, x),
         pin: (metric, pinned) => choices.setPinned(metric, pinned),
+        move: (metric, by) => choices.movePinned(metric, by),
+        drop: (metric, before) => choices.pinBefore(metric, before),
         reset: () => this._followAll()
       });
       card.setZoomed(!this._follow);

@@ -13,10 +13,16 @@ export interface CardActions {
   /** The pointer, or the keyboard, is at this x of this card; null when it has left. */
   point(card: PlotCard, x: number | null): void;
   pin(metric: string, pinned: boolean): void;
+  /** Move a plot that is kept on top, by so many places among those that are. */
+  move(metric: string, by: number): void;
+  /** A plot was dropped on another one: it is kept on top, before that one. */
+  drop(metric: string, before: string): void;
   /** The person wants to see all of the lines again. */
   reset(): void;
 }
 
+// What a plot that is dragged is, to who may take it.
+const DRAGGED = 'application/x-jupyter-dtf-plot';
 // So much of a plot's width is one press of an arrow key.
 const KEY_STEP = 0.02;
 
@@ -37,11 +43,15 @@ export class PlotCard {
     this._title.title = plot.heading === undefined ? plot.metric : plot.title;
     this._tools = new PlotTools(plot.small ? plot.title : plot.metric, _words, {
       pin: plot.heading === undefined ? pinned => _actions.pin(plot.metric, pinned) : null,
+      order: by => _actions.move(plot.metric, by),
       move: moves => this._figure?.setMoving(moves),
       reset: () => _actions.reset(),
       save: format => void this._save(format)
     });
     head.append(this._title, this._tools.node);
+    if (plot.heading === undefined) {
+      this._letDrag(plot.metric);
+    }
     this._legend = new Legend(_words);
     this._area.style.height = `${figureHeight(plot.small ?? false)}px`;
     this._area.append(this._canvas, this._crosshair);
@@ -134,6 +144,28 @@ export class PlotCard {
       this._area.setAttribute('aria-valuenow', String(x));
       this._area.setAttribute('aria-valuetext', this._figure.read(x));
     }
+  }
+
+  /** The heading is dragged, onto another card. */
+  private _letDrag(metric: string): void {
+    const { node } = this;
+    const held = (event: DragEvent) => event.dataTransfer?.types.includes(DRAGGED) ?? false;
+    this._title.draggable = true;
+    this._title.ondragstart = event => event.dataTransfer?.setData(DRAGGED, metric);
+    node.ondragover = event => {
+      if (held(event)) {
+        event.preventDefault(); // it may be dropped here
+        node.classList.add('jp-mod-target');
+      }
+    };
+    node.ondragleave = () => node.classList.remove('jp-mod-target');
+    node.ondrop = event => {
+      node.classList.remove('jp-mod-target');
+      if (held(event)) {
+        event.preventDefault();
+        this._actions.drop(event.dataTransfer!.getData(DRAGGED), metric);
+      }
+    };
   }
 
   private _pointedX(): number | null {

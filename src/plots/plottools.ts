@@ -15,6 +15,8 @@ export interface ToolWords {
 export interface ToolActions {
   /** Null: it cannot be kept on top. */
   pin: ((pinned: boolean) => void) | null;
+  /** Move it by so many places among those that are kept on top. */
+  order(by: number): void;
   /** Whether dragging moves what is seen, or chooses a part of it. */
   move(moves: boolean): void;
   reset(): void;
@@ -52,6 +54,14 @@ export class PlotTools {
     const menu = new SaveMenu(save, _words.saveAs, format => actions.save(format));
     this._pin = this._button(STAR, '', () => actions.pin?.(this._pin.getAttribute('aria-pressed') !== 'true'));
     this._pin.hidden = actions.pin === null;
+    this._pin.onkeydown = event => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (event.altKey && by !== undefined) {
+        event.preventDefault();
+        actions.order(by);
+        this._pin.focus(); // it was moved in the page
+      }
+    };
     this._pin.classList.add('jp-mod-pin');
     this._ofFigure = [this._reset, this._move, save]; // what comes and goes is first, and moves none
     this.setFigure(false);

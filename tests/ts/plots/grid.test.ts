@@ -237,6 +237,33 @@ describe('PlotGrid', () => {
     expect(cards()[0]!.querySelector('h3')!.textContent).toBe('loss');
   });
 
+  it('moves what is pinned, by keyboard and by dragging', () => {
+    choices.setOpen(['a'], true);
+    const names = () => cards().map(card => card.querySelector('h3')!.title);
+    ['a/5', 'a/6', 'a/7'].forEach(metric => choices.setPinned(metric, true));
+    const star = cards()[0]!.querySelector<HTMLElement>('.jp-mod-pin')!;
+    star.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', altKey: true }));
+    expect(names().slice(0, 3)).toEqual(['a/6', 'a/5', 'a/7']);
+    star.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight' }));
+    expect(names()[1]).toBe('a/5');
+    const data = new Map<string, string>();
+    const dataTransfer = {
+      get types() {
+        return [...data.keys()];
+      },
+      setData: (type: string, value: string) => data.set(type, value),
+      getData: (type: string) => data.get(type) ?? ''
+    };
+    const drag = (type: string) =>
+      Object.assign(new Event(type, { bubbles: true, cancelable: true }), { dataTransfer });
+    expect(cards()[0]!.dispatchEvent(drag('dragover'))).toBe(true); // something else
+    const loss = cards().find(card => card.querySelector('h3')!.title === 'loss')!;
+    loss.querySelector('h3')!.dispatchEvent(drag('dragstart'));
+    expect(cards()[1]!.dispatchEvent(drag('dragover'))).toBe(false);
+    cards()[1]!.dispatchEvent(drag('drop'));
+    expect(names().slice(0, 4)).toEqual(['a/6', 'loss', 'a/5', 'a/7']);
+  });
+
   it('says which line is which, and has buttons for its figure alone', async () => {
     const button = (name: string) => host.querySelector<HTMLButtonElement>(`[aria-label="${name} loss"]`)!;
     expect(button('save').hidden).toBe(true);
