@@ -6,6 +6,7 @@ import { AxisMarks, Stretch, Tick } from './axismarks';
 import { Band, bandOf } from './band';
 import type { BokehApi, BokehDocument, Box, Figure, GlyphRenderer, Model, PlotView, Range, Source } from './bokeh';
 import { csvOf } from './csv';
+import { drawingOf, pictureOf } from './figurefiles';
 import type { FigureOptions } from './figureoptions';
 import type { PlotLine } from './groups';
 import type { Legend } from './legend';
@@ -175,27 +176,12 @@ export class MetricFigure {
 
   /** What is drawn, without its legend, as a picture on the theme's ground. */
   picture(): HTMLCanvasElement | null {
-    const drawn = this._view?.export('png').canvas;
-    const canvas = document.createElement('canvas');
-    const context = canvas.getContext('2d');
-    if (!drawn || !context) {
-      return null;
-    }
-    [canvas.width, canvas.height] = [drawn.width, drawn.height];
-    context.fillStyle = this._theme.ground;
-    context.fillRect(0, 0, canvas.width, canvas.height);
-    context.drawImage(drawn, 0, 0);
-    return canvas;
+    return pictureOf(this._view, this._theme.ground);
   }
 
   /** The same as vectors. */
-  async drawing(): Promise<Blob | null> {
-    const drawn = await this._view?.export('svg').to_blob();
-    if (!drawn) {
-      return null;
-    }
-    const ground = `<rect width="100%" height="100%" fill="${this._theme.ground}"/>`;
-    return new Blob([(await drawn.text()).replace(/<svg[^>]*>/, tag => tag + ground)], { type: 'image/svg+xml' });
+  drawing(): Promise<Blob | null> {
+    return drawingOf(this._view, this._theme.ground);
   }
 
   /** What is drawn, as a table. */
