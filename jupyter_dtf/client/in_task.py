@@ -34,6 +34,22 @@ def report(step: float | None = None, **metrics: float) -> None:
     current().report(step, **metrics)
 
 
+def report_histogram(name: str, values: Any, step: float | None = None, bins: int = 30) -> None:
+    """Show how ``values`` are distributed at ``step``, as ``ctx.report_histogram``.
+
+    Raises RuntimeError outside a task, and InvalidInput for what are no numbers.
+    """
+    current().report_histogram(name, values, step, bins)
+
+
+def report_image(name: str, image: Any, step: float | None = None, caption: str = "") -> None:
+    """Show a picture of ``step``, as ``ctx.report_image``.
+
+    Raises RuntimeError outside a task, and InvalidInput for what is no picture, or too large.
+    """
+    current().report_image(name, image, step, caption)
+
+
 def traced(step: int) -> AbstractContextManager[None]:
     """``with dtf.traced(step):`` says which step runs inside, as ``ctx.traced``. Raises RuntimeError outside a task."""
     return current().traced(step)

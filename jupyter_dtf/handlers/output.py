@@ -9,13 +9,16 @@ from ..errors import InvalidInput
 from ..schema.api import OutputPage
 from ..schema.base import to_plain
 from .base import Handler
-from .operation import operation
+from .operation import TEXT, operation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..backend.records.hub import Hub
     from ..backend.records.output_reader import OutputReader
 
 STREAMS = ("stdout", "stderr")
+PIECE = 1 << 20
 
 
 class OutputHandler(Handler):
@@ -50,6 +53,48 @@ class OutputHandler(Handler):
         if before_time is not None and after_time is not None:
             raise InvalidInput("A page is before or after a time, not both", field="after_time")
         return await asyncio.to_thread(_page, hub, run_id, task, before_time, after_time)
+
+
+class OutputTextHandler(Handler):
+    """All of it as a text to download, however long: no more than a piece is in memory."""
+
+    @operation(
+        "All that a run's tasks have printed, as text: with the task before each line where it is of all tasks",
+        errors=(404,),
+        writes=TEXT,
+    )
+    async def get(
+        self,
+        run_id: str,
+        *,
+        task: Annotated[str, "Only that of one task, such as worker:1"] = "",
+        find: Annotated[str, "Only lines that have this text, in capitals or not"] = "",
+    ) -> None:
+        hub = await self.services.hub()
+        reader = await asyncio.to_thread(hub.output, run_id, task)
+        with reader:
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            self.set_attachment_header(f"{run_id}{'-' * bool(task)}{task.replace(':', '-')}.txt")
+            pieces = _text(reader, prefixed=not task, find=find)
+            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                self.write(piece)
+                await self.flush()
+        await self.finish(set_content_type="text/plain; charset=utf-8")
+
+
+def _text(reader: OutputReader, prefixed: bool, find: str) -> Iterator[str]:
+    """The lines that have ``find``, in pieces of about ``PIECE`` characters that were looked through."""
+    wanted = find.lower()
+    found: list[str] = []
+    looked_through = 0
+    for block in reader.blocks({}):
+        start = f"{block.task} | " if prefixed else ""
+        found += [f"{start}{line}\n" for line in block.lines if wanted in line.lower()]
+        looked_through += sum(map(len, block.lines)) + len(block.lines)
+        if looked_through >= PIECE:
+            yield "".join(found)
+            found, looked_through = [], 0
+    yield "".join(found)
 
 
 def _page(hub: Hub, run_id: str, task: str, before: float | None, after: float | None) -> OutputPage:

@@ -15,8 +15,9 @@ from .dask import DaskHandler
 from .designs import CheckHandler, DescribeHandler, PlaceHandler, ProfileHandler, RunPlacementHandler, ScriptHandler
 from .examples import ExampleHandler
 from .kinds import KindsHandler
+from .media import HistogramsHandler, ImageHandler, MediaHandler
 from .operation import Operation, operation_of
-from .output import OutputHandler
+from .output import OutputHandler, OutputTextHandler
 from .runs import (
     ContinueHandler,
     MetricsHandler,
@@ -25,6 +26,7 @@ from .runs import (
     RunEventsHandler,
     RunHandler,
     RunsHandler,
+    SeriesHandler,
     StopHandler,
 )
 from .socket import EventsHandler
@@ -61,6 +63,11 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/runs/{run_id}/resume": ResumeHandler,
     "/runs/{run_id}/events": RunEventsHandler,
     "/runs/{run_id}/output": OutputHandler,
+    "/runs/{run_id}/output.txt": OutputTextHandler,
+    "/runs/{run_id}/series": SeriesHandler,
+    "/runs/{run_id}/media": MediaHandler,
+    "/runs/{run_id}/histograms": HistogramsHandler,
+    "/runs/{run_id}/image": ImageHandler,
     "/runs/{run_id}/metrics.csv": MetricsHandler,
     "/runs/{run_id}/trace": TraceHandler,
     "/runs/{run_id}/placement": RunPlacementHandler,

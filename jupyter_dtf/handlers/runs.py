@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from ..schema.api import ResumeRequest
+from ..schema.base import decode_json
 from ..schema.run import RunInfo
 from ..schema.run_marks import RunPatch
-from ..schema.socket_messages import EventsMessage
+from ..schema.socket_messages import EventsMessage, SeriesMessage
 from .base import Handler
 from .feed import events_message
 from .operation import CSV, operation
@@ -82,6 +84,29 @@ class RunEventsHandler(Handler):
     ) -> EventsMessage:
         hub = await self.services.hub()
         return await asyncio.to_thread(events_message, hub, run_id, after)
+
+
+class SeriesHandler(Handler):
+    """Whoever looks at a part of a plot asks for that part: what the socket sends is decimated over the whole run."""
+
+    @operation("The lines of some metrics between two values of x, decimated for a width", errors=(404,))
+    async def get(
+        self,
+        run_id: str,
+        *,
+        metrics: Annotated[str, 'Names of metrics, as a list in JSON: ["loss", "val_loss"]'] = "[]",
+        start: Annotated[float | None, "From this x on: a step, or seconds since the epoch"] = None,
+        end: Annotated[float | None, "To this x"] = None,
+        width: Annotated[int, "Of the plot, in pixels"] = 600,
+        x: Annotated[str, "step or time"] = "step",
+    ) -> SeriesMessage:
+        from ..backend.records.zoomed import zoomed_frames
+
+        names: list[str] = decode_json(metrics.encode(), list[str])
+        hub = await self.services.hub()
+        part = (-math.inf if start is None else start, math.inf if end is None else end)
+        frames = await asyncio.to_thread(zoomed_frames, hub, run_id, names, part, width=width, x=x)
+        return SeriesMessage(run=run_id, frames=frames)
 
 
 class MetricsHandler(Handler):

@@ -162,11 +162,42 @@ class TrialValued(TaskEvent, tag="trial"):
     values: dict[str, float]
 
 
+class Histogram(TaskEvent, tag="histogram"):
+    """How many of some values lay where, at a step: ``counts`` in as many bins of one width from ``low`` to ``high``.
+
+    Those that are not finite are in no bin. Without a finite one there are no bins, and both limits are 0.
+    """
+
+    task: str
+    name: str
+    step: float
+    low: float
+    high: float
+    counts: list[int]
+    not_a_number: int = 0
+    infinite: int = 0
+
+
+class Picture(TaskEvent, tag="image"):
+    """A picture of a step, as PNG of at most ``media.MOST_PICTURE_BYTES``. ``width`` and ``height`` are in pixels."""
+
+    task: str
+    name: str
+    step: float
+    png: bytes
+    width: int
+    height: int
+    caption: str = ""
+
+
+MediaEvent = Union[Histogram, Picture]
+"""What has a place of its own among what is known of a run, and is asked for there (``records/kept_media.py``)."""
+
 StoryEvent = Union[RunChanged, TaskChanged, Note, CheckpointSaved]
 """What a person reads, under *Events*: a type that is added here is drawn in ``src/views/events.tsx``."""
 STORY = tuple(str(kind.__struct_config__.tag) for kind in get_args(StoryEvent))
 
-AnyEvent = Union[StoryEvent, Points, Logged, Progressed, EpochEnded, Submitted, TrialValued]
+AnyEvent = Union[StoryEvent, MediaEvent, Points, Logged, Progressed, EpochEnded, Submitted, TrialValued]
 
 
 class _Typed(PeerStruct):

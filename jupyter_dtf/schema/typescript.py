@@ -29,6 +29,7 @@ from . import (
     graph,
     hosts,
     machines,
+    media,
     metrics,
     notify,
     origin,
@@ -54,6 +55,9 @@ SENT_BY_THE_BROWSER = (
     socket_messages.Show,
     socket_messages.Unsubscribe,
 )
+
+NOT_AMONG_EVENTS = (events.Points, *get_args(events.MediaEvent))
+"""Events that the browser does not get as such: it asks for series, histograms and pictures."""
 
 ENUMS: tuple[type[enum.Enum], ...] = (run.RunState, run.TaskState, api.ClusterState)
 
@@ -91,7 +95,9 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     api.OutputPage,
     api.ErrorInfo,
     checkpoint.CheckpointInfo,
-    *(event for event in get_args(events.AnyEvent) if event is not events.Points),
+    *(event for event in get_args(events.AnyEvent) if event not in NOT_AMONG_EVENTS),
+    *get_args(events.MediaEvent),
+    media.MediaSeries,
     socket_messages.Subscribe,
     socket_messages.Show,
     socket_messages.Unsubscribe,
@@ -172,7 +178,7 @@ CONSTANTS: dict[str, tuple[Any, str]] = {
 
 UNIONS: dict[str, Any] = {
     "StoryEvent": events.StoryEvent,
-    "AnyEvent": events.AnyEvent,
+    "AnyEvent": Union[tuple(event for event in get_args(events.AnyEvent) if event not in NOT_AMONG_EVENTS)],
     "ClientMessage": socket_messages.ClientMessage,
     "ServerMessage": socket_messages.ServerMessage,
 }
@@ -181,6 +187,7 @@ _PLAIN: dict[Any, str] = {
     str: "string",
     int: "number",
     float: "number",
+    bytes: "string",  # in base64
     bool: "boolean",
     type(None): "null",
     Any: "unknown",

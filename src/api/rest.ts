@@ -10,16 +10,20 @@ import type {
   DesignReport,
   ExampleCopy,
   ErrorInfo,
+  Histogram,
   KindInfo,
   LayerGraph,
   MachineSeries,
+  MediaSeries,
   OutputPage,
+  Picture,
   Placement,
   Preview,
   ResumeRequest,
   RunInfo,
   RunPatch,
   RunPlacement,
+  SeriesMessage,
   StatusInfo,
   Template,
   TraceData
@@ -128,6 +132,38 @@ export class RestApi {
     return this._request('DELETE', ['runs', id]);
   }
 
+  /** The lines of some metrics between two values of x, as fine as the width asks for. */
+  seriesPart(
+    id: string,
+    part: { metrics: string[]; start: number; end: number; width: number; x: string }
+  ): Promise<SeriesMessage> {
+    const { metrics, start, end, width, x } = part;
+    const query = new URLSearchParams({
+      metrics: JSON.stringify(metrics),
+      start: String(start),
+      end: String(end),
+      width: String(width),
+      x
+    });
+    return this._request('GET', ['runs', id, 'series'], undefined, undefined, query);
+  }
+
+  /** Which histograms and pictures there are of a run. */
+  media(id: string): Promise<MediaSeries[]> {
+    return this._request('GET', ['runs', id, 'media']);
+  }
+
+  histograms(id: string, name: string, task: string): Promise<Histogram[]> {
+    const query = new URLSearchParams({ name, task });
+    return this._request('GET', ['runs', id, 'histograms'], undefined, undefined, query);
+  }
+
+  /** The picture of a step, or the last before it. */
+  image(id: string, name: string, task: string, step: number): Promise<Picture> {
+    const query = new URLSearchParams({ name, task, step: String(step) });
+    return this._request('GET', ['runs', id, 'image'], undefined, undefined, query);
+  }
+
   /** What ran where in a run's traced steps. Rejects with status 404 where none were. */
   trace(id: string): Promise<TraceData> {
     return this._request('GET', ['runs', id, 'trace']);
@@ -146,6 +182,11 @@ export class RestApi {
       query.set('after_time', String(page.after));
     }
     return this._request('GET', ['runs', id, 'output'], undefined, undefined, query);
+  }
+
+  /** Where all that a task has printed, or all tasks, can be downloaded; with a text only lines that have it. */
+  outputUrl(id: string, task: string, find: string): string {
+    return `${this._url(['runs', id, 'output.txt'])}?${new URLSearchParams({ task, find })}`;
   }
 
   /** Where all of a run's trace is, in Chrome's trace format, to be downloaded. */

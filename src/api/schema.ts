@@ -599,6 +599,50 @@ export interface TrialValued {
 }
 
 /**
+ * How many of some values lay where, at a step: `counts` in as many bins of one width from `low` to `high`.
+ *
+ * Those that are not finite are in no bin. Without a finite one there are no bins, and both limits are 0.
+ */
+export interface Histogram {
+  type: 'histogram';
+  time: number;
+  task: string;
+  name: string;
+  step: number;
+  low: number;
+  high: number;
+  counts: number[];
+  not_a_number: number;
+  infinite: number;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
+/** A picture of a step, as PNG of at most `media.MOST_PICTURE_BYTES`. `width` and `height` are in pixels. */
+export interface Picture {
+  type: 'image';
+  time: number;
+  task: string;
+  name: string;
+  step: number;
+  png: string;
+  width: number;
+  height: number;
+  caption: string;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
+/** The histograms, or the pictures, of one name that a task has reported, as far as they are kept. */
+export interface MediaSeries {
+  kind: string;
+  name: string;
+  task: string;
+  /** Of each, in the order of the steps. */
+  steps: number[];
+}
+
+/**
  * Send this run's events after sequence number `after` (-1: all), and its series `width` pixels wide.
  *
  * `metrics` are those whose series are wanted; null for all.

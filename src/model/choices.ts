@@ -39,6 +39,30 @@ export class PlotChoices {
     this._changed.emit();
   }
 
+  /** Move what is pinned by so many places among all that is. */
+  movePinned(metric: string, by: number): void {
+    const from = this._pinned.indexOf(metric);
+    const to = Math.min(this._pinned.length - 1, Math.max(0, from + by));
+    if (from >= 0 && to !== from) {
+      this._place(metric, to);
+    }
+  }
+
+  /** Pin a metric in the place of another one, which comes after it; behind all where that one is not pinned. */
+  pinBefore(metric: string, other: string): void {
+    if (metric !== other) {
+      const others = this._pinned.filter(name => name !== metric);
+      const at = others.indexOf(other);
+      this._place(metric, at < 0 ? others.length : at);
+    }
+  }
+
+  private _place(metric: string, at: number): void {
+    const others = this._pinned.filter(name => name !== metric);
+    this._pinned = [...others.slice(0, at), metric, ...others.slice(at)];
+    this._changed.emit();
+  }
+
   /** What is to be kept. */
   save(): KeptChoices {
     const newest = [...this._open].slice(-MOST);

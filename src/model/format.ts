@@ -215,6 +215,18 @@ export function formatTimeTicks(ticks: readonly number[]): string[] {
   });
 }
 
+/** The labels of an axis of times of day, in seconds since the epoch: with seconds where they are seconds apart, with the day where they are of several. */
+export function formatClockTicks(ticks: readonly number[]): string[] {
+  const dates = ticks.map(tick => new Date(1000 * tick));
+  const gap = ticks.length > 1 ? ticks[1]! - ticks[0]! : 60;
+  const days = new Set(dates.map(date => date.toDateString())).size > 1;
+  const time: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
+  return dates.map(date => {
+    const clock = date.toLocaleTimeString([], gap < 60 ? { ...time, second: '2-digit' } : time);
+    return days ? `${date.toLocaleDateString([], { day: 'numeric', month: 'short' })} ${clock}` : clock;
+  });
+}
+
 /** A metric's name for people: `examples_per_second` is `examples/s`, `step_seconds` is `step time`. */
 export function metricTitle(metric: string): string {
   return metric

@@ -1,6 +1,7 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import type { Logged, OutputPage } from '../api/schema';
+import { StyledPart, styledParts } from './terminalcolours';
 
 /** One line of a task's output, ready to be shown. `number` counts all lines of the run, so it is a stable key. */
 export interface OutputLine {
@@ -11,6 +12,8 @@ export interface OutputLine {
   index?: number;
   time: number;
   text: string;
+  /** The same with its colours, where it has some. */
+  parts?: readonly StyledPart[];
   /** It stands for so many lines that are not here. */
   missing?: number;
 }
@@ -63,14 +66,20 @@ class LineWriter {
   write(lines: OutputLine[], event: Logged): void {
     const source = sourceOf(event);
     for (const [offset, raw] of event.lines.entries()) {
+      const written = shortened(raw);
+      const text = shortened(terminalText(written));
       const line: OutputLine = {
         number: this._next++,
         task: event.task,
         stream: event.stream,
         index: event.first + offset,
         time: event.time,
-        text: shortened(terminalText(shortened(raw)))
+        text
       };
+      const parts = styledParts(written, text);
+      if (parts) {
+        line.parts = parts;
+      }
       const open = this._open.get(source);
       if (open !== undefined) {
         // The line before ended in a carriage return: a progress line, which this one is written over.

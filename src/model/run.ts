@@ -6,9 +6,11 @@ import type { EventSocket } from '../api/socket';
 import { CheckpointMark, DoneAgain, Mark, MarkStore } from './runmarks';
 import { OutputStore } from './output';
 import { Line, ReplacedLine, SeriesStore } from './series';
+import { axisBehind, Pace, paceOf, ShownAxis, XAxis } from './shownaxis';
 import { StepClock } from './stepclock';
+import type { FetchPart } from './zoom';
 
-export type XAxis = 'step' | 'time';
+export type { ShownAxis, XAxis } from './shownaxis';
 
 /** An event that a person reads: notes and changes of state. */
 export type StoryEvent = Told & { seq: number };
@@ -27,7 +29,9 @@ const MESSAGE_ROOM = 60_000;
 export class RunModel {
   constructor(
     private _info: RunInfo,
-    private readonly _socket: EventSocket
+    private readonly _socket: EventSocket,
+    /** Where parts of lines are to be had, finer than the socket sends them. */
+    readonly fetchPart: FetchPart | null = null
   ) {}
 
   get info(): RunInfo {
@@ -74,8 +78,23 @@ export class RunModel {
     return this._x;
   }
 
+  /** What the person sees of it: the same, or epochs, examples, the time of day. */
+  get shownX(): ShownAxis {
+    return this._shownX;
+  }
+
+  /** How long its epochs and steps are. */
+  get pace(): Pace {
+    return paceOf(this._info.progress, this._epochEnded, this._info.parameters);
+  }
+
+  /** The widest plot, in pixels. */
+  get width(): number {
+    return this._width;
+  }
+
   /** The person chose it. */
-  setX(x: XAxis): void {
+  setX(x: ShownAxis): void {
     this._xChosen = true;
     this._changeX(x);
   }
@@ -87,14 +106,19 @@ export class RunModel {
     }
   }
 
-  private _changeX(x: XAxis): void {
+  private _changeX(shown: ShownAxis): void {
+    if (shown === this._shownX) {
+      return;
+    }
+    this._shownX = shown;
+    const x = axisBehind(shown);
     if (x !== this._x) {
       this._x = x;
       this._series.clear();
       this._subscribe();
-      this._seriesChanged.emit();
-      this._metricsChanged.emit();
     }
+    this._seriesChanged.emit();
+    this._metricsChanged.emit();
   }
 
   /** The names of all metrics of the run, in the order in which they were first reported. */
@@ -207,6 +231,9 @@ export class RunModel {
       }
       this._timeline.add(event);
       this._marks.add(event);
+      if (event.type === 'epoch') {
+        this._epochEnded = event;
+      }
       if (event.type === 'log') {
         logged.push(event);
       } else if (isTold(event)) {
@@ -256,6 +283,8 @@ export class RunModel {
   }
 
   private _x: XAxis = 'step';
+  private _shownX: ShownAxis = 'step';
+  private _epochEnded: { epoch: number; step: number } | null = null;
   private _xChosen = false;
   private _width = DEFAULT_WIDTH;
   private _viewers = 0;

@@ -57,7 +57,7 @@ export class RunsModel {
     let model = this._models.get(id);
     const info = this._runs.get(id);
     if (!model && info) {
-      model = new RunModel(info, this._socket);
+      model = new RunModel(info, this._socket, part => this._api.seriesPart(id, part));
       this._models.set(id, model);
     }
     return model;

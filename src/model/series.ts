@@ -10,6 +10,9 @@ export interface Line {
   version: number;
 }
 
+// Of all lines alike: one that takes the place of another is never taken for it.
+let newest = 0;
+
 class Column {
   append(start: number, values: (number | null)[]): void {
     const end = start + values.length;
@@ -84,7 +87,7 @@ export class SeriesStore {
     }
     columns.x.append(frame.start, frame.x);
     columns.y.append(frame.start, frame.y);
-    columns.version = ++this._version;
+    columns.version = ++newest;
     return true;
   }
 
@@ -135,7 +138,6 @@ export class SeriesStore {
     }));
   }
 
-  private _version = 0;
   private readonly _replaced = new Map<string, Map<string, Columns>>();
   /** By metric and then by task. */
   private readonly _metrics = new Map<string, Map<string, Columns>>();

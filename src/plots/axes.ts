@@ -1,4 +1,4 @@
-import { formatTicks, formatTimeTicks, isBinary } from '../model/format';
+import { formatClockTicks, formatTicks, formatTimeTicks, isBinary } from '../model/format';
 import type { Axis, BokehApi, Figure } from './bokeh';
 import type { FigureOptions } from './figureoptions';
 import type { PlotTheme } from './theme';
@@ -17,9 +17,11 @@ export function setAxes(bokeh: BokehApi, figure: Figure, options: FigureOptions)
   };
   xAxis.setv({
     axis_label: names.x,
-    formatter: formatter(axis === 'time' ? formatTimeTicks : ticks => formatTicks(ticks, 'number'))
+    formatter: formatter(
+      { time: formatTimeTicks, wall: formatClockTicks }[axis as string] ?? (ticks => formatTicks(ticks, 'number'))
+    )
   });
-  if (axis === 'time') {
+  if (axis === 'time' || axis === 'wall') {
     const ticker = new bokeh.AdaptiveTicker({
       base: 60,
       mantissas: [1, 2, 5, 10, 15, 20, 30],

@@ -66,6 +66,7 @@ export interface Box {
 export interface PlotView {
   frame: { bbox: Box };
   export(type: 'png'): { canvas: HTMLCanvasElement };
+  export(type: 'svg'): { to_blob(): Promise<Blob> };
 }
 
 type New<T> = new (properties?: Record<string, unknown>) => T;

@@ -1,13 +1,16 @@
-import { formatDuration, formatNumber, formatValue, isAmount } from '../model/format';
+import { formatClock, formatDuration, formatNumber, formatValue, isAmount } from '../model/format';
 import type { ReplacedLine } from '../model/series';
+import type { ShownAxis } from '../model/shownaxis';
 import { colourAxes, setAxes } from './axes';
 import { AxisMarks, Stretch, Tick } from './axismarks';
 import { Band, bandOf } from './band';
 import type { BokehApi, BokehDocument, Box, Figure, GlyphRenderer, Model, PlotView, Range, Source } from './bokeh';
+import { csvOf } from './csv';
+import { drawingOf, pictureOf } from './figurefiles';
 import type { FigureOptions } from './figureoptions';
 import type { PlotLine } from './groups';
 import type { Legend } from './legend';
-import { extent, indexAt, padded, smooth } from './lines';
+import { extent, indexAt, padded, smooth, within } from './lines';
 import type { PlotTheme } from './theme';
 
 /** How the lines are drawn. */
@@ -16,6 +19,8 @@ export interface LineStyle {
   colours: ReadonlyMap<string, string>;
   /** What x counts from. */
   origin: number;
+  /** How much of the axis one of the lines' x is. */
+  scale?: number;
   /** Lines of other plots that are to be seen at the same height. */
   peers?: readonly Float64Array[];
 }
@@ -75,6 +80,7 @@ interface Replaced {
   task: string;
   source: Source;
   glyph: GlyphRenderer;
+  x: Float64Array;
   y: Float64Array;
   stamp: string;
 }
@@ -88,6 +94,8 @@ export class MetricFigure {
   follow = true;
   /** The person chose another part of the x axis here. */
   onLimits: ((start: number, end: number) => void) | null = null;
+  /** The person hides a task, or wants to see it alone. */
+  onHide: ((task: string, alone: boolean) => void) | null = null;
 
   constructor(
     private readonly _bokeh: BokehApi,
@@ -124,6 +132,7 @@ export class MetricFigure {
       }
     });
     _legend.onPoint = task => this._stress(task);
+    _legend.onHide = (task, alone) => this.onHide?.(task, alone);
     this._document = new _bokeh.Document();
     // Bokeh makes a view of them for each document, and keeps it when the document is cleared.
     this._document.config.setv({ notifications: null });
@@ -167,24 +176,62 @@ export class MetricFigure {
 
   /** What is drawn, without its legend, as a picture on the theme's ground. */
   picture(): HTMLCanvasElement | null {
-    const drawn = this._view?.export('png').canvas;
-    const canvas = document.createElement('canvas');
-    const context = canvas.getContext('2d');
-    if (!drawn || !context) {
-      return null;
-    }
-    [canvas.width, canvas.height] = [drawn.width, drawn.height];
-    context.fillStyle = this._theme.ground;
-    context.fillRect(0, 0, canvas.width, canvas.height);
-    context.drawImage(drawn, 0, 0);
-    return canvas;
+    return pictureOf(this._view, this._theme.ground);
+  }
+
+  /** The same as vectors. */
+  drawing(): Promise<Blob | null> {
+    return drawingOf(this._view, this._theme.ground);
+  }
+
+  /** What is drawn, as a table. */
+  table(): string {
+    const lines = this._shownLines().map(({ line, y }) => ({
+      ...line,
+      y,
+      name: [this._options.names.y, this._legend.phaseName(line)].filter(part => part !== '').join(' ')
+    }));
+    return csvOf(lines, this._options.names.x);
   }
 
   setLimits(start: number, end: number): void {
     if (this._x.start !== start || this._x.end !== end) {
       this._x.setv({ start, end });
       this._axisMarks.fold(this.limits, this._width);
+      this.fit();
     }
+  }
+
+  /** The tasks whose lines are here; empty for a mean. */
+  get tasks(): string[] {
+    return [...new Set([...this._drawn.values()].map(({ line }) => line.task))];
+  }
+
+  /** Say for which tasks the others wait in every step, and how long. */
+  setSlow(slow: Readonly<Record<string, string>>): void {
+    this._legend.setSlow(slow);
+  }
+
+  /** Draw these tasks no more, and all others. */
+  setHidden(hidden: ReadonlySet<string>): void {
+    this._hidden = hidden;
+    this._showOrHide();
+    this.fit();
+  }
+
+  private _showOrHide(): void {
+    for (const { line, renderers, dots, band } of this._drawn.values()) {
+      const visible = !this._hidden.has(line.task);
+      [...renderers, dots, band?.glyph].forEach(renderer => renderer?.setv({ visible }));
+    }
+    for (const { task, glyph } of this._replaced.values()) {
+      glyph.setv({ visible: !this._hidden.has(task) });
+    }
+    this._legend.setHidden(this._hidden);
+  }
+
+  private _shownLines(): Drawn[] {
+    return [...this._drawn.values()].filter(({ line }) => !this._hidden.has(line.task));
   }
 
   /** Whether a line is drawn here that there is no more. */
@@ -194,16 +241,16 @@ export class MetricFigure {
 
   /** Draw these lines. */
   update(lines: readonly PlotLine[], style: LineStyle): void {
-    const { smoothing, origin } = style;
+    const { smoothing, origin, scale = 1 } = style;
     this._peers = style.peers ?? [];
     let changed = false;
     for (const line of lines) {
       const drawn = this._drawn.get(line.key) ?? this._add(line, style);
-      const stamp = `${line.version}|${smoothing}|${origin}`;
+      const stamp = `${line.version}|${smoothing}|${origin}|${scale}`;
       if (drawn.stamp !== stamp) {
         changed = true;
         drawn.stamp = stamp;
-        const shift = (from: Float64Array) => (origin === 0 ? from : from.map(time => time - origin));
+        const shift = (from: Float64Array) => shifted(from, origin, scale);
         const x = shift(line.x);
         drawn.line = { ...line, x };
         // What is a mean over a whole set already, and has few points, smoothing would only delay.
@@ -226,28 +273,32 @@ export class MetricFigure {
       }
     }
     if (changed) {
+      if (this._hidden.size > 0) {
+        this._showOrHide(); // what was drawn first just now
+      }
       this.fit();
       this.showValues(null);
     }
   }
 
   /** Draw these behind the lines: of steps that were done twice, how they went before. */
-  showReplaced(lines: readonly ReplacedLine[], { origin, colours }: LineStyle): void {
+  showReplaced(lines: readonly ReplacedLine[], { origin, scale = 1, colours }: LineStyle): void {
     let changed = false;
     for (const { name, task, x, y, version } of lines) {
       let known = this._replaced.get(name);
       if (!known) {
         const source = new this._bokeh.ColumnDataSource({ data: empty() });
         const glyph = this._draw(source, colours.get(task) ?? this._theme.text, REPLACED, 1, [2, 3]);
-        this._replaced.set(name, (known = { task, source, glyph, y, stamp: '' }));
+        this._replaced.set(name, (known = { task, source, glyph, x, y, stamp: '' }));
+        glyph.setv({ visible: !this._hidden.has(task) });
       }
-      const stamp = `${version}|${origin}`;
+      const stamp = `${version}|${origin}|${scale}`;
       if (known.stamp !== stamp) {
         changed = true;
         known.stamp = stamp;
         known.y = y;
-        const shifted = origin === 0 ? x : x.map(time => time - origin);
-        known.source.data = { x: shifted, y: drawable(y, this._options.log) };
+        known.x = shifted(x, origin, scale);
+        known.source.data = { x: known.x, y: drawable(y, this._options.log) };
       }
     }
     if (changed) {
@@ -275,8 +326,8 @@ export class MetricFigure {
 
   /** What the lines are at `x`, in words. */
   read(x: number): string {
-    const at = this._options.axis === 'time' ? formatDuration(x) : formatNumber(Math.round(x));
-    const values = [...this._drawn.values()].map(drawn =>
+    const at = axisText(x, this._options.axis);
+    const values = this._shownLines().map(drawn =>
       [drawn.line.task, this._legend.phaseName(drawn.line), this._valueAt(drawn, x)]
         .filter(part => part !== '')
         .join(' ')
@@ -438,13 +489,18 @@ export class MetricFigure {
     });
   }
 
-  /** Show all of the lines from the lowest to the highest, unless the person looks at a part. */
+  /** Show what is seen of the lines from the lowest to the highest, unless the person chose the height too. */
   fit(): void {
     if (!this.follow) {
       return;
     }
-    const drawn = [...this._drawn.values()].flatMap(({ y, band }) => (band ? [y, band.area.low, band.area.high] : [y]));
-    const replaced = [...this._replaced.values()].map(({ y }) => y);
+    const seen = (x: Float64Array, y: Float64Array) => within(x, y, this.limits);
+    const drawn = this._shownLines().flatMap(({ line: { x }, y, band }) =>
+      band ? [seen(x, y), seen(band.area.x, band.area.low), seen(band.area.x, band.area.high)] : [seen(x, y)]
+    );
+    const replaced = [...this._replaced.values()]
+      .filter(({ task }) => !this._hidden.has(task))
+      .map(({ x, y }) => seen(x, y));
     const limits = extent([...drawn, ...replaced, ...this._peers], this._options.log);
     if (limits) {
       const [start, end] = padded(limits, this._options.log, isAmount(this._options.unit));
@@ -454,6 +510,7 @@ export class MetricFigure {
     }
   }
 
+  private _hidden: ReadonlySet<string> = new Set();
   private _peers: readonly Float64Array[] = [];
   private _theme!: PlotTheme;
   private _view: PlotView | null = null;
@@ -469,6 +526,23 @@ export class MetricFigure {
   private _placed: readonly PlacedMark[] = [];
   private readonly _marks: Model[] = [];
   private readonly _marked: string[] = [];
+}
+
+function axisText(x: number, axis: ShownAxis): string {
+  switch (axis) {
+    case 'time':
+      return formatDuration(x);
+    case 'wall':
+      return formatClock(x);
+    case 'epoch':
+      return formatNumber(x);
+    default:
+      return formatNumber(Math.round(x));
+  }
+}
+
+function shifted(x: Float64Array, origin: number, scale: number): Float64Array {
+  return origin === 0 && scale === 1 ? x : x.map(value => (value - origin) * scale);
 }
 
 function empty(): { x: Float64Array; y: Float64Array } {

@@ -1,12 +1,12 @@
 import type { Unit } from '../model/format';
-import type { XAxis } from '../model/run';
+import type { ShownAxis } from '../model/shownaxis';
 import type { PlotTheme } from './theme';
 
 /** What a plot is of. */
 export interface FigureOptions {
   unit: Unit;
   log: boolean;
-  axis: XAxis;
+  axis: ShownAxis;
   /** What the axes are called. */
   names: { x: string; y: string };
   theme: PlotTheme;

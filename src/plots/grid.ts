@@ -3,7 +3,7 @@ import type { ISignal } from '@lumino/signaling';
 
 import { metricTitle } from '../model/format';
 import type { PlotChoices } from '../model/choices';
-import type { XAxis } from '../model/run';
+import type { ShownAxis } from '../model/shownaxis';
 import type { ReplacedLine } from '../model/series';
 import { type BokehApi, loadBokeh } from './bokeh';
 import { PlotCard } from './plotcard';
@@ -124,6 +124,7 @@ export class PlotGrid implements IDisposable {
     choices.changed.disconnect(this._onChoices, this);
     themeChanged?.disconnect(this._onTheme, this);
     source.want(this, []);
+    source.look?.(null, []);
     this._resize.disconnect();
     this._sight.dispose();
     this._clear();
@@ -187,6 +188,8 @@ export class PlotGrid implements IDisposable {
       card = new PlotCard(plot, words, {
         point: (pointed, x) => this._pointer.point(pointed, x),
         pin: (metric, pinned) => choices.setPinned(metric, pinned),
+        move: (metric, by) => choices.movePinned(metric, by),
+        drop: (metric, before) => choices.pinBefore(metric, before),
         reset: () => this._followAll()
       });
       card.setZoomed(!this._follow);
@@ -209,11 +212,10 @@ export class PlotGrid implements IDisposable {
     }
     this._arrange();
     const near = this._near();
-    source.want(
-      this,
-      near.flatMap(card => card.plot.names)
-    );
+    const names = near.flatMap(card => card.plot.names);
+    source.want(this, names);
     this._fitX();
+    source.look?.(this._follow ? null : this._limits, names);
     for (const card of near) {
       const { figure } = card;
       const style = this._style(card.plot);
@@ -225,6 +227,7 @@ export class PlotGrid implements IDisposable {
         figure?.showReplaced(this._replaced(card.plot, lines), style);
         figure?.mark(this._marks(card.plot, style.colours));
         figure?.markAxis(source.ticks(), source.stretches());
+        figure?.setSlow(source.slow ?? {});
       }
     }
     this._pointer.renew();
@@ -253,6 +256,7 @@ export class PlotGrid implements IDisposable {
     return {
       smoothing: this._options.smoothing,
       origin: source.origin,
+      scale: source.scale ?? 1,
       colours: source.colours(plot),
       peers: this._peers(plot)
     };
@@ -326,13 +330,17 @@ export class PlotGrid implements IDisposable {
       this._setFollow(false);
       this._limits = [start, end];
       this._figures().forEach(other => other.setLimits(start, end));
+      this.schedule();
     };
+    figure.onHide = (task, alone) => this._hide(task, alone);
+    figure.setHidden(this._hidden);
     if (this._limits) {
       figure.setLimits(...this._limits);
     }
     figure.update(this._lines(card.plot), style);
     figure.mark(this._marks(card.plot, style.colours));
     figure.markAxis(this._parts.source.ticks(), this._parts.source.stretches());
+    figure.setSlow(this._parts.source.slow ?? {});
     this._alignLegends(card);
     await figure.show();
   }
@@ -386,7 +394,7 @@ export class PlotGrid implements IDisposable {
     const { source } = this._parts;
     const extent = source.xExtent(this._placed.flatMap(card => card.plot.names));
     if (extent) {
-      const [low, high] = extent.map(x => x - source.origin) as [number, number];
+      const [low, high] = extent.map(x => (x - source.origin) * (source.scale ?? 1)) as [number, number];
       const limits: [number, number] = [low, high > low ? high : low + 1];
       this._limits = limits;
       this._figures().forEach(figure => figure.setLimits(...limits));
@@ -406,6 +414,22 @@ export class PlotGrid implements IDisposable {
       figure.fit();
     }
     this.schedule();
+  }
+
+  /** Hide a task in all plots or show it again; or show it alone, and then all again. */
+  private _hide(task: string, alone: boolean): void {
+    if (alone) {
+      const others = new Set(this._figures().flatMap(figure => figure.tasks));
+      others.delete(task);
+      const isAlone = !this._hidden.has(task) && [...others].every(other => this._hidden.has(other));
+      this._hidden.clear();
+      if (!isAlone) {
+        others.forEach(other => this._hidden.add(other));
+      }
+    } else if (!this._hidden.delete(task)) {
+      this._hidden.add(task);
+    }
+    this._figures().forEach(figure => figure.setHidden(this._hidden));
   }
 
   private _measure(): void {
@@ -435,7 +459,8 @@ export class PlotGrid implements IDisposable {
 
   private _bokeh: BokehApi | null = null;
   private _theme: PlotTheme;
-  private _xAxis: XAxis;
+  private _xAxis: ShownAxis;
+  private readonly _hidden = new Set<string>();
   private _follow = true;
   private _limits: [number, number] | null = null;
   private _disposed = false;

@@ -1,4 +1,4 @@
-import type { XAxis } from '../model/run';
+import type { ShownAxis } from '../model/shownaxis';
 import { element } from './dom';
 import { compareTasks, Phase, PlotLine } from './groups';
 import type { ToolWords } from './plottools';
@@ -12,13 +12,17 @@ export interface PlotWords extends ToolWords {
   range: string;
   rangeOf: (tasks: number) => string;
   /** The names of the axes. */
-  x: (axis: XAxis) => string;
+  x: (axis: ShownAxis) => string;
   cores: (metric: string) => string;
   /** What the crosshair is, to who hears it. */
   values: (metric: string) => string;
   /** How many plots are under a heading. */
   count: (plots: number) => string;
   rest: string;
+  /** A task for which the others wait. */
+  slow: string;
+  /** What a click on the name of a line does. */
+  hide: string;
 }
 
 const SWATCHES: Partial<Record<Phase, string>> = { validation: ' jp-mod-dashed', epoch: ' jp-mod-dots' };
@@ -28,6 +32,8 @@ export class Legend {
   readonly node = element('div', 'jp-dtf-plot-legend');
   /** The pointer is on the entry of a task, or has left it. */
   onPoint: ((task: string | null) => void) | null = null;
+  /** The person hides a task, or shows it again; or wants to see it alone. */
+  onHide: ((task: string, alone: boolean) => void) | null = null;
 
   constructor(private readonly _words: PlotWords) {}
 
@@ -64,6 +70,29 @@ export class Legend {
     return value;
   }
 
+  /** Say which tasks are not drawn. */
+  setHidden(hidden: ReadonlySet<string>): void {
+    for (const [task, entry] of this._entries) {
+      entry.classList.toggle('jp-mod-hidden', hidden.has(task));
+      entry.firstElementChild!.setAttribute('aria-pressed', String(!hidden.has(task)));
+    }
+  }
+
+  /** Say for which tasks the others wait, in a sentence each. */
+  setSlow(slow: Readonly<Record<string, string>>): void {
+    for (const [task, entry] of this._entries) {
+      const words = slow[task];
+      const known = entry.querySelector<HTMLElement>('.jp-dtf-plot-slow');
+      if (words === undefined) {
+        known?.remove();
+      } else if (!known) {
+        const mark = element('span', 'jp-dtf-plot-slow', this._words.slow);
+        mark.title = words;
+        entry.firstElementChild!.after(mark);
+      }
+    }
+  }
+
   clear(): void {
     this.node.replaceChildren();
     this.node.classList.remove('jp-mod-phases');
@@ -74,7 +103,12 @@ export class Legend {
     let entry = this._entries.get(task);
     if (!entry) {
       entry = element('span', 'jp-dtf-plot-key');
-      entry.append(element('span', 'jp-dtf-plot-name', task === '' ? this._words.mean : task));
+      const name = element('button', 'jp-dtf-plot-name', task === '' ? this._words.mean : task);
+      name.type = 'button';
+      name.title = this._words.hide;
+      name.setAttribute('aria-pressed', 'true');
+      name.onclick = event => this.onHide?.(task, event.shiftKey || event.altKey);
+      entry.append(name);
       entry.style.color = task === '' ? 'var(--jp-ui-font-color1)' : colour;
       entry.onpointerenter = () => this.onPoint?.(task);
       entry.onpointerleave = () => this.onPoint?.(null);

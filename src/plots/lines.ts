@@ -39,6 +39,15 @@ export function extent(arrays: readonly Float64Array[], positive = false): [numb
   return low <= high ? [low, high] : null;
 }
 
+/** The `y` whose `x` is between two limits, and those right beside them: lines go on there. `x` may go back. */
+export function within(x: Float64Array, y: Float64Array, [start, end]: readonly [number, number]): Float64Array {
+  if (x.length === 0 || (x[0]! >= start && x[x.length - 1]! <= end)) {
+    return y;
+  }
+  const inside = (i: number) => x[i]! >= start && x[i]! <= end;
+  return y.filter((_, i) => inside(i) || (x[i]! < start && x[i + 1]! >= start) || (x[i]! > end && x[i - 1]! <= end));
+}
+
 /** The limits of a y axis around data: a little air, never of no height, and from zero if `zero`. */
 export function padded([low, high]: [number, number], log: boolean, zero = false): [number, number] {
   if (log) {

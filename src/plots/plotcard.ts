@@ -6,16 +6,23 @@ import type { FigureOptions } from './figureoptions';
 import type { Plot } from './groups';
 import { Legend, PlotWords } from './legend';
 import { PlotTools } from './plottools';
+import { download, Format } from './savemenu';
 
 /** What a person does with a card. */
 export interface CardActions {
   /** The pointer, or the keyboard, is at this x of this card; null when it has left. */
   point(card: PlotCard, x: number | null): void;
   pin(metric: string, pinned: boolean): void;
+  /** Move a plot that is kept on top, by so many places among those that are. */
+  move(metric: string, by: number): void;
+  /** A plot was dropped on another one: it is kept on top, before that one. */
+  drop(metric: string, before: string): void;
   /** The person wants to see all of the lines again. */
   reset(): void;
 }
 
+// What a plot that is dragged is, to who may take it.
+const DRAGGED = 'application/x-jupyter-dtf-plot';
 // So much of a plot's width is one press of an arrow key.
 const KEY_STEP = 0.02;
 
@@ -36,11 +43,15 @@ export class PlotCard {
     this._title.title = plot.heading === undefined ? plot.metric : plot.title;
     this._tools = new PlotTools(plot.small ? plot.title : plot.metric, _words, {
       pin: plot.heading === undefined ? pinned => _actions.pin(plot.metric, pinned) : null,
+      order: by => _actions.move(plot.metric, by),
       move: moves => this._figure?.setMoving(moves),
       reset: () => _actions.reset(),
-      save: () => this._save()
+      save: format => void this._save(format)
     });
     head.append(this._title, this._tools.node);
+    if (plot.heading === undefined) {
+      this._letDrag(plot.metric);
+    }
     this._legend = new Legend(_words);
     this._area.style.height = `${figureHeight(plot.small ?? false)}px`;
     this._area.append(this._canvas, this._crosshair);
@@ -135,6 +146,28 @@ export class PlotCard {
     }
   }
 
+  /** The heading is dragged, onto another card. */
+  private _letDrag(metric: string): void {
+    const { node } = this;
+    const held = (event: DragEvent) => event.dataTransfer?.types.includes(DRAGGED) ?? false;
+    this._title.draggable = true;
+    this._title.ondragstart = event => event.dataTransfer?.setData(DRAGGED, metric);
+    node.ondragover = event => {
+      if (held(event)) {
+        event.preventDefault(); // it may be dropped here
+        node.classList.add('jp-mod-target');
+      }
+    };
+    node.ondragleave = () => node.classList.remove('jp-mod-target');
+    node.ondrop = event => {
+      node.classList.remove('jp-mod-target');
+      if (held(event)) {
+        event.preventDefault();
+        this._actions.drop(event.dataTransfer!.getData(DRAGGED), metric);
+      }
+    };
+  }
+
   private _pointedX(): number | null {
     const frame = this._figure?.frame;
     if (!this._figure || !frame) {
@@ -165,16 +198,20 @@ export class PlotCard {
     }
   }
 
-  private _save(): void {
-    this._figure?.picture()?.toBlob(blob => {
-      if (blob) {
-        const link = document.createElement('a');
-        link.href = URL.createObjectURL(blob);
-        link.download = `${this.plot.title.replace(/[^\p{L}\p{N}_.-]+/gu, '-')}.png`;
-        link.click();
-        URL.revokeObjectURL(link.href);
-      }
-    });
+  private async _save(format: Format): Promise<void> {
+    const figure = this._figure;
+    const blob =
+      format === 'csv'
+        ? figure && new Blob([figure.table()], { type: 'text/csv' })
+        : format === 'svg'
+          ? await figure?.drawing()
+          : await new Promise<Blob | null>(take => {
+              const picture = figure?.picture();
+              return picture ? picture.toBlob(take) : take(null);
+            });
+    if (blob) {
+      download(blob, this.plot.title, format);
+    }
   }
 
   private _figure: MetricFigure | null = null;

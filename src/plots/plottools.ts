@@ -1,4 +1,5 @@
 import { element } from './dom';
+import { Format, SaveMenu } from './savemenu';
 
 /** What the buttons of a plot are called. */
 export interface ToolWords {
@@ -7,16 +8,19 @@ export interface ToolWords {
   move: (metric: string) => string;
   reset: (metric: string) => string;
   save: (metric: string) => string;
+  saveAs: (format: Format) => string;
 }
 
 /** What the buttons of a plot do. */
 export interface ToolActions {
   /** Null: it cannot be kept on top. */
   pin: ((pinned: boolean) => void) | null;
+  /** Move it by so many places among those that are kept on top. */
+  order(by: number): void;
   /** Whether dragging moves what is seen, or chooses a part of it. */
   move(moves: boolean): void;
   reset(): void;
-  save(): void;
+  save(format: Format): void;
 }
 
 const draw = (path: string) =>
@@ -46,14 +50,23 @@ export class PlotTools {
     });
     this._move.setAttribute('aria-pressed', 'false');
     this._reset = this._button(RESET, _words.reset(_metric), () => actions.reset());
-    const save = this._button(SAVE, _words.save(_metric), () => actions.save());
+    const save = this._button(SAVE, _words.save(_metric), () => undefined);
+    const menu = new SaveMenu(save, _words.saveAs, format => actions.save(format));
     this._pin = this._button(STAR, '', () => actions.pin?.(this._pin.getAttribute('aria-pressed') !== 'true'));
     this._pin.hidden = actions.pin === null;
+    this._pin.onkeydown = event => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (event.altKey && by !== undefined) {
+        event.preventDefault();
+        actions.order(by);
+        this._pin.focus(); // it was moved in the page
+      }
+    };
     this._pin.classList.add('jp-mod-pin');
     this._ofFigure = [this._reset, this._move, save]; // what comes and goes is first, and moves none
     this.setFigure(false);
     this.setZoomed(false);
-    this.node.append(...this._ofFigure, this._pin);
+    this.node.append(this._reset, this._move, menu.node, this._pin);
   }
 
   get moves(): boolean {

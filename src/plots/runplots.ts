@@ -1,9 +1,11 @@
-import type { ISignal } from '@lumino/signaling';
+import { ISignal, Signal } from '@lumino/signaling';
 
 import { isLoad, isOfPair } from '../model/links';
 import { markText } from '../model/runmarks';
-import type { RunModel, XAxis } from '../model/run';
+import type { RunModel } from '../model/run';
+import { scaleOf, ShownAxis } from '../model/shownaxis';
 import type { Line, ReplacedLine } from '../model/series';
+import { Zoom } from '../model/zoom';
 import type { Stretch, Tick } from './axismarks';
 import { arrange, Arrangement } from './families';
 import { Plot, plotsOf } from './groups';
@@ -21,20 +23,26 @@ export class RunPlots implements PlotSource {
     private readonly _run: RunModel,
     private readonly _of: MetricsOf
   ) {
-    this.changed = [_run.infoChanged, _run.seriesChanged, _run.storyChanged];
+    this.changed = [_run.infoChanged, _run.seriesChanged, _run.storyChanged, this._zoomed];
+    const fetch = _run.fetchPart;
+    this._zoom = fetch && new Zoom(_run, fetch, () => this._zoomed.emit());
   }
 
-  get x(): XAxis {
-    return this._run.x;
+  get x(): ShownAxis {
+    return this._run.shownX;
   }
 
   /** The step of a load is the second of the task's life. */
-  get axis(): XAxis {
+  get axis(): ShownAxis {
     return this._of === 'load' ? 'time' : this.x;
   }
 
   get origin(): number {
-    return this.x === 'time' ? this._run.origin : 0;
+    return this._run.x === 'time' && this.axis !== 'wall' ? this._run.origin : 0;
+  }
+
+  get scale(): number {
+    return scaleOf(this.axis, this._run.pace);
   }
 
   get names(): string[] {
@@ -43,6 +51,10 @@ export class RunPlots implements PlotSource {
 
   get tasks(): string[] {
     return this._run.info.tasks.map(({ task }) => task);
+  }
+
+  get slow(): Readonly<Record<string, string>> {
+    return this._run.info.slow;
   }
 
   plots(): Plot[] {
@@ -54,11 +66,16 @@ export class RunPlots implements PlotSource {
   }
 
   lines(name: string): Line[] {
-    return this._run.lines(name);
+    return this._zoom?.lines(name) ?? this._run.lines(name);
   }
 
   replaced(name: string): ReplacedLine[] {
-    return this._run.replaced(name);
+    return this._zoom?.replaced(name) ?? this._run.replaced(name);
+  }
+
+  look(limits: readonly [number, number] | null, names: readonly string[]): void {
+    const { origin, scale } = this;
+    this._zoom?.look(limits && [limits[0] / scale + origin, limits[1] / scale + origin], names);
   }
 
   xExtent(names: Iterable<string>): [number, number] | null {
@@ -82,7 +99,7 @@ export class RunPlots implements PlotSource {
     return this._run.marks
       .filter(({ metric }) => metric === undefined || names.includes(metric))
       .map(mark => ({
-        x: this._of === 'load' ? this._run.lifeAt(mark.time) : this._run.markX(mark),
+        x: this._at(mark),
         label: [markText(mark), ...(mark.details ?? [])].join('\n'),
         task: mark.metric === undefined ? mark.task : ''
       }));
@@ -91,7 +108,7 @@ export class RunPlots implements PlotSource {
   /** The checkpoints. */
   ticks(): Tick[] {
     return this._run.checkpoints.map(({ step, time, label }) => ({
-      x: this._of === 'load' ? this._run.lifeAt(time) : this._run.markX({ step, time })!,
+      x: this._at({ step, time })!,
       step,
       label
     }));
@@ -101,13 +118,25 @@ export class RunPlots implements PlotSource {
   stretches(): Stretch[] {
     return this._run.doneAgain.map(({ first, last, begun, ended }) => {
       const label = `steps ${first} to ${last} were done a second time`;
-      if (this._of === 'load') {
-        return { start: this._run.lifeAt(begun), end: this._run.lifeAt(ended), label };
-      }
       const [start, end] = [first, last].map((step, index) =>
-        this._run.markX({ step, time: index === 0 ? begun : ended })
+        this._at({ step, time: index === 0 ? begun : ended })
       ) as [number, number];
       return { start, end, label };
     });
   }
+
+  /** Where a moment is on the axis; null while that is not known. */
+  private _at(moment: { time: number; step?: number }): number | null {
+    if (this._of === 'load') {
+      return this._run.lifeAt(moment.time);
+    }
+    if (this.axis === 'wall') {
+      return moment.time;
+    }
+    const x = this._run.markX(moment);
+    return x === null ? null : x * this.scale;
+  }
+
+  private readonly _zoom: Zoom | null;
+  private readonly _zoomed = new Signal<this, void>(this);
 }

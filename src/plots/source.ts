@@ -1,6 +1,6 @@
 import type { ISignal } from '@lumino/signaling';
 
-import type { XAxis } from '../model/run';
+import type { ShownAxis } from '../model/shownaxis';
 import type { Line, ReplacedLine } from '../model/series';
 import type { Stretch, Tick } from './axismarks';
 import type { Arrangement } from './families';
@@ -18,11 +18,13 @@ export interface PlotSource {
   /** Each says that there may be something new to draw. */
   readonly changed: readonly ISignal<unknown, unknown>[];
   /** What the x of the lines is: all is drawn anew when it changes. */
-  readonly x: XAxis;
+  readonly x: ShownAxis;
   /** What the axis says it is. */
-  readonly axis: XAxis;
+  readonly axis: ShownAxis;
   /** What x counts from. */
   readonly origin: number;
+  /** How much of the axis one of the lines' x is; 1 where that is not said. */
+  readonly scale?: number;
   /** All series by their names, drawn or not. */
   readonly names: readonly string[];
   readonly tasks: readonly string[];
@@ -37,10 +39,14 @@ export interface PlotSource {
   xExtent(names: Iterable<string>): [number, number] | null;
   /** `viewer` shows these series, and none but these. */
   want(viewer: object, names: readonly string[]): void;
+  /** These limits of the axis are seen, of these series, which may then be had finer; null: all is. */
+  look?(limits: readonly [number, number] | null, names: readonly string[]): void;
   /** A plot is this many pixels wide. */
   needWidth(pixels: number): void;
   /** The colours of a plot's lines, by their tasks. */
   colours(plot: Plot): ReadonlyMap<string, string>;
+  /** Tasks for which the others wait in every step, with a sentence on each. */
+  readonly slow?: Readonly<Record<string, string>>;
   marks(plot: Plot): SourceMark[];
   /** Marked at the axis of each plot, in the order of x. */
   ticks(): Tick[];

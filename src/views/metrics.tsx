@@ -6,7 +6,7 @@ import { formatClock } from '../model/format';
 import type { PlotChoices } from '../model/choices';
 import type { PreferenceValues } from '../model/preferences';
 import { markText } from '../model/runmarks';
-import type { RunModel, XAxis } from '../model/run';
+import type { RunModel, ShownAxis } from '../model/run';
 import { isFinal } from '../model/state';
 import { arrange, keysOf } from '../plots/families';
 import { filterOf } from '../plots/filter';
@@ -52,9 +52,16 @@ export function Metrics(props: {
       >
         <label>
           {trans.__('x')}
-          <select value={model.x} onChange={event => model.setX(event.target.value as XAxis)}>
+          <select value={model.shownX} onChange={event => model.setX(event.target.value as ShownAxis)}>
             <option value="step">{trans.__('step')}</option>
+            <option value="epoch" disabled={model.pace.epoch === null}>
+              {trans.__('epoch')}
+            </option>
+            <option value="examples" disabled={model.pace.examples === null}>
+              {trans.__('examples')}
+            </option>
             <option value="time">{trans.__('time')}</option>
+            <option value="wall">{trans.__('time of day')}</option>
           </select>
         </label>
         <label>

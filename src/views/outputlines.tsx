@@ -2,6 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { OutputLine } from '../model/output';
+import { cutAt, filtered, Level } from '../model/outputfilter';
 import { taskColours } from '../plots/palette';
 
 const LINE_HEIGHT_PX = 18;
@@ -40,6 +41,8 @@ export function Output(props: {
   lines: readonly OutputLine[];
   dropped: number;
   pages?: OutputPages;
+  /** Where all that a task has written, or all of them, is to be had, of this text alone if there is one. */
+  downloadUrl?: (task: string, find: string) => string;
   tasks: readonly string[];
   follow: boolean;
   /** No more will come. */
@@ -48,11 +51,16 @@ export function Output(props: {
 }): React.ReactElement {
   const { lines, tasks, trans, pages } = props;
   const [task, setTask] = React.useState('');
+  const [level, setLevel] = React.useState<Level>('info');
+  const [find, setFind] = React.useState('');
   const [follow, setFollow] = React.useState(props.follow);
   React.useEffect(() => setFollow(props.follow), [props.follow]); // the preferences may be read after this is shown
   const [view, setView] = React.useState<[number, number]>([0, 600]);
   const box = React.useRef<HTMLDivElement>(null);
-  const shown = React.useMemo(() => (task === '' ? lines : lines.filter(line => line.task === task)), [lines, task]);
+  const shown = React.useMemo(
+    () => filtered(task === '' ? lines : lines.filter(line => line.task === task), { level, find }),
+    [lines, task, level, find]
+  );
   const colours = React.useMemo(() => taskColours(tasks), [tasks]);
 
   const look = React.useCallback(() => {
@@ -111,6 +119,7 @@ export function Output(props: {
             value={task}
             onChange={event => {
               setTask(event.target.value);
+              first.current = undefined;
               pages?.follow(event.target.value);
             }}
           >
@@ -135,6 +144,32 @@ export function Output(props: {
           />
           {trans.__('follow')}
         </label>
+        <label>
+          {trans.__('level')}
+          <select
+            value={level}
+            onChange={event => {
+              setLevel(event.target.value as Level);
+              first.current = undefined;
+            }}
+          >
+            <option value="info">{trans.__('all')}</option>
+            <option value="warning">{trans.__('warnings and errors')}</option>
+            <option value="error">{trans.__('errors')}</option>
+          </select>
+        </label>
+        <input
+          type="search"
+          className="jp-dtf-search"
+          aria-label={trans.__('Find in these lines')}
+          placeholder={trans.__('Find')}
+          value={find}
+          onChange={event => {
+            setFind(event.target.value);
+            first.current = undefined;
+          }}
+          onKeyDown={event => event.key === 'Escape' && setFind('')}
+        />
         {pages?.hasEarlier && (
           <button
             type="button"
@@ -149,6 +184,20 @@ export function Output(props: {
         )}
         {pages && pages.problem !== '' && <span role="alert">{pages.problem}</span>}
         <span className="jp-dtf-spacer" />
+        {props.downloadUrl && (
+          <a
+            className="jp-dtf-link"
+            href={props.downloadUrl(task, find)}
+            download
+            title={
+              find === ''
+                ? trans.__('All that was written, also what is not shown here')
+                : trans.__('All lines that have this, also those that are not shown here')
+            }
+          >
+            {trans.__('Download')}
+          </a>
+        )}
         <span className="jp-dtf-faint jp-dtf-number">
           {trans._n('%1 line', '%1 lines', shown.length)}
           {props.dropped > 0 && ` · ${trans.__('%1 more are not shown', props.dropped)}`}
@@ -165,7 +214,11 @@ export function Output(props: {
       >
         {shown.length === 0 && (
           <p className="jp-dtf-faint jp-dtf-none">
-            {props.ended ? trans.__('Nothing was written.') : trans.__('Nothing has been written yet.')}
+            {lines.length > 0
+              ? trans.__('No line is like that.')
+              : props.ended
+                ? trans.__('Nothing was written.')
+                : trans.__('Nothing has been written yet.')}
           </p>
         )}
         <div style={{ height: shown.length * LINE_HEIGHT_PX }}>
@@ -179,7 +232,7 @@ export function Output(props: {
                 )}
                 <span className="jp-dtf-line-text">
                   {line.missing === undefined
-                    ? line.text || ' '
+                    ? content(line, find)
                     : trans._n(
                         '… %1 line is not shown: scroll up',
                         '… %1 lines are not shown: scroll up',
@@ -193,4 +246,21 @@ export function Output(props: {
       </div>
     </div>
   );
+}
+
+/** A line with its colours, and with what is looked for marked. */
+function content(line: OutputLine, find: string): React.ReactNode {
+  if (!line.parts) {
+    return marked(line.text, find) || ' ';
+  }
+  return line.parts.map(({ text, className, colour, ground }, index) => (
+    <span key={index} className={className} style={{ color: colour, background: ground }}>
+      {marked(text, find)}
+    </span>
+  ));
+}
+
+function marked(text: string, find: string): React.ReactNode {
+  const parts = cutAt(text, find);
+  return parts.length === 1 ? text : parts.map((part, index) => (index % 2 ? <mark key={index}>{part}</mark> : part));
 }

@@ -3,7 +3,7 @@ import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
 import type { PlotChoices } from '../model/choices';
-import type { XAxis } from '../model/run';
+import type { ShownAxis } from '../model/shownaxis';
 import type { GridOptions, PlotGrid } from '../plots/grid';
 import type { PlotSource } from '../plots/source';
 
@@ -40,13 +40,24 @@ export function Plots(props: {
       mean: trans.__('mean'),
       range: trans.__('range'),
       rangeOf: (tasks: number) => trans._n('the value of %1 task', 'from the lowest to the highest of %1 tasks', tasks),
-      x: (axis: XAxis) => (axis === 'time' ? trans.__('time since the start') : trans.__('step')),
+      x: (axis: ShownAxis) =>
+        ({
+          step: trans.__('step'),
+          epoch: trans.__('epoch'),
+          examples: trans.__('examples'),
+          time: trans.__('time since the start'),
+          wall: trans.__('time of day')
+        })[axis],
       cores: (metric: string) => trans.__('%1 (cores)', metric),
       move: (metric: string) => trans.__('Move %1 by dragging, instead of choosing a part', metric),
       reset: (metric: string) => trans.__('See all of %1 again', metric),
-      save: (metric: string) => trans.__('Save %1 as a picture', metric),
+      save: (metric: string) => trans.__('Save %1', metric),
+      saveAs: (format: string) =>
+        format === 'csv' ? trans.__('What is drawn, as CSV') : trans.__('Picture, as %1', format.toUpperCase()),
+      slow: trans.__('slow'),
+      hide: trans.__('Hide or show in all plots; with Shift, this one alone'),
       pin: (metric: string) => trans.__('Keep %1 on top', metric),
-      unpin: (metric: string) => trans.__('Do not keep %1 on top', metric),
+      unpin: (metric: string) => trans.__('Do not keep %1 on top (Alt and the arrow keys move it)', metric),
       values: (metric: string) => trans.__('Values of %1: the arrow keys go along the lines', metric),
       count: (plots: number) => trans._n('%1 plot', '%1 plots', plots),
       rest: trans.__('Other metrics')

@@ -89,6 +89,8 @@ export interface PastRun {
   slow?: { step: number; until: number; task: string };
   /** Which trial of which search it is, if it is one. */
   trial?: Record<string, unknown>;
+  /** Its tasks reported histograms and pictures, and printed in colours. */
+  shows?: boolean;
 }
 
 /** Write runs into the server's store. A page that is open learns of them when its socket is opened again. */

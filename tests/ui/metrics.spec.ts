@@ -174,7 +174,7 @@ test("a notebook's output is as tall as its plots, and nothing lies over them", 
   expect(inner).toEqual([]);
   // The buttons are above the frame while the pointer is on the plot.
   await plot.hover();
-  const button = plot.getByRole('button', { name: 'Save loss as a picture' });
+  const button = plot.getByRole('button', { name: 'Save loss', exact: true });
   await expect(button).toBeVisible();
   const [buttons, area, legend] = await Promise.all(
     [button, plot.locator('.jp-dtf-plot-area'), plot.locator('.jp-dtf-plot-legend')].map(part => part.boundingBox())

@@ -6,28 +6,35 @@ they are given, ``name``, ``state``, ``message``, ``strategy`` and ``parameters`
 that of its first task; ``epoch`` is how many steps an epoch has, at whose end ``epoch_`` and ``val_`` metrics are
 reported; ``nan`` (``metric``, ``step``, ``task``) is where a metric begins to be NaN, first on one task. ``lost``
 (``step``, ``from``, ``task``) is where a task died, and the step from which the next attempt went on; ``checkpoint``
-after how many steps there was one; ``slow`` (``step``, ``until``, ``task``) where a task held up the others.
-``trial`` makes it a trial: the fields of ``TrialInfo``.
+after how many steps there was one; ``slow`` (``step``, ``until``, ``task``) where a task held up the others. With
+``shows`` its tasks reported histograms and pictures, and printed in colours. ``trial`` makes it a trial: the fields of
+``TrialInfo``.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from jupyter_dtf.backend.records.archive import summarize
+from jupyter_dtf.backend.records.output_files import Clock, OutputWriter, lines_file
 from jupyter_dtf.backend.records.store import Store
+from jupyter_dtf.backend.task.media import histogram_of, picture_of
 from jupyter_dtf.schema.checkpoint import CheckpointInfo
 from jupyter_dtf.schema.events import (
     FAST_AGAIN,
     SLOW,
     AnyEvent,
     CheckpointSaved,
+    Logged,
     Note,
     Point,
     Points,
@@ -42,6 +49,16 @@ from jupyter_dtf.schema.run import Progress, RunInfo, RunState, TaskInfo, TaskSt
 from jupyter_dtf.schema.search_trial import TrialInfo
 
 BATCH = 200
+PRINTED = [
+    "\x1b[1mEpoch 1/3\x1b[0m",
+    "\x1b[32m1/100\x1b[0m \x1b[37m━━━━━━━━━━\x1b[0m loss: 2.31",
+    "\x1b[32m100/100\x1b[0m \x1b[32m━━━━━━━━━━\x1b[0m loss: 0.42",
+    "2026-01-01 12:00:00 WARNING data: 3 examples were \x1b[33mskipped\x1b[0m",
+    "Traceback (most recent call last):",
+    '  File "train.py", line 12, in step',
+    "\x1b[31mValueError\x1b[0m: labels must be from 0 to 9",
+    "going on with the next batch",
+]
 
 
 def value(name: str, metric: int, task: int, step: int) -> float:
@@ -146,6 +163,34 @@ def straggler(run: dict[str, Any], created: float) -> list[AnyEvent]:
     ]
 
 
+def shown(run: dict[str, Any], created: float) -> list[AnyEvent]:
+    """What tasks show beside numbers: weights that spread, a square that grows, and output."""
+    events: list[AnyEvent] = []
+    random = np.random.default_rng(0)
+    for task in range(run["tasks"]):
+        for step in range(0, run["points"], max(1, run["points"] // 60)):
+            share = step / run["points"]
+            weights = random.normal(0.5 * share, 0.2 + share, 2000)
+            weights[: int(20 * share)] = np.nan
+            events.append(histogram_of(f"worker:{task}", "dense/kernel", step, weights, 30))
+            events.append(histogram_of(f"worker:{task}", "dense/bias", step, random.normal(0, 0.01 + share, 50), 30))
+        for step in range(0, run["points"], max(1, run["points"] // 10)):
+            pixels = np.zeros((48, 48, 3), np.uint8)
+            side = 4 + 40 * step // run["points"]
+            pixels[2 : side + 2, 2 : side + 2] = (200, 80 * task, 40)
+            events.append(picture_of(f"worker:{task}", "reconstruction", step, pixels, "a square"))
+        events.append(Logged(time=created + task, task=f"worker:{task}", stream="stdout", first=0, lines=PRINTED))
+    return events
+
+
+def print_into(run_dir: Path, run: dict[str, Any]) -> None:
+    """The same output as files."""
+    for task in range(run["tasks"]):
+        writer = OutputWriter(lines_file(run_dir, f"worker:{task}", "stdout"))
+        writer.write(Clock().now(), 0, len(PRINTED), "".join(f"{line}\n" for line in PRINTED).encode())
+        writer.close()
+
+
 def events_of(run: dict[str, Any], created: float) -> list[AnyEvent]:
     tasks = [f"worker:{index}" for index in range(run["tasks"])]
     names: list[str] = run["metrics"]
@@ -156,6 +201,8 @@ def events_of(run: dict[str, Any], created: float) -> list[AnyEvent]:
         events += checkpoints(run, created, range(lost["step"]), 0)
         events += loss(run, created)
         events += checkpoints(run, created + lost["step"] - lost["from"], range(lost["from"], run["points"]), 1)
+    if run.get("shows"):
+        events += shown(run, created)
     if run.get("slow"):
         events += straggler(run, created)
         events.sort(key=lambda event: event.time)
@@ -199,6 +246,9 @@ def main() -> None:
         created = time.time() - run["age"]
         events = events_of(run, created)
         saved = checkpoints_of(events)
+        run_dir = Path(os.environ["JUPYTER_DTF_DATA_DIR"]) / "runs" / run["id"] if run.get("shows") else None
+        if run_dir is not None:
+            print_into(run_dir, run)
         info = RunInfo(
             id=run["id"],
             name=run.get("name", run["id"]),
@@ -211,6 +261,7 @@ def main() -> None:
             parameters=run.get("parameters", {}),
             started=created,
             ended=created + run["points"],
+            run_dir=str(run_dir or ""),
             jobs={"worker": run["tasks"]},
             tasks=tasks_of(run),
             trial=msgspec.convert(run.get("trial"), TrialInfo | None),

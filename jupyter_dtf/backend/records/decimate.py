@@ -116,7 +116,7 @@ class SeriesCursor:
         kept = _join(new, _tail(values, full, bucket))
         self._size, self._full, self._sent = values.size, full, start + new.size
         x = (series.step if self._x == "step" else series.time)[kept]
-        return SeriesFrame(metric=self._metric, task=self._task, start=start, x=_plain(x), y=_plain(values[kept]))
+        return SeriesFrame(metric=self._metric, task=self._task, start=start, x=plain(x), y=plain(values[kept]))
 
 
 def check_view(width: int, x: str) -> None:
@@ -127,9 +127,9 @@ def check_view(width: int, x: str) -> None:
         raise InvalidInput(f"x is step or time. Received: {x!r:.100}", field="x")
 
 
-def _plain(values: Floats) -> list[float | None]:
+def plain(values: Floats) -> list[float | None]:
     """JSON has neither NaN nor infinities: they become None."""
-    plain: list[float | None] = values.tolist()
-    return (
-        plain if np.isfinite(values).all() else [value if math.isfinite(value) else None for value in values.tolist()]
-    )
+    found: list[float | None] = values.tolist()
+    if not np.isfinite(values).all():
+        found = [value if math.isfinite(value) else None for value in values.tolist()]
+    return found

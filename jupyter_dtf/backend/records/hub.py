@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -19,6 +20,7 @@ from ...schema.run_marks import RunPatch
 from . import submitted
 from .apply_event import copy_of, newest
 from .archive import summarize
+from .kept_media import KeptMedia
 from .marked import Marked
 from .output_files import remove_output
 from .output_reader import OutputReader
@@ -27,6 +29,8 @@ from .series import Series
 from .store import Store
 
 _log = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
 
 MAX_IDLE_RECORDS = 16
 
@@ -218,6 +222,12 @@ class Hub:
         record = self.record(run_id)
         with self._lock:
             return record.replaced(metrics)
+
+    def media(self, run_id: str, read: Callable[[KeptMedia], Found]) -> Found:
+        """What ``read`` finds among the histograms and pictures of a run. Raises NotFound."""
+        record = self.record(run_id)
+        with self._lock:
+            return read(record.media)
 
     def _advance_mean(self, record: RunRecord, metric: str) -> bool:
         with self._lock:

@@ -15,7 +15,9 @@ from ...errors import Conflict
 from ...schema.events import (
     AnyEvent,
     EpochEnded,
+    Histogram,
     Logged,
+    Picture,
     Point,
     Points,
     RunChanged,
@@ -27,6 +29,7 @@ from ...schema.metrics import headline_of, is_load
 from ...schema.run import RunDescriptor, RunInfo
 from .apply_event import apply_event, objectives_of
 from .best_values import BestValues
+from .kept_media import KeptMedia
 from .output_tail import ENDED_BYTES, OutputTail
 from .series import Columns, MeanSeries, Series, Sparkline
 
@@ -39,6 +42,7 @@ class RunRecord:
 
     ``info``    the RunInfo after the last event applied, with what only points tell and ``next_seq`` kept up
     ``series``  ``{(metric, task): Series}``, in the order of their first points
+    ``media``   the histograms and pictures
     ``lost``    ``{task: points}`` that were numbered by the task and never arrived; empty when all is well
     ``skipped`` ``{type: events}`` that this version cannot read, which a newer one has written
 
@@ -51,6 +55,7 @@ class RunRecord:
         """A record without events. ``run`` may be a summary of any time: what events tell is taken from the events."""
         self.info = RunInfo.of(run)
         self.series: dict[tuple[str, str], Series] = {}
+        self.media = KeptMedia()
         self.lost: dict[str, int] = {}
         self.skipped: dict[str, int] = {}
         self._seqs: list[int] = []
@@ -108,6 +113,8 @@ class RunRecord:
             self._add_points(event)
         elif isinstance(event, Logged):
             self._add_output(seq, event)
+        elif isinstance(event, (Histogram, Picture)):
+            self.media.add(event)
         else:
             apply_event(self.info, event)
             self._seqs.append(seq)
@@ -121,6 +128,7 @@ class RunRecord:
 
     def events(self, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
         """(seq, event) of the events after sequence number ``after`` but the points, oldest first, at most ``limit``.
+        Histograms and pictures are in ``media``.
 
         Of output there is what a record keeps, the last of it (``OutputTail``); the run's files have all.
         """

@@ -16,13 +16,23 @@ from ...errors import InvalidInput
 from ...schema import private
 from ...schema.checkpoint import Checkpoint, CheckpointInfo
 from ...schema.cluster import ClusterSpec
-from ...schema.events import LEVELS, CheckpointSaved, EpochEnded, Note, Progressed, TaskChanged, TrialValued
+from ...schema.events import (
+    LEVELS,
+    CheckpointSaved,
+    EpochEnded,
+    Histogram,
+    Note,
+    Picture,
+    Progressed,
+    TaskChanged,
+    TrialValued,
+)
 from ...schema.launch import TaskSpec
 from ...schema.printable import printable
 from ...schema.room import refusal
 from ...schema.run import Progress, TaskState
 from ...schema.text import MAX_WHOLE
-from . import trace
+from . import media, trace
 from .checkpoint.trees import Restored, TreeCheckpoints
 from .going_over import GoingOver
 from .pinned_gpus import gpu_options
@@ -52,6 +62,7 @@ class Context:
         """What makes the dataset of ``feed()``, where the run is fed."""
         self.peer_lost = False
         """Another task has gone while this one needed it: a failure that follows here is a consequence."""
+        self._media = media.Thinned()
         self.going_over = GoingOver(recorder, may=spec.may_go_over)
         """How this process lives on in the next attempt of its run."""
 
@@ -247,6 +258,31 @@ class Context:
         Raises InvalidInput for what is no number.
         """
         self._recorder.report(step, metrics)
+
+    def report_histogram(self, name: str, values: Any, step: float | None = None, bins: int = 30) -> None:
+        """Show how ``values``, an array or tensor of any shape, are distributed at ``step`` (None: that of the last
+        ``report``), as a heat map over the steps. Values that are not finite are counted apart.
+
+        Of more than 1,000 of a name ever fewer are sent. Raises InvalidInput for what are no numbers.
+        """
+        self._show(media.histogram_of(self.task, name, self._at(step), values, bins))
+
+    def report_image(self, name: str, image: Any, step: float | None = None, caption: str = "") -> None:
+        """Show a picture of ``step`` (None: that of the last ``report``): an array or tensor of the shape
+        ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG
+        file; or a figure of Matplotlib's.
+
+        Of more than 100 of a name ever fewer are sent. Raises InvalidInput for what is no picture, and for one that is
+        larger than 2048 pixels or 256 KiB as PNG.
+        """
+        self._show(media.picture_of(self.task, name, self._at(step), image, caption))
+
+    def _at(self, step: float | None) -> float:
+        return max(self.last_step, 0.0) if step is None else step
+
+    def _show(self, event: Histogram | Picture) -> None:
+        if self._media.takes(event):
+            self._recorder.emit(event)
 
     @property
     def last_step(self) -> float:

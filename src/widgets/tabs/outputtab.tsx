@@ -28,6 +28,7 @@ function RunOutput(props: TabProps): React.ReactElement {
         later: () => void reading.later(),
         follow: task => reading.follow(task)
       }}
+      downloadUrl={(task, find) => options.dtf.api.outputUrl(model.id, task, find)}
       tasks={tasks}
       follow={options.dtf.preferences.values.followOutput}
       ended={isFinal(model.info.state)}

@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import cloudpickle
+import numpy as np
 
+import jupyter_dtf as dtf
 from jupyter_dtf.backend.machine import family
 from jupyter_dtf.backend.viewer.fleet import Fleet
 from jupyter_dtf.handlers.services import Services
@@ -29,6 +31,8 @@ POINTS = 50
 def report_until_stopped(ctx: Any) -> None:
     for step in range(POINTS):
         ctx.report(step=step, loss=1.0 / (1 + step) + ctx.rank)
+    dtf.report_histogram("weights", [0.0, 1.0, float("nan")], bins=2)
+    ctx.report_image("input", np.full((4, 6), ctx.rank / 2), step=7, caption="grey")
     print("reported", flush=True)
     ctx.stop_requested.wait()
 
@@ -99,6 +103,12 @@ async def test_a_run_from_the_panel_to_the_plot(
     assert (await api.refused(409, "POST", "runs", run.id, "stop"))["error"] == "Conflict"
     table = await api("GET", "runs", run.id, "metrics.csv")
     assert sum(row.startswith("loss,") for row in table.splitlines()) == 2 * POINTS
+    shown = {(one["kind"], one["name"], one["task"]): one["steps"] for one in await api("GET", "runs", run.id, "media")}
+    assert shown == {
+        (*what, task): [step]
+        for what, step in ((("histogram", "weights"), POINTS - 1), (("image", "input"), 7))
+        for task in tasks
+    }
 
     while not (machines := await api("GET", "clusters", "real", "machines")):  # a host reads them every two seconds
         await asyncio.sleep(LOOK_EVERY_S)
@@ -114,6 +124,10 @@ async def test_a_run_from_the_panel_to_the_plot(
     assert (past["state"], past["latest"]["loss"]) == ("stopped", 0.5 + 1 / POINTS)
     message = await api("GET", "runs", run.id, "events")
     assert [event["seq"] for event in message["events"]] == seqs
+    (histogram,) = await api("GET", "runs", run.id, "histograms", name="weights", task="worker:1")
+    assert (histogram["counts"], histogram["not_a_number"], histogram["step"]) == ([1, 1], 1, POINTS - 1)
+    image = await api("GET", "runs", run.id, "image", name="input", task="worker:1")
+    assert (image["width"], image["height"], image["caption"]) == (6, 4, "grey")
 
 
 async def test_a_frozen_cluster_is_shown_as_such_and_shut_down(

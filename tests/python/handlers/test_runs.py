@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import math
@@ -13,7 +14,7 @@ from jupyter_dtf.backend.records.output_files import Clock, OutputWriter, lines_
 from jupyter_dtf.backend.records.output_reader import PAGE_BYTES
 from jupyter_dtf.schema.api import ClusterInfo, ClusterState
 from jupyter_dtf.schema.base import convert
-from jupyter_dtf.schema.events import Logged, encode_event
+from jupyter_dtf.schema.events import Histogram, Logged, Picture, encode_event
 from jupyter_dtf.schema.run import RunDescriptor, RunInfo, RunState
 from jupyter_dtf.schema.trace import TraceData, TracedOp, leave_trace
 
@@ -129,6 +130,49 @@ async def test_every_point_can_be_downloaded(hub: Hub, api: Api) -> None:
     assert rows[6 + 5][-1] == "nan"
 
 
+async def test_a_part_of_a_plot_has_as_many_points_as_the_whole(hub: Hub, api: Api) -> None:
+    hub.add_run(run_info("r1"))
+    hub.apply("r1", 0, encode_event(points("worker:0", 0, [{"loss": float(i % 7)} for i in range(20_000)])))
+
+    async def asked(**query: Any) -> tuple[list[float], list[float]]:
+        (frame,) = (await api("GET", "runs", "r1", "series", metrics='["loss"]', width="100", **query))["frames"]
+        assert (frame["metric"], frame["task"], frame["start"]) == ("loss", "worker:0", 0)
+        return frame["x"], frame["y"]
+
+    whole, _ = await asked()
+    assert (whole[0], whole[-1]) == (0, 19_999)
+    assert 50 < len(whole) < 150
+    steps, values = await asked(start="5000", end="5020")
+    assert steps == list(range(4_999, 5_022))  # every point, and one on each side
+    assert values == [step % 7 for step in steps]
+    times, _ = await asked(start=str(T0 + 5000), end=str(T0 + 6000), x="time")
+    assert len(times) > 50
+    assert min(times) >= T0 + 4_999
+    assert max(times) <= T0 + 6_001
+    assert (await api.refused(400, "GET", "runs", "r1", "series", start="2", end="1"))["field"] == "start"
+    assert (await api.refused(400, "GET", "runs", "r1", "series", width="1"))["field"] == "width"
+
+
+async def test_histograms_and_pictures_are_listed_and_given(hub: Hub, api: Api) -> None:
+    hub.add_run(run_info("r1"))
+    told: dict[str, Any] = {"time": T0, "task": "worker:0", "step": 4.0}
+    histogram = Histogram(**told, name="a/b c", low=0.0, high=2.0, counts=[1, 2], not_a_number=1)
+    hub.apply("r1", 0, encode_event(histogram))
+    hub.apply("r1", 1, encode_event(Picture(**told, name="input", png=b"\x89PNG", width=2, height=1, caption="a 7")))
+    listed = await api("GET", "runs", "r1", "media")
+    assert [(one["kind"], one["name"], one["task"], one["steps"]) for one in listed] == [
+        ("histogram", "a/b c", "worker:0", [4]),
+        ("image", "input", "worker:0", [4]),
+    ]
+    (given,) = await api("GET", "runs", "r1", "histograms", name="a/b c", task="worker:0")
+    assert convert(given, Histogram) == histogram
+    image = await api("GET", "runs", "r1", "image", name="input", task="worker:0", step="100")
+    assert (base64.b64decode(image["png"]), image["caption"]) == (b"\x89PNG", "a 7")
+    await api.refused(404, "GET", "runs", "r1", "image", name="input", task="worker:0", step="3")
+    events = await api("GET", "runs", "r1", "events")
+    assert (events["events"], events["next_seq"]) == ([], 2)  # they are not sent to who follows the run
+
+
 async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Path) -> None:
     info = run_info("r1", T0)
     info.run_dir = str(tmp_path)
@@ -151,6 +195,10 @@ async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Pat
         ("POST", ("stop",)),
         ("GET", ("events",)),
         ("GET", ("output",)),
+        ("GET", ("output.txt",)),
+        ("GET", ("series",)),
+        ("GET", ("media",)),
+        ("GET", ("image",)),
         ("GET", ("metrics.csv",)),
         ("GET", ("trace",)),
         ("GET", ("chrome-trace.json",)),
@@ -171,6 +219,21 @@ def prints(run_dir: Path, blocks: int, size: int = 1000) -> None:
         writers[number % 2].write(clock.now(), number // 2, 1, line)
     for writer in writers:
         writer.close()
+
+
+async def test_output_is_downloaded_whole_or_what_is_looked_for(hub: Hub, api: Api, tmp_path: Path) -> None:
+    info = run_info("r1", T0)
+    info.run_dir = str(tmp_path)
+    hub.add_run(info)
+    assert await api("GET", "runs", "r1", "output.txt") == ""
+    prints(tmp_path, 2500)  # more than a piece
+    lines = (await api("GET", "runs", "r1", "output.txt")).splitlines()
+    assert "r1.txt" in api.response.headers["Content-Disposition"]
+    assert api.response.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert [line.split(" | ")[0] for line in lines[:3]] == ["worker:0", "worker:1", "worker:0"]
+    assert [int(line.split(" | ")[1]) for line in lines] == list(range(2500))
+    own = (await api("GET", "runs", "r1", "output.txt", task="worker:1", find="0123")).splitlines()
+    assert [int(line) for line in own] == [number for number in range(1, 2500, 2) if "0123" in f"0{number}"]
 
 
 async def test_output_is_given_by_pages_that_are_bounded(hub: Hub, api: Api, tmp_path: Path) -> None:

@@ -145,6 +145,9 @@ describe('PlotGrid', () => {
       move: (name: string) => `move ${name}`,
       reset: (name: string) => `reset ${name}`,
       save: (name: string) => `save ${name}`,
+      saveAs: String,
+      hide: '',
+      slow: 'slow',
       values: String,
       range: 'range',
       rangeOf: String,
@@ -169,6 +172,7 @@ describe('PlotGrid', () => {
     grid.dispose();
     host.remove();
     vi.unstubAllGlobals();
+    vi.restoreAllMocks();
     Signal.clearData(model);
   });
 
@@ -191,7 +195,7 @@ describe('PlotGrid', () => {
 
   it('asks for and draws what is near the view, and lets go of the rest', async () => {
     expect(cards()).toHaveLength(1); // the others are folded
-    expect(host.querySelector('[aria-expanded]')!.textContent).toBe('a200 plots');
+    expect(host.querySelector('h3 [aria-expanded]')!.textContent).toBe('a200 plots');
     choices.setOpen(['a'], true);
     expect(cards()).toHaveLength(201);
     expect(bokeh.documents).toHaveLength(0);
@@ -207,7 +211,7 @@ describe('PlotGrid', () => {
   });
 
   it('folds, with what was open remembered, and shows all that a search finds', async () => {
-    const heading = host.querySelector<HTMLElement>('[aria-expanded]')!;
+    const heading = host.querySelector<HTMLElement>('h3 [aria-expanded]')!;
     heading.click();
     expect(choices.isOpen('a')).toBe(true);
     expect(heading.getAttribute('aria-expanded')).toBe('true');
@@ -231,6 +235,33 @@ describe('PlotGrid', () => {
     expect(pin(0).getAttribute('aria-pressed')).toBe('true');
     pin(0).click();
     expect(cards()[0]!.querySelector('h3')!.textContent).toBe('loss');
+  });
+
+  it('moves what is pinned, by keyboard and by dragging', () => {
+    choices.setOpen(['a'], true);
+    const names = () => cards().map(card => card.querySelector('h3')!.title);
+    ['a/5', 'a/6', 'a/7'].forEach(metric => choices.setPinned(metric, true));
+    const star = cards()[0]!.querySelector<HTMLElement>('.jp-mod-pin')!;
+    star.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', altKey: true }));
+    expect(names().slice(0, 3)).toEqual(['a/6', 'a/5', 'a/7']);
+    star.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight' }));
+    expect(names()[1]).toBe('a/5');
+    const data = new Map<string, string>();
+    const dataTransfer = {
+      get types() {
+        return [...data.keys()];
+      },
+      setData: (type: string, value: string) => data.set(type, value),
+      getData: (type: string) => data.get(type) ?? ''
+    };
+    const drag = (type: string) =>
+      Object.assign(new Event(type, { bubbles: true, cancelable: true }), { dataTransfer });
+    expect(cards()[0]!.dispatchEvent(drag('dragover'))).toBe(true); // something else
+    const loss = cards().find(card => card.querySelector('h3')!.title === 'loss')!;
+    loss.querySelector('h3')!.dispatchEvent(drag('dragstart'));
+    expect(cards()[1]!.dispatchEvent(drag('dragover'))).toBe(false);
+    cards()[1]!.dispatchEvent(drag('drop'));
+    expect(names().slice(0, 4)).toEqual(['a/6', 'loss', 'a/5', 'a/7']);
   });
 
   it('says which line is which, and has buttons for its figure alone', async () => {
@@ -284,6 +315,56 @@ describe('PlotGrid', () => {
     const { line_dash, line_color, level } = lines.at(-1)!;
     expect([line_dash, line_color, level]).toEqual([[2, 3], lines[0]!.line_color, 'underlay']);
     expect(host.querySelector('.jp-dtf-plot-legend')!.textContent).not.toContain('attempt');
+  });
+
+  it('hides a task in all plots, shows one alone, and all again', async () => {
+    choices.setOpen(['a'], true);
+    await show(0, 2);
+    const { metrics } = FakeSocket.last.sent.at(-1) as { metrics: string[] };
+    const frames = metrics.map(metric => ({ metric, task: 'worker:1', start: 0, x: [0, 10], y: [5, 9], replaced: '' }));
+    FakeSocket.last.receive({ type: 'series', run: 'r', frames });
+    const names = () => [...host.querySelectorAll<HTMLButtonElement>('button.jp-dtf-plot-name')];
+    const shown = () => names().map(name => `${name.textContent} ${name.getAttribute('aria-pressed')}`);
+    await settled(() => expect(names()).toHaveLength(4));
+    names()[0]!.click();
+    expect(shown()).toEqual(['worker:0 false', 'worker:1 true', 'worker:0 false', 'worker:1 true']);
+    names()[0]!.click();
+    expect(shown()).not.toContain('worker:0 false');
+    names()[3]!.dispatchEvent(new MouseEvent('click', { shiftKey: true }));
+    expect(shown()).toEqual(['worker:0 false', 'worker:1 true', 'worker:0 false', 'worker:1 true']);
+    names()[3]!.dispatchEvent(new MouseEvent('click', { shiftKey: true }));
+    expect(shown()).not.toContain('worker:0 false');
+  });
+
+  it('says which task the others wait for, as long as they do', async () => {
+    await show(0, 1);
+    const slow = () => [...host.querySelectorAll<HTMLElement>('.jp-dtf-plot-slow')].map(mark => mark.title);
+    expect(slow()).toEqual([]);
+    model.setInfo({ ...model.info, slow: { 'worker:0': 'worker:0 takes 3.1 times as long' } });
+    await settled(() => expect(slow()).toEqual(['worker:0 takes 3.1 times as long']));
+    model.setInfo({ ...model.info, slow: {} });
+    await settled(() => expect(slow()).toEqual([]));
+  });
+
+  it('saves what is drawn as a table, from a menu that the keyboard reaches', async () => {
+    await show(0, 1);
+    const saved: Blob[] = [];
+    vi.spyOn(HTMLAnchorElement.prototype, 'click').mockImplementation(() => undefined); // there is nowhere to save
+    vi.stubGlobal('URL', Object.assign(URL, { createObjectURL: (blob: Blob) => `blob:${saved.push(blob)}` }));
+    const button = host.querySelector<HTMLButtonElement>('[aria-label="save loss"]')!;
+    button.click();
+    const items = [...host.querySelectorAll<HTMLElement>('[role=menuitem]')].slice(0, 3);
+    expect(items.map(item => item.textContent)).toEqual(['png', 'svg', 'csv']);
+    expect(document.activeElement).toBe(items[0]);
+    items[0]!.dispatchEvent(new KeyboardEvent('keydown', { key: 'End', bubbles: true }));
+    expect(document.activeElement).toBe(items[2]);
+    items[2]!.click();
+    expect(button.getAttribute('aria-expanded')).toBe('false');
+    await settled(() => expect(saved).toHaveLength(1));
+    const reader = new FileReader(); // the tests' page has no Blob.text()
+    reader.readAsText(saved[0]!);
+    const rows = ['line,task,step,value', 'loss,worker:0,0,1', 'loss,worker:0,10,2', ''];
+    await settled(() => expect(reader.result).toBe(rows.join('\r\n')));
   });
 
   it('tells values to the keyboard', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { extent, indexAt, padded, smooth } from '../../../src/plots/lines';
+import { extent, indexAt, padded, smooth, within } from '../../../src/plots/lines';
 
 const floats = (...values: number[]) => new Float64Array(values);
 
@@ -50,4 +50,17 @@ describe('indexAt', () => {
     [1.5, 0],
     [9, 2]
   ])('of %d', (at, index) => expect(indexAt(floats(1, 2, 3), at)).toBe(index));
+});
+
+describe('within', () => {
+  const y = floats(0, 1, 2, 3, 4);
+  it('has one more on each side, where the line goes on', () => {
+    expect([...within(floats(0, 1, 2, 3, 4), y, [1.5, 2.5])]).toEqual([1, 2, 3]);
+    expect([...within(floats(0, 1, 2, 3, 4), y, [1.2, 1.8])]).toEqual([1, 2]);
+    expect(within(floats(0, 1, 2, 3, 4), y, [0, 4])).toBe(y);
+  });
+
+  it('has what goes back', () => {
+    expect([...within(floats(0, 2, 9, 1, 3), y, [0.5, 2.5])]).toEqual([0, 1, 2, 3, 4]);
+  });
 });

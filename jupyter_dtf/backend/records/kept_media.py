@@ -1,0 +1,128 @@
+"""The histograms and pictures of a run, as many as there is room for. Pure."""
+
+from __future__ import annotations
+
+from ...errors import NotFound
+from ...schema.events import Histogram, MediaEvent, Picture
+from ...schema.media import MediaSeries
+
+MOST_BYTES = 64 << 20
+"""Of all of a run that are kept in memory; the run's log has them all."""
+MOST_OF_ONE = 400
+"""Of one name of a task: as many as a plot has columns for."""
+_BYTES = 400
+"""What one takes beside its bins or its PNG."""
+_BIN_BYTES = 36
+
+Key = tuple[str, str, str]
+"""The kind, the name, the task."""
+
+
+class _Kept:
+    """Of one name of a task: every so manieth of all that came, evenly, and the newest."""
+
+    def __init__(self, attempt: int) -> None:
+        self.attempt = attempt
+        self.bytes = 0
+        self._came = 0
+        self._every = 1
+        self._numbered: list[tuple[int, MediaEvent]] = []
+
+    @property
+    def events(self) -> list[MediaEvent]:
+        return [event for _, event in self._numbered]
+
+    def __len__(self) -> int:
+        return len(self._numbered)
+
+    def add(self, event: MediaEvent) -> None:
+        if self._numbered and self._numbered[-1][0] % self._every:
+            self.bytes -= _size(self._numbered.pop()[1])  # it was there as the newest
+        self._numbered.append((self._came, event))
+        self._came += 1
+        self.bytes += _size(event)
+
+    def thin(self) -> None:
+        """Every second goes, the newest never."""
+        self._every *= 2
+        newest = self._numbered[-1][0]
+        self._put([item for item in self._numbered if item[0] % self._every == 0 or item[0] == newest])
+
+    def begin_again(self, attempt: int, step: float) -> None:
+        """What follows is of a later attempt, which begins with this step."""
+        self.attempt = attempt
+        self._put([item for item in self._numbered if item[1].step < step])
+
+    def _put(self, numbered: list[tuple[int, MediaEvent]]) -> None:
+        self._numbered = numbered
+        self.bytes = sum(_size(event) for _, event in numbered)
+
+
+class KeptMedia:
+    """By kind, name and task. Where there are too many, every second of those that take most goes, the newest never.
+
+    What a later attempt reports takes the place of all from its first step on, as with points.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Key, _Kept] = {}
+        self._bytes = 0
+
+    def add(self, event: MediaEvent) -> None:
+        kept = self._kept.setdefault((_kind(event), event.name, event.task), _Kept(event.attempt))
+        if event.attempt < kept.attempt:
+            return  # late: another attempt has gone on
+        before = kept.bytes
+        if event.attempt > kept.attempt:
+            kept.begin_again(event.attempt, event.step)
+        kept.add(event)
+        if len(kept) > MOST_OF_ONE:
+            kept.thin()
+        self._bytes += kept.bytes - before
+        while self._bytes > MOST_BYTES:
+            most = max(self._kept.values(), key=lambda other: other.bytes)
+            if len(most) <= 2:
+                break  # so many names have no more than these
+            self._bytes -= most.bytes
+            most.thin()
+            self._bytes += most.bytes
+
+    def overview(self) -> list[MediaSeries]:
+        """What there is, by name and task, without the things themselves."""
+        return [
+            MediaSeries(
+                kind=kind,
+                name=name,
+                task=task,
+                steps=sorted(event.step for event in self._kept[kind, name, task].events),
+            )
+            for kind, name, task in sorted(self._kept)
+        ]
+
+    def histograms(self, name: str, task: str) -> list[Histogram]:
+        """Those of one name of a task, by their steps. Raises NotFound."""
+        found = self._of("histogram", name, task)
+        return sorted((event for event in found if isinstance(event, Histogram)), key=lambda event: event.step)
+
+    def picture(self, name: str, task: str, step: float) -> Picture:
+        """The newest of this name of a task, at or before a step. Raises NotFound."""
+        found = [event for event in self._of("image", name, task) if event.step <= step]
+        newest = max(reversed(found), key=lambda event: event.step, default=None)
+        if not isinstance(newest, Picture):
+            raise NotFound(f"{task} has no picture {name!r:.100} of step {step:g} or before")
+        return newest
+
+    def _of(self, kind: str, name: str, task: str) -> list[MediaEvent]:
+        found = self._kept.get((kind, name, task))
+        if found is None:
+            what = "picture" if kind == "image" else kind
+            raise NotFound(f"There is no {what} {name!r:.100} of {task!r:.100}")
+        return found.events
+
+
+def _kind(event: MediaEvent) -> str:
+    return str(type(event).__struct_config__.tag)
+
+
+def _size(event: MediaEvent) -> int:
+    return _BYTES + (len(event.png) if isinstance(event, Picture) else _BIN_BYTES * len(event.counts))

@@ -1,0 +1,58 @@
+"""A part of the lines of a run, for a plot that shows no more than that part: as many points as of a whole line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from ...errors import InvalidInput
+from ...schema.socket_messages import SeriesFrame
+from .decimate import check_view, decimate, plain
+from .hub import Hub
+from .series import Floats, Series
+
+
+def part_of(x: Floats, start: float, end: float) -> slice:
+    """The points of ``x``, shape ``[n]``, from ``start`` to ``end``, and one more on each side: lines go on there.
+
+    Steps that a program reports again, lower than before, are within the slice, with what is between.
+    """
+    if x.size == 0:
+        return slice(0, 0)
+    if bool((x[1:] >= x[:-1]).all()):
+        first, last = int(np.searchsorted(x, start, side="left")), int(np.searchsorted(x, end, side="right"))
+    else:
+        inside = np.flatnonzero((x >= start) & (x <= end))
+        if not inside.size:
+            return slice(0, 0)
+        first, last = int(inside[0]), int(inside[-1]) + 1
+    return slice(max(first - 1, 0), min(last + 1, x.size))
+
+
+def zoomed_frames(
+    hub: Hub, run: str, metrics: Collection[str], limits: tuple[float, float], *, width: int, x: str
+) -> list[SeriesFrame]:
+    """The lines of these metrics between two values of ``x``, each decimated for ``width`` pixels; what later attempts
+    have done again too, as it was before. A metric that has not been reported has none.
+
+    Raises NotFound, and InvalidInput for a width or an axis that is none, and for limits that are not in order.
+    """
+    check_view(width, x)
+    start, end = limits
+    if not start < end:
+        raise InvalidInput(f"start must be below end. Received: {start:g} and {end:g}", field="start")
+
+    def frame(metric: str, task: str, series: Series, replaced: str = "") -> SeriesFrame:
+        values = series.value
+        over = (series.step if x == "step" else series.time)[: values.size]  # it may have grown in between
+        part = part_of(over, start, end)
+        kept = decimate(values[part], width)
+        return SeriesFrame(metric, task, 0, plain(over[part][kept]), plain(values[part][kept]), replaced)
+
+    whole = [frame(metric, task, series) for (metric, task), series in hub.lines(run, metrics).items()]
+    again = [
+        frame(metric, f"{task}, attempt {attempt + 1}", series, task)
+        for (metric, task, attempt), series in hub.replaced(run, metrics).items()
+    ]
+    return whole + again

@@ -1,0 +1,191 @@
+"""Histograms and pictures that a program reports: checked, made small, and fewer where there are very many."""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+import threading
+import time
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InvalidInput
+from ...schema.events import Histogram, MediaEvent, Picture
+from ...schema.media import (
+    ALL_HISTOGRAMS,
+    ALL_PICTURES,
+    MOST_BINS,
+    MOST_NAMES,
+    MOST_PICTURE_BYTES,
+    MOST_SIDE,
+)
+from ...schema.printable import printable
+from ...schema.sizes import bytes_
+from .recorder import MOST_OF_A_NAME, number
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_HEAD = struct.Struct(">II")  # of IHDR: width and height
+_COLOURS = {1: 0, 3: 2, 4: 6}
+"""PNG's types of colour, by how many values a pixel has."""
+
+
+class Thinned:
+    """Which of what is reported under a name is sent: all of the first ``whole``, then ever fewer. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: dict[tuple[str, str], int] = {}
+
+    def takes(self, event: MediaEvent) -> bool:
+        """Whether to send it. Raises InvalidInput for one name too many."""
+        whole = ALL_PICTURES if isinstance(event, Picture) else ALL_HISTOGRAMS
+        key = type(event).__name__, event.name
+        with self._lock:
+            seen = self._seen.get(key, 0)
+            if not seen and len(self._seen) >= MOST_NAMES:
+                raise InvalidInput(
+                    f"A task reports histograms and pictures under at most {MOST_NAMES} names; what changes goes into "
+                    f"`step`. Received: one more, {event.name!r:.100}",
+                    field="name",
+                )
+            self._seen[key] = seen + 1
+        return seen % stride(seen, whole) == 0
+
+
+def stride(seen: int, whole: int) -> int:
+    """One of how many is sent, when so many have been seen: 1, then 2 while ``whole`` more are sent, 4, 8 ..."""
+    every = 1
+    while seen >= whole * (2 * every - 1):
+        every *= 2
+    return every
+
+
+def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> Histogram:
+    """How ``values``, an array or tensor of any shape, lie in ``bins`` of one width. Raises InvalidInput."""
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
+        raise InvalidInput(f"`bins` must be a whole number from 1 to {MOST_BINS}, got {bins!r:.100}", field="bins")
+    try:
+        array = np.asarray(values, np.float64).ravel()
+    except (TypeError, ValueError):
+        raise InvalidInput(f"`values` must be numbers, got {values!r:.100}", field="values") from None
+    finite = array[np.isfinite(array)]
+    not_a_number = int(np.isnan(array).sum())
+    low, high, counts = 0.0, 0.0, np.zeros(0, np.int64)
+    if finite.size:
+        low, high = float(finite.min()), float(finite.max())
+        if not math.isfinite(high - low):  # beyond what has a width
+            finite, low, high = finite / 4, low / 4, high / 4
+            counts, low, high = np.histogram(finite, bins, (low, high))[0], 4 * low, 4 * high
+        elif high - low <= np.finfo(np.float64).eps * bins * max(abs(low), abs(high)):
+            counts, high = np.array([finite.size]), low  # one value, for all that can be told
+        else:
+            counts = np.histogram(finite, bins, (low, high))[0]
+    return Histogram(
+        time=time.time(),
+        task=task,
+        name=_name(name),
+        step=_step(step),
+        low=low,
+        high=high,
+        counts=counts.tolist(),
+        not_a_number=not_a_number,
+        infinite=array.size - finite.size - not_a_number,
+    )
+
+
+def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Picture:
+    """``image`` as PNG: an array or tensor of the shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of
+    ``uint8``, or of floats from 0 to 1; the bytes of a PNG file; or a figure of Matplotlib's. Raises InvalidInput.
+    """
+    if not isinstance(caption, str):
+        raise InvalidInput(f"`caption` must be a text, got {caption!r:.100}", field="caption")
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        png = bytes(image)
+    elif callable(getattr(image, "savefig", None)):
+        file = io.BytesIO()
+        image.savefig(file, format="png")
+        png = file.getvalue()
+    else:
+        png = png_of(_pixels(image))
+    if not (png.startswith(_PNG) and png[12:16] == b"IHDR" and len(png) >= 24):
+        raise InvalidInput(f"`image` must be an array or a PNG file, got {png[:16]!r} ...", field="image")
+    width, height = _HEAD.unpack_from(png, 16)
+    if max(width, height) > MOST_SIDE:
+        raise _too_large(f"at most {MOST_SIDE} pixels wide and high", f"{width} x {height}")
+    if len(png) > MOST_PICTURE_BYTES:
+        raise _too_large(
+            f"at most {bytes_(MOST_PICTURE_BYTES)} as PNG", f"{bytes_(len(png))}, {width} x {height} pixels"
+        )
+    return Picture(
+        time=time.time(),
+        task=task,
+        name=_name(name),
+        step=_step(step),
+        png=png,
+        width=width,
+        height=height,
+        caption=printable(caption, 1_000),
+    )
+
+
+def png_of(pixels: npt.NDArray[np.uint8]) -> bytes:
+    """A PNG file of pixels of the shape ``[height, width, 1, 3 or 4]`` (W3C's PNG specification, without filters)."""
+    height, width, values = pixels.shape
+    rows = np.zeros((height, 1 + width * values), np.uint8)  # each begins with its filter: none
+    rows[:, 1:] = pixels.reshape(height, -1)
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, _COLOURS[values], 0, 0, 0)
+    return _PNG + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows.tobytes(), 6)) + chunk(b"IEND", b"")
+
+
+def _pixels(image: Any) -> npt.NDArray[np.uint8]:
+    try:
+        array = np.asarray(image)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"`image` must be an array of pixels, got {image!r:.100}", field="image") from None
+    if array.ndim == 2:
+        array = array[..., None]
+    if array.ndim != 3 or array.shape[2] not in _COLOURS or not array.size:
+        shape = list(np.shape(image))
+        raise InvalidInput(
+            f"`image` must be of the shape [height, width] or [height, width, 1, 3 or 4], got {shape}", field="image"
+        )
+    if max(array.shape[:2]) > MOST_SIDE:  # before it is encoded
+        raise _too_large(f"at most {MOST_SIDE} pixels wide and high", f"{array.shape[1]} x {array.shape[0]}")
+    if array.dtype in (np.uint8, np.bool_):
+        known: npt.NDArray[np.uint8] = array.astype(np.uint8) * (255 if array.dtype == np.bool_ else 1)
+        return known
+    if not np.issubdtype(array.dtype, np.floating):
+        raise InvalidInput(f"`image` must be of uint8 or of floats from 0 to 1, got {array.dtype}", field="image")
+    if not ((array >= 0) & (array <= 1)).all():  # NaN is neither
+        raise InvalidInput(
+            f"The floats of `image` must be from 0 to 1, got {array.min():g} to {array.max():g}", field="image"
+        )
+    rounded: npt.NDArray[np.uint8] = np.round(array.astype(np.float64) * 255).astype(np.uint8)
+    return rounded
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"`name` must be a text, got {name!r:.100}", field="name")
+    return printable(name, MOST_OF_A_NAME)
+
+
+def _step(step: Any) -> float:
+    at = number(step, "step")
+    if not math.isfinite(at):
+        raise InvalidInput(f"`step` must be a finite number, got {step!r:.100}", field="step")
+    return at
+
+
+def _too_large(rule: str, received: str) -> InvalidInput:
+    return InvalidInput(
+        f"`image` must be {rule}: make it smaller, or save it in ctx.run_dir. Received: {received}", field="image"
+    )

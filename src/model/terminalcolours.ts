@@ -1,0 +1,144 @@
+/** The colours that a terminal would show a line in. Pure. */
+
+/** A part of a line in one style. */
+export interface StyledPart {
+  text: string;
+  /** Classes of `style/dashboard.css`: `jp-dtf-fg-1` to 15, `jp-dtf-bg-…`, `jp-dtf-bold` and the like. */
+  className: string;
+  /** Colours that are none of the sixteen. */
+  colour?: string;
+  ground?: string;
+}
+
+interface Style {
+  fg: string;
+  bg: string;
+  flags: ReadonlySet<string>;
+}
+
+const PLAIN: Style = { fg: '', bg: '', flags: new Set() };
+const FLAGS: Readonly<Record<number, string>> = { 1: 'bold', 2: 'dim', 3: 'italic', 4: 'underline', 7: 'inverse' };
+const ENDS: Readonly<Record<number, readonly string[]>> = {
+  22: ['bold', 'dim'],
+  23: ['italic'],
+  24: ['underline'],
+  27: ['inverse']
+};
+
+// A sequence with parameters (its final byte says which), one of the operating system, a short one; or a character.
+// eslint-disable-next-line no-control-regex
+const TOKENS = /\x1b\[([0-?]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|[^]/gu;
+
+/** The parts of a line as it was written; null where it has no colours, or is more than lines of text and colours. */
+export function styledParts(raw: string, text: string): StyledPart[] | null {
+  if (!raw.includes('\x1b[')) {
+    return null;
+  }
+  const cells: { character: string; style: Style }[] = [];
+  let style = PLAIN;
+  let place = 0;
+  for (const [token, parameters, final] of raw.matchAll(TOKENS)) {
+    if (token.startsWith('\x1b')) {
+      style = final === 'm' ? after(style, parameters ?? '') : style;
+    } else if (token === '\r') {
+      place = 0;
+    } else if (token === '\b') {
+      cells.splice(Math.max(0, place - 1), 1);
+      place = Math.max(0, place - 1);
+    } else {
+      cells[place] = { character: token, style };
+      place += 1;
+    }
+  }
+  if (cells.every(cell => cell.style === PLAIN) || cells.map(cell => cell.character).join('') !== text) {
+    return null;
+  }
+  const parts: StyledPart[] = [];
+  let last: Style | null = null;
+  for (const { character, style } of cells) {
+    if (last === style) {
+      parts[parts.length - 1]!.text += character;
+    } else {
+      parts.push({ text: character, ...drawn(style) });
+      last = style;
+    }
+  }
+  return parts;
+}
+
+/** The style after a sequence of numbers, as ECMA-48 has them (SGR), and xterm's colours. */
+function after(style: Style, parameters: string): Style {
+  const numbers = parameters.split(/[;:]/).map(number => Number(number === '' ? 0 : number));
+  let { fg, bg } = style;
+  const flags = new Set(style.flags);
+  for (let i = 0; i < numbers.length; i++) {
+    const number = numbers[i]!;
+    if (number === 0) {
+      [fg, bg] = ['', ''];
+      flags.clear();
+    } else if (FLAGS[number] !== undefined) {
+      flags.add(FLAGS[number]);
+    } else if (ENDS[number] !== undefined) {
+      ENDS[number].forEach(flag => flags.delete(flag));
+    } else if (number === 39) {
+      fg = '';
+    } else if (number === 49) {
+      bg = '';
+    } else if (number === 38 || number === 48) {
+      const { colour, used } = extended(numbers.slice(i + 1));
+      i += used;
+      if (number === 38) {
+        fg = colour;
+      } else {
+        bg = colour;
+      }
+    } else {
+      const [tens, ones] = [Math.floor(number / 10), number % 10];
+      if ((tens === 3 || tens === 9) && ones < 8) {
+        fg = String(ones + (tens === 9 ? 8 : 0));
+      } else if ((tens === 4 || tens === 10) && ones < 8) {
+        bg = String(ones + (tens === 10 ? 8 : 0));
+      }
+    }
+  }
+  return { fg, bg, flags };
+}
+
+/** One of xterm's 256 colours, or of all; and how many numbers said it. */
+function extended(numbers: readonly number[]): { colour: string; used: number } {
+  if (numbers[0] === 2) {
+    return { colour: rgb(numbers[1] ?? 0, numbers[2] ?? 0, numbers[3] ?? 0), used: 4 };
+  }
+  const index = Math.min(255, numbers[1] ?? 0);
+  if (index < 16) {
+    return { colour: String(index), used: 2 };
+  }
+  if (index >= 232) {
+    const grey = 8 + 10 * (index - 232);
+    return { colour: rgb(grey, grey, grey), used: 2 };
+  }
+  const level = (value: number) => (value === 0 ? 0 : 55 + 40 * value);
+  const cube = index - 16;
+  return { colour: rgb(level(Math.floor(cube / 36)), level(Math.floor(cube / 6) % 6), level(cube % 6)), used: 2 };
+}
+
+function rgb(red: number, green: number, blue: number): string {
+  return `rgb(${[red, green, blue].map(value => Math.min(255, value)).join(', ')})`;
+}
+
+function drawn({ fg, bg, flags }: Style): Omit<StyledPart, 'text'> {
+  const classes = [...flags].map(flag => `jp-dtf-${flag}`);
+  const part: Omit<StyledPart, 'text'> = { className: '' };
+  for (const [value, name, field] of [
+    [fg, 'fg', 'colour'],
+    [bg, 'bg', 'ground']
+  ] as const) {
+    if (value.startsWith('rgb')) {
+      part[field] = value;
+    } else if (value !== '') {
+      classes.push(`jp-dtf-${name}-${value}`);
+    }
+  }
+  part.className = classes.join(' ');
+  return part;
+}

@@ -1,0 +1,139 @@
+import React from 'react';
+
+import type { Histogram, MediaSeries } from '../../api/schema';
+import { isFinal } from '../../model/state';
+import { HistogramPlot } from '../../views/histogram';
+import { useSeen, useSignals } from '../../views/hooks';
+import { Pictures } from '../../views/pictures';
+import type { DashboardTab, TabProps } from './dashboardtab';
+
+// Between two looks at what there is, while a run goes on and this is seen.
+const AGAIN_MS = 2000;
+
+export const mediaTab: DashboardTab = {
+  id: 'media',
+  title: (_, trans) => trans.__('Histograms and images'),
+  View: RunMedia
+};
+
+function RunMedia({ model, options }: TabProps): React.ReactElement {
+  const { dtf, trans, themeChanged } = options;
+  useSignals(model.infoChanged);
+  const ended = isFinal(model.info.state);
+  const host = React.useRef<HTMLDivElement>(null);
+  const seen = useSeen(host);
+  const [all, setAll] = React.useState<readonly MediaSeries[] | null>(null);
+  const [problem, setProblem] = React.useState('');
+  const [chosen, setTask] = React.useState('');
+  React.useEffect(() => {
+    if (!seen) {
+      return;
+    }
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let gone = false;
+    const look = () => {
+      dtf.api
+        .media(model.id)
+        .then(
+          found => {
+            if (!gone) {
+              setAll(before => (JSON.stringify(before) === JSON.stringify(found) ? before : found));
+              setProblem('');
+            }
+          },
+          (error: unknown) => !gone && setProblem(error instanceof Error ? error.message : String(error))
+        )
+        .finally(() => {
+          if (!gone && !ended) {
+            timer = setTimeout(look, AGAIN_MS);
+          }
+        });
+    };
+    look();
+    return () => {
+      gone = true;
+      clearTimeout(timer);
+    };
+  }, [dtf, model, seen, ended]);
+  const tasks = [...new Set((all ?? []).map(({ task }) => task))];
+  const task = tasks.includes(chosen) ? chosen : (tasks[0] ?? '');
+  const shown = (all ?? []).filter(one => one.task === task);
+  return (
+    <div ref={host} className="jp-dtf-media">
+      {problem !== '' && <p role="alert">{problem}</p>}
+      {all !== null && all.length === 0 && (
+        <p className="jp-dtf-faint jp-dtf-none">
+          {ended
+            ? trans.__('This run reported no histogram and no image.')
+            : trans.__(
+                'Nothing yet. A program reports with ctx.report_histogram(name, values) and ctx.report_image(name, image).'
+              )}
+        </p>
+      )}
+      {tasks.length > 1 && (
+        <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Histograms and images')}>
+          <label>
+            {trans.__('task')}
+            <select value={task} onChange={event => setTask(event.target.value)}>
+              {tasks.map(name => (
+                <option key={name} value={name}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          </label>
+        </div>
+      )}
+      <div className="jp-dtf-plot-grid">
+        {shown
+          .filter(({ kind }) => kind === 'histogram')
+          .map(series => (
+            <RunHistogram
+              key={`${series.task}\n${series.name}`}
+              series={series}
+              read={() => dtf.api.histograms(model.id, series.name, series.task)}
+              themeChanged={themeChanged}
+              trans={trans}
+            />
+          ))}
+      </div>
+      {shown
+        .filter(({ kind }) => kind === 'image')
+        .map(series => (
+          <RunPictures key={`${series.task}\n${series.name}`} series={series} model={model} options={options} />
+        ))}
+    </div>
+  );
+}
+
+function RunHistogram(props: {
+  series: MediaSeries;
+  read: () => Promise<Histogram[]>;
+  themeChanged: TabProps['options']['themeChanged'];
+  trans: TabProps['options']['trans'];
+}): React.ReactElement {
+  const { series, themeChanged, trans } = props;
+  const [histograms, setHistograms] = React.useState<readonly Histogram[]>([]);
+  const read = React.useRef(props.read);
+  read.current = props.read;
+  // Steps that a later attempt has done again are told by their number, too.
+  const stamp = series.steps.join();
+  React.useEffect(() => {
+    let gone = false;
+    read.current().then(
+      found => !gone && setHistograms(found),
+      () => undefined // the next look at what there is says what is wrong
+    );
+    return () => {
+      gone = true;
+    };
+  }, [stamp]);
+  return <HistogramPlot name={series.name} histograms={histograms} themeChanged={themeChanged} trans={trans} />;
+}
+
+function RunPictures({ series, model, options }: TabProps & { series: MediaSeries }): React.ReactElement {
+  const { dtf, trans } = options;
+  const { name, task } = series;
+  const read = React.useCallback((step: number) => dtf.api.image(model.id, name, task, step), [dtf, model, name, task]);
+  return <Pictures series={series} read={read} trans={trans} />;
+}

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from jupyter_dtf.backend.task.media import Thinned, histogram_of, picture_of, png_of, stride
+from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.schema.media import ALL_PICTURES, MOST_NAMES
+
+
+def histogram(values: Any, bins: int = 4) -> Any:
+    return histogram_of("worker:0", "weights", 7, values, bins)
+
+
+def picture(image: Any) -> Any:
+    return picture_of("worker:0", "input", 7, image, "")
+
+
+def test_what_is_not_finite_is_counted_apart() -> None:
+    found = histogram(tf.constant([[0.0, 1.0, np.nan, np.inf], [4.0, 4.0, -np.inf, np.nan]]))
+    assert (found.low, found.high, found.counts) == (0.0, 4.0, [1, 1, 0, 2])
+    assert (found.not_a_number, found.infinite, found.step) == (2, 2, 7.0)
+
+
+def test_values_without_a_spread_and_none_at_all() -> None:
+    assert (histogram([3.0] * 5).counts, histogram([3.0] * 5).low, histogram([3.0] * 5).high) == ([5], 3.0, 3.0)
+    assert (histogram([]).counts, histogram([np.nan]).not_a_number) == ([], 1)
+    huge = histogram([-1.7e308, 0.0, 1.7e308])
+    assert (sum(huge.counts), huge.low) == (3, -1.7e308)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"bins": 0}, "bins"),
+        ({"bins": True}, "bins"),
+        ({"values": "text"}, "values"),
+        ({"name": ""}, "name"),
+        ({"step": float("nan")}, "step"),
+    ],
+)
+def test_a_wrong_histogram_is_refused(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        histogram_of(**{"task": "w", "name": "n", "step": 0, "values": [1.0], "bins": 3, **change})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (5, 7, 1), (5, 7, 3), (5, 7, 4)])
+def test_a_picture_is_what_tensorflow_reads_of_it(shape: tuple[int, ...]) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    found = picture(tf.constant(pixels))
+    assert (found.width, found.height) == (7, 5)
+    assert (tf.io.decode_png(found.png).numpy() == pixels.reshape(5, 7, -1)).all()
+    floats = picture(pixels.astype(np.float32) / 255)
+    assert floats.png == found.png
+    assert picture(found.png).png == found.png
+
+
+def test_a_figure_is_drawn() -> None:
+    class Figure:
+        def savefig(self, file: io.BytesIO, format: str) -> None:
+            assert format == "png"
+            file.write(png_of(np.zeros((2, 3, 1), np.uint8)))
+
+    assert (picture(Figure()).width, picture(Figure()).height) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        (np.zeros((2049, 4)), "at most 2048 pixels wide and high"),
+        (np.random.default_rng(0).integers(0, 256, (512, 512, 3), np.uint8), "at most 256 KiB as PNG"),
+        (np.zeros((4, 4, 2)), "shape"),
+        (np.zeros((0, 4)), "shape"),
+        (np.full((2, 2), np.nan), "from 0 to 1"),
+        (np.full((2, 2), 1.5), "from 0 to 1"),
+        (np.zeros((2, 2), np.int64), "of uint8 or of floats"),
+        (b"GIF89a", "a PNG file"),
+        ("file.png", "shape"),
+    ],
+)
+def test_a_picture_that_is_too_large_or_none_is_refused(image: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words) as caught:
+        picture(image)
+    assert caught.value.field == "image"
+
+
+def test_of_very_many_ever_fewer_are_sent() -> None:
+    thinned, image = Thinned(), np.zeros((1, 1))
+    sent = [step for step in range(4 * ALL_PICTURES) if thinned.takes(picture(image))]
+    assert sent[:ALL_PICTURES] == list(range(ALL_PICTURES))
+    assert len(sent) == 2 * ALL_PICTURES + ALL_PICTURES // 4
+    assert [stride(seen, 100) for seen in (0, 99, 100, 299, 300, 699, 700)] == [1, 1, 2, 2, 4, 4, 8]
+
+
+def test_names_that_count_up_are_refused() -> None:
+    thinned = Thinned()
+    for number in range(MOST_NAMES):
+        assert thinned.takes(histogram_of("w", f"step {number}", 0, [1.0], 3))
+    with pytest.raises(InvalidInput, match="go into `step`|goes into `step`"):
+        thinned.takes(histogram_of("w", "one more", 0, [1.0], 3))
+    assert thinned.takes(histogram_of("w", "step 0", 1, [1.0], 3))
