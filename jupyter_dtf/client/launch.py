@@ -109,6 +109,9 @@ class _Listed:
     def ended(self, trial: Ended) -> None:
         self.ended_trials[trial.number] = trial
 
+    def unwanted(self, number: int) -> None:
+        pass
+
 
 def _table(arguments: Sequence[dict[str, Any]], ended: Mapping[int, Ended]) -> pd.DataFrame:
     import pandas as pd

@@ -12,7 +12,7 @@ from ...schema.run import RunState
 from ..run import Run
 from .optuna_here import optuna, quiet
 from .trial_runs import Ended, Next
-from .trials import ERROR, RUN, SECONDS, STOPPED, TRACEBACK
+from .trials import AGAIN, ERROR, RUN, SECONDS, STOPPED, TRACEBACK
 
 if TYPE_CHECKING:
     from optuna import Trial as Asked
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class AskedTrials:
     """Trials of ``study`` until it has ``most`` that have ended by themselves; None: without end.
 
-    ``metrics`` are its objectives. ``keeps``: the study outlives this process, so what is stopped is asked for again by
-    whoever goes on with it.
+    ``metrics`` are its objectives. ``keeps``: the study outlives this process, so what ran when the search was stopped
+    is asked for again by whoever goes on with it. A trial that was stopped by itself has ended: somebody looked at it,
+    and did not want it.
     """
 
     def __init__(
@@ -54,7 +55,8 @@ class AskedTrials:
         """Trials that ran when the process that drove the study died: they are stopped, and asked for again."""
         states = optuna().trial.TrialState
         for trial in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):
-            self.study._storage.set_trial_user_attr(trial._trial_id, STOPPED, True)
+            for mark in (STOPPED, AGAIN):
+                self.study._storage.set_trial_user_attr(trial._trial_id, mark, True)
             self.study.tell(trial.number, state=states.FAIL)
             self.study.enqueue_trial(trial.params)
 
@@ -118,15 +120,26 @@ class AskedTrials:
             asked.set_user_attr(ERROR, trial.error)
             asked.set_user_attr(TRACEBACK, trial.traceback)
             if trial.state is RunState.STOPPED:
-                self._stopped(asked)
+                self._stopped(asked, trial.is_cut_short)
             self.study.tell(asked, state=states.FAIL)
         self._tell()
 
+    def unwanted(self, number: int) -> None:
+        """A trial that waits in the study, as those of a grid do, is stopped before it has begun."""
+        states = optuna().trial.TrialState
+        for trial in self.study.get_trials(deepcopy=False, states=(states.WAITING,)):
+            if trial.number == number and self._left != 0:
+                self.study._storage.set_trial_user_attr(trial._trial_id, STOPPED, True)
+                self.study._storage.set_trial_state_values(trial._trial_id, states.FAIL)
+                self._left = None if self._left is None else self._left - 1
+                self._tell()
+
     # -- inside -------------------------------------------------------------------------------------------------
 
-    def _stopped(self, asked: Asked) -> None:
+    def _stopped(self, asked: Asked, is_cut_short: bool) -> None:
         asked.set_user_attr(STOPPED, True)
-        if self._keeps:
+        if is_cut_short and self._keeps:
+            asked.set_user_attr(AGAIN, True)
             self.study.enqueue_trial(asked.params)
 
     def _values(self, trial: Ended) -> tuple[list[float], str]:
@@ -158,5 +171,5 @@ class AskedTrials:
 
 
 def has_ended(trial: FrozenTrial) -> bool:
-    """Whether a trial has ended, and not because somebody stopped it."""
-    return trial.state.is_finished() and not trial.user_attrs.get(STOPPED)
+    """Whether a trial has ended for good: it was not cut short with a search that is to go on."""
+    return trial.state.is_finished() and not trial.user_attrs.get(AGAIN)

@@ -116,11 +116,14 @@ class Search:
     # -- what to do with it -------------------------------------------------------------------------------------
 
     def stop(self, number: int | None = None) -> None:
-        """End the trials that run and start no more; or end the one with this number. Returns at once."""
+        """End the trials that run and start no more; or end the one with this number, which is not tried again.
+
+        Returns at once. Does nothing to a trial that has ended. Raises NotFound for a number that no trial has.
+        """
         if number is None:
             self._runs.stop()
         else:
-            self._runs.stop_one(number)
+            self._runs.stop_one(self.trial(number).number)
 
     def wait(self, timeout_s: float | None = None) -> Search:
         """Wait until it has ended, however it ended. Raises TimeoutError."""

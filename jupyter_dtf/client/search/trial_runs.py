@@ -59,13 +59,17 @@ class Next:
 
 @dataclass(frozen=True)
 class Ended:
-    """A trial whose run has ended. ``result`` is what its first task returned, of one that succeeded."""
+    """A trial whose run has ended. ``result`` is what its first task returned, of one that succeeded.
+
+    ``is_cut_short``: it was stopped with all the others, not by itself, so nobody has said that it is not wanted.
+    """
 
     number: int
     info: RunInfo
     result: Any = None
     error: str = ""
     traceback: str = ""
+    is_cut_short: bool = False
 
     @property
     def state(self) -> RunState:
@@ -91,6 +95,9 @@ class Source(Protocol):
 
     def ended(self, trial: Ended) -> None:
         """A trial has ended."""
+
+    def unwanted(self, number: int) -> None:
+        """A trial that does not run is not to be started."""
 
 
 @dataclass
@@ -126,6 +133,7 @@ class TrialRuns:
     _changed: set[str] = field(default_factory=set)
     _has_changed: threading.Condition = field(default_factory=threading.Condition)
     _to_stop: set[int] = field(default_factory=set)
+    _stopped: set[int] = field(default_factory=set)
     _last_error: str = ""
     _same: int = 0
 
@@ -178,6 +186,8 @@ class TrialRuns:
             changed = [run_id for run_id in self._running if run_id in self._changed]
             self._changed.clear()
             ending, self._to_stop = self._to_stop, set()
+        for number in ending:
+            self._stop_one(number)
         if self.stop_at is not None and time.monotonic() >= self.stop_at:
             self.stop("Its time was up")
         if self.is_stopped:
@@ -186,10 +196,15 @@ class TrialRuns:
                 if not changed and not self._changed:
                     self._has_changed.wait(ROOM_S)
                 return [run_id for run_id in self._running if run_id in self._changed or run_id in changed]
-        for number, running in list(self._running.values()):
-            if number in ending:
-                _stop(running.run)
         return changed
+
+    def _stop_one(self, number: int) -> None:
+        running = next((running for own, running in self._running.values() if own == number), None)
+        if running is None:
+            self.source.unwanted(number)
+        else:
+            self._stopped.add(number)
+            _stop(running.run)
 
     def _room(self) -> int:
         """How many trials may be on the cluster."""
@@ -260,7 +275,8 @@ class TrialRuns:
             error = (failed.message if failed else "") or info.message
             traceback = failed.traceback if failed else ""
         self._count(error)
-        self.source.ended(Ended(number, info, result, error, traceback))
+        is_cut_short = info.state is RunState.STOPPED and self.is_stopped and number not in self._stopped
+        self.source.ended(Ended(number, info, result, error, traceback, is_cut_short))
 
     def _count(self, error: str) -> None:
         self._same = self._same + 1 if error and error == self._last_error else int(bool(error))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-RUN, ERROR, SECONDS, STOPPED, TRACEBACK = "run", "error", "seconds", "stopped", "traceback"
+RUN, ERROR, SECONDS, STOPPED, TRACEBACK, AGAIN = "run", "error", "seconds", "stopped", "traceback", "again"
 """What a trial has in the study beside Optuna's own."""
 OWN_COLUMNS = ("number", "state", SECONDS, RUN, ERROR)
 

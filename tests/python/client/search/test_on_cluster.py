@@ -185,6 +185,28 @@ def test_a_search_is_stopped_and_goes_on(cluster: dtf.Cluster, tmp_path: Path) -
         cluster.search(waits_for, space, **kept)
 
 
+def test_a_trial_that_a_person_stopped_does_not_come_back(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    space = {"x": [1, 2, 3, 4, 5, 6], "go": [str(go)]}
+    kept: dict[str, Any] = {"storage": f"sqlite:///{tmp_path / 'study.db'}", "study_name": "kept", "objective": "value"}
+
+    search = cluster.search(waits_for, space, sampler="grid", wait=False, **kept)
+    until(lambda: search.trials["state"].tolist().count("running") == 4, lambda: search.trials)  # two wait for a place
+    search.stop(0)
+    search.stop(5)  # which is not on the cluster yet
+    until(lambda: search.trial(0).state == search.trial(5).state == "stopped", lambda: search.trials)
+    search.stop()
+    search.wait(left_s())
+    with pytest.raises(NotFound, match="99"):
+        search.stop(99)
+
+    go.touch()
+    search = cluster.search(waits_for, space, sampler="grid", **kept)
+    assert search.trial(0).state == search.trial(5).state == "stopped"
+    complete = search.trials.query("state == 'complete'")["x"]
+    assert sorted([*complete, search.trial(0).params["x"], search.trial(5).params["x"]]) == [1, 2, 3, 4, 5, 6]
+
+
 def test_a_timeout_ends_a_search(cluster: dtf.Cluster, tmp_path: Path) -> None:
     space = {"x": [1], "go": [str(tmp_path / "never")]}
     search = cluster.search(waits_for, space, objective="value", timeout=1.0)
