@@ -32,7 +32,7 @@ class Room:
         try:
             await self._seating.until(lambda: not run.is_active or self._seat(run) or self._is_alone(run))
             if run.is_active and run.id not in self._seats:
-                check_fits(self._seating, run.info.jobs, run.request.places)
+                check_fits(self._seating, run.info.jobs, run.request.places, run.request.place_shares)
         finally:
             self._waiting.remove(run.id)
             await self._seating.wake()  # there may be room for the next as well
@@ -74,19 +74,31 @@ class Room:
             return False
         others = [place for taken in self._taken.values() for place in taken]
         request = run.request
-        found = take(places, others, ordered_tasks(run.info.jobs), request.places, request.threads_per_task)
+        tasks = ordered_tasks(run.info.jobs)
+        try:
+            found = take(
+                places,
+                others,
+                tasks,
+                request.places,
+                threads_per_task=request.threads_per_task,
+                shares=request.place_shares,
+            )
+        except DtfError:  # the size of a GPU is not known any more
+            return False
         if found is not None:
             self._seats[run.id], self._taken[run.id] = found
         return found is not None
 
 
-def check_fits(seating: Seating, jobs: dict[str, int], each: int) -> None:
+def check_fits(seating: Seating, jobs: dict[str, int], each: int, shares: int = 1) -> None:
     """Raise Unavailable for a run that has no room on the cluster, however empty it is."""
     places = seating.places()
     tasks = ordered_tasks(jobs)
-    if take(places, (), tasks, each) is None:
+    if take(places, (), tasks, each, shares=shares) is None:
         hosts = len({place.host.address for place in places})
+        wanted = f"{each} place{'s' * (each != 1)}" if shares == 1 else f"1/{shares} of a place"
         raise Unavailable(
-            f"A trial needs {each} place{'s' * (each != 1)} on one host for each of its {len(tasks)} "
+            f"A trial needs {wanted} on one host for each of its {len(tasks)} "
             f"task{'s' * (len(tasks) != 1)}. The cluster has {len(places)} on {hosts} host{'s' * (hosts != 1)}"
         )

@@ -37,7 +37,7 @@ class Places:
 
 
 def trial(name: str, places: int = 1) -> Any:
-    request = SimpleNamespace(places=places, threads_per_task=0)
+    request = SimpleNamespace(places=places, threads_per_task=0, place_shares=1)
     return SimpleNamespace(id=name, is_active=True, info=SimpleNamespace(jobs={"worker": 1}), request=request)
 
 
