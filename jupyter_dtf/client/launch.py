@@ -33,7 +33,7 @@ def launch(
     args_dict: Mapping[str, Sequence[Any]],
     grid: bool = False,
     *,
-    devices_per_trial: int | None = None,
+    devices_per_trial: float | None = None,
     tasks_per_trial: int = 1,
     name: str = "",
     environment: Mapping[str, str] | None = None,

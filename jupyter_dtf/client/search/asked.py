@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...backend.task.trial import run_trial
 from ...schema.run import RunState
 from ..run import Run
+from .kept_models import keep_best, path_here
 from .optuna_here import optuna, quiet
+from .population import Population
 from .trial_runs import Ended, Next
-from .trials import AGAIN, ERROR, RUN, SECONDS, STOPPED, TRACEBACK
+from .trials import AGAIN, CHECKPOINTS, ERROR, MODEL, OF_POPULATION, PARENT, RUN, SECONDS, STOPPED, TRACEBACK
 
 if TYPE_CHECKING:
     from optuna import Trial as Asked
@@ -26,7 +29,7 @@ class AskedTrials:
 
     ``metrics`` are its objectives. ``keeps``: the study outlives this process, so what ran when the search was stopped
     is asked for again by whoever goes on with it. A trial that was stopped by itself has ended: somebody looked at it,
-    and did not want it.
+    and did not want it. Of the best ``keep_models`` the models are kept. ``population``: who is asked for the next.
     """
 
     def __init__(
@@ -38,6 +41,8 @@ class AskedTrials:
         most: int | None,
         *,
         keeps: bool,
+        keep_models: int = 0,
+        population: Population | None = None,
     ) -> None:
         self.study = study
         self.changed = threading.Condition()
@@ -45,6 +50,8 @@ class AskedTrials:
         self._space = dict(space)
         self._metrics = list(metrics)
         self._keeps = keeps
+        self._keep_models = keep_models
+        self._population = population
         self._asked: dict[int, Asked] = {}
         self._steps: dict[int, set[int]] = {}
         self._to_prune: set[int] = set()
@@ -58,7 +65,10 @@ class AskedTrials:
             for mark in (STOPPED, AGAIN):
                 self.study._storage.set_trial_user_attr(trial._trial_id, mark, True)
             self.study.tell(trial.number, state=states.FAIL)
-            self.study.enqueue_trial(trial.params)
+            self._enqueue_again(trial.params, trial.user_attrs)
+
+    def _enqueue_again(self, params: dict[str, Any], attrs: Mapping[str, Any]) -> None:
+        self.study.enqueue_trial(params, user_attrs={name: attrs[name] for name in OF_POPULATION if name in attrs})
 
     # -- as TrialRuns asks --------------------------------------------------------------------------------------
 
@@ -66,13 +76,23 @@ class AskedTrials:
         """Ask the study for one more."""
         if self._left == 0:
             return None
+        if self._population is not None and not self._population.enqueue():
+            return None
         if self._left is not None:
             self._left -= 1
         with quiet():
             trial = self.study.ask(fixed_distributions=self._space)
         self._asked[trial.number] = trial
         self._steps[trial.number] = set()
-        return Next(trial.number, (run_trial, (self._train_fn, dict(trial.params))), dict(trial.params))
+        program = run_trial, (self._train_fn, dict(trial.params), self._keep_models > 0)
+        return Next(trial.number, program, dict(trial.params), self._goes_on_from(trial))
+
+    def _goes_on_from(self, trial: Asked) -> str:
+        """The directory of the checkpoints of its parent, where it has one."""
+        parent = trial.user_attrs.get(PARENT)
+        if parent is None:
+            return ""
+        return str(self.study.get_trials(deepcopy=False)[parent].user_attrs[CHECKPOINTS])
 
     def started(self, number: int, run: Run) -> None:
         """Write down which run a trial is."""
@@ -109,6 +129,10 @@ class AskedTrials:
         self._to_prune.discard(trial.number)
         if trial.state is RunState.SUCCEEDED and not trial.error:
             values, error = self._values(trial)
+            if values and self._population is not None:
+                asked.set_user_attr(CHECKPOINTS, str(Path(trial.info.run_dir) / "checkpoints"))
+            if values and self._keep_models:
+                asked.set_user_attr(MODEL, path_here(trial.info.run_dir))
             if values:
                 self.study.tell(asked, values)
             else:
@@ -122,6 +146,8 @@ class AskedTrials:
             if trial.state is RunState.STOPPED:
                 self._stopped(asked, trial.is_cut_short)
             self.study.tell(asked, state=states.FAIL)
+        if self._keep_models:
+            keep_best(self.study, self._keep_models)
         self._tell()
 
     def unwanted(self, number: int) -> None:
@@ -140,7 +166,7 @@ class AskedTrials:
         asked.set_user_attr(STOPPED, True)
         if is_cut_short and self._keeps:
             asked.set_user_attr(AGAIN, True)
-            self.study.enqueue_trial(asked.params)
+            self._enqueue_again(asked.params, asked.user_attrs)
 
     def _values(self, trial: Ended) -> tuple[list[float], str]:
         """The values of the objectives, of what it returned or has reported last; or what is wrong with them."""

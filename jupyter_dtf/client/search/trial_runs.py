@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -28,33 +29,43 @@ FIRST = "worker:0"
 
 @dataclass(frozen=True)
 class Places:
-    """What each trial takes of a cluster: its tasks, and how many places each."""
+    """What each trial takes of a cluster: its tasks, and how many places each; or a share of one, with ``each`` 1."""
 
     tasks: int = 1
     each: int = 1
+    shares: int = 1
 
     @classmethod
-    def of(cls, devices: int | None, tasks: int) -> Places:
+    def of(cls, devices: float | None, tasks: int) -> Places:
         """``devices_per_trial`` places for ``tasks_per_trial`` tasks. Raises InvalidInput."""
-        for name, value in (("tasks_per_trial", tasks), ("devices_per_trial", tasks if devices is None else devices)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"`{name}` must be a whole number, 1 or more, got {value!r:.100}", field=name)
-        devices = tasks if devices is None else devices
-        if devices % tasks:
+        if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
             raise InvalidInput(
-                f"`devices_per_trial` must be a multiple of `tasks_per_trial`, got {devices} and {tasks}",
+                f"`tasks_per_trial` must be a whole number, 1 or more, got {tasks!r:.100}", field="tasks_per_trial"
+            )
+        devices = tasks if devices is None else devices
+        is_number = isinstance(devices, (int, float)) and not isinstance(devices, bool) and 0 < devices < math.inf
+        each = devices / tasks if is_number else 0.0
+        shares = 1 / each if 0 < each < 1 else 1.0
+        if not each or abs(max(each, shares) - round(max(each, shares))) > 1e-6:
+            raise InvalidInput(
+                "`devices_per_trial` must give each task a whole number of places, or one of 2, 3, ... equal shares of "
+                f"one, got {devices!r:.100} for {tasks} task{'s' * (tasks != 1)}",
                 field="devices_per_trial",
             )
-        return cls(tasks, devices // tasks)
+        return cls(tasks, max(1, round(each)), round(shares))
 
 
 @dataclass(frozen=True)
 class Next:
-    """A trial that is to be started: ``program`` is ``(function, arguments)`` as ``cluster.run`` takes it."""
+    """A trial that is to be started: ``program`` is ``(function, arguments)`` as ``cluster.run`` takes it.
+
+    ``goes_on_from``: the directory of another one's checkpoints, with which it begins.
+    """
 
     number: int
     program: tuple[Any, ...]
     parameters: dict[str, Any]
+    goes_on_from: str = ""
 
 
 @dataclass(frozen=True)
@@ -209,7 +220,8 @@ class TrialRuns:
     def _room(self) -> int:
         """How many trials may be on the cluster."""
         there = sum(place_jobs(self.cluster.jobs).values())
-        return max(1, there // (self.places.tasks * self.places.each)) * (1 + self.ahead)
+        most = there * self.places.shares // (self.places.tasks * self.places.each)
+        return max(1, most) * (1 + self.ahead)
 
     def _fill(self) -> None:
         if self.is_stopped or (self.stop_at is not None and time.monotonic() >= self.stop_at):
@@ -226,7 +238,12 @@ class TrialRuns:
             self.options, name=f"{self.name} {trial.number}", jobs={"worker": self.places.tasks}
         )
         request = request_of(
-            options, kind=self.kind, places=self.places.each, parameters=shown_parameters(trial.parameters)
+            options,
+            kind=self.kind,
+            places=self.places.each,
+            place_shares=self.places.shares,
+            parameters=shown_parameters(trial.parameters),
+            resume=trial.goes_on_from,
         )
         function, job = trial.program
         program = self.cluster._with_modules(self.modules, (function, (job,), {}))
