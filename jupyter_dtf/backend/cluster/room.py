@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import DtfError, Unavailable
 from ..planning.launch_plan import PlannedTask, ordered_tasks
-from ..planning.take_places import take
+from ..planning.take_places import Free, take
 from .active_run import Run
 from .seating import Seating
 
@@ -18,6 +18,8 @@ class Room:
     def __init__(self, seating: Seating) -> None:
         self._seating = seating
         self._taken: dict[str, list[PlannedTask]] = {}
+        self._places: list[PlannedTask] = []
+        self._free = Free((), ())
         self._waiting: list[str] = []
         self._returning: set[str] = set()
         """Runs that begin again and wait for places, before all who have had none."""
@@ -40,7 +42,7 @@ class Room:
 
     def again(self, run: Run) -> bool:
         """Whether there are places for a run that begins again, which are its own then. It waits behind nobody."""
-        self._taken.pop(run.id, None)
+        self._give_back(run)
         found = self._find(run)
         (self._returning.discard if found else self._returning.add)(run.id)
         return found
@@ -54,8 +56,15 @@ class Room:
         self._seats.pop(run.id, None)
         was_returning = run.id in self._returning
         self._returning.discard(run.id)
-        if self._taken.pop(run.id, None) is not None or was_returning:
+        if self._give_back(run) or was_returning:
             await self._seating.wake()
+
+    def _give_back(self, run: Run) -> bool:
+        """Whether it had places."""
+        taken = self._taken.pop(run.id, None)
+        if taken is not None:
+            self._free.give_back(taken)
+        return taken is not None
 
     def _seat(self, run: Run) -> bool:
         return self._is_next(run) and self._find(run)
@@ -72,19 +81,15 @@ class Room:
             places = self._seating.places()
         except DtfError:  # a device that was drawn has gone
             return False
-        others = [place for taken in self._taken.values() for place in taken]
+        if places is not self._places:  # hosts have come or gone
+            others = [place for taken in self._taken.values() for place in taken]
+            self._places, self._free = places, Free(places, others)
         request = run.request
-        tasks = ordered_tasks(run.info.jobs)
+        tasks, threads = ordered_tasks(run.info.jobs), request.threads_per_task
         try:
-            found = take(
-                places,
-                others,
-                tasks,
-                request.places,
-                threads_per_task=request.threads_per_task,
-                shares=request.place_shares,
-            )
+            found = self._free.take(tasks, request.places, threads_per_task=threads, shares=request.place_shares)
         except DtfError:  # the size of a GPU is not known any more
+            self._places = []
             return False
         if found is not None:
             self._seats[run.id], self._taken[run.id] = found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...errors import DtfError, NotFound
+from ...errors import DtfError
 from ...schema import payload, private
 from ...schema.room import refusal
 
@@ -35,13 +35,11 @@ def find_model(run_dir: Path) -> Path | None:
 
 
 def read_model(path: Path) -> Any:
-    """The Keras model, not compiled. Raises NotFound, and what Keras raises of one that it cannot load."""
+    """The Keras model, not compiled. Raises what Keras raises of one that it cannot load."""
     import keras
 
     from .model import keras_io
 
-    if not path.is_file():
-        raise NotFound(f"The model of a trial must be there as long as it is asked for. Received: {path}, which is not")
     if path.name == OWN:
         return keras.models.load_model(path, compile=False)
     packed = payload.load(path)

@@ -63,7 +63,7 @@ class Trial:
     @property
     def model(self) -> Any:
         """Its trained Keras model, not compiled. Raises NotFound where ``keep_models`` has not kept it."""
-        if not self.model_path:
+        if not self.model_path or not Path(self.model_path).is_file():
             raise NotFound(f"Trial {self.number} must have a model here, and has none: {HOW_KEPT}")
         return read_model(Path(self.model_path))
 
