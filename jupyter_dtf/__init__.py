@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .client.launch import launch
     from .client.model_placement import calibrate, describe, place, predict
     from .client.run import Run
+    from .client.search.population import PopulationBased
     from .client.search.search import Search
     from .compat.horovod.optimizer import DistributedOptimizer
     from .compat.horovod.tape import DistributedGradientTape
@@ -93,6 +94,7 @@ _HOMES = {
     "run": "client.known",
     "runs": "client.known",
     "Run": "client.run",
+    "PopulationBased": "client.search.population",
     "Search": "client.search.search",
     "launch": "client.launch",
     "broadcast": "client.in_task",
@@ -150,6 +152,7 @@ __all__ = [
     "ParameterServer",
     "Pipeline",
     "Placement",
+    "PopulationBased",
     "ProcessSet",
     "Restart",
     "Run",

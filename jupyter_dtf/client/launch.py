@@ -34,7 +34,7 @@ def launch(
     args_dict: Mapping[str, Sequence[Any]],
     grid: bool = False,
     *,
-    devices_per_trial: int | None = None,
+    devices_per_trial: float | None = None,
     tasks_per_trial: int = 1,
     name: str = "",
     environment: Mapping[str, str] | None = None,
@@ -112,6 +112,9 @@ class _Listed:
 
     def ended(self, trial: Ended) -> None:
         self.ended_trials[trial.number] = trial
+
+    def unwanted(self, number: int) -> None:
+        pass
 
 
 def _table(arguments: Sequence[dict[str, Any]], ended: Mapping[int, Ended]) -> pd.DataFrame:

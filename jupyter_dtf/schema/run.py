@@ -273,6 +273,9 @@ class RunRequest(RunOptions):
     places: int = 0
     """Of so many of the cluster's places, which no other such run has, each task takes threads and GPUs; the run waits
     for them. 0: it has the hosts together with whoever else is there, at once."""
+    place_shares: int = 1
+    """With ``places`` 1: a place is shared by so many such tasks, each with its part of the threads and of the GPUs'
+    memory."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

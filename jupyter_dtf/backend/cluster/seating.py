@@ -63,6 +63,9 @@ class Seating:
         self._spec_lock = asyncio.Lock()
         self._prepared: dict[str, tuple[int, int]] = {}  # threads and tasks that each host was told of
         self._preparing = asyncio.Lock()
+        self._places: list[PlannedTask] = []
+        self._places_of: tuple[list[HostSlot], dict[str, int]] = [], {}
+        """The hosts and jobs that ``_places`` are of."""
         self._is_to_prepare = False
 
     # -- the hosts ----------------------------------------------------------------------------------------------
@@ -127,8 +130,14 @@ class Seating:
         return plan_beside(planned, going_on, self._slots, crowd=crowd)
 
     def places(self) -> list[PlannedTask]:
-        """What runs with places of their own (``RunRequest.places``) have them of. Raises as ``plan``."""
-        return places_of(self.plan(self.jobs, RunRequest()))
+        """What runs with places of their own (``RunRequest.places``) have them of; the same list while nothing changes.
+
+        Raises as ``plan``.
+        """
+        of = self._slots, dict(self.jobs)
+        if of != self._places_of:
+            self._places, self._places_of = places_of(self.plan(self.jobs, RunRequest())), of
+        return self._places
 
     def as_planned(self) -> tuple[list[PlannedTask], list[str]]:
         """Where a run that asks for nothing else would have its tasks, and what a person should know of that."""

@@ -84,7 +84,7 @@ class Submission:
         if self._seating.has_all_hosts:
             self._seating.plan(jobs, wanted)  # raises for what is not there
             if wanted.places:
-                check_fits(self._seating, jobs, wanted.places)
+                check_fits(self._seating, jobs, wanted.places, wanted.place_shares)
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         descriptor = RunDescriptor(
             id=run_id,

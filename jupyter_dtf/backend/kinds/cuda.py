@@ -21,11 +21,10 @@ from ...schema.machines import GpuInfo
 from ...schema.sizes import bytes_
 from ..machine import paths
 from ..machine.gpus import read_gpus
+from ..planning.gpu_grants import SHARED
 from ..planning.task_defaults import TaskDefaults
 from .local import LocalKind
 
-_SHARED = 0.95
-"""What the tasks of a GPU take of it together; the rest is for their CUDA contexts."""
 _SWITCHES = {"nvlink": "NCCL_P2P_DISABLE", "infiniband": "NCCL_IB_DISABLE"}
 
 
@@ -126,7 +125,7 @@ class CudaKind(LocalKind):
     def task_defaults(self, options: Mapping[str, Any]) -> TaskDefaults:
         memory: int | float | None = options["gpu_memory_bytes"] or None
         if memory is None and options["tasks_per_gpu"] > 1:
-            memory = _SHARED / options["tasks_per_gpu"]
+            memory = SHARED / options["tasks_per_gpu"]
         switched_off = {variable: "1" for name, variable in _SWITCHES.items() if not options[name]}
         return TaskDefaults(gpu_memory=memory, gpu_growth=options["growth"], environment=switched_off)
 

@@ -62,6 +62,9 @@ class Grant:
 
 NO_GPU = Grant()
 
+SHARED = 0.95
+"""What the tasks of a GPU take of it together; the rest is for their CUDA contexts."""
+
 
 def grant_gpus(seats: Sequence[Seat], request: GpuRequest) -> dict[str, Grant]:
     """The GPUs of every task. ``ps`` and ``evaluator`` get none, unless they were put on one.

@@ -57,6 +57,8 @@ class PlannedTask:
     gpus: Grant = NO_GPU
     was_put: bool = False
     """Whether a person put it where it is."""
+    share: int = 1
+    """Of a place that is taken for a trial: it is one of so many that have the place together."""
 
     @property
     def task(self) -> str:

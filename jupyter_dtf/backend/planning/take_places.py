@@ -5,12 +5,16 @@ A place is what one of the cluster's tasks that compute has when they all run: i
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from ...errors import Unavailable
 from ...schema.cluster import CPU_JOBS
-from .gpu_grants import Grant
+from .gpu_grants import SHARED, Grant
 from .launch_plan import PlannedTask, ranked
+
+_ROUNDING = 1e-6
+"""Three thirds of a place are one."""
 
 
 def place_jobs(jobs: Mapping[str, int]) -> dict[str, int]:
@@ -28,44 +32,121 @@ def take(
     taken: Iterable[PlannedTask],
     tasks: Sequence[tuple[str, int]],
     each: int,
+    *,
     threads_per_task: int = 0,
+    shares: int = 1,
 ) -> tuple[list[PlannedTask], list[PlannedTask]] | None:
-    """The ``tasks`` (job, index) of a run on free places, ``each`` places for every task; and the places that it takes.
+    """What ``Free`` gives of ``places`` of which others have ``taken`` some."""
+    return Free(places, taken).take(tasks, each, threads_per_task=threads_per_task, shares=shares)
 
-    The places of one task are on one host, where the fewest that suffice are left. ``taken`` are the places of others,
-    as they were when they were taken: where hosts have come or gone since, a host has as many free as it has more of
-    them than are taken on it. None where there is no room. ``threads_per_task`` 0: those of its places.
+
+class Free:
+    """What is free of ``places``. Taking and giving back costs no more, however many are taken.
+
+    ``taken`` are the places of others, as they were when they were taken: where hosts have come or gone since, a host
+    has as many free as it has more of them than are taken on it.
     """
-    free = _free(places, taken)
-    planned, mine = [], []
-    for rank, (job, index) in enumerate(tasks):
-        fitting = [address for address in free if len(free[address]) >= each]
-        if not fitting:
-            return None
-        address = min(fitting, key=lambda one: len(free[one]))
-        parts = [free[address].pop(0) for _ in range(each)]
-        mine += parts
-        threads = threads_per_task or sum(part.threads for part in parts)
-        local = 0, 1  # what `ranked` says
-        planned.append(PlannedTask(job, index, rank, parts[0].host, threads, *local, _together(parts)))
-    return ranked(planned), mine
+
+    def __init__(self, places: Sequence[PlannedTask], taken: Iterable[PlannedTask]) -> None:
+        self._hosts: dict[str, _Host] = {}
+        for place in places:
+            self._hosts.setdefault(place.host.address, _Host()).add(place)
+        for place in sorted(taken, key=lambda one: one.share):  # whole ones first, shares into what is left
+            if place.host.address in self._hosts:
+                self._hosts[place.host.address].count(place)
+
+    def take(
+        self, tasks: Sequence[tuple[str, int]], each: int, *, threads_per_task: int = 0, shares: int = 1
+    ) -> tuple[list[PlannedTask], list[PlannedTask]] | None:
+        """The ``tasks`` (job, index) of a run, ``each`` places for every one; and the places that it takes.
+
+        The places of one task are on one host, where the fewest that suffice are left. With ``shares`` a task has that
+        part of one place, beside others that have parts of it: its part of the threads, at least one, and of the GPUs'
+        memory. None where there is no room. ``threads_per_task`` 0: those of its places. Raises Unavailable for a share
+        of a GPU whose size is not known.
+        """
+        planned: list[PlannedTask] = []
+        mine: list[PlannedTask] = []
+        for rank, (job, index) in enumerate(tasks):
+            fitting = [host for host in self._hosts.values() if host.has(each, shares)]
+            if not fitting:
+                self.give_back(mine)
+                return None
+            host = min(fitting, key=lambda one: one.free)
+            parts = [_part_of(host.take(shares), shares) for _ in range(each)]
+            mine += parts
+            threads = threads_per_task or sum(part.threads for part in parts)
+            local = 0, 1  # what `ranked` says
+            planned.append(PlannedTask(job, index, rank, parts[0].host, threads, *local, _together(parts)))
+        return ranked(planned), mine
+
+    def give_back(self, mine: Iterable[PlannedTask]) -> None:
+        """What ``take`` has given is free again, where its host is still there."""
+        for place in mine:
+            if place.host.address in self._hosts:
+                self._hosts[place.host.address].give_back(place)
 
 
-def _free(places: Sequence[PlannedTask], taken: Iterable[PlannedTask]) -> dict[str, list[PlannedTask]]:
-    """The free places of each host. Those with the GPUs of one that is taken are not, and no more than are left."""
-    on_host = Counter(place.host.address for place in places)
-    devices: Counter[tuple[str, tuple[str, ...]]] = Counter()
-    for place in taken:
-        on_host[place.host.address] -= 1
-        devices[place.host.address, place.gpus.gpus] += 1
-    free: dict[str, list[PlannedTask]] = {}
-    for place in places:
-        address = place.host.address
-        if devices[address, place.gpus.gpus] > 0:
-            devices[address, place.gpus.gpus] -= 1
-        elif len(free.get(address, [])) < on_host[address]:
-            free.setdefault(address, []).append(place)
-    return free
+class _Host:
+    """The places of a host, each with how much of it is free; more than ``free`` may not be taken of all together."""
+
+    def __init__(self) -> None:
+        self.places: list[PlannedTask] = []
+        self.left: list[float] = []
+        self.free = 0.0
+
+    def add(self, place: PlannedTask) -> None:
+        self.places.append(place)
+        self.left.append(1.0)
+        self.free += 1.0
+
+    def has(self, each: int, shares: int) -> bool:
+        size = 1 / shares - _ROUNDING
+        return self.free >= each * size and sum(left >= size for left in self.left) >= each
+
+    def take(self, shares: int) -> PlannedTask:
+        """One of its places, that has so much left: where the least is, so that whole ones are left for others."""
+        size = 1 / shares
+        at = min((left, number) for number, left in enumerate(self.left) if left >= size - _ROUNDING)[1]
+        self._change(at, -size)
+        return self.places[at]
+
+    def count(self, taken: PlannedTask) -> None:
+        """A place of it is another's, or a share of one: with the same GPUs, if there is one."""
+        size = 1 / taken.share
+        alike = [(self.left[at], at) for at in self._alike(taken) if self.left[at] >= size - _ROUNDING]
+        self._change(min(alike)[1] if alike else -1, -size)
+
+    def give_back(self, taken: PlannedTask) -> None:
+        """The other way. Places with the same GPUs, or none, are as good as each other."""
+        size = 1 / taken.share
+        alike = [(self.left[at], at) for at in self._alike(taken) if self.left[at] <= 1 - size + _ROUNDING]
+        self._change(max(alike)[1] if alike else -1, size)
+
+    def _alike(self, taken: PlannedTask) -> list[int]:
+        return [at for at, place in enumerate(self.places) if place.gpus.gpus == taken.gpus.gpus]
+
+    def _change(self, at: int, by: float) -> None:
+        self.free += by
+        if at >= 0:
+            self.left[at] += by
+
+
+def _part_of(place: PlannedTask, shares: int) -> PlannedTask:
+    """What one of ``shares`` tasks has of a place. Raises Unavailable."""
+    if shares == 1:
+        return place
+    memory = 0
+    if place.gpus.gpus:
+        sizes = [gpu.memory_bytes for gpu in place.host.gpus if gpu.id in place.gpus.gpus]
+        whole = place.gpus.memory_bytes or int(min(sizes, default=0) * SHARED)
+        if not whole:
+            raise Unavailable(
+                f"A share of a GPU needs its size, which NVML (nvidia-ml-py) tells. Host {place.host.name} lacks it"
+            )
+        memory = whole // shares
+    gpus = replace(place.gpus, memory_bytes=memory)
+    return replace(place, threads=max(1, place.threads // shares), gpus=gpus, share=shares)
 
 
 def _together(parts: Sequence[PlannedTask]) -> Grant:

@@ -63,6 +63,8 @@ class Context:
         self.peer_lost = False
         """Another task has gone while this one needed it: a failure that follows here is a consequence."""
         self._media = media.Thinned()
+        self.went_on = False
+        """Whether the program has asked for what it is to go on from."""
         self.going_over = GoingOver(recorder, may=spec.may_go_over)
         """How this process lives on in the next attempt of its run."""
 
@@ -172,7 +174,13 @@ class Context:
     @property
     def goes_on_from(self) -> str:
         """The path of the checkpoint that whoever started the run has named, or of a directory of some; or empty."""
+        self.went_on = True
         return self._spec.resume
+
+    @property
+    def is_to_go_on(self) -> bool:
+        """Whether whoever started the run has named what it is to go on from."""
+        return bool(self._spec.resume)
 
     @property
     def run_dir(self) -> Path:
@@ -376,9 +384,11 @@ class Context:
     def restore(self, step: int | None = None) -> Restored | None:
         """``(step, tree)`` of this run's newest complete checkpoint, or of that of ``step``; None where there is none.
 
-        Of variables there are arrays. Raises InvalidInput for what is damaged.
+        While a run that goes on from another one's checkpoints has none of its own, it is of those. Of variables there
+        are arrays. Raises InvalidInput for what is damaged, NotFound where what it goes on from is not there.
         """
-        return self._checkpoints.read(step)
+        self.went_on = True
+        return self._checkpoints.read(step, self._spec.resume)
 
     @property
     def _checkpoints(self) -> TreeCheckpoints:

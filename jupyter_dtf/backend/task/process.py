@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import msgspec
 
 from ...schema import payload, private
 from ...schema.cluster import ClusterSpec
@@ -105,6 +106,12 @@ def _set_threads(threads: int) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # As many again for operations that run side by side would make a task of one thread use more than one core.
     tf.config.threading.set_inter_op_parallelism_threads(threads)
+
+
+def learn_to_read() -> None:
+    """Have msgspec find out how a task's spec is read, once for all that are forked from this process."""
+    with contextlib.suppress(msgspec.ValidationError):  # this one lacks all fields
+        msgspec.json.decode(b"{}", type=TaskSpec)
 
 
 def rehearse(threads: int) -> None:

@@ -7,18 +7,28 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...errors import InvalidInput
 from ...schema.search_trial import as_value, objective_values
 from .context import Context
+from .trial_model import keep_model
 
 
-def run_trial(job: tuple[Any, ...], ctx: Context) -> Any:
-    """``train_fn(params, ctx)``, of ``(train_fn, params, objectives)``: the program of a trial of a search."""
-    train_fn, params, *rest = job
-    objectives: Sequence[str] = rest[0] if rest else ()
-    report_fits(ctx)
+def run_trial(job: tuple[Callable[..., Any], dict[str, Any], Sequence[str], bool], ctx: Context) -> Any:
+    """``train_fn(params, ctx)``: the program of a trial of a search.
+
+    ``job`` is ``(train_fn, params, objectives, keeps_model)``; the last says whether its model is kept.
+    """
+    train_fn, params, objectives, keeps_model = job
+    fits = report_fits(ctx)
     returned = _plain(train_fn(params, ctx))
+    if ctx.is_to_go_on and not ctx.went_on:
+        raise InvalidInput(
+            "In population based training, train_fn must go on from what ctx.restore() gives. It was not called"
+        )
     if ctx.is_chief and (values := objective_values(returned, objectives)):
         ctx.trial_valued({metric: as_value(value) for metric, value in values.items()})
+    if keeps_model and ctx.is_chief and fits.model is not None:
+        keep_model(ctx, fits.model)
     return returned
 
 
@@ -40,14 +50,22 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
 
 
-def report_fits(ctx: Context) -> None:
+class Fits:
+    """What calls of ``fit`` have trained."""
+
+    model: Any = None
+    """The last one."""
+
+
+def report_fits(ctx: Context) -> Fits:
     """From now on ``fit`` reports what it has measured at the end of each epoch, and ends when the run shall stop.
 
     Steps count the epochs of this process, those of an earlier call of ``fit`` included. From when the program reports
     something itself, reporting is left to it. Does nothing in a process that has not imported Keras.
     """
+    fits = Fits()
     if "keras" not in sys.modules:
-        return
+        return fits
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
     fit = TensorFlowTrainer.fit
@@ -55,11 +73,13 @@ def report_fits(ctx: Context) -> None:
 
     @functools.wraps(fit)
     def reporting_fit(self: Any, *args: Any, callbacks: Any = None, **kwargs: Any) -> Any:
+        fits.model = self
         if len(args) > 5:  # the sixth positional argument of `fit` is `callbacks`
             return fit(self, *args[:5], _with(args[5], reports), *args[6:], **kwargs)
         return fit(self, *args, callbacks=_with(callbacks, reports), **kwargs)
 
     TensorFlowTrainer.fit = reporting_fit
+    return fits
 
 
 def _with(callbacks: Any, reports: Any) -> Any:

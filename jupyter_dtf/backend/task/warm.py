@@ -109,13 +109,15 @@ class Warm:
             import keras  # noqa: F401
             import tensorflow  # noqa: F401
 
-            from . import process  # noqa: F401
+            from . import process, trial  # noqa: F401
             from .collectives import shared_memory  # noqa: F401
             from .fit.allreduce import rehearsal, training  # noqa: F401
+            from .model import keras_io  # noqa: F401
             from .script_program import COMPAT
 
             autograph_files.keep_in(self._directory)
             installed.points(COMPAT)  # looked up once, for all that are forked
+            process.learn_to_read()
         except Exception as error:
             self._state = {"op": "failed", "message": f"{type(error).__name__}: {error}"[:_MAX_WORDS]}
         else:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...backend.task.trial import run_trial
 from ...schema.run import RunState
 from ...schema.search_trial import objective_values
 from ..run import Run
+from .kept_models import keep_best, path_here
 from .optuna_here import optuna, quiet
+from .population import Population
 from .trial_runs import Ended, Next
-from .trials import ERROR, RUN, SECONDS, STOPPED, TRACEBACK
+from .trials import AGAIN, CHECKPOINTS, ERROR, MODEL, OF_POPULATION, PARENT, RUN, SECONDS, STOPPED, TRACEBACK
 
 if TYPE_CHECKING:
     from optuna import Trial as Asked
@@ -25,8 +28,9 @@ if TYPE_CHECKING:
 class AskedTrials:
     """Trials of ``study`` until it has ``most`` that have ended by themselves; None: without end.
 
-    ``metrics`` are its objectives. ``keeps``: the study outlives this process, so what is stopped is asked for again by
-    whoever goes on with it.
+    ``metrics`` are its objectives. ``keeps``: the study outlives this process, so what ran when the search was stopped
+    is asked for again by whoever goes on with it. A trial that was stopped by itself has ended: somebody looked at it,
+    and did not want it. Of the best ``keep_models`` the models are kept. ``population``: who is asked for the next.
     """
 
     def __init__(
@@ -38,6 +42,8 @@ class AskedTrials:
         most: int | None,
         *,
         keeps: bool,
+        keep_models: int = 0,
+        population: Population | None = None,
     ) -> None:
         self.study = study
         self.changed = threading.Condition()
@@ -45,6 +51,8 @@ class AskedTrials:
         self._space = dict(space)
         self._metrics = list(metrics)
         self._keeps = keeps
+        self._keep_models = keep_models
+        self._population = population
         self._asked: dict[int, Asked] = {}
         self._steps: dict[int, set[int]] = {}
         self._to_prune: set[int] = set()
@@ -55,9 +63,13 @@ class AskedTrials:
         """Trials that ran when the process that drove the study died: they are stopped, and asked for again."""
         states = optuna().trial.TrialState
         for trial in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):
-            self.study._storage.set_trial_user_attr(trial._trial_id, STOPPED, True)
+            for mark in (STOPPED, AGAIN):
+                self.study._storage.set_trial_user_attr(trial._trial_id, mark, True)
             self.study.tell(trial.number, state=states.FAIL)
-            self.study.enqueue_trial(trial.params)
+            self._enqueue_again(trial.params, trial.user_attrs)
+
+    def _enqueue_again(self, params: dict[str, Any], attrs: Mapping[str, Any]) -> None:
+        self.study.enqueue_trial(params, user_attrs={name: attrs[name] for name in OF_POPULATION if name in attrs})
 
     # -- as TrialRuns asks --------------------------------------------------------------------------------------
 
@@ -65,14 +77,23 @@ class AskedTrials:
         """Ask the study for one more."""
         if self._left == 0:
             return None
+        if self._population is not None and not self._population.enqueue():
+            return None
         if self._left is not None:
             self._left -= 1
         with quiet():
             trial = self.study.ask(fixed_distributions=self._space)
         self._asked[trial.number] = trial
         self._steps[trial.number] = set()
-        job = (self._train_fn, dict(trial.params), self._metrics)
-        return Next(trial.number, (run_trial, job), dict(trial.params))
+        job = (self._train_fn, dict(trial.params), self._metrics, self._keep_models > 0)
+        return Next(trial.number, (run_trial, job), dict(trial.params), self._goes_on_from(trial))
+
+    def _goes_on_from(self, trial: Asked) -> str:
+        """The directory of the checkpoints of its parent, where it has one."""
+        parent = trial.user_attrs.get(PARENT)
+        if parent is None:
+            return ""
+        return str(self.study.get_trials(deepcopy=False)[parent].user_attrs[CHECKPOINTS])
 
     def started(self, number: int, run: Run) -> None:
         """Write down which run a trial is."""
@@ -109,6 +130,10 @@ class AskedTrials:
         self._to_prune.discard(trial.number)
         if trial.state is RunState.SUCCEEDED and not trial.error:
             values, error = self._values(trial)
+            if values and self._population is not None:
+                asked.set_user_attr(CHECKPOINTS, str(Path(trial.info.run_dir) / "checkpoints"))
+            if values and self._keep_models:
+                asked.set_user_attr(MODEL, path_here(trial.info.run_dir))
             if values:
                 self.study.tell(asked, values)
             else:
@@ -120,16 +145,29 @@ class AskedTrials:
             asked.set_user_attr(ERROR, trial.error)
             asked.set_user_attr(TRACEBACK, trial.traceback)
             if trial.state is RunState.STOPPED:
-                self._stopped(asked)
+                self._stopped(asked, trial.is_cut_short)
             self.study.tell(asked, state=states.FAIL)
+        if self._keep_models:
+            keep_best(self.study, self._keep_models)
         self._tell()
+
+    def unwanted(self, number: int) -> None:
+        """A trial that waits in the study, as those of a grid do, is stopped before it has begun."""
+        states = optuna().trial.TrialState
+        for trial in self.study.get_trials(deepcopy=False, states=(states.WAITING,)):
+            if trial.number == number and self._left != 0:
+                self.study._storage.set_trial_user_attr(trial._trial_id, STOPPED, True)
+                self.study._storage.set_trial_state_values(trial._trial_id, states.FAIL)
+                self._left = None if self._left is None else self._left - 1
+                self._tell()
 
     # -- inside -------------------------------------------------------------------------------------------------
 
-    def _stopped(self, asked: Asked) -> None:
+    def _stopped(self, asked: Asked, is_cut_short: bool) -> None:
         asked.set_user_attr(STOPPED, True)
-        if self._keeps:
-            self.study.enqueue_trial(asked.params)
+        if is_cut_short and self._keeps:
+            asked.set_user_attr(AGAIN, True)
+            self._enqueue_again(asked.params, asked.user_attrs)
 
     def _values(self, trial: Ended) -> tuple[list[float], str]:
         """The values of the objectives, of what it returned or has reported last; or what is wrong with them."""
@@ -150,5 +188,5 @@ class AskedTrials:
 
 
 def has_ended(trial: FrozenTrial) -> bool:
-    """Whether a trial has ended, and not because somebody stopped it."""
-    return trial.state.is_finished() and not trial.user_attrs.get(STOPPED)
+    """Whether a trial has ended for good: it was not cut short with a search that is to go on."""
+    return trial.state.is_finished() and not trial.user_attrs.get(AGAIN)

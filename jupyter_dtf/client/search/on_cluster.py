@@ -12,11 +12,13 @@ from ...schema.run_options import RunOptions
 from ...schema.search_trial import TrialInfo
 from ..named import names_arguments
 from .asked import AskedTrials
+from .kept_models import check_keep_models
+from .population import Population, as_population
 from .search import Search, searches_of
 from .space import as_space, combinations
 from .study import GRID, as_objectives, as_pruner, as_sampler, open_study
 from .trial_runs import Places, TrialRuns
-from .trials import OWN_COLUMNS
+from .trials import OF_POPULATION, OWN_COLUMNS
 from .watching import watch
 
 
@@ -37,9 +39,10 @@ class Searching:
         sampler: Any = "tpe",
         pruner: Any = None,
         timeout: float | None = None,
-        devices_per_trial: int | None = None,
+        devices_per_trial: float | None = None,
         tasks_per_trial: int = 1,
         seed: int | None = None,
+        keep_models: int = 0,
         storage: Any = None,
         study_name: str | None = None,
         name: str = "",
@@ -62,7 +65,9 @@ class Searching:
 
         ``sampler``: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"cmaes"`` or ``"gp"``; ``pruner``: ``"median"``,
         ``"asha"``, ``"hyperband"``, ``"patient"`` or ``"wilcoxon"``; or Optuna's own objects. ``seed`` is the
-        sampler's; what it says depends on the order in which trials end as well.
+        sampler's; what it says depends on the order in which trials end as well. With ``"pbt"`` or a
+        ``dtf.PopulationBased`` each trial is an interval of a member that goes on from a checkpoint (``ctx.restore``).
+        Of the best ``keep_models`` trials the trained models are kept, for ``search.ensemble``.
 
         It ends with ``trials`` trials, those of the study before included, after ``timeout`` seconds, or at the end of
         a grid. With ``storage`` (a database's URL, or one of Optuna's) and ``study_name`` it goes on where it was. One
@@ -76,17 +81,21 @@ class Searching:
             raise InvalidInput(f"train_fn is a function train_fn(params, ctx). Received: {train_fn!r:.200}")
         distributions = as_space(space)
         metrics, directions = as_objectives(objective, direction)
-        if both := set(distributions) & {*metrics, *OWN_COLUMNS}:
+        if both := set(distributions) & {*metrics, *OWN_COLUMNS, *OF_POPULATION}:
             raise InvalidInput(
                 f"`space` must have other names than the columns of search.trials, got {', '.join(sorted(both))}"
             )
         if pruner is not None and len(metrics) > 1:
             raise InvalidInput("A pruner needs one objective. Received: several", field="pruner")
         _check_limits(trials, timeout, sampler)
+        check_keep_models(keep_models, len(metrics))
+        based = as_population(sampler, pruner=pruner, objectives=len(metrics), trials=trials)
         places = Places.of(devices_per_trial, tasks_per_trial)
         options = RunOptions.among({"environment": environment, "restart": restart})
         grid = combinations(distributions) if sampler == GRID else None
-        study = open_study(study_name, storage, as_sampler(sampler, seed), as_pruner(pruner), directions)
+        study = open_study(
+            study_name, storage, as_sampler("random" if based else sampler, seed), as_pruner(pruner), directions
+        )
         if grid is not None:
             for params in grid:
                 study.enqueue_trial(params, skip_if_exists=True)
@@ -95,7 +104,18 @@ class Searching:
         called = name or study_name or self._run_name("search")  # type: ignore[attr-defined]
         search = Search(called, self.name, metrics, list(distributions), study)
         search.most = trials
-        asked = AskedTrials(study, train_fn, distributions, metrics, trials, keeps=storage is not None)
+        search.keeps_models = keep_models
+        population = Population(based, study, distributions, seed) if based else None
+        asked = AskedTrials(
+            study,
+            train_fn,
+            distributions,
+            metrics,
+            trials,
+            keeps=storage is not None,
+            keep_models=keep_models,
+            population=population,
+        )
         one = metrics[0] if len(metrics) == 1 else ""
         stop_at = None if timeout is None else time.monotonic() + timeout
         runs = TrialRuns(self, asked, called, options, places, "trial", one, modules, stop_at=stop_at)

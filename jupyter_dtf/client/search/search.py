@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import NotFound, RunFailed
+from ...errors import InvalidInput, NotFound, RunFailed
 from ...schema.sizes import number as shown_number
 from .. import surroundings
 from . import listing
 from .asked import AskedTrials
+from .kept_models import ensemble_of
 from .study import INDEPENDENT
 from .trial_runs import TrialRuns, begin_thread, new_id
-from .trials import Trial, all_trials, table
+from .trials import HOW_KEPT, Trial, all_trials, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +42,8 @@ class Search:
         self.began = time.time()
         self.most: int | None = None
         """How many trials it is to have."""
+        self.keeps_models = 0
+        """Of how many of the best trials it keeps the models."""
         self._metrics = metrics
         self._params = params
         self._done = threading.Event()
@@ -120,16 +124,38 @@ class Search:
         return self._best_of(self._all())
 
     def _best_of(self, trials: list[Trial]) -> Trial:
-        complete = [trial for trial in trials if trial.state == "complete"]
-        if not complete:
+        if not (ranked := self._ranked(trials)):
             raise NotFound(f"No trial of {self.name} is complete")
+        return ranked[0]
+
+    def _ranked(self, trials: list[Trial]) -> list[Trial]:
+        """The complete ones, the best first."""
+        complete = [trial for trial in trials if trial.state == "complete"]
         sign = -1 if self.study.direction.name == "MAXIMIZE" else 1
-        return min(complete, key=lambda trial: sign * (trial.value or 0.0))
+        return sorted(complete, key=lambda trial: sign * (trial.value or 0.0))
 
     @property
     def best_trials(self) -> list[Trial]:
         """The trials to which no other is better in all objectives: the Pareto front. Of one objective, the best."""
         return [Trial.of(trial, self._metrics) for trial in self.study.best_trials]
+
+    def ensemble(
+        self, k: int | None = None, devices: Sequence[str] | None = None, combine: str | Callable[[Any], Any] = "mean"
+    ) -> Any:
+        """The models of the best ``k`` complete trials as one Keras model, as ``dtf.ensemble``; None: of all that are
+        kept (``keep_models``). Raises InvalidInput, and NotFound where there are fewer or one of them has no model.
+        """
+        if len(self._metrics) > 1:
+            raise NotFound(f"Of {len(self._metrics)} objectives there are no best trials for an ensemble")
+        count = self.keeps_models if k is None else k
+        if isinstance(count, bool) or not isinstance(count, int) or (k is not None and count < 1):
+            raise InvalidInput(f"`k` must be a whole number, 1 or more, got {k!r:.100}", field="k")
+        ranked = self._ranked(self._all())
+        if len(ranked) < count and k is not None:
+            raise NotFound(f"An ensemble of {k} needs so many complete trials. {self.name} has {len(ranked)}")
+        if not count:
+            raise NotFound(f"{self.name} keeps no models: {HOW_KEPT}")
+        return ensemble_of(ranked[:count], devices, combine)
 
     def _all(self) -> list[Trial]:
         return all_trials(self.study, self._metrics)
@@ -137,11 +163,14 @@ class Search:
     # -- what to do with it -------------------------------------------------------------------------------------
 
     def stop(self, number: int | None = None) -> None:
-        """End the trials that run and start no more; or end the one with this number. Returns at once."""
+        """End the trials that run and start no more; or end the one with this number, which is not tried again.
+
+        Returns at once. Does nothing to a trial that has ended. Raises NotFound for a number that no trial has.
+        """
         if number is None:
             self._runs.stop()
         else:
-            self._runs.stop_one(number)
+            self._runs.stop_one(self.trial(number).number)
 
     def wait(self, timeout_s: float | None = None) -> Search:
         """Wait until it has ended, however it ended. Raises TimeoutError."""

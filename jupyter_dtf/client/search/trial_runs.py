@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import threading
 import time
@@ -31,44 +32,58 @@ FIRST = "worker:0"
 
 @dataclass(frozen=True)
 class Places:
-    """What each trial takes of a cluster: its tasks, and how many places each."""
+    """What each trial takes of a cluster: its tasks, and how many places each; or a share of one, with ``each`` 1."""
 
     tasks: int = 1
     each: int = 1
+    shares: int = 1
 
     @classmethod
-    def of(cls, devices: int | None, tasks: int) -> Places:
+    def of(cls, devices: float | None, tasks: int) -> Places:
         """``devices_per_trial`` places for ``tasks_per_trial`` tasks. Raises InvalidInput."""
-        for name, value in (("tasks_per_trial", tasks), ("devices_per_trial", tasks if devices is None else devices)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"`{name}` must be a whole number, 1 or more, got {value!r:.100}", field=name)
-        devices = tasks if devices is None else devices
-        if devices % tasks:
+        if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
             raise InvalidInput(
-                f"`devices_per_trial` must be a multiple of `tasks_per_trial`, got {devices} and {tasks}",
+                f"`tasks_per_trial` must be a whole number, 1 or more, got {tasks!r:.100}", field="tasks_per_trial"
+            )
+        devices = tasks if devices is None else devices
+        is_number = isinstance(devices, (int, float)) and not isinstance(devices, bool) and 0 < devices < math.inf
+        each = devices / tasks if is_number else 0.0
+        shares = 1 / each if 0 < each < 1 else 1.0
+        if not each or abs(max(each, shares) - round(max(each, shares))) > 1e-6:
+            raise InvalidInput(
+                "`devices_per_trial` must give each task a whole number of places, or one of 2, 3, ... equal shares of "
+                f"one, got {devices!r:.100} for {tasks} task{'s' * (tasks != 1)}",
                 field="devices_per_trial",
             )
-        return cls(tasks, devices // tasks)
+        return cls(tasks, max(1, round(each)), round(shares))
 
 
 @dataclass(frozen=True)
 class Next:
-    """A trial that is to be started: ``program`` is ``(function, arguments)`` as ``cluster.run`` takes it."""
+    """A trial that is to be started: ``program`` is ``(function, arguments)`` as ``cluster.run`` takes it.
+
+    ``goes_on_from``: the directory of another one's checkpoints, with which it begins.
+    """
 
     number: int
     program: tuple[Any, ...]
     parameters: dict[str, Any]
+    goes_on_from: str = ""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A trial whose run has ended. ``result`` is what its first task returned, of one that succeeded."""
+    """A trial whose run has ended. ``result`` is what its first task returned, of one that succeeded.
+
+    ``is_cut_short``: it was stopped with all the others, not by itself, so nobody has said that it is not wanted.
+    """
 
     number: int
     info: RunInfo
     result: Any = None
     error: str = ""
     traceback: str = ""
+    is_cut_short: bool = False
 
     @property
     def state(self) -> RunState:
@@ -94,6 +109,9 @@ class Source(Protocol):
 
     def ended(self, trial: Ended) -> None:
         """A trial has ended."""
+
+    def unwanted(self, number: int) -> None:
+        """A trial that does not run is not to be started."""
 
 
 @dataclass
@@ -131,6 +149,7 @@ class TrialRuns:
     _changed: set[str] = field(default_factory=set)
     _has_changed: threading.Condition = field(default_factory=threading.Condition)
     _to_stop: set[int] = field(default_factory=set)
+    _stopped: set[int] = field(default_factory=set)
     _last_error: str = ""
     _same: int = 0
 
@@ -183,6 +202,8 @@ class TrialRuns:
             changed = [run_id for run_id in self._running if run_id in self._changed]
             self._changed.clear()
             ending, self._to_stop = self._to_stop, set()
+        for number in ending:
+            self._stop_one(number)
         if self.stop_at is not None and time.monotonic() >= self.stop_at:
             self.stop("Its time was up")
         if self.is_stopped:
@@ -191,15 +212,21 @@ class TrialRuns:
                 if not changed and not self._changed:
                     self._has_changed.wait(ROOM_S)
                 return [run_id for run_id in self._running if run_id in self._changed or run_id in changed]
-        for number, running in list(self._running.values()):
-            if number in ending:
-                _stop(running.run)
         return changed
+
+    def _stop_one(self, number: int) -> None:
+        running = next((running for own, running in self._running.values() if own == number), None)
+        if running is None:
+            self.source.unwanted(number)
+        else:
+            self._stopped.add(number)
+            _stop(running.run)
 
     def _room(self) -> int:
         """How many trials may be on the cluster."""
         there = sum(place_jobs(self.cluster.jobs).values())
-        return max(1, there // (self.places.tasks * self.places.each)) * (1 + self.ahead)
+        most = there * self.places.shares // (self.places.tasks * self.places.each)
+        return max(1, most) * (1 + self.ahead)
 
     def _fill(self) -> None:
         if self.is_stopped or (self.stop_at is not None and time.monotonic() >= self.stop_at):
@@ -219,7 +246,9 @@ class TrialRuns:
             options,
             kind=self.kind,
             places=self.places.each,
+            place_shares=self.places.shares,
             parameters=shown_parameters(trial.parameters),
+            resume=trial.goes_on_from,
             trial=self.search
             and msgspec.structs.replace(self.search, number=trial.number, in_words=in_words(trial.parameters)),
         )
@@ -271,7 +300,8 @@ class TrialRuns:
             error = (failed.message if failed else "") or info.message
             traceback = failed.traceback if failed else ""
         self._count(error)
-        self.source.ended(Ended(number, info, result, error, traceback))
+        is_cut_short = info.state is RunState.STOPPED and self.is_stopped and number not in self._stopped
+        self.source.ended(Ended(number, info, result, error, traceback, is_cut_short))
 
     def _count(self, error: str) -> None:
         self._same = self._same + 1 if error and error == self._last_error else int(bool(error))

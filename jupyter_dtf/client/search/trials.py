@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...backend.task.trial_model import read_model
+from ...errors import NotFound
 from ..run import Run
 from .optuna_here import optuna
 
@@ -14,9 +17,15 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-RUN, ERROR, SECONDS, STOPPED, TRACEBACK = "run", "error", "seconds", "stopped", "traceback"
+RUN, ERROR, SECONDS, STOPPED, TRACEBACK, AGAIN = "run", "error", "seconds", "stopped", "traceback", "again"
+MODEL, CHECKPOINTS = "model", "checkpoints"
+MEMBER, GENERATION, PARENT = OF_POPULATION = ("member", "generation", "parent")
 """What a trial has in the study beside Optuna's own."""
 OWN_COLUMNS = ("number", "state", SECONDS, RUN, ERROR)
+HOW_KEPT = (
+    "of so many of the best trials, cluster.search(..., keep_models=...) keeps what the last `fit` has trained, or "
+    "what the program has saved as ctx.checkpoint_dir / 'model.keras'"
+)
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,8 @@ class Trial:
     """One trial: its parameters, and what came of it.
 
     ``state`` is waiting, running, complete, pruned, stopped or failed. ``values`` are those of the objectives, empty
-    while there are none; of a pruned trial the last that it reported.
+    while there are none; of a pruned trial the last that it reported. In population based training it is an interval of
+    ``member``, the ``generation``-th from 0, that began with the checkpoint of the trial ``parent``.
     """
 
     number: int
@@ -35,6 +45,10 @@ class Trial:
     run_id: str
     error: str
     traceback: str
+    model_path: str = ""
+    member: int | None = None
+    generation: int | None = None
+    parent: int | None = None
 
     @property
     def value(self) -> float | None:
@@ -45,6 +59,13 @@ class Trial:
     def run(self) -> Run | None:
         """Its run; None before it has one."""
         return Run(self.run_id) if self.run_id else None
+
+    @property
+    def model(self) -> Any:
+        """Its trained Keras model, not compiled. Raises NotFound where ``keep_models`` has not kept it."""
+        if not self.model_path or not Path(self.model_path).is_file():
+            raise NotFound(f"Trial {self.number} must have a model here, and has none: {HOW_KEPT}")
+        return read_model(Path(self.model_path))
 
     @classmethod
     def of(cls, trial: FrozenTrial, metrics: Sequence[str]) -> Trial:
@@ -63,6 +84,8 @@ class Trial:
             more.get(RUN, ""),
             more.get(ERROR, ""),
             more.get(TRACEBACK, ""),
+            more.get(MODEL, ""),
+            *(more.get(name) for name in OF_POPULATION),
         )
 
 
@@ -72,9 +95,12 @@ def all_trials(study: Study, metrics: Sequence[str]) -> list[Trial]:
 
 
 def table(trials: Sequence[Trial], metrics: Sequence[str], params: Sequence[str]) -> pd.DataFrame:
-    """A row for each trial: ``number`` and ``state``, objectives, parameters, ``seconds``, ``run`` and ``error``."""
+    """A row for each trial: ``number`` and ``state``, objectives, parameters, ``seconds``, ``run`` and ``error``; of a
+    population also ``member``, ``generation`` and ``parent``.
+    """
     import pandas as pd
 
+    more = OF_POPULATION if any(trial.member is not None for trial in trials) else ()
     rows = [
         (
             trial.number,
@@ -84,8 +110,9 @@ def table(trials: Sequence[Trial], metrics: Sequence[str], params: Sequence[str]
             trial.seconds,
             trial.run_id,
             trial.error,
+            *(getattr(trial, name) for name in more),
         )
         for trial in trials
     ]
-    found: pd.DataFrame = pd.DataFrame(rows, columns=[*OWN_COLUMNS[:2], *metrics, *params, *OWN_COLUMNS[2:]])
+    found: pd.DataFrame = pd.DataFrame(rows, columns=[*OWN_COLUMNS[:2], *metrics, *params, *OWN_COLUMNS[2:], *more])
     return found

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import FORMAT, Checkpoint, Manifest
 from . import files
-from .places import at, directory_of
+from .places import at, directory_of, place_of
 from .saving import saving
 from .writer import Writer
 
@@ -55,13 +55,16 @@ class TreeCheckpoints:
         )
         self._writer.write(manifest, arrays, state)
 
-    def read(self, step: int | None) -> Restored | None:
-        """The newest, or that of ``step``."""
+    def read(self, step: int | None, first: str = "") -> Restored | None:
+        """The newest, or that of ``step``; where there is none, of those in ``first``, which has one then."""
         self._writer.wait()
         try:
             stored = at(self._directory).newest(self._directory, step)
         except NotFound:
-            return None
+            if not first:
+                return None
+            place = place_of(first)
+            stored = at(place).newest(place, step)
         if stored.manifest.kind != "program":
             raise InvalidInput(
                 f"ctx.restore() reads what ctx.checkpoint() has written. Received: {stored.info.path}, of a "

@@ -155,7 +155,8 @@ def _undrawn() -> Iterator[None]:
 
 
 def restore(model: Any, packed: PackedModel) -> None:
-    """Give a built model the weights, the optimizer state and all else that was packed.
+    """Give a built model the weights, the optimizer state and all else that was packed; of one that was packed without
+    how it is compiled, all but the optimizer.
 
     Raises InvalidInput if the rebuilt model has other variables.
     """
@@ -166,11 +167,12 @@ def restore(model: Any, packed: PackedModel) -> None:
         set_trainable(model, packed.more)
     if packed.optimizer:
         assign(model.optimizer.variables, packed.optimizer, "optimizer variables")
-    elif packed.weights and model.optimizer is not None and model.optimizer.built:
+    elif packed.compiled and packed.weights and model.optimizer is not None and model.optimizer.built:
         _refuse_copies(model, before)
     if packed.weights:
         give_more(model, packed.more)
-    exclude_from_decay(model, packed.more)
+    if packed.compiled:
+        exclude_from_decay(model, packed.more)
 
 
 def _refuse_copies(model: Any, weights: list[Any]) -> None:

@@ -23,9 +23,10 @@ class Places:
 
     def __init__(self) -> None:
         self._changed = asyncio.Condition()
+        self._places = places_of(plan({"worker": 2}, HOST))
 
     def places(self) -> list[PlannedTask]:
-        return places_of(plan({"worker": 2}, HOST))
+        return self._places
 
     async def until(self, condition: Any) -> None:
         async with self._changed:
@@ -37,7 +38,7 @@ class Places:
 
 
 def trial(name: str, places: int = 1) -> Any:
-    request = SimpleNamespace(places=places, threads_per_task=0)
+    request = SimpleNamespace(places=places, threads_per_task=0, place_shares=1)
     return SimpleNamespace(id=name, is_active=True, info=SimpleNamespace(jobs={"worker": 1}), request=request)
 
 
@@ -89,3 +90,19 @@ async def test_one_that_never_fits_is_refused_and_holds_nobody_up() -> None:
     with pytest.raises(Unavailable, match="A trial needs 3 places on one host"):
         waiting[0].result()
     assert len(waiting[1].result()) == 1
+
+
+async def test_places_are_counted_anew_when_hosts_have_come_or_gone() -> None:
+    seating = Places()
+    room = Room(seating)  # type: ignore[arg-type]
+    first, second, third = trial("first"), trial("second"), trial("third")
+    await room.seats(first)
+    seating._places = list(seating._places)
+    await room.seats(second)
+    later = asyncio.create_task(room.seats(third))
+    assert await has_settled(later) == [False]
+    seating._places = seating._places[:1]  # of two places that were taken one is not there any more
+    await room.leave(first)
+    assert await has_settled(later) == [False]
+    await room.leave(second)
+    assert await has_settled(later) == [True]

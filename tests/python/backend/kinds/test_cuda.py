@@ -67,6 +67,13 @@ def surroundings(_args: Any, ctx: Any) -> tuple[str, int, bool, str]:
     return os.environ["CUDA_VISIBLE_DEVICES"], spec["gpu_memory_bytes"], spec.get("gpu_growth", True), switched_off
 
 
+def in_trial(number: int) -> tuple[str, int]:
+    """The same of a trial."""
+    from jupyter_dtf.backend.task import context
+
+    return surroundings(None, context.current())[:2]
+
+
 @pytest.mark.usefixtures("gpus", "leave_session")
 class TestCuda(KindContract):
     kind = "cuda"
@@ -78,6 +85,8 @@ class TestCuda(KindContract):
         with dtf.Cluster(backend="cuda", jobs={"worker": 4}, **self.options) as cluster:
             told = cluster.run(surroundings).result()
             assert told == [(gpu, share, True, "NCCL_P2P_DISABLE") for gpu in ("GPU-2a", "GPU-0a") * 2]
+            trials = dtf.launch(cluster, in_trial, {"number": [0]}, devices_per_trial=0.5)
+            assert trials["result"].tolist() == [("GPU-2a", share // 2)]
             alone = cluster.run(surroundings, jobs={"worker": 1}, gpus_per_task=2).result()
             assert alone == [("GPU-2a,GPU-0a", 0, True, "NCCL_P2P_DISABLE")]
             with pytest.raises(dtf.Unavailable, match="48% of each: host .* has 2 GPUs .* for 5 tasks"):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jupyter_dtf.backend.planning.gpu_grants import Gpu, Grant
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask, plan
 from jupyter_dtf.backend.planning.take_places import place_jobs, places_of, take
+from jupyter_dtf.errors import Unavailable
 
 TWO = [HostSlot(f"tcp://{name}", name, name, 2, (Gpu(f"{name}0"), Gpu(f"{name}1"))) for name in ("a", "b")]
 JOBS = {"worker": 4, "ps": 1}
@@ -61,3 +64,27 @@ def test_places_that_have_moved_are_not_given_twice() -> None:
     assert on_a is not None
     assert seats(take(after, on_a[1], [("worker", 0)], 2)) == [("b", 4, Grant())]
     assert take(after, on_a[1], [("worker", 0)] * 3, 1) is None
+
+
+GIB = 1 << 30
+
+
+def test_trials_share_a_place_and_its_gpu() -> None:
+    host = [HostSlot("tcp://a", "a", "a", 4, (Gpu("a0", 16 * GIB), Gpu("a1", 16 * GIB)))]
+    two = places_of(plan({"worker": 2}, host))
+    taken: list[PlannedTask] = []
+    found = []
+    while (one := take(two, taken, [("worker", 0)], 1, shares=2)) is not None:
+        found += seats(one)
+        taken += one[1]
+    cap = int(16 * GIB * 0.95) // 2
+    assert found == [("a", 1, Grant((gpu,), cap)) for gpu in ("a0", "a0", "a1", "a1")]
+    assert take(two, taken, [("worker", 0)], 1) is None
+    assert seats(take(two, taken[:2], [("worker", 0)], 1)) == [("a", 2, Grant(("a1",)))]  # the whole one is left
+    assert seats(take(two, taken[:1], [("worker", 0)], 1, shares=3)) == [("a", 1, Grant(("a0",), cap * 2 // 3))]
+    assert take(two, [taken[0], taken[2]], [("worker", 0)], 1) is None  # two halves of two GPUs are no GPU
+    capped = [PlannedTask("worker", 0, 0, host[0], 2, 0, 1, Grant(("a0",), 4 * GIB))]
+    assert seats(take(capped, (), [("worker", 0)], 1, shares=2)) == [("a", 1, Grant(("a0",), 2 * GIB))]
+    unknown = places_of(plan({"worker": 1}, TWO[:1]))
+    with pytest.raises(Unavailable, match="needs its size"):
+        take(unknown, (), [("worker", 0)], 1, shares=2)

@@ -304,6 +304,82 @@ def test_a_fit_inside_reports_by_itself(cluster: dtf.Cluster) -> None:
     assert search.best.value == points["value"].tolist()[-1]
 
 
+def digits(params: dict[str, Any], ctx: Any) -> None:
+    import keras
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    keras.utils.set_random_seed(params["units"])
+    model = keras.Sequential(
+        [keras.Input((64,)), keras.layers.Dense(params["units"], "relu"), keras.layers.Dense(10, "softmax")]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy")
+    model.fit(x[:1500] / 16, y[:1500], batch_size=64, epochs=4, validation_data=(x[1500:] / 16, y[1500:]), verbose=0)
+
+
+def test_the_best_trials_as_one_model(cluster: dtf.Cluster) -> None:
+    import numpy as np
+    from sklearn.datasets import load_digits
+
+    search = cluster.search(digits, {"units": [2, 16, 32, 48]}, sampler="grid", keep_models=2)
+    best = search.trials.sort_values("val_loss")["number"].tolist()
+    assert search.trial(best[-1]).params == {"units": 2}
+    x, y = load_digits(return_X_y=True)
+    unseen = (x[1500:] / 16).astype("float32")
+    together = search.ensemble(2).predict(unseen, verbose=0)
+    parts = [search.trial(number).model.predict(unseen, verbose=0) for number in best[:2]]
+    np.testing.assert_allclose(together, (parts[0] + parts[1]) / 2, atol=1e-6)
+    losses = [float(-np.log(part[np.arange(len(y) - 1500), y[1500:]]).mean()) for part in parts]
+    np.testing.assert_allclose(losses, search.trials.sort_values("val_loss")["val_loss"][:2], rtol=1e-4)
+    with pytest.raises(NotFound, match=f"no model here: {best[2]}"):
+        search.ensemble(3)
+    with pytest.raises(NotFound, match="keep_models"):
+        _ = search.trial(best[-1]).model
+
+
+def moves_half_way(params: dict[str, Any], ctx: Any) -> dict[str, Any]:
+    """An interval: half way, by the rate, from where the parent has ended to 1."""
+    step, began = ctx.restore() or (0, 0.0)
+    at = began + params["rate"] * (1 - began)
+    ctx.checkpoint(step + 1, at)
+    return {"distance": 1 - at, "began": began, "ended": at, "step": step + 1}
+
+
+def test_a_population_goes_on_from_checkpoints(cluster: dtf.Cluster) -> None:
+    plan = dtf.PopulationBased(population=4, resample=0.0)
+    search = cluster.search(
+        moves_half_way, {"rate": (0.01, 0.5)}, trials=12, objective="distance", sampler=plan, seed=3
+    )
+    trials = [search.trial(number) for number in range(12)]
+    told = [trial.run.result()[0] for trial in trials]  # type: ignore[union-attr]
+    begun = [trial for trial in trials if trial.parent is None]
+    assert sorted(trial.member for trial in begun) == [0, 1, 2, 3]  # type: ignore[type-var]
+    assert [told[trial.number]["began"] for trial in begun] == [0.0] * 4
+    adopted = 0
+    for trial in trials:
+        if trial.parent is None:
+            continue
+        parent = trials[trial.parent]
+        assert told[trial.number]["began"] == told[parent.number]["ended"]
+        assert told[trial.number]["step"] == told[parent.number]["step"] + 1
+        if parent.member == trial.member:
+            assert trial.params == parent.params
+        else:
+            adopted += 1
+            factor = trial.params["rate"] / parent.params["rate"]
+            assert any(abs(factor - one) < 1e-9 for one in (0.8, 1.2)) or trial.params["rate"] == 0.5
+    assert adopted > 0
+    assert {"member", "generation", "parent"} <= set(search.trials.columns)
+    search = cluster.search(forgets, {"rate": (0.01, 0.5)}, trials=8, objective="distance", sampler=plan)
+    assert search.trials["state"].tolist() == ["complete"] * 4 + ["failed"] * 4
+    assert all("ctx.restore()" in search.trial(number).error for number in range(4, 8))
+
+
+def forgets(params: dict[str, Any], ctx: Any) -> float:
+    ctx.checkpoint(1, 0.0)
+    return float(params["rate"])
+
+
 def waits_for(params: dict[str, Any], ctx: Any) -> float:
     while params["x"] and not Path(params["go"]).exists():
         time.sleep(0.01)
@@ -330,6 +406,28 @@ def test_a_search_is_stopped_and_goes_on(cluster: dtf.Cluster, tmp_path: Path) -
     assert sorted(complete["x"]) == [0, 1, 2, 3]  # those that were stopped are tried again, the others are not
     with pytest.raises(InvalidInput, match="`trials` or a `timeout`"):
         cluster.search(waits_for, space, **kept)
+
+
+def test_a_trial_that_a_person_stopped_does_not_come_back(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    space = {"x": [1, 2, 3, 4, 5, 6], "go": [str(go)]}
+    kept: dict[str, Any] = {"storage": f"sqlite:///{tmp_path / 'study.db'}", "study_name": "kept", "objective": "value"}
+
+    search = cluster.search(waits_for, space, sampler="grid", wait=False, **kept)
+    until(lambda: search.trials["state"].tolist().count("running") == 4, lambda: search.trials)  # two wait for a place
+    search.stop(0)
+    search.stop(5)  # which is not on the cluster yet
+    until(lambda: search.trial(0).state == search.trial(5).state == "stopped", lambda: search.trials)
+    search.stop()
+    search.wait(left_s())
+    with pytest.raises(NotFound, match="99"):
+        search.stop(99)
+
+    go.touch()
+    search = cluster.search(waits_for, space, sampler="grid", **kept)
+    assert search.trial(0).state == search.trial(5).state == "stopped"
+    complete = search.trials.query("state == 'complete'")["x"]
+    assert sorted([*complete, search.trial(0).params["x"], search.trial(5).params["x"]]) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_timeout_ends_a_search(cluster: dtf.Cluster, tmp_path: Path) -> None:

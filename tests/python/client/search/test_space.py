@@ -98,6 +98,11 @@ def test_the_lists_of_a_launch() -> None:
 
 def test_places_of_a_trial() -> None:
     assert (Places.of(None, 2), Places.of(4, 2)) == (Places(2, 1), Places(2, 2))
-    for devices, tasks in ((3, 2), (0, 1), (None, 0), (1, True)):
+    assert (Places.of(0.5, 1), Places.of(1, 2), Places.of(1 / 3, 1)) == (
+        Places(1, 1, 2),
+        Places(2, 1, 2),
+        Places(1, 1, 3),
+    )
+    for devices, tasks in ((3, 2), (0, 1), (None, 0), (1, True), (0.4, 1), (1.5, 1), (float("nan"), 1)):
         with pytest.raises(InvalidInput):
             Places.of(devices, tasks)

@@ -1,0 +1,207 @@
+"""Searches beside the plain ways: pruning without a barrier, results reported, and what the scheduler takes a trial."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import jupyter_dtf as dtf
+from jupyter_dtf.backend.cluster.room import Room
+from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask, plan
+from jupyter_dtf.backend.planning.take_places import places_of
+from jupyter_dtf.client.search.asked import AskedTrials
+from jupyter_dtf.client.search.space import as_space
+from jupyter_dtf.client.search.study import as_pruner, as_sampler, open_study
+from jupyter_dtf.client.search.trial_runs import Ended
+from jupyter_dtf.schema.run import RunState
+
+from .table import Row
+
+PLACES = 4
+TRIALS, FACTOR, RUNGS = 27, 3, (3, 9, 27)
+SLOW, FAST_S, SLOW_S = 0.25, 0.02, 0.2
+"""A quarter of the trials takes ten times as long for a step."""
+SEEDS = 3
+REPORTS, REPORTS_BY_HAND = 20_000, 200
+SLOTS, FEW, MANY = 1_000, 1_000, 10_000
+
+BY_HAND = """
+import sys, optuna
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+trial = optuna.load_study(study_name="by hand", storage=sys.argv[1]).ask()
+for step in range(int(sys.argv[2])):
+    trial.report(1 / (step + 1), step)
+"""
+
+
+def train(params: dict[str, Any], ctx: Any) -> float:
+    """A trial whose loss falls with the steps, to ``x``."""
+    for step in range(params["begin"], params["end"]):
+        time.sleep(params["step_s"])
+        ctx.report(step + 1, loss=params["x"] + 1 / (step + 1))
+    return float(params["x"] + 1 / params["end"])
+
+
+def train_part(x: float, step_s: float, begin: int, end: int) -> float:
+    """The same from a checkpoint on, until the next barrier."""
+    time.sleep((end - begin) * step_s)
+    return x + 1 / end
+
+
+def drawn(seed: int) -> list[tuple[float, float]]:
+    """(x, seconds a step) of each trial. The best is a fast one: a slow one takes as long whoever schedules it."""
+    chance = random.Random(seed)
+    found = [(chance.random(), SLOW_S if chance.random() < SLOW else FAST_S) for _ in range(TRIALS)]
+    best = min(range(TRIALS), key=lambda at: found[at][0])
+    found[best] = found[best][0], FAST_S
+    return found
+
+
+def with_barriers_s(cluster: dtf.Cluster, trials: list[tuple[float, float]]) -> float:
+    """Synchronous successive halving: until the best value is there."""
+    began, before = time.time(), 0
+    for rung in RUNGS:
+        columns: dict[str, list[Any]] = {"x": [x for x, _ in trials], "step_s": [s for _, s in trials]}
+        columns |= {"begin": [before] * len(trials), "end": [rung] * len(trials)}
+        table = dtf.launch(cluster, train_part, columns)
+        ranked = sorted(range(len(trials)), key=lambda at: table["result"][at])
+        best_run = dtf.Run(table["run"][ranked[0]])
+        trials, before = [trials[at] for at in ranked[: max(1, len(trials) // FACTOR)]], rung
+    return (best_run.info.ended or 0.0) - began
+
+
+def without_s(cluster: dtf.Cluster, trials: list[tuple[float, float]]) -> float:
+    """The same trials in a search with ASHA: until the best value is there."""
+    from optuna.pruners import SuccessiveHalvingPruner
+
+    space = {"x": [0.0], "step_s": [0.0], "begin": [0], "end": [RUNGS[-1]]}
+    rows = [{"x": x, "step_s": s, "begin": 0, "end": RUNGS[-1]} for x, s in trials]
+    space = {name: list(dict.fromkeys(row[name] for row in rows)) for name in space}
+    pruner = SuccessiveHalvingPruner(min_resource=RUNGS[0], reduction_factor=FACTOR)
+    began = time.time()
+    search = cluster.search(
+        train, space, trials=TRIALS, objective="loss", sampler=_Listed(rows), pruner=pruner, name=f"asha {began:.0f}"
+    )
+    assert search.best.params["x"] == min(x for x, _ in trials)
+    assert search.best.run is not None
+    return (search.best.run.info.ended or 0.0) - began
+
+
+def _Listed(rows: list[dict[str, Any]]) -> Any:  # noqa: N802
+    """A sampler that says these, one after the other."""
+    import optuna
+
+    class Listed(optuna.samplers.RandomSampler):
+        def sample_independent(self, study: Any, trial: Any, name: str, distribution: Any) -> Any:
+            return rows[trial.number][name]
+
+    return Listed()
+
+
+def report_many(params: dict[str, Any], ctx: Any) -> None:
+    for step in range(REPORTS):
+        ctx.report(step, loss=1 / (step + 1))
+
+
+def reports_per_s(cluster: dtf.Cluster) -> float:
+    """All that two trials report, until it is in the series that plots are drawn from, and in the study."""
+    began = time.perf_counter()
+    search = cluster.search(report_many, {"x": [1, 2]}, sampler="grid", objective="loss")
+    took_s = time.perf_counter() - began
+    assert all(len(trial.intermediate_values) == REPORTS for trial in search.study.get_trials(deepcopy=False))
+    return 2 * REPORTS / took_s
+
+
+def reports_by_hand_per_s() -> float:
+    """Two processes that report to Optuna's own storage, as its pruners need it."""
+    with tempfile.TemporaryDirectory() as directory:
+        storage = f"sqlite:///{directory}/study.db"
+        open_study("by hand", storage, as_sampler("random", 1), as_pruner(None), ["minimize"])
+        began = time.perf_counter()
+        command = [sys.executable, "-c", BY_HAND, storage, str(REPORTS_BY_HAND)]
+        both = [subprocess.Popen(command) for _ in range(2)]
+        if any(process.wait() for process in both):
+            raise RuntimeError("Optuna could not be reported to")
+        return 2 * REPORTS_BY_HAND / (time.perf_counter() - began)
+
+
+class _Simulated:
+    """A cluster of ``SLOTS`` hosts, each with a place, for ``Room``."""
+
+    has_all_hosts = True
+
+    def __init__(self) -> None:
+        hosts = [HostSlot(f"tcp://{number}", str(number), str(number), 1) for number in range(SLOTS)]
+        self._places = places_of(plan({"worker": SLOTS}, hosts))
+        self._changed = asyncio.Condition()
+
+    def places(self) -> list[PlannedTask]:
+        return self._places
+
+    async def until(self, condition: Any) -> None:
+        async with self._changed:
+            await self._changed.wait_for(condition)
+
+    async def wake(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+
+async def scheduled_s(trials: int) -> float:
+    """Seconds a trial, of asking the study, of finding it a place, and of telling its end; it does nothing itself."""
+    study = open_study(None, None, as_sampler("random", 1), as_pruner(None), ["minimize"])
+    asked = AskedTrials(study, train, as_space({"x": (0.0, 1.0)}), ["loss"], trials, keeps=False)
+    room = Room(_Simulated())  # type: ignore[arg-type]
+    running: deque[tuple[int, Any]] = deque()
+    request = SimpleNamespace(places=1, place_shares=1, threads_per_task=0)
+    began = time.perf_counter()
+    while True:
+        while len(running) < SLOTS and (following := asked.next()) is not None:
+            info = SimpleNamespace(jobs={"worker": 1}, latest={}, started=0.0, ended=1.0, state=RunState.SUCCEEDED)
+            info.run_dir = ""
+            run = SimpleNamespace(id=str(following.number), is_active=True, info=info, request=request)
+            assert len(await room.seats(run)) == 1  # type: ignore[arg-type]
+            running.append((following.number, run))
+        if not running:
+            return (time.perf_counter() - began) / trials
+        number, run = running.popleft()
+        await room.leave(run)
+        asked.ended(Ended(number, run.info, 0.5))
+
+
+def measure() -> list[Row]:
+    few, many = asyncio.run(scheduled_s(FEW)), asyncio.run(scheduled_s(MANY))
+    with dtf.Cluster(jobs={"worker": PLACES}, threads_per_host=PLACES, threads_per_task=1) as cluster:
+        dtf.launch(cluster, train_part, {"x": [0.0] * PLACES, "step_s": [0.0] * PLACES, "begin": [0] * PLACES,
+                                         "end": [1] * PLACES})  # fmt: skip
+        barriers = sum(with_barriers_s(cluster, drawn(seed)) for seed in range(SEEDS))
+        without = sum(without_s(cluster, drawn(seed)) for seed in range(SEEDS))
+    with dtf.Cluster(jobs={"worker": 2}) as cluster:
+        reports = reports_per_s(cluster)
+    hand = reports_by_hand_per_s()
+    return [
+        Row(
+            f"to the same best value, {TRIALS} trials of skewed times, synchronous halving over ASHA",
+            f"{without / SEEDS:.1f} s",
+            f"{barriers / SEEDS:.1f} s",
+            barriers / without,
+            ">=",
+            1.5,
+        ),
+        Row("results reported, two trials together", f"{reports:,.0f}/s", f"{hand:,.0f}/s", reports, ">=", 5_000),
+        Row(
+            f"the scheduler's cost of one of {MANY:,} trials on {SLOTS:,} slots, over one of {FEW:,}",
+            f"{many * 1000:.2f} ms",
+            f"{few * 1000:.2f} ms",
+            many / few,
+            "<=",
+            1.2,
+        ),
+    ]

@@ -1,0 +1,52 @@
+"""The models of a search's best trials: which are kept, and several of them as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...backend.task.trial_model import find_model, read_model
+from ...errors import InvalidInput, NotFound
+from .optuna_here import optuna
+from .trials import HOW_KEPT, MODEL, Trial
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+
+
+def check_keep_models(keep_models: Any, objectives: int) -> None:
+    """Raise InvalidInput for what is no count, and for several objectives, of which there are no best trials."""
+    if isinstance(keep_models, bool) or not isinstance(keep_models, int) or keep_models < 0:
+        raise InvalidInput(
+            f"`keep_models` must be a whole number, 0 or more, got {keep_models!r:.100}", field="keep_models"
+        )
+    if keep_models and objectives > 1:
+        raise InvalidInput(f"`keep_models` needs one objective, got {objectives}", field="keep_models")
+
+
+def path_here(run_dir: str) -> str:
+    """Where the model of a trial that has just ended is; empty if it has none, or its disk is not seen from here."""
+    found = find_model(Path(run_dir))
+    return "" if found is None else str(found)
+
+
+def keep_best(study: Study, most: int) -> None:
+    """Remove the models of all but the best ``most`` complete trials."""
+    states = optuna().trial.TrialState
+    sign = -1 if study.direction.name == "MAXIMIZE" else 1
+    complete = study.get_trials(deepcopy=False, states=(states.COMPLETE,))
+    for trial in sorted(complete, key=lambda one: (sign * (one.value or 0.0), one.number))[most:]:
+        if path := trial.user_attrs.get(MODEL):
+            Path(path).unlink(missing_ok=True)
+
+
+def ensemble_of(trials: Sequence[Trial], devices: Sequence[str] | None, combine: str | Callable[[Any], Any]) -> Any:
+    """The models of these trials as one. Raises NotFound where one of them is not kept, and as ``dtf.ensemble``."""
+    missing = [str(trial.number) for trial in trials if not trial.model_path or not Path(trial.model_path).is_file()]
+    if missing:
+        raise NotFound(f"Of the {len(trials)} best trials these have no model here: {', '.join(missing)}. {HOW_KEPT}")
+    from ...backend.task.ensemble import ensemble
+
+    return ensemble([partial(read_model, Path(trial.model_path)) for trial in trials], devices, combine)

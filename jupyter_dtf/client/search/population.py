@@ -1,0 +1,197 @@
+"""Population based training: members train in intervals, and one that does badly goes on from another's checkpoint.
+
+Each interval is a trial, so that Optuna's storage has all of it: which ``MEMBER`` it was, in which ``GENERATION``, and
+the ``PARENT``, the trial with whose checkpoint it began. Nobody waits for anybody: what a member does next is decided
+when there is a place for it, by what is known of the others then.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...errors import InvalidInput
+from .optuna_here import optuna
+from .trials import AGAIN, GENERATION, MEMBER, PARENT
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+PBT = "pbt"
+
+
+@dataclass(frozen=True)
+class PopulationBased:
+    """``sampler=`` of a search in which ``population`` members train on and on, an interval each trial.
+
+    After an interval, a member among the worst ``quantile`` goes on from the checkpoint of one of the best, with that
+    one's parameters, each of which is drawn anew with the probability ``resample``, and otherwise, if it is a number,
+    multiplied by one of ``factors``. The others go on as they are. Raises InvalidInput.
+    """
+
+    population: int = 8
+    quantile: float = 0.25
+    resample: float = 0.25
+    factors: tuple[float, ...] = (0.8, 1.2)
+
+    def __post_init__(self) -> None:
+        count = self.population
+        if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+            raise InvalidInput(
+                f"`population` must be a whole number, 2 or more, got {count!r:.100}", field="population"
+            )
+        for name, most in (("quantile", 0.5), ("resample", 1.0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
+                raise InvalidInput(f"`{name}` must be a number from 0 to {most}, got {value!r:.100}", field=name)
+        if self.quantile == 0:
+            raise InvalidInput("`quantile` must be above 0, got 0", field="quantile")
+        factors = self.factors
+        if not isinstance(factors, (tuple, list)) or not factors or not all(_is_factor(one) for one in factors):
+            raise InvalidInput(f"`factors` must be numbers above 0, got {factors!r:.100}", field="factors")
+
+
+def _is_factor(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+def as_population(sampler: Any, *, pruner: Any, objectives: int, trials: int | None) -> PopulationBased | None:
+    """What ``sampler`` asks for, if it is population based training. Raises InvalidInput for what goes not with it."""
+    if isinstance(sampler, str) and sampler == PBT:
+        sampler = PopulationBased()
+    if not isinstance(sampler, PopulationBased):
+        return None
+    if pruner is not None:
+        raise InvalidInput("Population based training replaces those that do badly: it has no `pruner`", field="pruner")
+    if objectives > 1:
+        raise InvalidInput(f"Population based training needs one objective, got {objectives}", field="objective")
+    if trials is not None and trials <= sampler.population:
+        raise InvalidInput(
+            f"`trials` are intervals of all members together, and must be more than the {sampler.population} of the "
+            f"population, got {trials}",
+            field="trials",
+        )
+    return sampler
+
+
+@dataclass
+class _Member:
+    """What is known of one: its ``intervals`` that were a success, and its ``newest`` trial, whatever came of that."""
+
+    intervals: list[FrozenTrial]
+    newest: FrozenTrial
+
+
+class Population:
+    """Decides what the members of ``study`` do. ``seed`` makes the decisions the same for the same ends of trials."""
+
+    def __init__(
+        self, plan: PopulationBased, study: Study, space: Mapping[str, BaseDistribution], seed: int | None
+    ) -> None:
+        self._plan = plan
+        self._study = study
+        self._space = dict(space)
+        self._seed = seed
+        self._sign = -1 if study.direction.name == "MAXIMIZE" else 1
+
+    def enqueue(self) -> bool:
+        """Put the next interval in the study's queue, unless one waits there. False if all members are under way."""
+        states = optuna().trial.TrialState
+        trials = self._study.get_trials(deepcopy=False)
+        if any(trial.state is states.WAITING for trial in trials):
+            return True
+        members = self._members(trials)
+        if len(members) < self._plan.population:
+            self._begin(next(number for number in range(self._plan.population) if number not in members))
+            return True
+        ready = [number for number, member in members.items() if member.newest.state.is_finished()]
+        if not ready:
+            return False
+        # The one that is least far; of those, the one that has waited longest.
+        number = min(ready, key=lambda one: (_generation(members[one].newest), members[one].newest.number))
+        self._go_on(number, members)
+        return True
+
+    def _members(self, trials: Sequence[FrozenTrial]) -> dict[int, _Member]:
+        states = optuna().trial.TrialState
+        members: dict[int, _Member] = {}
+        for trial in trials:
+            number = trial.user_attrs.get(MEMBER)
+            if number is None or trial.user_attrs.get(AGAIN):
+                continue  # it was cut short, and is there a second time
+            member = members.setdefault(number, _Member([], trial))
+            member.newest = trial
+            if trial.state is states.COMPLETE:
+                member.intervals.append(trial)
+        return members
+
+    def _go_on(self, number: int, members: Mapping[int, _Member]) -> None:
+        member = members[number]
+        failed = not member.intervals or member.intervals[-1] is not member.newest
+        generation = _generation(member.newest)
+        known = {}
+        for other, each in members.items():
+            if so_far := [trial for trial in each.intervals if _generation(trial) <= generation]:
+                known[other] = so_far[-1]
+        ranked = sorted(known, key=lambda one: (self._sign * (known[one].value or 0.0), one))
+        few = min(max(1, int(len(ranked) * self._plan.quantile)), len(ranked) // 2)
+        is_bad = failed or number in ranked[len(ranked) - few :]
+        best = ranked[: max(few, 1)]
+        chance = (
+            random.Random() if self._seed is None else random.Random(f"{self._seed} {number} {member.newest.number}")
+        )
+        if not is_bad:
+            self._put(number, generation + 1, known[number], dict(known[number].params))
+        elif best:
+            parent = known[chance.choice(best)]
+            params = perturbed(parent.params, self._space, self._plan, chance)
+            self._put(number, generation + (not failed), parent, params)
+        else:  # nobody has got anywhere yet
+            self._begin(number)
+
+    def _begin(self, number: int) -> None:
+        """The first interval of a member, with what the study's sampler says."""
+        self._study.enqueue_trial({}, user_attrs={MEMBER: number, GENERATION: 0})
+
+    def _put(self, number: int, generation: int, parent: FrozenTrial, params: dict[str, Any]) -> None:
+        attrs = {MEMBER: number, GENERATION: generation, PARENT: parent.number}
+        self._study.enqueue_trial(params, user_attrs=attrs)
+
+
+def _generation(trial: FrozenTrial) -> int:
+    return int(trial.user_attrs.get(GENERATION, 0))
+
+
+def perturbed(
+    params: Mapping[str, Any], space: Mapping[str, BaseDistribution], plan: PopulationBased, chance: random.Random
+) -> dict[str, Any]:
+    """The parameters somewhat changed, within ``space``."""
+    return {name: _changed(params[name], distribution, plan, chance) for name, distribution in space.items()}
+
+
+def _changed(value: Any, distribution: BaseDistribution, plan: PopulationBased, chance: random.Random) -> Any:
+    kinds = optuna().distributions
+    anew = chance.random() < plan.resample
+    if isinstance(distribution, kinds.CategoricalDistribution):
+        return chance.choice(distribution.choices) if anew else value
+    low, high, step = distribution.low, distribution.high, distribution.step  # type: ignore[attr-defined]
+    if anew and distribution.log:  # type: ignore[attr-defined]
+        wanted = math.exp(chance.uniform(math.log(low), math.log(high)))
+    elif anew:
+        wanted = chance.uniform(low, high)
+    else:
+        wanted = value * chance.choice(plan.factors)
+    wanted = min(max(wanted, low), high)
+    if step is None:
+        return float(wanted)
+    steps = round((wanted - low) / step)
+    if not anew and low + steps * step == value and wanted != value:  # a factor of so small a number is a step
+        steps += 1 if wanted > value else -1
+    most = round((high - low) / step)
+    found = low + min(max(steps, 0), most) * step
+    return int(found) if isinstance(distribution, kinds.IntDistribution) else float(found)
