@@ -236,7 +236,9 @@ class Search:
 
     def best_now(self) -> list[Trial]:
         """The best trials so far; none while no trial is complete."""
-        return self.best_trials if any(trial.state == "complete" for trial in self._all()) else []
+        if len(self._metrics) > 1:
+            return self.best_trials
+        return [trial for trial in self.ranked()[:1] if trial.state == "complete"]
 
     def __repr__(self) -> str:
         return f"<Search {self.line().replace('  ', ', ')}>"

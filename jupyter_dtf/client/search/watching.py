@@ -14,6 +14,8 @@ from .search import Search
 _REFRESH_S = 0.2
 _SECOND_S = 1.0
 _MOST_ROWS = 12
+_REST = 20
+"""So many times as long as drawing takes, nothing is drawn."""
 _CLEAR_BELOW = "\r\x1b[J"
 
 
@@ -49,6 +51,7 @@ def in_terminal(search: Search) -> None:
     best, above = None, 0
     while True:
         is_over = search.wait_for_change(_SECOND_S if rewrites else 60.0)
+        began = time.monotonic()
         if rewrites:
             above = _draw(search, above)
         else:
@@ -58,7 +61,8 @@ def in_terminal(search: Search) -> None:
             best = now
         if is_over:
             return
-        time.sleep(_REFRESH_S)
+        # Of thousands of trials it takes a while to say how they are: the search goes on in this process meanwhile.
+        time.sleep(max(_REFRESH_S, _REST * (time.monotonic() - began)))
 
 
 def _draw(search: Search, above: int) -> int:

@@ -32,6 +32,12 @@ def test_a_headline_begins_with_the_loss_and_has_nothing_of_the_machine() -> Non
     assert headline({"cpu": 0.97, "score": 7.0}) == {"score": 7.0}
 
 
+def test_a_trial_s_objectives_come_before_its_loss() -> None:
+    latest = {"loss": 2.0, "acc": 0.5, "val_loss": 3.0, "cpu": 1.0}
+    assert list(headline(latest, objectives=["val_loss", "acc", "never"])) == ["val_loss", "acc", "loss"]
+    assert headline(latest, objectives=["cpu"]) == {"cpu": 1.0, "loss": 2.0, "val_loss": 3.0, "acc": 0.5}
+
+
 def test_a_headline_of_an_ended_run_has_the_epoch_s_values_as_keras_s_history() -> None:
     latest = {"loss": 0.9, "running_auc": 0.4, "epoch_loss": 0.5, "epoch_auc": 0.6, "val_loss": 0.7}
     assert headline(latest) == {"loss": 0.9, "val_loss": 0.7, "auc": 0.4}
