@@ -1,6 +1,6 @@
 import React from 'react';
 
-import type { Histogram, MediaSeries } from '../../api/schema';
+import type { Histogram, MediaSeries, Picture } from '../../api/schema';
 import { isFinal } from '../../model/state';
 import { HistogramPlot } from '../../views/histogram';
 import { useSeen, useSignals } from '../../views/hooks';
@@ -134,6 +134,18 @@ function RunHistogram(props: {
 function RunPictures({ series, model, options }: TabProps & { series: MediaSeries }): React.ReactElement {
   const { dtf, trans } = options;
   const { name, task } = series;
-  const read = React.useCallback((step: number) => dtf.api.image(model.id, name, task, step), [dtf, model, name, task]);
+  // What has been seen is there when the slider comes back to it.
+  const read = React.useMemo(() => {
+    const known = new Map<number, Promise<Picture>>();
+    return (step: number) => {
+      let picture = known.get(step);
+      if (!picture) {
+        picture = dtf.api.image(model.id, name, task, step);
+        picture.catch(() => known.delete(step));
+        known.set(step, picture);
+      }
+      return picture;
+    };
+  }, [dtf, model, name, task]);
   return <Pictures series={series} read={read} trans={trans} />;
 }
