@@ -9,6 +9,8 @@ import type { DashboardTab, TabProps } from './dashboardtab';
 
 // Between two looks at what there is, while a run goes on and this is seen.
 const AGAIN_MS = 2000;
+// Of one name; a picture has up to a third of a megabyte as text.
+const MOST_KNOWN = 60;
 
 export const mediaTab: DashboardTab = {
   id: 'media',
@@ -143,6 +145,9 @@ function RunPictures({ series, model, options }: TabProps & { series: MediaSerie
         picture = dtf.api.image(model.id, name, task, step);
         picture.catch(() => known.delete(step));
         known.set(step, picture);
+        if (known.size > MOST_KNOWN) {
+          known.delete(known.keys().next().value!);
+        }
       }
       return picture;
     };
