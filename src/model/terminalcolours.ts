@@ -3,7 +3,7 @@
 /** A part of a line in one style. */
 export interface StyledPart {
   text: string;
-  /** Classes of `style/dashboard.css`: `jp-dtf-fg-1` to 15, `jp-dtf-bg-…`, `jp-dtf-bold` and the like. */
+  /** Classes of `style/output.css`: `jp-dtf-fg-1` to 15, `jp-dtf-bg-…`, `jp-dtf-bold` and the like. */
   className: string;
   /** Colours that are none of the sixteen. */
   colour?: string;

@@ -31,7 +31,8 @@ export function setAxes(bokeh: BokehApi, figure: Figure, options: FigureOptions)
     xAxis.setv({ ticker });
     figure.xgrids[0]?.setv({ ticker });
   }
-  xAxis.ticker.setv({ desired_num_ticks: options.small ? 4 : 6 });
+  // A time of day, perhaps with its date, is wider than a number.
+  xAxis.ticker.setv({ desired_num_ticks: axis === 'wall' ? 3 : options.small ? 4 : 6 });
   yAxis.ticker.setv({ desired_num_ticks: options.small ? 3 : 5 });
   yAxis.setv({
     axis_label: names.y.length > LONGEST_NAME ? `…${names.y.slice(1 - LONGEST_NAME)}` : names.y,

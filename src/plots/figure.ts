@@ -117,7 +117,7 @@ export class MetricFigure {
       toolbar_location: null,
       output_backend: 'canvas',
       min_border_left: LEFT,
-      min_border_right: 8,
+      min_border_right: _options.axis === 'wall' ? 24 : 8,
       min_border_top: 4,
       lod_threshold: null
     });

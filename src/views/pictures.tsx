@@ -40,7 +40,7 @@ export function Pictures(props: {
         />
         <span className="jp-dtf-number">{formatNumber(steps[index]!)}</span>
       </label>
-      <div className="jp-dtf-strip">
+      <div className="jp-dtf-pictures-strip">
         {strip.map(step => (
           <Shown key={step} name={name} step={step} read={read} trans={trans} />
         ))}

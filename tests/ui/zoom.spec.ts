@@ -107,6 +107,7 @@ test('histograms are a heat map, and pictures a strip with a slider', async () =
   await expect(shown.getByRole('img')).toHaveCount(1);
   await expect(shown.getByRole('img')).toHaveJSProperty('naturalWidth', 48);
   await shown.getByRole('slider').press('End');
+  await expect(shown.getByRole('img')).toHaveCount(6);
   await picture(page, 'media-1440-light');
   await tab('Histograms and images').getByLabel('task').selectOption('worker:2');
   await setTheme(page, true);

@@ -6,8 +6,8 @@ from ...errors import NotFound
 from ...schema.events import Histogram, MediaEvent, Picture
 from ...schema.media import MediaSeries
 
-MOST_BYTES = 64 << 20
-"""Of all of a run that are kept in memory; the run's log has them all."""
+MOST_BYTES = 16 << 20
+"""Of all of a run that are kept in memory, where a viewer may have a dozen runs; the run's log has them all."""
 MOST_OF_ONE = 400
 """Of one name of a task: as many as a plot has columns for."""
 _BYTES = 400

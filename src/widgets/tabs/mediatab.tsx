@@ -1,6 +1,6 @@
 import React from 'react';
 
-import type { Histogram, MediaSeries } from '../../api/schema';
+import type { Histogram, MediaSeries, Picture } from '../../api/schema';
 import { isFinal } from '../../model/state';
 import { HistogramPlot } from '../../views/histogram';
 import { useSeen, useSignals } from '../../views/hooks';
@@ -9,6 +9,8 @@ import type { DashboardTab, TabProps } from './dashboardtab';
 
 // Between two looks at what there is, while a run goes on and this is seen.
 const AGAIN_MS = 2000;
+// Of one name; a picture has up to a third of a megabyte as text.
+const MOST_KNOWN = 60;
 
 export const mediaTab: DashboardTab = {
   id: 'media',
@@ -134,6 +136,21 @@ function RunHistogram(props: {
 function RunPictures({ series, model, options }: TabProps & { series: MediaSeries }): React.ReactElement {
   const { dtf, trans } = options;
   const { name, task } = series;
-  const read = React.useCallback((step: number) => dtf.api.image(model.id, name, task, step), [dtf, model, name, task]);
+  // What has been seen is there when the slider comes back to it.
+  const read = React.useMemo(() => {
+    const known = new Map<number, Promise<Picture>>();
+    return (step: number) => {
+      let picture = known.get(step);
+      if (!picture) {
+        picture = dtf.api.image(model.id, name, task, step);
+        picture.catch(() => known.delete(step));
+        known.set(step, picture);
+        if (known.size > MOST_KNOWN) {
+          known.delete(known.keys().next().value!);
+        }
+      }
+      return picture;
+    };
+  }, [dtf, model, name, task]);
   return <Pictures series={series} read={read} trans={trans} />;
 }
