@@ -178,7 +178,7 @@ async def scheduled_s(trials: int) -> float:
 
 def measure() -> list[Row]:
     few, many = asyncio.run(scheduled_s(FEW)), asyncio.run(scheduled_s(MANY))
-    with dtf.Cluster(jobs={"worker": PLACES}, threads_per_host=PLACES, threads_per_task=1) as cluster:
+    with dtf.Cluster(jobs={"worker": PLACES}, threads_per_host=PLACES) as cluster:
         dtf.launch(cluster, train_part, {"x": [0.0] * PLACES, "step_s": [0.0] * PLACES, "begin": [0] * PLACES,
                                          "end": [1] * PLACES})  # fmt: skip
         barriers = sum(with_barriers_s(cluster, drawn(seed)) for seed in range(SEEDS))
