@@ -124,7 +124,7 @@ def test_a_trial_is_pruned_while_it_runs(cluster: dtf.Cluster) -> None:
     assert search.status == "finished"
 
 
-def climbs(params: dict[str, Any], ctx: Any) -> dict[str, Any]:
+def gets_higher(params: dict[str, Any], ctx: Any) -> dict[str, Any]:
     """Reports a loss that is the same for all, and returns more than it has reported, unless it is pruned."""
     for step in (10, 20, 30):
         ctx.report(step, loss=9.0, height=params["x"] + step / 100)
@@ -139,7 +139,9 @@ def test_viewers_are_told_all_of_a_search(cluster: dtf.Cluster) -> None:
     space = {"x": [7, 1, 8], "kind": [("a", 1)]}
     pruner = ThresholdPruner(lower=5)
     with pytest.warns(UserWarning, match="contains"):  # Optuna's, of a choice that a storage cannot hold
-        search = cluster.search(climbs, space, sampler="grid", objective="height", direction="maximize", pruner=pruner)
+        search = cluster.search(
+            gets_higher, space, sampler="grid", objective="height", direction="maximize", pruner=pruner
+        )
     runs = [run.info for run in dtf.runs() if run.info.trial is not None and run.info.trial.search == search.id]
     stored = session().hub.store
     assert stored is not None
