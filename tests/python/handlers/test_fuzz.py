@@ -33,9 +33,11 @@ BODIES = {
     "designs/profile": {"design": DESIGN, "cluster": "a"},
     "examples/digits.ipynb": {"folder": "a"},
     "runs/x/resume": {"cluster": "a", "step": 5},
+    "runs/x": {"name": "a", "tags": ["b"], "note": "c", "archived": True, "deleted": False},
 }
 METHODS = {"clusters": "POST", "clusters/preview": "POST", "clusters/x": "PATCH", "templates/x": "PUT"}
 METHODS |= {path: "POST" for path in BODIES if path.startswith(("designs/", "examples/", "runs/"))}
+METHODS["runs/x"] = "PATCH"
 
 VALUES: list[Any] = [
     None, True, 0, -1, 1 << 70, 1e308, 0.5, "", "a", "\x00", "ü" * 5000, "../../etc/passwd", "local", [], [[]], {},
