@@ -51,6 +51,7 @@ async function steps(): Promise<number[]> {
 test('zooming in brings every point of what is seen', async () => {
   await page.setViewportSize({ width: 1440, height: 900 });
   await openLab(page);
+  await setTheme(page, false);
   await openRun(page, 'long', () => document.querySelectorAll('.jp-dtf-plot-area[role=slider] .bk-Figure').length > 2);
   const whole = await steps();
   expect(whole.length).toBeLessThan(3000);
