@@ -470,6 +470,28 @@ async def test_without_room_those_that_are_left_go_on_if_they_are_enough() -> No
     assert lost.endswith("worker:0 goes on without worker:1, for which there is no room: attempt 2 of 4")
 
 
+async def test_they_are_more_again_when_there_is_room_which_is_no_restart() -> None:
+    cluster = await training(Restart(min_workers=1, max_restarts=2))
+    del cluster.hosts[B]
+    cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+    while len(cluster.specs) < 3:
+        await asyncio.sleep(0)
+    event = TaskChanged(time=1.0, task="worker:0", attempt=1, state=TaskState.RUNNING)
+    cluster.run.record_encoded(encode_event(event))
+    cluster.hosts[B] = cluster.host(B)
+    await cluster.seating.wake()
+    info = await cluster.end()
+    assert (info.state, cluster.run.attempt, cluster.run.unlost) == (RunState.SUCCEEDED, 2, 1)
+    assert {task.task: task.attempt for task in info.tasks} == {"worker:0": 2, "worker:1": 2}
+    assert cluster.kept == [(1, ["worker:0"]), (2, ["worker:0"])]
+    assert [(spec.task, spec.size, spec.joins) for spec in cluster.specs[3:]] == [
+        ("worker:0", 2, True),
+        ("worker:1", 2, True),
+    ]
+    assert cluster.texts("There is room for worker:1 again") == ["worker:0 goes on with it: attempt 3 of 4"]
+    assert "dtf_kill" not in [op for _, op in cluster.asked]
+
+
 async def test_a_lost_task_comes_to_another_host_where_fewer_are_not_enough() -> None:
     cluster = await training(Restart())
     del cluster.hosts[B]
