@@ -12,8 +12,8 @@ from .....schema.strategy import AllReduce
 from ...collectives import begin_anew, make_reducer
 from ...collectives.array_reducer import ArrayReducer
 from ...collectives.contract import Alone, Reducer
-from ...context import check_gang
 from ...collectives.exchangeable import ExchangeableReducer
+from ...context import check_gang
 from ...model.model_state import seed_states
 from ..callbacks import Last
 from ..checkpoint_state import Begin, attributes
