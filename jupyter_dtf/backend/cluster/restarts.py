@@ -103,7 +103,7 @@ class Restarts:
 
         there = [address for address in run.by_host if self._seating.is_there(address)]
         answers = await asyncio.gather(*map(ask, there), return_exceptions=True)
-        named = {name for answer in answers if not isinstance(answer, BaseException) for name in answer}
+        named = {name for answer in answers if not isinstance(answer, BaseException) for name in answer or ()}
         return named & {task.task for task in run.planned}
 
     def beside(self, run: Run, going_on: Collection[str]) -> list[PlannedTask]:

@@ -47,6 +47,7 @@ class Cluster:
         self.specs: list[TaskSpec] = []
         self.on_launch: Callable[[int], None] = lambda attempt: self.all_run()
         self.broken: set[str] = set()
+        self.closing: set[str] = set()
         self.stays_broken = True
         self.background = Background()
         self.leaving: dict[str, str] = {}
@@ -103,7 +104,10 @@ class Cluster:
                 port = 1000 + 100 * cluster.run.attempt
                 return {place: f"{address[6]}:{port + number}" for number, place in enumerate(places)}
 
-            async def dtf_launch(self, run_id: str, specs: list[bytes], **more: Any) -> dict[str, str]:
+            async def dtf_launch(self, run_id: str, specs: list[bytes], **more: Any) -> dict[str, str] | None:
+                if address in cluster.closing:
+                    cluster.closing.clear()
+                    return None
                 mine = [msgspec.json.decode(spec, type=TaskSpec) for spec in specs]
                 cluster.specs += mine
                 asyncio.get_running_loop().call_soon(cluster.launched, mine)
@@ -468,6 +472,15 @@ async def test_without_room_those_that_are_left_go_on_if_they_are_enough() -> No
     }
     (lost,) = cluster.texts("worker:1 failed: its host b went away")
     assert lost.endswith("worker:0 goes on without worker:1, for which there is no room: attempt 2 of 4")
+
+
+async def test_a_host_that_is_closing_and_knows_no_operation_any_more_is_one_loss_more() -> None:
+    cluster = await training(Restart())
+    cluster.closing.add(B)
+    cluster.ends("worker:1", signal="SIGKILL")
+    info = await cluster.end()
+    assert (info.state, cluster.run.attempt) == (RunState.SUCCEEDED, 2)
+    assert [text for text in cluster.notes if "worker:1 on host b: it is ending" in text]
 
 
 async def test_they_are_more_again_when_there_is_room_which_is_no_restart() -> None:
