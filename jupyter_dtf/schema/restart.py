@@ -21,7 +21,7 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     seconds without a step, a word or the use of a processor after which a task that had made steps before is held to be
     frozen. None: 600. A task that was stopped (SIGSTOP) is noticed within 5 seconds whatever this says.
     ``min_workers``, of a training by all-reduce: where there is no room for the tasks that were lost, those that are
-    left go on without them if they are at least so many. None: they wait for room.
+    left go on without them if they are at least so many, and with them again when there is. None: they wait for room.
 
     Raises InvalidInput for other values.
     """

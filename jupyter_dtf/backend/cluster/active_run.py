@@ -65,6 +65,8 @@ class Run:
         self.log: list[bytes] = []
         """Every event. Of output the last is kept (``OutputTail``); the rest is in files, and is here without lines."""
         self.planned: list[PlannedTask] = []
+        self.gang: list[PlannedTask] = []
+        """The same, and with the place that it had last each one that the others have gone on without."""
         self.by_host: dict[str, list[PlannedTask]] = {}
         """The same by the addresses of their hosts."""
         self.results: dict[str, bytes] = {}
@@ -83,8 +85,8 @@ class Run:
         """Of the attempt that is under way."""
         self.attempt = 0
         """How often tasks of it were started again, all or one."""
-        self.pauses = 0
-        """How often of these after a pause, which is no restart."""
+        self.unlost = 0
+        """How often of these for another reason than a loss, after a pause or to grow: that is no restart."""
         self.continued = asyncio.Event()
         """A paused run is to go on, or has ended."""
         self.gang_attempt = 0
@@ -142,7 +144,7 @@ class Run:
     @property
     def may_restart(self) -> bool:
         """Whether it has another restart, of those that were asked for."""
-        return self.attempt - self.pauses < self.request.restarts.max_restarts
+        return self.attempt - self.unlost < self.request.restarts.max_restarts
 
     @property
     def attempt_words(self) -> str:
@@ -151,7 +153,7 @@ class Run:
 
     def words_of(self, attempt: int) -> str:
         """``attempt 2 of 4``, for 1."""
-        return f"attempt {attempt + 1} of {self.request.restarts.attempts + self.pauses}"
+        return f"attempt {attempt + 1} of {self.request.restarts.attempts + self.unlost}"
 
     @property
     def only_serves(self) -> bool:
@@ -321,7 +323,7 @@ class Run:
 
     def reseat(self, planned: PlannedTask) -> None:
         """One task has a place anew."""
-        self.planned = [planned if each.task == planned.task else each for each in self.planned]
+        self.gang = self.planned = [planned if each.task == planned.task else each for each in self.planned]
         for address in self.by_host:
             self.by_host[address] = [each for each in self.by_host[address] if each.task != planned.task]
         self.by_host.setdefault(planned.host.address, []).append(planned)
@@ -336,6 +338,8 @@ class Run:
     def place(self, planned: list[PlannedTask]) -> None:
         """Make known which tasks there are and where they will run."""
         self.planned = planned
+        now = {task.task: task for task in planned}
+        self.gang = [now.get(task.task, task) for task in self.gang] or planned
         self.by_host = {}
         for task in planned:
             self.by_host.setdefault(task.host.address, []).append(task)
@@ -366,6 +370,12 @@ class Run:
         for event in (self.work_done, self.decided, self.tasks_ended, self.is_there):
             event.clear()
         self.place(planned)
+
+    @property
+    def missing(self) -> list[str]:
+        """The tasks that the others have gone on without, for want of room."""
+        there = {task.task for task in self.planned}
+        return [task.task for task in self.gang if task.task not in there] if there else []
 
     def leave_places(self) -> None:
         """Its tasks have ended, and have no places any more."""

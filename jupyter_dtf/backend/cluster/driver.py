@@ -21,6 +21,7 @@ from .active_run import Run, predicate
 from .checkups import Checkups
 from .gang import ask_hosts, places, task_specs
 from .grace import is_spent
+from .growing import Growing
 from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .parcel import Parcel, hosts_of
@@ -66,6 +67,7 @@ class Driver:
         self._on_change = on_change
         self._room = Room(seating)
         self._restarts = Restarts(rpc, seating, watch, self._start_tasks, on_change, room=self._room)
+        self._growing = Growing(seating, self._restarts, on_change)
         self._rejoining = Rejoining(rpc, seating, watch, on_change)
         self._pausing = Pausing(
             rpc,
@@ -88,7 +90,7 @@ class Driver:
         try:
             await self._launch(run, parcel)
             while run.is_active:
-                await run.work_done.wait()
+                await self._growing.until_work_done(run, parcel)
                 if not run.decided.is_set():
                     await self._tell_hosts(run, "dtf_work_done")
                 await run.decided.wait()

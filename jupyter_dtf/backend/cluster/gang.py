@@ -32,9 +32,10 @@ async def ask_hosts(
     merged: dict[str, str] = {}
     missing = []
     for (host, mine), answer in zip(by_host.items(), answers, strict=True):
-        if isinstance(answer, BaseException):
+        # A Dask worker that is closing has no operations of ours any more, and answers what it does not know with None.
+        if isinstance(answer, BaseException) or answer is None:
             names = ", ".join(task.task for task in mine)
-            missing.append(f"{names} on host {host.name}: {answer}")
+            missing.append(f"{names} on host {host.name}: {'it is ending' if answer is None else answer}")
         else:
             merged.update(answer)
     if missing:

@@ -195,7 +195,9 @@ class Parcel:
         file = await asyncio.to_thread(self._place.program.open, "rb")
         try:
             while data := await asyncio.to_thread(file.read, CHUNK_BYTES):
-                directory, word = await host.dtf_put(run_id=run_id, at=at, data=data)
+                if (taken := await host.dtf_put(run_id=run_id, at=at, data=data)) is None:
+                    raise Unavailable("It is ending")  # a Dask worker that is closing has no operations of ours
+                directory, word = taken
                 at += len(data)
                 told.tell(at)
         finally:

@@ -91,7 +91,7 @@ class Pausing:
                 run.to(RunState.PAUSED, f"{_where(run)}, for there was no room for it to go on: {error}")
                 continue
             if not run.is_stopping:
-                run.pauses += 1
+                run.unlost += 1
                 await self._start(run, parcel, planned)
             break
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
@@ -66,32 +67,32 @@ class Restarts:
         why = f"{lost.task} {predicate(lost.message)}"
         following = run.words_of(run.attempt + 1)
         where = f", on {lost.host}" if lost.host else ""
-        going_on = await self._going_on(run)
+        going_on = await self.survivors(run)
         if run.is_stopping:
             return
-        planned = self._beside(run, going_on)
+        planned = self.beside(run, going_on)
         said = _who_goes_on(run, going_on, planned)
         # The reason first, and nothing between: a log that ends here says why its run restarts.
         run.note("warning", why, f"In {run.attempt_words}{where}. {said}: {following}", lost.task)
         run.to(RunState.RESTARTING, f"{why}: {following} begins")
         self._on_change()
         if going_on and not planned and not self._seating.has_all_hosts:
-            await self._room(run, lambda: bool(self._beside(run, going_on)))
-            planned = self._beside(run, going_on)
+            await self._room(run, lambda: bool(self.beside(run, going_on)))
+            planned = self.beside(run, going_on)
         if run.is_stopping:
             return
         if planned:
-            await self._replace(run, parcel, planned, going_on)
+            await self.replace(run, parcel, planned, going_on)
         else:
             await self._start_all(run, parcel, why)
         if not run.decided.is_set() and not run.is_stopping:
             took = seconds_(time.monotonic() - began)
-            kept = f". {_names(sorted(going_on))} went on" if planned else ""
+            kept = f". {names_of(sorted(going_on))} went on" if planned else ""
             run.note("info", f"Started again: {run.attempt_words}", f"{took} after {lost.task} was lost{kept}")
 
     # -- some go on ---------------------------------------------------------------------------------------------
 
-    async def _going_on(self, run: Run) -> set[str]:
+    async def survivors(self, run: Run) -> set[str]:
         """The tasks whose processes can go over to the next attempt, as their hosts know it."""
         if run.request.kind != "fit":
             return set()
@@ -102,24 +103,34 @@ class Restarts:
 
         there = [address for address in run.by_host if self._seating.is_there(address)]
         answers = await asyncio.gather(*map(ask, there), return_exceptions=True)
-        named = {name for answer in answers if not isinstance(answer, BaseException) for name in answer}
+        named = {name for answer in answers if not isinstance(answer, BaseException) for name in answer or ()}
         return named & {task.task for task in run.planned}
 
-    def _beside(self, run: Run, going_on: Collection[str]) -> list[PlannedTask]:
+    def beside(self, run: Run, going_on: Collection[str]) -> list[PlannedTask]:
         """Where the tasks are when those go on; empty while there is no room. Fewer than before if that may be."""
         if not going_on:
             return []
         least = run.request.restarts.min_workers
         may_shrink = least is not None and len(going_on) >= least
-        try:
-            if not (may_shrink or self._seating.has_all_hosts):
-                return []
-            return self._seating.plan_beside(run.planned, going_on, crowd=not may_shrink)
-        except GangIncomplete:
-            return ranked([task for task in run.planned if task.task in going_on]) if may_shrink else []
+        if not (may_shrink or self._seating.has_all_hosts):
+            return []
+        for wanted in (run.gang, run.planned):
+            with contextlib.suppress(GangIncomplete):
+                return self._seating.plan_beside(wanted, going_on, crowd=not may_shrink)
+        return ranked([task for task in run.planned if task.task in going_on]) if may_shrink else []
 
-    async def _replace(self, run: Run, parcel: Parcel, planned: list[PlannedTask], going_on: set[str]) -> None:
-        """Start the lost tasks again, and have the others go over."""
+    async def replace(
+        self,
+        run: Run,
+        parcel: Parcel,
+        planned: list[PlannedTask],
+        going_on: set[str],
+        return_s: float | None = None,
+    ) -> None:
+        """Start the other tasks of ``planned`` anew, and have those that go on go over, within ``return_s`` seconds.
+
+        By default RETURN_S; where that is infinite, a task that takes long is waited for.
+        """
         left = set(run.by_host) - {task.host.address for task in planned}
         run.place_again(planned)
         self._on_change()
@@ -127,21 +138,22 @@ class Restarts:
         try:
             await self._start(run, parcel, going_on)
         except (Unavailable, OSError) as error:  # one more has died meanwhile, or a host went away: a loss like others
-            if not going_on - await self._going_on(run):
+            if not going_on - await self.survivors(run):
                 await self._pause(run)
             not_started(run, f"was not started: {error}")
         if not run.decided.is_set():
-            await self._await_return(run, going_on)
+            await self._await_return(run, going_on, RETURN_S if return_s is None else return_s)
 
-    async def _await_return(self, run: Run, going_on: Collection[str]) -> None:
+    async def _await_return(self, run: Run, going_on: Collection[str], return_s: float) -> None:
         """Wait until all tasks are there. One that goes on and does not come back is lost."""
         waits = [asyncio.ensure_future(event.wait()) for event in (run.is_there, run.decided)]
-        await asyncio.wait(waits, timeout=RETURN_S, return_when=asyncio.FIRST_COMPLETED)
+        timeout = None if math.isinf(return_s) else return_s
+        await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
         if run.is_there.is_set() or run.decided.is_set():
             return
-        why = f"has not come back within {RETURN_S:g} s to go on"
+        why = f"has not come back within {return_s:g} s to go on"
         for task in run.planned:
             if task.task in going_on and run.task_info(task.task).state in (TaskState.PENDING, TaskState.STARTING):
                 await self._watch.tell(
@@ -223,17 +235,21 @@ def not_started(run: Run, why: str) -> None:
 
 
 def _who_goes_on(run: Run, going_on: Collection[str], planned: Sequence[PlannedTask]) -> str:
-    names = sorted(going_on, key=[task.task for task in run.planned].index)
-    lost = [task.task for task in run.planned if task.task not in going_on]
+    names = [task.task for task in run.planned if task.task in going_on]
     if not names:
         return "All tasks are started again"
-    go = f"{_names(names)} {'goes' if len(names) == 1 else 'go'} on"
-    if planned and len(planned) < len(run.planned):
-        return f"{go} without {_names(lost)}, for which there is no room"
-    return f"{go}; {_names(lost)} {'is' if len(lost) == 1 else 'are'} started again"
+    begin = [task.task for task in planned or run.planned if task.task not in going_on]
+    without = [task.task for task in run.planned if task.task not in [*going_on, *begin]]
+    said = f"{names_of(names)} {'goes' if len(names) == 1 else 'go'} on"
+    if without:
+        said += f" without {names_of(without)}, for which there is no room"
+    if begin:
+        said += f"; {names_of(begin)} {'is' if len(begin) == 1 else 'are'} started again"
+    return said
 
 
-def _names(tasks: Sequence[str]) -> str:
+def names_of(tasks: Sequence[str]) -> str:
+    """``worker:0, worker:1 and worker:2``; of many the first."""
     if len(tasks) > _MOST_NAMED:
         return f"{', '.join(tasks[: _MOST_NAMED - 1])} and {len(tasks) - _MOST_NAMED + 1} more"
     return " and ".join(filter(None, [", ".join(tasks[:-1]), tasks[-1]]))

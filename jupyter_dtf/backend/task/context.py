@@ -453,7 +453,7 @@ def check_gang() -> None:
     """Raise as for a lost peer if this run has a newer attempt: nobody may come any more whom this task waits for."""
     going_over = getattr(_current, "going_over", None)  # what stands in a context's place may know of no attempts
     if going_over is not None and going_over.is_called:
-        raise peer_lost("Other tasks of the run were lost, and are started again")
+        raise peer_lost("Other tasks of the run were lost, and are started again, or come back to it")
 
 
 def stays_in_gang() -> None:

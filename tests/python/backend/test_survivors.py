@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import signal
 import sys
 import time
@@ -14,10 +15,12 @@ from typing import Any
 import cloudpickle
 import keras
 import numpy as np
+import psutil
 import pytest
 from sklearn.datasets import load_digits
 
 import jupyter_dtf as dtf
+from jupyter_dtf.backend.viewer import connections
 from jupyter_dtf.client.session import session
 from jupyter_dtf.schema.events import AnyEvent, Note, RunChanged, TaskChanged
 from jupyter_dtf.schema.run import TaskState
@@ -287,20 +290,75 @@ def test_a_function_for_data_is_called_again_and_goes_on_after_its_steps(cluster
     assert_no_step_twice(runs[1])
 
 
-class Waits(keras.callbacks.Callback):
-    """After five steps of the first attempt, says so in a file and waits for another one."""
+def test_an_execution_of_several_steps_is_done_again_as_a_whole(cluster: dtf.Cluster) -> None:
+    """The last execution of an epoch has 2 steps of 12. One task dies within one, the other after a last one."""
 
-    def __init__(self, here: Path, on: Path) -> None:
+    def run_of(dies: bool) -> Any:
+        def share(ctx: Any) -> Any:
+            import tensorflow as tf
+
+            def read(number: Any, *batch: Any) -> Any:
+                if dies and (ctx.task, ctx.attempt, int(number)) == ("worker:1", 1, 8):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return batch
+
+            kinds = [spec.dtype for spec in own_share(ctx).element_spec]
+            shapes = [spec.shape for spec in own_share(ctx).element_spec]
+
+            def looked_at(number: Any, batch: Any) -> Any:
+                found = tf.numpy_function(read, [number, *batch], kinds)
+                return tuple(tf.ensure_shape(each, shape) for each, shape in zip(found, shapes, strict=True))
+
+            return own_share(ctx).enumerate().map(looked_at)
+
+        made = model()
+        made.compile("adam", made.loss, metrics=["accuracy"], steps_per_execution=5)
+        return cluster.fit(
+            made,
+            share,
+            epochs=EPOCHS,
+            validation_data=(X[:50], Y[:50]),
+            jobs={"worker": 2},
+            threads_per_task=1,
+            callbacks=[Dies({2: {"worker:0": ("epoch", 6)}} if dies else {})],
+            checkpoint=False,
+        )
+
+    whole, run = run_of(False), run_of(True)
+    assert {task: len(found) for task, found in pids(run).items()} == {"worker:0": 2, "worker:1": 2}
+    went_on = [note.title for note in notes(run) if note.title.startswith("Training goes on after step")]
+    assert went_on == ["Training goes on after step 5", f"Training goes on after step {2 * STEPS}"]
+    said = [note.text for note in notes(run) if "died (SIGKILL)" in note.title]
+    assert all(" goes on; " in text for text in said) and len(said) == 2
+    assert_equal(run, whole)
+    assert_no_step_twice(run)
+    assert [*run.history["val_loss"]] == pytest.approx([*whole.history["val_loss"]], rel=0.2)
+
+
+class Loses(keras.callbacks.Callback):
+    """Runs on the chief. After five steps of the first attempt, says so in a file and waits for another one; after one
+    with fewer workers than at first, says so if they are the fewest, and waits for the word that others are back.
+    """
+
+    def __init__(self, directory: Path, fewest: int) -> None:
         super().__init__()
-        self.here, self.on = here, on
-        self.steps = 0
+        self.here, self.on, self.few = directory / "here", directory / "on", directory / "few"
+        self.fewest = fewest
+        self.sizes: list[int] = []
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self.steps += 1
-        if self.steps == 5:
+        from jupyter_dtf.backend.task.context import current
+
+        ctx = current()
+        self.sizes.append(ctx.size)
+        if len(self.sizes) == 5:
             self.here.touch()
             while not self.on.exists():
                 time.sleep(0.01)
+        if ctx.size == self.fewest:
+            self.few.touch()
+        while ctx.size < self.sizes[0] and not ctx.going_over.is_called:
+            ctx.stop_requested.wait(0.01)
 
 
 def plain_model() -> Any:
@@ -310,36 +368,62 @@ def plain_model() -> Any:
     return made
 
 
-def test_fewer_workers_go_on_where_a_host_is_gone(no_process_left_by_module: None, tmp_path: Path) -> None:
-    here, on = tmp_path / "here", tmp_path / "on"
-    with dtf.Cluster(jobs={"worker": 3}, name="three-hosts", hosts=3, threads_per_host=1) as three:
-        wait_for(three, lambda info: len(info.hosts) == 3)
-        run = three.fit(
-            plain_model(),
-            X,
-            Y,
-            batch_size=BATCH,
-            epochs=2,
-            shuffle=False,
-            callbacks=[Waits(here, on)],
-            checkpoint=False,
-            restart=dtf.Restart(min_workers=2),
-            wait=False,
-        )
-        until(here.exists, lambda: run)
-        (host,) = [task.host for task in run.info.tasks if task.task == "worker:1"]
-        dask_worker(three, host).kill()
-        on.touch()
-        run.result(left_s())
-        (lost,) = [note for note in notes(run) if "its host" in note.title]
-        assert ". worker:0 and worker:2 go on without worker:1, for which there is no room" in lost.text
-        assert {task.task: task.state for task in run.info.tasks} == {
-            "worker:0": TaskState.SUCCEEDED,
-            "worker:1": TaskState.FAILED,
-            "worker:2": TaskState.SUCCEEDED,
-        }
-        assert {task: len(found) for task, found in pids(run).items()} == dict.fromkeys(pids(run), 1)
-        assert_no_step_twice(run)
+@pytest.fixture(scope="module")
+def three(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
+    """Three hosts of one thread each."""
+    with dtf.Cluster(jobs={"worker": 3}, name="three-hosts", hosts=3, threads_per_host=1) as shared:
+        yield shared
+
+
+@pytest.mark.parametrize("lost", [["worker:1"], ["worker:1", "worker:2"]], ids=["one", "all but one"])
+def test_fewer_workers_go_on_where_hosts_are_gone_and_more_again_when_they_are_back(
+    three: dtf.Cluster, tmp_path: Path, lost: list[str]
+) -> None:
+    wait_for(three, lambda info: len(info.hosts) == 3)
+    loses = Loses(tmp_path, 3 - len(lost))
+    run = three.fit(
+        plain_model(),
+        X,
+        Y,
+        batch_size=BATCH,
+        epochs=2,
+        shuffle=False,
+        callbacks=[loses],
+        checkpoint=False,
+        restart=dtf.Restart(min_workers=3 - len(lost)),
+        wait=False,
+    )
+    until(loses.here.exists, lambda: run)
+    hosts = [task.host for task in run.info.tasks if task.task in lost]
+    nannies = psutil.Process(connections.read(three.name).pid)
+    before = set(nannies.children())
+    for process in [dask_worker(three, host) for host in hosts]:
+        process.kill()
+    until(lambda: len(set(nannies.children()) - before) == len(lost), lambda: run)
+    others = set(nannies.children()) - before
+    for process in others:
+        process.suspend()  # the hosts that the nannies start again
+    loses.on.touch()
+    until(loses.few.exists, lambda: (run, notes(run)))
+    for process in others:
+        process.resume()
+    run.result(left_s())
+    run.finish()
+
+    without = [note.text for note in notes(run) if "its host" in note.title]
+    assert [text for text in without if f"{lost[-1]}, for which there is no room" in text], without
+    assert min(loses.sizes) == 3 - len(lost)
+    grown = loses.sizes[loses.sizes.index(3 - len(lost)) :]
+    assert grown == sorted(grown) and grown[-1] == 3, loses.sizes
+    room = [note for note in notes(run) if note.title.startswith("There is room for ")]
+    back = [note for note in notes(run) if re.fullmatch(r".+ (is|are) back: attempt \d of \d", note.title)]
+    assert len(room) == len(back) == len({*grown}) - 1
+    assert states(run).count("restarting") == len(without) + len(back)
+    assert {task.state for task in run.info.tasks} == {TaskState.SUCCEEDED}
+    assert {task: len(found) for task, found in pids(run).items()} == {
+        name: 2 if name in lost else 1 for name in ("worker:0", "worker:1", "worker:2")
+    }
+    assert_no_step_twice(run)
     alone = plain_model()
     alone.fit(X, Y, batch_size=BATCH, epochs=2, shuffle=False, verbose=0)
     for ours, theirs in zip(run.model.get_weights(), alone.get_weights(), strict=True):

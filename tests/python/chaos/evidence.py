@@ -15,12 +15,12 @@ from jupyter_dtf.backend.records.run_record import RunRecord
 from jupyter_dtf.backend.records.store import Store
 from jupyter_dtf.errors import IllegalTransition, NotFound
 from jupyter_dtf.schema.events import AnyEvent, Note, RunChanged, TaskChanged, UnknownEvent, decode_event
-from jupyter_dtf.schema.run import RunInfo, RunState, TaskInfo
+from jupyter_dtf.schema.run import RunInfo, RunState, TaskInfo, TaskState
 
 from .. import patience
 from .outcomes import Promise, has_defined_weights, promised
 from .processes import living
-from .schedule import STEPS, Round
+from .schedule import APART, STEPS, Round
 
 
 def stored(run: dtf.Run) -> tuple[RunInfo, list[tuple[int, bytes]]]:
@@ -66,7 +66,9 @@ def _follow(tasks: dict[str, TaskInfo], event: TaskChanged) -> None:
     if known is not None:
         if event.attempt < known.attempt:
             raise IllegalTransition(f"{event.task} goes back from attempt {known.attempt} to {event.attempt}")
-        known.state.step(event.state, again=event.attempt > known.attempt)
+        has_place = known.state is event.state is TaskState.PENDING  # which is told when there is one
+        if not (has_place and event.attempt == known.attempt):
+            known.state.step(event.state, again=event.attempt > known.attempt)
     tasks[event.task] = TaskInfo(task=event.task, state=event.state, attempt=event.attempt)
 
 
@@ -84,19 +86,32 @@ def wrong_in_story(this: Round, run: dtf.Run, events: list[AnyEvent], tasks: set
     least, most = promise.restarts
     if not least <= len(restarts) <= most:
         yield f"started again {len(restarts)} times, and not {least} to {most}"
-    yield from _wrong_in_losses(restarts, [event for event in events if isinstance(event, Note)])
+    notes = [event for event in events if isinstance(event, Note)]
+    alone = sum("The others go on, and it is started again" in note.text for note in notes)
+    least, most = promise.alone
+    if not least <= alone <= most and promise.ends == "succeeded":
+        yield f"single tasks are started again {alone} times, and not {least} to {most}"
+    yield from _wrong_in_losses(restarts, notes, alone)
     yield from _wrong_in_loss(promise, events, tasks)
     counted = max((task.attempt for task in info.tasks), default=0)
-    if promise.ends == "succeeded" and counted != len(restarts):
-        yield f"attempts are counted to {counted} after {len(restarts)} restarts"
+    if promise.ends == "succeeded" and counted != len(restarts) + alone:
+        yield f"attempts are counted to {counted} after {len(restarts)} restarts, and {alone} of single tasks"
 
 
-def _wrong_in_losses(restarts: list[RunChanged], notes: list[Note]) -> Iterator[str]:
-    """Every restart has a warning: who, why, in which attempt, and where."""
+def _wrong_in_losses(restarts: list[RunChanged], notes: list[Note], alone: int) -> Iterator[str]:
+    """Every restart has a warning: who, why, in which attempt, and where. One after a pause follows from no loss.
+
+    ``alone``: so many attempts were of single tasks.
+    """
+    pauses = 0
     for number, restart in enumerate(restarts, 1):
+        if restart.message == "goes on after a pause":
+            pauses += 1
+            continue
         why = restart.message.rpartition(": attempt ")[0]
         told = [note for note in notes if note.title == why and note.level == "warning" and note.task]
-        if not any(re.match(rf"In attempt {number} of 4, on \S+\. ", note.text) for note in told):
+        attempts = "|".join(str(number + more) for more in range(alone + 1))
+        if not any(re.match(rf"In attempt (?:{attempts}) of {4 + pauses}, on \S+\. ", note.text) for note in told):
             yield f"restart {number} ({restart.message!r}) is not told of: {[note.title for note in notes]}"
 
 
@@ -140,10 +155,10 @@ def wrong_in_points(this: Round, run: dtf.Run, numbered: list[tuple[int, bytes]]
 
 def _never_told(this: Round, run: dtf.Run, task: str) -> int:
     """How many points of a task may be missing: where others go on, a step that it has died in, once it was the others'
-    too, is not done again.
+    too, or the servers had it, is not done again.
     """
     (attempt,) = [info.attempt for info in run.info.tasks if info.task == task]
-    return attempt if this.strategy == "allreduce" else 0
+    return attempt if this.strategy in ("allreduce", *APART) else 0
 
 
 def wrong_in_weights(this: Round, weights: list[Any], expected: list[Any]) -> Iterator[str]:

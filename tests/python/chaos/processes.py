@@ -43,6 +43,11 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+def announce(pid: int) -> None:
+    """Tell a Dask worker that its machine is to go."""
+    os.kill(pid, signal.SIGTERM)
+
+
 def freeze(pid: int) -> None:
     """Stop a process, and wait until it is."""
     os.kill(pid, signal.SIGSTOP)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import time
@@ -26,8 +27,8 @@ from jupyter_dtf.schema.run import RunInfo, RunState
 from .. import patience
 from ..clusters import wait_until
 from . import evidence, processes, programs
-from .outcomes import has_defined_weights, promised
-from .schedule import TASKS, Round
+from .outcomes import TO_GO, has_defined_weights, promised
+from .schedule import APART, TASKS, Round
 
 TASK_NAMES = {"chief": "worker:0", "worker": "worker:1", "ps": "ps:0"}
 HAVE_STEPS_ON_ALL = ("allreduce", "ps, sync", "ps, async", "program")
@@ -91,8 +92,10 @@ class Rounds:
         expected = self._expects(this.strategy) if has_defined_weights(this) else []
         where = processes.directories(cluster)
         with _started(cluster, this, self._directory) as (run, go):
-            touched = Deed(this, cluster, run, go).do()
+            deed = Deed(this, cluster, run, go)
+            touched = deed.do()
             self._until_ended(this, run)
+            deed.until_gone()
         events = [event for _, event in session().hub.events(run.id)]
         _info, numbered = evidence.stored(run)
         wrong = [
@@ -137,6 +140,7 @@ class Deed:
         self._cluster = cluster
         self._run = run
         self._go = go
+        self._leaves: set[int] = set()
 
     def do(self) -> set[str]:
         """Wait for the moment, and do it. Returns the tasks that were lost by it, where it was tasks."""
@@ -149,6 +153,10 @@ class Deed:
                 processes.kill(self._pid())
             case "freeze":
                 self._freeze(self._pid())
+            case "notice":
+                self._leaves = {self._pid()}
+                processes.announce(*self._leaves)
+                self._until_told()
             case "pause":
                 pid = self._pid()
                 self._freeze(pid)
@@ -157,6 +165,22 @@ class Deed:
         if not (self._this.is_held and (promise.restarts[0] or promise.ends != "succeeded")):
             self._go.touch()  # what is dying would else be in a race with the last step
         return {name} if name else set()
+
+    def until_gone(self) -> None:
+        """A host that is to go ends when it has no tasks any more."""
+        patience.until(
+            lambda: not processes.living(self._leaves), lambda: f"the end of {processes.living(self._leaves)}"
+        )
+
+    def _until_told(self) -> None:
+        """The run knows that its host is to go: it writes a checkpoint first, for which it has to go on."""
+
+        def is_told(_info: RunInfo) -> bool:
+            notes = [event for _, event in session().hub.events(self._run.id) if isinstance(event, Note)]
+            return any(re.fullmatch(TO_GO, note.title) for note in notes)
+
+        if self._this.when != "a stop":
+            self._run.wait_for(lambda info: info.state.is_final or is_told(info), patience.left_s())
 
     def _freeze(self, pid: int) -> None:
         """Where others look for it, until they have seen it: from then on it is more than a busy process."""
@@ -179,8 +203,7 @@ class Deed:
                 self._until(lambda info: self._is_there(info, 0))
             case "a restart":
                 self._until_held()
-                victim = TASK_NAMES["chief" if self._this.whom == "worker" else "worker"]
-                processes.kill(self._pid_of(victim))
+                processes.kill(self._pid_of(TASK_NAMES[self._victim()]))
                 self._go.touch()
                 self._until(self._is_again)
             case "a checkpoint":
@@ -195,6 +218,12 @@ class Deed:
                 self._until_held()
                 if not self._this.is_held:
                     self._go.touch()
+
+    def _victim(self) -> str:
+        """By whose death a restart begins: another's than the one that is meant."""
+        if self._this.strategy in APART:  # a worker's is none
+            return "ps" if self._this.whom == "chief" else "chief"
+        return "chief" if self._this.whom == "worker" else "worker"
 
     def _is_there(self, info: RunInfo, attempt: int) -> bool:
         """Whether who is meant is a process of the gang that starts. Who is no task always is."""

@@ -18,11 +18,14 @@ WHOM = (*TASKS, "warm", "host", "cluster", "client", "run")
 """``warm``: the process that tasks are forked from; ``host``: a Dask worker; ``cluster``: the cluster process, in which
 Dask's scheduler and nannies are; ``client``: who started the run; ``run``: nobody, it is asked to stop.
 """
-WHAT = ("kill", "freeze", "pause", "stop")
-"""SIGKILL; SIGSTOP; SIGSTOP, and SIGCONT when others have seen it; a person's stop."""
+WHAT = ("kill", "freeze", "pause", "notice", "stop")
+"""SIGKILL; SIGSTOP; SIGSTOP, and SIGCONT when others have seen it; SIGTERM, by which a host is told that its machine is
+to go; a person's stop.
+"""
 WHEN = ("a step", "a checkpoint", "the start", "a restart", "the last step", "a stop")
 HAVE_PS = ("ps, sync", "ps, async", "ps, backup")
-WITHOUT_CHECKPOINTS = ("ps, async", "ps, backup")
+APART = ("ps, async", "ps, backup")
+"""Whose workers do not wait for each other: one that is lost while the run goes on is started again alone."""
 
 
 class Round(NamedTuple):
@@ -47,9 +50,11 @@ def happens(strategy: str, what: str, whom: str, when: str) -> bool:
     """Whether it can: who is killed has to be there, and there has to be such a moment."""
     if (whom == "run") != (what == "stop") or (whom == "ps" and strategy not in HAVE_PS):
         return False
+    if what == "notice" and (whom != "host" or when == "the start"):  # which may have no tasks then, and just ends
+        return False
     if whom == "client":  # it has no part in what else happens
         return strategy == "program" and when == "a step"
-    if when == "a checkpoint" and strategy in WITHOUT_CHECKPOINTS:
+    if when == "a checkpoint" and strategy in APART:
         return False
     if when == "the last step" and strategy == "ps, backup":  # a worker that is late has none
         return False
@@ -80,6 +85,9 @@ def made(number: int, kind: tuple[str, str, str, str], chance: random.Random) ->
     """A round of this kind: strategy, what, whom and when. What is left open is left to chance."""
     strategy, what, whom, when = kind
     step = STEPS if when == "the last step" else chance.randrange(1, STEPS * 2 // 3)
-    is_slow = what == "pause" or (what, whom) == ("kill", "warm")  # a process with so much memory takes long to die
+    is_slow = what in ("pause", "notice") or (what, whom) == (
+        "kill",
+        "warm",
+    )  # a process with so much memory takes long to die
     is_held = when in ("the last step", "a stop") or (when == "a step" and (is_slow or chance.random() < 0.5))
     return Round(number, strategy, what, whom, when, step, is_held)

@@ -117,6 +117,11 @@ class GradientSync:
         )
 
     @property
+    def agreed(self) -> list[tf.Variable]:
+        """The variables that hold what the tasks agreed on last."""
+        return [optimizer.agreement for optimizer in self._optimizers]
+
+    @property
     def steps(self) -> int:
         """Steps of this epoch so far in which a task had an example."""
         return int(self._step)

@@ -180,7 +180,7 @@ def _skipping(run: Any, skip: Skip) -> Any:
         if not skip.executions:
             return run(iterator)
         for _ in range(skip.takes):
-            next(iterator)
+            next(iterator, None)  # the last execution of an epoch may be a short one
         return {}
 
     return train_function

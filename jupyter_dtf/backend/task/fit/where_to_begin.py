@@ -164,7 +164,7 @@ def skip_until(epoch: int, within: int, first: int, job: FitJob, steps_per_execu
     """What a training leaves out that began with epoch ``first`` and goes on after ``within`` steps of ``epoch``."""
     passed = (epoch - first) * (job.steps_per_epoch or 0)
     takes = steps_per_execution if steps_per_execution > 1 else 0
-    return Skip(within, within // steps_per_execution, takes, passed, first)
+    return Skip(within, -(-within // steps_per_execution), takes, passed, first)  # the last of an epoch may be short
 
 
 def _place(key: str) -> list[str]:

@@ -47,6 +47,7 @@ class Cluster:
         self.specs: list[TaskSpec] = []
         self.on_launch: Callable[[int], None] = lambda attempt: self.all_run()
         self.broken: set[str] = set()
+        self.closing: set[str] = set()
         self.stays_broken = True
         self.background = Background()
         self.leaving: dict[str, str] = {}
@@ -103,7 +104,10 @@ class Cluster:
                 port = 1000 + 100 * cluster.run.attempt
                 return {place: f"{address[6]}:{port + number}" for number, place in enumerate(places)}
 
-            async def dtf_launch(self, run_id: str, specs: list[bytes], **more: Any) -> dict[str, str]:
+            async def dtf_launch(self, run_id: str, specs: list[bytes], **more: Any) -> dict[str, str] | None:
+                if address in cluster.closing:
+                    cluster.closing.clear()
+                    return None
                 mine = [msgspec.json.decode(spec, type=TaskSpec) for spec in specs]
                 cluster.specs += mine
                 asyncio.get_running_loop().call_soon(cluster.launched, mine)
@@ -468,6 +472,37 @@ async def test_without_room_those_that_are_left_go_on_if_they_are_enough() -> No
     }
     (lost,) = cluster.texts("worker:1 failed: its host b went away")
     assert lost.endswith("worker:0 goes on without worker:1, for which there is no room: attempt 2 of 4")
+
+
+async def test_a_host_that_is_closing_and_knows_no_operation_any_more_is_one_loss_more() -> None:
+    cluster = await training(Restart())
+    cluster.closing.add(B)
+    cluster.ends("worker:1", signal="SIGKILL")
+    info = await cluster.end()
+    assert (info.state, cluster.run.attempt) == (RunState.SUCCEEDED, 2)
+    assert [text for text in cluster.notes if "worker:1 on host b: it is ending" in text]
+
+
+async def test_they_are_more_again_when_there_is_room_which_is_no_restart() -> None:
+    cluster = await training(Restart(min_workers=1, max_restarts=2))
+    del cluster.hosts[B]
+    cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+    while len(cluster.specs) < 3:
+        await asyncio.sleep(0)
+    event = TaskChanged(time=1.0, task="worker:0", attempt=1, state=TaskState.RUNNING)
+    cluster.run.record_encoded(encode_event(event))
+    cluster.hosts[B] = cluster.host(B)
+    await cluster.seating.wake()
+    info = await cluster.end()
+    assert (info.state, cluster.run.attempt, cluster.run.unlost) == (RunState.SUCCEEDED, 2, 1)
+    assert {task.task: task.attempt for task in info.tasks} == {"worker:0": 2, "worker:1": 2}
+    assert cluster.kept == [(1, ["worker:0"]), (2, ["worker:0"])]
+    assert [(spec.task, spec.size, spec.joins) for spec in cluster.specs[3:]] == [
+        ("worker:0", 2, True),
+        ("worker:1", 2, True),
+    ]
+    assert cluster.texts("There is room for worker:1 again") == ["worker:0 goes on with it: attempt 3 of 4"]
+    assert "dtf_kill" not in [op for _, op in cluster.asked]
 
 
 async def test_a_lost_task_comes_to_another_host_where_fewer_are_not_enough() -> None:

@@ -11,11 +11,12 @@ import keras
 from .....schema.strategy import AllReduce
 from ...collectives import begin_anew, make_reducer
 from ...collectives.array_reducer import ArrayReducer
-from ...collectives.contract import Reducer
+from ...collectives.contract import Alone, Reducer
 from ...collectives.exchangeable import ExchangeableReducer
+from ...context import check_gang
 from ...model.model_state import seed_states
 from ..callbacks import Last
-from ..checkpoint_state import attributes
+from ..checkpoint_state import Begin, attributes
 from ..checkpoints import Saving
 from ..job import FitJob
 from ..keras_fit import Again
@@ -59,6 +60,7 @@ def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
             continue  # one more was lost before all had met
         break
     if not isinstance(inner, ArrayReducer):
+        ctx.going_over.on_call = lambda: None
         return inner
     if isinstance(reducer, ExchangeableReducer) and (inner.rank, inner.size) == (reducer.rank, reducer.size):
         reducer.exchange_transport(inner)
@@ -68,13 +70,24 @@ def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
     return exchangeable
 
 
-def can_go_on(model: Any, ctx: Any, strategy: AllReduce, optimizers: Sequence[Any], reducer: Reducer) -> bool:
-    """Whether a step that fails in its middle can be done again: nothing of it is left in more than one place."""
-    if not isinstance(reducer, ExchangeableReducer) or ctx.tracer is not None:  # steps that are traced are done once
+def can_go_on(
+    model: Any, job: FitJob, ctx: Any, *, optimizers: Sequence[Any], reducer: Reducer, begin: Begin | None
+) -> bool:
+    """Whether a step that fails in its middle can be done again: nothing of it is left in more than one place.
+
+    A task that is left alone of a gang, which ``begin`` tells, goes on so for others to come back.
+    """
+    strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
+    is_left_alone = isinstance(reducer, Alone) and begin is not None and bool(begin.of)
+    if not (isinstance(reducer, ExchangeableReducer) or is_left_alone):
+        return False
+    if ctx.tracer is not None:  # steps that are traced are done once
         return False
     is_kerass = type(model).train_step is keras.Model.train_step
-    in_one_go = model.steps_per_execution == 1 and strategy.backward_passes_per_step == 1 and len(optimizers) == 1
-    return is_kerass and in_one_go
+    in_one_go = strategy.backward_passes_per_step == 1 and len(optimizers) == 1
+    # Keras lets executions of several steps run over the end of an epoch that is a part of the examples.
+    has_places = model.steps_per_execution == 1 or job.steps_per_epoch is None
+    return is_kerass and in_one_go and has_places
 
 
 class Survival(keras.callbacks.Callback):
@@ -162,6 +175,10 @@ class Survival(keras.callbacks.Callback):
         if states := seed_states(self.model):
             self._seeds = self._reducer.all_gather([int(state.numpy()[0]) for state in states])
         self._ctx.going_over.say(True)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Where others come, and nobody is missed, the end of a step is where all hear of it."""
+        check_gang()
 
     def own_heard_of_begin(self, epoch: int) -> None:
         """The caller's callbacks know of the beginning of an epoch."""

@@ -1,12 +1,13 @@
 """A training step that can be done again when it has failed in its middle, for another task was lost in it.
 
 The update of the weights is the last of a step, and is done as a whole or not at all (``GradientSync.whole``). All else
-that a step changes is small, and is copied before it begins.
+that a step changes is small, and is copied before it begins. An execution of several steps has made updates when it
+fails in a later one of these: of what these change there is a copy as well, and the execution is done again as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,11 +18,17 @@ from ..checkpoint_state import metric_variables
 
 
 class KeptStep:
-    """``step``, which takes the place of the model's ``train_step``, with what it changes beside the update."""
+    """``step``, which takes the place of the model's ``train_step``, with what it changes beside the update.
 
-    def __init__(self, model: Any, step: Any) -> None:
+    ``updated``: what updates change, where there are several in one call of Keras's train function.
+    """
+
+    def __init__(self, model: Any, step: Any, updated: Callable[[], Sequence[Any]]) -> None:
         self._model = model
         self._step = step
+        self._updated = updated
+        self._is_one = model.steps_per_execution == 1
+        self._copy: Callable[[], Any] = lambda: None
         self._pairs: list[tuple[Any, tf.Variable]] | None = None
         self.is_under_way = False
         """Whether a step was begun and has not ended."""
@@ -36,13 +43,25 @@ class KeptStep:
             *self._model.non_trainable_weights,
             *metric_variables(self._model),
             *([generator.state] if generator is not None else []),
+            *(() if self._is_one else self._updated()),
         ]
         found = {id(variable): variable for variable in kept}.values()
         self._pairs = [(variable, tf.Variable(variable.numpy(), trainable=False)) for variable in found]
 
-    def __call__(self, data: Any) -> Any:
+        if not self._is_one:
+
+            @tf.function(autograph=False)
+            def copy() -> None:
+                self._copy_all()
+
+            self._copy = copy
+
+    def _copy_all(self) -> list[Any]:
         copies = [copy.assign(tf.convert_to_tensor(v), read_value=False) for v, copy in self._pairs or ()]
-        with tf.control_dependencies([copy for copy in copies if copy is not None]):
+        return [copy for copy in copies if copy is not None]
+
+    def __call__(self, data: Any) -> Any:
+        with tf.control_dependencies(self._copy_all() if self._is_one else []):
             return self._step(data)
 
     @property
@@ -54,6 +73,7 @@ class KeptStep:
         """Keras's train function ``run``, noting that it is under way."""
 
         def train_function(iterator: Any) -> Any:
+            self._copy()
             self.is_under_way = True
             logs = run(iterator)
             self.is_under_way = False
@@ -62,7 +82,7 @@ class KeptStep:
         return train_function
 
     def take_back(self) -> None:
-        """If a step is under way, undo what it has done: it has failed before its update."""
+        """If a step is under way, undo what it has done: it has failed before its last update."""
         if self.is_under_way:
             for variable, copy in self._pairs or ():
                 variable.assign(copy.numpy())

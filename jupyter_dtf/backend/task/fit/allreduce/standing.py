@@ -87,7 +87,9 @@ def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, pac
     callbacks = _callbacks_of(rank, own, best, packed)
     states = best.part.seeds
     if own is None:
-        seeds = best.seeds[rank] if len(best.seeds) == len(standings) else [int(state[0]) for state in states]
+        seeds = [seed_of_task(state, rank - furthest)[0] for state in states]
+        if len(best.seeds) == len(standings):
+            seeds = best.seeds[rank]
         generator = best.part.keras_seed
         return Part(
             seeds=_counted_as(seeds, states),

@@ -141,7 +141,7 @@ class Fit:
         keras.utils.set_random_seed((seed + reducer.rank) % 2**32)
         asked = Asked.of(job, shares=replicas or reducer.size)
         self.model = model = job_model(job, checks, asked)
-        if begin is not None:
+        if begin is not None and not begin.of:  # where another task of this very training stands, one can
             check_data(begin, job, model.steps_per_execution)
         self.take_up(begin, stored)
         self._spec = keras_io.batch_spec(self._data.dataset.element_spec)
@@ -155,7 +155,7 @@ class Fit:
         self.optimizers = optimizers = optimizers_of(model)
         if begin is not None and begin.variables:
             check_model(begin, model, optimizers)
-        lives = can_go_on(model, ctx, strategy, optimizers, reducer)
+        lives = can_go_on(model, job, ctx, optimizers=optimizers, reducer=reducer, begin=begin)
         self._sync = sync = GradientSync(
             reducer,
             strategy,
@@ -176,7 +176,7 @@ class Fit:
         self._own = callbacks_here(job.callbacks, ctx.is_chief)
         self._history = history_of(self._own)
         self._step = make_step(model, sync, self._data.may_be_empty)
-        self._kept = KeptStep(model, self._step) if lives else None
+        self._kept = KeptStep(model, self._step, self._updated) if lives else None
         self._survival: Survival | None = None
         self._run: Any = None
 
@@ -184,6 +184,10 @@ class Fit:
     def variables(self) -> list[Any]:
         """Those that all tasks have alike."""
         return [variable for _, variable in variables_of(self.model, self.optimizers)]
+
+    def _updated(self) -> list[Any]:
+        """What an update changes."""
+        return [*self.variables, *self._sync.agreed]
 
     @property
     def lives(self) -> bool:
