@@ -1,11 +1,11 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
-import { alarms } from './plugins/alarms';
+import { alarms } from './plugins/alarmnotices';
 import { clusters } from './plugins/clustercommands';
 import { core } from './plugins/core';
 import { designer } from './plugins/designer';
 import { example } from './plugins/example';
-import { history } from './plugins/history';
+import { history } from './plugins/runhistory';
 import { notebook } from './plugins/notebook';
 import { outputs } from './plugins/outputs';
 import { panel } from './plugins/panel';

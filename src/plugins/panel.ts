@@ -13,7 +13,7 @@ import { DesignsModel } from '../model/designs';
 import { CommandIDs, IDtf, INotebookClusters } from '../tokens';
 import { DtfPanel, PanelActions } from '../widgets/sidepanel';
 import { describe } from './ask';
-import { MARKING } from './history';
+import { MARKING } from './runhistory';
 import { openResumeMenu, RUN_COMMANDS } from './resume';
 
 const CELLS_MIME = 'application/vnd.jupyter.cells';

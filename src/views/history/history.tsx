@@ -11,7 +11,7 @@ import { PALETTE } from '../../plots/palette';
 import { SmallButton } from '../basics';
 import { useMinute } from '../hooks';
 import { Tabs } from '../tabs';
-import { Comparison } from './comparison';
+import { Comparison } from './runcomparison';
 import { Overlay } from './overlay';
 import { columnTitle, RunsTable, Sorting } from './runstable';
 

@@ -8,7 +8,7 @@ import { SmallButton } from '../basics';
 import { Mark } from '../marks';
 import { Tabs } from '../tabs';
 import { Devices } from './devices';
-import { History } from './history';
+import { History } from './trialcourses';
 import { Parallel } from './parallel';
 import { Scatter } from './scatter';
 import { Looking, markOf, shown, trialStateText } from './shared';
