@@ -51,6 +51,7 @@ class AskedTrials:
         self._space = dict(space)
         self._metrics = list(metrics)
         self._keeps = keeps
+        self._prunes = not isinstance(study.pruner, optuna().pruners.NopPruner)
         self._keep_models = keep_models
         self._population = population
         self._asked: dict[int, Asked] = {}
@@ -105,19 +106,18 @@ class AskedTrials:
         if number in self._to_prune:
             return True
         trial, told = self._asked[number], self._steps[number]
-        for at, value in points:
-            step = round(at)
-            if step in told or step < 0 or math.isnan(value):
-                continue  # an attempt after a loss repeats what the one before has reported
-            told.add(step)
-            if len(self._metrics) > 1:
-                continue  # Optuna prunes by one objective only
-            trial.report(value, step)
-            with quiet():
-                prune = trial.should_prune()
-            if prune:
-                self._to_prune.add(number)
-                return True
+        if len(self._metrics) > 1:
+            return False  # Optuna prunes by one objective only
+        with quiet():
+            for at, value in points:
+                step = round(at)
+                if step in told or step < 0 or math.isnan(value):
+                    continue  # an attempt after a loss repeats what the one before has reported
+                told.add(step)
+                trial.report(value, step)
+                if self._prunes and trial.should_prune():
+                    self._to_prune.add(number)
+                    return True
         return False
 
     def ended(self, trial: Ended) -> None:
