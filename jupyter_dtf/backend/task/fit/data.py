@@ -201,6 +201,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         batch_size=job.batch_size,
         steps=job.steps_per_epoch,
         passes=job.initial_epoch,
+        passes_before=job.initial_epoch if job.began is None else job.began,
         began=job.initial_epoch if job.began is None else job.began,
         own_seed=job.seed,
         in_step=_goes_in_step(job),
@@ -254,7 +255,8 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
         share,
         batch_size=job.validation_batch_size or job.batch_size,
         steps=job.validation_steps,
-        passes=sum(_is_validated(epoch, job.validation_freq) for epoch in range(job.initial_epoch)),
+        passes=_validations(job, job.initial_epoch),
+        passes_before=_validations(job, job.initial_epoch if job.began is None else job.began),
         own_seed=job.seed,
         in_step=_goes_in_step(job),
     )
@@ -292,6 +294,11 @@ def _of_any_size(*batch: Any) -> Any:
 
     found = tf.nest.map_structure(unfixed, batch)
     return found if len(found) > 1 else found[0]
+
+
+def _validations(job: FitJob, epoch: int) -> int:
+    """How many validations a training from epoch 0 has made when this one begins."""
+    return sum(_is_validated(before, job.validation_freq) for before in range(epoch))
 
 
 def _is_validated(epoch: int, frequency: Any) -> bool:

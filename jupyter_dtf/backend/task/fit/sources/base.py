@@ -41,6 +41,8 @@ class Reading:
     """Batches of an epoch or a validation, where the person has said so."""
     passes: int = 0
     """How many passes a training from epoch 0 would have made before."""
+    passes_before: int = 0
+    """How many of them were before the training began that goes on here, with epoch ``began``."""
     within: int = 0
     """Batches of the first epoch that have been trained on already; of a source that ``continues``, which leaves them
     out itself.
