@@ -180,12 +180,15 @@ class Cluster(Searching, Answering):
         options.name = options.name or self._run_name(getattr(main_fun, "__name__", "program"))
         program: tuple[Any, ...] = (main_fun, (args,), {})
         held: list[holding.Held] = []
+        feeds: list[Any] = []
         if feed is not None:
+            from ..backend.task.fit.sources.stream import StreamSource
             from .fit_data import fed_with
 
-            fed, held = fed_with(feed, batch_size, shuffle, lambda: self.client)
-            program = (run_fed, (fed, main_fun, args), {})
-        run = submit(self._name, request_of(options), self._with_modules(modules, program), Run)
+            data, held = fed_with(feed, batch_size, shuffle, lambda: self.client)
+            feeds = [data.data.feed] if isinstance(data.data, StreamSource) else []
+            program = (run_fed, (data, main_fun, args), {})
+        run = fed(feeds, lambda: submit(self._name, request_of(options), self._with_modules(modules, program), Run))
         holding.keep(run, held)
         try:
             return _shown(run, wait)
