@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from jupyter_dtf.backend.task.fit.sources.base import Reading, Share
 from jupyter_dtf.backend.task.fit.sources.fed_dataset import FedDataset
 from jupyter_dtf.backend.task.fit.sources.stream_wire import receive
 from jupyter_dtf.client.fit_data import data_of
 from jupyter_dtf.client.sources.fed_datasets import DatasetPasses
+from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.schema.payload import pack, unpack
 
 from .test_feeding import asking, heard
 
@@ -101,6 +105,22 @@ def test_a_new_process_begins_with_the_pass_that_was_under_way(started: Any) -> 
     source = started(Passes().dataset())  # where nothing is drawn, those before it need not be read
     assert numbers(source, passes=3, within=1) == [1, 2, 3]
     assert numbers(source, passes=3, again=1) == [10, 11, 12, 13]
+
+
+def test_a_training_goes_on_within_a_pass_of_several_epochs(started: Any) -> None:
+    source = started(Passes().dataset().apply(tf.data.experimental.assert_cardinality(4)))
+    travelled = unpack(pack(source))
+    ctx = SimpleNamespace(task="worker:0")
+    opened = travelled.open(ctx, Reading("x", Share(0, 1), steps=3, passed=9))  # epochs of 3, 1, 3 steps are done
+    assert (opened.seen, opened.length) == (3, 4)
+    assert [int(x[0, 0]) for x, _ in opened.dataset.take(1)] == [3]
+    assert [int(x[0, 0]) for x, _ in opened.dataset] == [10, 11, 12, 13]
+    source = started(Passes().dataset().apply(tf.data.experimental.assert_cardinality(4)))
+    opened = source.open(ctx, Reading("x", Share(0, 1), steps=3, passed=9, within=1))  # and all of this pass is
+    assert opened.seen == 3 and [int(x[0, 0]) for x, _ in opened.dataset] == [0, 1, 2, 3]
+    unknown = started(Passes().dataset())
+    with pytest.raises(InvalidInput, match=r"says how long it is.*steps_per_epoch=3, and a dataset of an unknown"):
+        unknown.open(ctx, Reading("x", Share(0, 1), steps=3, passed=3))
 
 
 def test_shuffles_draw_as_often_as_keras_makes_iterators() -> None:

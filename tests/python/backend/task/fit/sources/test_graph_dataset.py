@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from jupyter_dtf.backend.task.fit.data import TaskData
+from jupyter_dtf.backend.task.fit.keras_fit import _within_a_pass
 from jupyter_dtf.backend.task.fit.sources.base import Opened, Reading, Share
 from jupyter_dtf.backend.task.fit.sources.fed_dataset import FedDataset
 from jupyter_dtf.backend.task.fit.sources.graph_dataset import GraphDataset, PureGraphDataset
@@ -93,6 +95,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "maps, batches of one": (lambda: slices().map(doubled).batch(1), BELOW),
     "maps, batches of two": (lambda: slices().map(doubled).batch(2).repeat(2), BELOW),
     "maps, unknown length": (lambda: slices().filter(lambda x, y: y % 3 > 0).map(doubled).batch(5), BELOW),
+    "shuffled, unknown length": (
+        lambda: slices().filter(lambda x, y: y % 3 > 0).shuffle(9, seed=1).map(doubled).batch(5),
+        BELOW,
+    ),
     "shuffled below maps": (lambda: slices().shuffle(7, seed=3).map(doubled).batch(4), BELOW),
     "shuffled above maps": (lambda: slices().map(doubled).shuffle(7, seed=3).batch(4).prefetch(1), BELOW),
     "shuffled, the same each pass": (lambda: slices().shuffle(9, 1, reshuffle_each_iteration=False).batch(4), ALONE),
@@ -202,11 +208,18 @@ def test_shares_put_together_are_the_batches(name: str) -> None:
             assert all(division in task.division for task in tasks)
 
 
-STANDING = [(name, None) for name in ("maps", "maps, unknown length", "shuffled twice", "of changing sizes")]
+STANDING = [(name, None) for name in ("maps", "shuffled, unknown length", "shuffled twice", "of changing sizes")]
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
-@pytest.mark.parametrize(("name", "steps_per_epoch"), [*STANDING, ("endless", 2), ("maps, unknown length", 2)])
+@pytest.mark.parametrize(
+    ("name", "steps_per_epoch"),
+    [
+        *STANDING,
+        ("endless", 2),
+        *((name, steps) for name in ("maps", "shuffled, unknown length", "shuffled twice") for steps in (1, 2, 3)),
+    ],
+)
 def test_stands_where_it_stood(name: str, steps_per_epoch: int | None) -> None:
     """After two epochs and a step the rest is what it was, in the orders that plain Keras has."""
     make, _ = CASES[name]
@@ -235,18 +248,13 @@ def test_stands_where_it_stood(name: str, steps_per_epoch: int | None) -> None:
         return [[batch.numpy().tolist() for batch in epoch] for epoch in seen.epochs]
 
     seen = Seen()
-    expected = epochs_of(make(), 4)
+    expected = epochs_of(make(), 6)
     opened = open_share(sent(make()))
     assert opened.standing is not None
-    received = epochs_of(opened.standing(2, 1, steps_per_epoch), 2, left_out=1)
-    assert received == [expected[2][1:], expected[3]]
-
-
-def test_does_not_stand_within_a_pass_of_several_epochs() -> None:
-    opened = open_share(sent(slices().batch(4)))
-    assert opened.standing is not None
-    with pytest.raises(InvalidInput, match=r"dataset\.repeat"):
-        opened.standing(2, 0, 2)
+    dataset, within = opened.standing(2, min(1, len(expected[2])), steps_per_epoch)
+    with _within_a_pass(TaskData(dataset, steps_per_epoch, None, seen=within)):
+        received = epochs_of(dataset, 4, left_out=min(1, len(expected[2])))
+    assert received == [expected[2][1:], *expected[3:]]
 
 
 def test_what_has_no_seed_is_drawn_alike_from_the_jobs() -> None:
