@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -176,10 +175,14 @@ def test_asynchronous_workers_share_each_batch(cluster: dtf.Cluster) -> None:
     assert [run.updates[f"worker:{number}"]["applied"] for number in range(3)] == [6 * 4] * 3
 
 
-def test_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, tmp_path: Path) -> None:
-    """With the batches that are left of it, in the order in which they would have come, and then those of the next."""
-    plain = model()
-    expected, _ = trained(lambda *a, **k: plain.fit(*a, verbose=0, shuffle=False, **k), "shuffled")
+@pytest.mark.parametrize("epochs", [{"epochs": 3}, {"epochs": 12, "steps_per_epoch": 1}])
+def test_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, epochs: dict[str, Any]) -> None:
+    """With the batches that are left of it, in the order in which they would have come, and then those of the next.
+
+    And so it does after some epochs of a pass.
+    """
+    expected = Steps()
+    model().fit(shuffled(), verbose=0, shuffle=False, callbacks=[expected], **epochs)
 
     class Ends(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -188,12 +191,12 @@ def test_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, tmp_path: Path)
                 raise RuntimeError("enough")
 
     policy = dtf.Checkpoint(every_steps=1, every_epochs=None)
-    run = cluster.fit(model(), shuffled(), epochs=3, callbacks=[Ends()], checkpoint=policy, restart=False, wait=False)
+    run = cluster.fit(model(), shuffled(), callbacks=[Ends()], checkpoint=policy, restart=False, wait=False, **epochs)
     with pytest.raises(dtf.errors.RunFailed, match="enough"):
         run.result(left_s())
     steps = Steps()
     ours = model()
-    cluster.fit(ours, shuffled(), epochs=3, resume=run.checkpoints[-1].path, callbacks=[steps])
+    cluster.fit(ours, shuffled(), resume=run.checkpoints[-1].path, callbacks=[steps], **epochs)
     done = 12 - len(steps.weights)
     assert 4 < done < 7
     for one, other in zip(expected.weights[done:], steps.weights, strict=True):
@@ -223,16 +226,18 @@ def test_an_error_of_a_map_reaches_the_cell(cluster: dtf.Cluster) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
-def test_what_is_read_here_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster) -> None:
+@pytest.mark.parametrize("epochs", [{"epochs": 3}, {"epochs": 12, "steps_per_epoch": 1}])
+def test_what_is_read_here_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, epochs: dict[str, Any]) -> None:
     """In the run that is resumed, whose dataset is read anew; its passes are alike but for the shuffle."""
 
     def alike() -> tf.data.Dataset:
         spec = tf.TensorSpec([64], tf.float32), tf.TensorSpec([], tf.int64)
         examples = tf.data.Dataset.from_generator(lambda: zip(X[:98], Y[:98], strict=True), output_signature=spec)
-        return examples.shuffle(40, seed=4).batch(30)
+        found = examples.shuffle(40, seed=4).batch(30)
+        return found if len(epochs) == 1 else found.apply(tf.data.experimental.assert_cardinality(4))
 
     expected = Steps()
-    model().fit(alike(), epochs=3, verbose=0, shuffle=False, callbacks=[expected])
+    model().fit(alike(), verbose=0, shuffle=False, callbacks=[expected], **epochs)
 
     class Ends(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -241,11 +246,11 @@ def test_what_is_read_here_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluste
                 raise RuntimeError("enough")
 
     policy = dtf.Checkpoint(every_steps=1, every_epochs=None)
-    run = cluster.fit(model(), alike(), epochs=3, callbacks=[Ends()], checkpoint=policy, restart=False, wait=False)
+    run = cluster.fit(model(), alike(), callbacks=[Ends()], checkpoint=policy, restart=False, wait=False, **epochs)
     with pytest.raises(dtf.errors.RunFailed, match="enough"):
         run.result(left_s())
     steps, ours = Steps(), model()
-    cluster.fit(ours, alike(), epochs=3, resume=run.checkpoints[-1].path, callbacks=[steps])
+    cluster.fit(ours, alike(), resume=run.checkpoints[-1].path, callbacks=[steps], **epochs)
     assert 4 < 12 - len(steps.weights) < 7
     for one, other in zip(reversed(expected.weights), reversed(steps.weights), strict=False):
         for a, b in zip(one, other, strict=True):
