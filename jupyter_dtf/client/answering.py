@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..schema.restart import Restart
 from ..schema.run_options import RunOptions
 from ..schema.strategy import AllReduce
+from . import holding
 from .answer_run import AnswerRun
 from .cluster_handle import ClusterHandle
 from .named import names_arguments
@@ -95,7 +96,9 @@ class Answering(ClusterHandle):
         A number, or a list in the order of the metrics; with ``return_dict=True`` a dict by their names. ``model`` is
         compiled, or a function that returns a compiled one. The tasks share the batches, as in ``predict``, and add the
         states of their metrics up. Where these do not add up (a metric that keeps a maximum, a ``test_step`` that
-        returns values of its own), the first task evaluates alone, and the run says so. All else is as in ``predict``.
+        returns values of its own), the first task evaluates alone, and the run says so. Of Dask collections, and of a
+        ``dtf.Feed`` of them, each task reads the partitions as in a training and takes every so many-th batch. All else
+        is as in ``predict``.
         """
         options = RunOptions.among(locals())
         from . import answers
@@ -120,10 +123,15 @@ class Answering(ClusterHandle):
         request = request_of(
             options, kind=prepared.kind, may_be_spare=prepared.may_be_spare, parameters=prepared.parameters
         )
+        held = prepared.hold(lambda: self.client)
         program = self._with_modules(modules, prepared.program)
         run = submit(self._name, request, program, lambda run_id: AnswerRun(run_id, prepared))
-        if not wait:
-            show_until_sent(run)
-            return run
-        show_until_end(run)
-        return run.result()
+        holding.keep(run, held)
+        try:
+            if not wait:
+                show_until_sent(run)
+                return run
+            show_until_end(run)
+            return run.result()
+        finally:
+            holding.let_go()

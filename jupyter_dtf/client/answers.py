@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,11 @@ from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import states_of
 from ..errors import InvalidInput
-from .dask_answers import is_collection
 from .fit import check_count, keras_settings
-from .fit_data import check_batch_size, data_of, length_of, runs_own_code
+from .fit_data import check_batch_size, data_of, held_by, length_of, runs_own_code
 from .held_generator import held_batches, is_read_once
+from .holding import Held
+from .sources.dask_collections import DaskCollections
 
 
 class PreparedAnswer:
@@ -29,10 +30,15 @@ class PreparedAnswer:
         self.program: tuple[Any, tuple[Any, ...], dict[str, Any]] = (task_answers.run, (job,), {})
         is_here = isinstance(job.model, keras_io.PackedModel)
         self._model = source if is_here else None
+        self._data = job.data
         self.may_be_spare = is_here and not runs_own_code(job.data)
         name = str(getattr(source, "name", None) or getattr(source, "__name__", "model"))
         self.name = f"{self.kind} {name}"
         self.parameters = _parameters(job)
+
+    def hold(self, client: Callable[[], Any]) -> list[Held]:
+        """As ``PreparedFit.hold``."""
+        return held_by([self._data], client)
 
     def give_back(self, changed: dict[int, Any]) -> None:
         """Make the model that was passed what it would be after answering here, where that changes it."""
@@ -61,12 +67,6 @@ def prepare(
         if count is not None:
             check_count(name, count, 1)
     refuse_callbacks(callbacks)
-    if evaluates and is_collection(x):
-        raise InvalidInput(
-            "`x` must not be a Dask collection in cluster.evaluate: what does not fit into this process is predicted "
-            f"(cluster.predict), and compared by Dask, got {x!r:.200}",
-            field="x",
-        )
     data: Data
     if is_read_once(x):
         data = held_batches(x, y, sample_weight, steps)
@@ -74,9 +74,18 @@ def prepare(
         data = data_of(x, y, sample_weight, "x")
     if getattr(data, "continues", False):
         # What only this process can read is handed to a training as it goes on. Who answers takes whole batches.
+        if steps is None and getattr(data, "batches", None) == -1:
+            raise InvalidInput(
+                f"`steps` must say how many batches are taken of a dataset that does not end, got None for {x!r:.200}",
+                field="steps",
+            )
         data = held_batches(iter(x), y, sample_weight, steps)
-    if getattr(data, "compute_on", None) is not None:
-        raise InvalidInput(f"`x` must not be a Feed: pass the Dask collection itself, got {x!r:.200}", field="x")
+    if not evaluates and isinstance(data, DaskCollections):
+        raise InvalidInput(
+            "`x` must be a Dask array, dataframe or bag in cluster.predict, whose answers are one too: of a Feed pass "
+            f"its x, of delayed objects and futures make one, got {x!r:.200}",
+            field="x",
+        )
     if batch_size is not None:
         check_batch_size(data, batch_size)
     is_made_there = callable(model) and not hasattr(model, "compile_from_config")

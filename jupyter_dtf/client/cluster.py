@@ -185,13 +185,16 @@ class Cluster(Searching, Answering):
         options.name = options.name or self._run_name(getattr(main_fun, "__name__", "program"))
         program: tuple[Any, ...] = (main_fun, (args,), {})
         held: list[holding.Held] = []
+        feeds: list[Any] = []
         if feed is not None:
+            from ..backend.task.fit.sources.stream import StreamSource
             from .fit_data import fed_with
 
-            fed, held = fed_with(feed, batch_size, shuffle, lambda: self.client)
-            program = (run_fed, (fed, main_fun, args), {})
+            data, held = fed_with(feed, batch_size, shuffle, lambda: self.client)
+            feeds = [data.data.feed] if isinstance(data.data, StreamSource) else []
+            program = (run_fed, (data, main_fun, args), {})
         request = request_of(options, parameters=shown_arguments(args), code=code_of(main_fun, own=args))
-        run = told(submit(self._name, request, self._with_modules(modules, program), Run), options)
+        run = told(fed(feeds, lambda: submit(self._name, request, self._with_modules(modules, program), Run)), options)
         holding.keep(run, held)
         try:
             return _shown(run, wait)

@@ -8,6 +8,7 @@ turn of the interpreter's lock for each.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hmac
 import os
 import select
@@ -31,6 +32,7 @@ from ..backend.task.fit.sources.stream_wire import (
 )
 from ..errors import Conflict, InvalidInput
 from ..schema.run import RunState
+from .feed_cursor import Cursor, exactly, part_of
 from .feed_window import Batch, Window
 from .run import Run
 
@@ -66,6 +68,8 @@ class Feed:
         self._cursors: dict[int, Cursor] = {}
         self._by_descriptor: dict[int, Cursor] = {}
         self._size = 0
+        self._turn = self._read_turn = 0
+        """Which iterator is to be read, and which one is: what another gives is not wanted any more."""
         self._most: int | None = None if trains else self._window.heads
         self._base: tuple[int, int] | None = None
         self._stops = False
@@ -117,18 +121,17 @@ class Feed:
     def _read(self) -> None:
         try:
             while self._await_room():
+                batch, failure = None, None
                 try:
-                    batch = next(self._batches, None)
+                    batch = self._next()
                 except Exception as error:
-                    batch, self.failure = None, error
+                    failure = error
                 with self._lock:
                     if self._window.ended is not None:
                         break
-                    if batch is None:
-                        self._window.ended = self._window.count
-                    else:
-                        self._window.add(batch)
-                    self._flush()
+                    if self._read_turn == self._turn:
+                        self._take(batch, failure)
+                        self._flush()
         finally:
             with self._lock:
                 while not self._is_closed:  # there may be no more to read, but whose run it is has not ended
@@ -141,10 +144,27 @@ class Feed:
         """Wait until the next batch may be read. Returns whether one is to be."""
         with self._lock:
             while not self._is_closed and self._window.ended is None:
-                if self._window.has_room and (self._most is None or self._window.count < self._most):
+                if self._window.has_room and self._is_wanted:
                     return True
                 self._lock.wait()
             return False
+
+    @property
+    def _is_wanted(self) -> bool:
+        """Whether somebody may want the next batch."""
+        return self._most is None or self._window.count < self._most
+
+    def _next(self) -> Batch | None:
+        """The next batch, None where there is none. Raises what the iterator raises."""
+        return next(self._batches, None)
+
+    def _take(self, batch: Batch | None, failure: Exception | None) -> None:
+        """What has been read. With the lock."""
+        self.failure = failure
+        if batch is None:
+            self._window.ended = self._window.count
+        else:
+            self._window.add(batch)
 
     @property
     def _reason(self) -> Message:
@@ -152,7 +172,7 @@ class Feed:
         error = self.failure
         if error is None or self._stops:
             return Message()
-        number = self._window.count + 1
+        number = self._number(self._window.count) + 1
         if isinstance(error, InvalidInput):
             return Message(error=f"Batch {number} of {self.what}: {error}", is_input=True)
         text = "".join(traceback.format_exception(error)).rstrip()
@@ -160,11 +180,15 @@ class Feed:
         what = f"{self.what[:1].upper()}{self.what[1:]}"
         return Message(error=f"{what} raised {name}, asked for batch {number}", detail=text)
 
+    def _number(self, place: int) -> int:
+        """The number of a batch in its pass, from 0, by its place in what has been read."""
+        return place
+
     # -- sending ------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
         """Send everybody what their sockets take. With the lock."""
-        for cursor in list(self._cursors.values()):
+        for cursor in list(self._by_descriptor.values()):
             self._send(cursor)
         self._move()
 
@@ -202,7 +226,7 @@ class Feed:
         parts: list[Any] = []
         if cursor.is_over:
             return False
-        if cursor.until is not None and number >= cursor.until:
+        if (until := self._end_for(cursor)) is not None and number >= until:
             message = Message()
         elif number < window.count:
             batch = window.get(number)
@@ -210,16 +234,20 @@ class Feed:
                 message = self._gone(number)
             else:
                 low, high = cursor.share.bounds(batch.examples)
-                parts = [_part(leaf, low, high) for leaf in batch.leaves]
+                parts = [part_of(leaf, low, high) for leaf in batch.leaves]
                 message = Message(batch=number, leaves=[((high - low, *leaf.shape[1:]), 0) for leaf in batch.leaves])
         elif window.ended is not None:
             message = self._reason
         else:
             return False
         cursor.pending = [memoryview(each) for each in encoded(message, parts)]
-        cursor.next += 1
         cursor.is_over = message.batch < 0
+        cursor.next += not cursor.is_over
         return True
+
+    def _end_for(self, cursor: Cursor) -> int | None:
+        """The place after the last batch that a task is to be sent, where its pass ends before the stream does."""
+        return cursor.until
 
     def _gone(self, number: int) -> Message:
         return Message(
@@ -259,6 +287,9 @@ class Feed:
                     self._move()
                 if any(descriptor == self._listener.fileno() for descriptor, _ in ready):
                     self._accept()
+        except Exception as error:
+            with self._lock:
+                self._break(error)
         finally:
             with self._lock:
                 self._is_closed = True
@@ -269,10 +300,29 @@ class Feed:
                 self._poll.close()
                 os.close(self._wake)
 
+    def _break(self, error: Exception) -> None:
+        """Nobody can be served any more: the tasks that are connected are told why, and so is the caller."""
+        self.failure = self.failure or error
+        if not self._stops and not self._is_closed:
+            text = f"The process that reads {self.what} serves no task any more: {type(error).__name__}: {error}"
+            for cursor in list(self._by_descriptor.values()):
+                if not cursor.pending:
+                    cursor.is_over = True
+                    cursor.pending = [memoryview(each) for each in encoded(Message(error=text))]
+                self._send(cursor)
+
     def _accept(self) -> None:
-        peer, _ = self._listener.accept()
+        """Take a task in. Raises OSError where there can be no connection more: this process's files are at their
+        limit. It would be said again and again, for who waits to be taken in waits on.
+        """
+        try:
+            peer, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in (errno.ECONNABORTED, errno.EINTR, errno.EAGAIN):
+                return  # who wanted in has gone
+            raise
         hello = self._hello(peer) if is_own(peer) else None
-        if hello is None or not hmac.compare_digest(hello.secret, self._secret):
+        if hello is None or not hmac.compare_digest(hello.secret.encode(), self._secret.encode()):
             peer.close()
             return
         with self._lock:
@@ -290,8 +340,8 @@ class Feed:
     def _hello(self, peer: socket.socket) -> Hello | None:
         peer.settimeout(_HELLO_S)
         try:
-            length, _ = HEADER.unpack(_exactly(peer, HEADER.size))
-            data = _exactly(peer, min(length, MOST_HELLO_BYTES))
+            length, _ = HEADER.unpack(exactly(peer, HEADER.size))
+            data = exactly(peer, min(length, MOST_HELLO_BYTES))
             return msgspec.msgpack.decode(data, type=Hello)
         except (OSError, msgspec.MsgspecError):
             return None
@@ -349,53 +399,6 @@ class Feed:
         for other in self._cursors.values():  # what those want again that have not come yet is kept
             if other.peer is None and cursor.follows:
                 other.next = min(other.next, cursor.next)
-
-
-class Cursor:
-    """How far a task has been sent its shares."""
-
-    def __init__(self, peer: socket.socket, share: Share) -> None:
-        self.peer: socket.socket | None = peer
-        self.share = share
-        self.next = 0
-        self.until: int | None = None
-        """The pass ends before this batch, if it ends before the stream does."""
-        self.pending: list[memoryview] = []
-        self.is_over = False
-        """Whether the last message was taken up."""
-        self.is_watched = False
-        self.follows = True
-        """Whether it goes through the stream, rather than through its first batches again."""
-
-    @property
-    def following(self) -> int | None:
-        """The batch that it wants next of the stream."""
-        return self.next if self.follows else None
-
-    def take(self, sent: int) -> None:
-        """So many bytes of what is pending have been sent."""
-        done = 0
-        while done < len(self.pending) and sent >= len(self.pending[done]):
-            sent -= len(self.pending[done])
-            done += 1
-        del self.pending[:done]
-        if sent:
-            self.pending[0] = self.pending[0][sent:]
-
-
-def _part(leaf: Any, low: int, high: int) -> Any:
-    part = leaf[low:high]
-    return msgspec.msgpack.encode(part.reshape(-1).tolist()) if part.dtype == object else part
-
-
-def _exactly(peer: socket.socket, count: int) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        piece = peer.recv(count - len(data))
-        if not piece:
-            raise OSError
-        data += piece
-    return bytes(data)
 
 
 def fed(feeds: list[Feed], submit: Callable[[], AnyRun]) -> AnyRun:

@@ -113,6 +113,10 @@ class PreparedFit:
     def from_checkpoint(self, path: str) -> PreparedFit:
         """The same training, going on from a checkpoint."""
         job = dataclasses.replace(self._job, resume=path)
+        if isinstance(job.data, StreamSource):
+            job.data = job.data.anew()
+        if isinstance(job.validation_data, StreamSource):
+            job.validation_data = job.validation_data.anew()
         return PreparedFit(self._source, job, self._callbacks, self.parameters)
 
     def model_at(self, path: str) -> Any:

@@ -10,7 +10,9 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from ...backend.task.fit.sources.base import BatchSource
 from ...backend.task.fit.sources.graph_dataset import GraphDataset, PureGraphDataset
+from ...backend.task.fit.sources.passed_graph import OnlyWhereMade
 from ...errors import InvalidInput
 
 _LARGE = 1 << 16
@@ -19,8 +21,11 @@ _FILES = ("RecordDataset", "TextLineDataset", "ReadFile", "LoadDataset", "WholeF
 """What the names of operations have in them that read files."""
 
 
-def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> GraphDataset | None:
-    """The source that a dataset is; None for other data. Raises InvalidInput for one that tasks cannot share."""
+def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
+    """The source that a dataset is; None for other data. Raises InvalidInput for one that tasks cannot share.
+
+    What only this process can read is read here while a run trains on it.
+    """
     tf = sys.modules.get("tensorflow")
     if tf is None or not isinstance(x, (tf.data.Dataset, tf.distribute.DistributedDataset)):
         return None
@@ -32,12 +37,24 @@ def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> GraphDataset |
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
             raise InvalidInput(f"{name} must be in the dataset's elements, not beside it. Received both", field=name)
-    from ...backend.task.fit.sources.graph_rules import check_graph, check_options, check_spec
+    from ...backend.task.fit.sources.graph_rules import check_options, check_spec
     from ...backend.task.fit.sources.graph_view import GraphView
+    from .fed_datasets import fed_dataset
 
     check_spec(x.element_spec, field)
     check_options(x.options(), field)
-    view = GraphView(_serialized(x, field))
+    view = None
+    try:
+        view = GraphView(_serialized(x, field))
+        return _travelling(x, view, field)
+    except OnlyWhereMade as error:
+        return fed_dataset(x, field, error.why, view)
+
+
+def _travelling(x: Any, view: Any, field: str) -> GraphDataset:
+    """A dataset as it travels. Raises OnlyWhereMade."""
+    from ...backend.task.fit.sources.graph_rules import check_graph
+
     for node in view.everything():
         node.device = ""  # one of this process; TensorFlow's own way of taking it off leaves "/device::0" in functions
     check_graph(view, field)
@@ -55,10 +72,8 @@ def _serialized(dataset: Any, field: str) -> bytes:
     try:
         graph = dataset._as_serialized_graph(external_state_policy=policy)
     except (tf.errors.OpError, ValueError) as error:
-        raise InvalidInput(
-            "A dataset travels as its graph, of at most 2 GB with the tensors in it: pass larger ones as arrays, or a "
-            f"function data_fn(ctx) that makes the dataset. Received one whose graph cannot be written: {error!s:.500}",
-            field=field,
+        raise OnlyWhereMade(
+            f"its graph, of at most 2 GB with the tensors in it, cannot be written: {error!s:.500}", field
         ) from error
     return bytes(graph.numpy())
 
@@ -90,12 +105,8 @@ def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
             with _WithoutWrapper(own):
                 cloudpickle.dumps(sent)
         except Exception as error:
-            raise InvalidInput(
-                "The Python functions of a dataset are pickled, to run in every task: make what cannot be pickled "
-                "inside them, or pass a function data_fn(ctx) that makes the dataset. Received: "
-                f"{getattr(own, '__name__', own)!s:.100}, {error}",
-                field=field,
-            ) from error
+            name = f"{getattr(own, '__name__', own)!s:.100}"
+            raise OnlyWhereMade(f"its Python function {name} cannot be pickled: {error!s:.200}", field) from error
         found[token] = sent
     return found
 

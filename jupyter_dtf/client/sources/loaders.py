@@ -31,7 +31,9 @@ def data_loader(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource |
     if kinds & {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}:
         raise InvalidInput(
             "A PyTorch DataLoader is not taken: pass a keras.utils.PyDataset whose __getitem__(i) collates the "
-            f"examples of batch i of its dataset. Received: {x!r:.200}",
+            "examples of batch i of its dataset, and which travels to the tasks, or a generator, which this process "
+            "reads: (tuple(batch) for _ in range(epochs) for batch in loader), with steps_per_epoch=len(loader). "
+            f"Received: {x!r:.200}",
             field=field,
         )
     return None

@@ -40,11 +40,11 @@ def stream_of(iterator: Iterator[Any], field: str, what: str) -> StreamSource:
     """
     values = list(itertools.islice(iterator, PEEKED))
     if not values:
-        raise InvalidInput(f"{_first_upper(what)} must yield at least one batch. Received: an empty one", field=field)
-    first = _parts(values[0], field, what)
+        raise InvalidInput(f"{first_upper(what)} must yield at least one batch. Received: an empty one", field=field)
+    first = parts_of(values[0], field, what)
     leaves: list[Any] = []
-    structure = _numbered(first, leaves)
-    reader = _Reader(iterator, structure, [], field, what)
+    structure = numbered(first, leaves)
+    reader = Reader(iterator, structure, [], field, what)
     batches = []
     for number, value in enumerate(values, 1):
         try:
@@ -58,7 +58,7 @@ def stream_of(iterator: Iterator[Any], field: str, what: str) -> StreamSource:
     return StreamSource(name, secret, structure, reader.leaves, what, feed)
 
 
-class _Reader:
+class Reader:
     """An iterator over batches as they are sent, of an iterator's values."""
 
     def __init__(self, iterator: Iterator[Any], structure: Any, leaves: list[Leaf], field: str, what: str) -> None:
@@ -77,7 +77,7 @@ class _Reader:
     def batch(self, value: Any) -> Batch:
         """One value, copied: a generator may fill the same array again. Raises InvalidInput where it differs."""
         found: list[Any] = []
-        structure = _numbered(_parts(value, self._field, self._what), found)
+        structure = numbered(parts_of(value, self._field, self._what), found)
         if structure != self._structure:
             raise InvalidInput(
                 f"All batches must be of one structure: {_described(self._structure)}. Received: "
@@ -93,13 +93,13 @@ class _Reader:
         return Batch(arrays, counts[0], sum(_size(array) for array in arrays))
 
 
-def _parts(value: Any, field: str, what: str) -> tuple[Any, ...]:
+def parts_of(value: Any, field: str, what: str) -> tuple[Any, ...]:
     """What is yielded, as Keras packs it."""
     parts = value if isinstance(value, tuple) else (value,)
     if isinstance(value, list) or not 1 <= len(parts) <= 3:
         received = f"{type(value).__name__} of {len(value)}"
         raise InvalidInput(
-            f"{_first_upper(what)} yields (x,), (x, y) or (x, y, sample_weight), a tuple. Received: a {received}",
+            f"{first_upper(what)} yields (x,), (x, y) or (x, y, sample_weight), a tuple. Received: a {received}",
             field=field,
         )
     while len(parts) > 1 and parts[-1] is None:
@@ -107,12 +107,12 @@ def _parts(value: Any, field: str, what: str) -> tuple[Any, ...]:
     return parts
 
 
-def _numbered(value: Any, leaves: list[Any]) -> Any:
+def numbered(value: Any, leaves: list[Any]) -> Any:
     """The structure with a number for each leaf, which are appended; lists become tuples, as in ``tf.data``."""
     if isinstance(value, dict):
-        return {key: _numbered(value[key], leaves) for key in sorted(value)}
+        return {key: numbered(value[key], leaves) for key in sorted(value)}
     if isinstance(value, (list, tuple)):
-        return tuple(_numbered(item, leaves) for item in value)
+        return tuple(numbered(item, leaves) for item in value)
     leaves.append(value)
     return len(leaves) - 1
 
@@ -185,5 +185,5 @@ def _described(structure: Any) -> str:
     return "array"
 
 
-def _first_upper(text: str) -> str:
+def first_upper(text: str) -> str:
     return text[:1].upper() + text[1:]

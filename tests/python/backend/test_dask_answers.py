@@ -26,6 +26,7 @@ pytestmark = pytest.mark.module_directories
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 X = load_digits().data[:500] / 16  # of float64, which Keras makes float32
+Y = load_digits().target[:500]
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,27 @@ def test_arrays_are_answered_by_the_workers_with_the_same_chunks(cluster: dtf.Cl
     assert not any(client.run(lambda: "tensorflow" in sys.modules).values())  # it stays out of the hosts
 
 
+def test_evaluations_are_those_of_one_process(cluster: dtf.Cluster) -> None:
+    """Of partitions that are uneven, empty, and of lengths that nobody knows, over whose ends batches reach."""
+    keras.utils.set_random_seed(2)
+    layers = [keras.Input((64,)), keras.layers.Dense(16, activation="relu"), Sees()]
+    model = keras.Sequential([*layers, keras.layers.Dense(10, activation="softmax")])
+    loss = keras.losses.SparseCategoricalCrossentropy(reduction="sum")
+    model.compile("sgd", loss, metrics=["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(3)])
+    x, y = (da.from_array(a, chunks=((130, 1, 300, 69), *whole)) for a, whole in ((X, (64,)), (Y, ())))
+    wanted = da.from_array(np.arange(500), chunks=((130, 1, 300, 69),)) >= 131
+    weights = da.from_array(np.linspace(0, 2, 500), chunks=500)
+    for ours, theirs in (
+        (cluster.evaluate(model, x, y, 48, sample_weight=weights), (X, Y, 48, weights.compute())),
+        (cluster.evaluate(model, x[wanted], y[wanted]), (X[131:], Y[131:], 32, None)),
+        (cluster.evaluate(model, dtf.Feed(x, y, compute="each_epoch"), steps=7), (X[:224], Y[:224], 32, None)),
+    ):
+        tx, ty, batch_size, weight = theirs
+        expected = model.evaluate(tx, ty, batch_size, verbose=0, sample_weight=weight)
+        np.testing.assert_allclose(ours, expected, rtol=1e-4)
+    assert cluster.runs[0].info.kind == "evaluate"
+
+
 def test_several_inputs_and_outputs(cluster: dtf.Cluster, client: Client) -> None:
     inputs = {"a": keras.Input((64,), name="a"), "b": keras.Input((2,), name="b")}
     outputs = {"sum": keras.ops.sum(inputs["a"], 1), "pair": [inputs["b"] * 2, keras.layers.Dense(2)(inputs["a"])]}
@@ -134,7 +156,9 @@ def test_what_cannot_be_is_a_sentence_that_names_the_partition(cluster: dtf.Clus
         client.compute(cluster.predict(random, da.from_array(X))).result()
     with pytest.raises(InvalidInput, match="`steps` must be None for a Dask collection"):
         cluster.predict(model, da.from_array(X), steps=3)
-    with pytest.raises(InvalidInput, match=r"must not be a Dask collection in cluster\.evaluate"):
+    with pytest.raises(InvalidInput, match="must all be Dask collections where one of them is"):
         cluster.evaluate(random, da.from_array(X), X)
+    with pytest.raises(InvalidInput, match=r"in cluster\.predict, whose answers are one too: of a Feed pass its x"):
+        cluster.predict(model, dtf.Feed(da.from_array(X)))
     with pytest.raises(InvalidInput, match="a dict, list or tuple of Dask arrays or dataframes"):
         cluster.predict(model, {"a": da.from_array(X), "b": X})

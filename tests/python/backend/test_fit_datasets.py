@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -89,6 +88,28 @@ def with_python() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((X, Y)).map(mapped).batch(40, drop_remainder=True)
 
 
+class Examples:
+    """Each pass has others, as a function has that draws."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+
+    def __call__(self) -> Iterator[Any]:
+        self.passes += 1
+        for number in range(98):
+            yield X[(number + 7 * self.passes) % 200], Y[(number + 7 * self.passes) % 200]
+
+
+def read_here() -> tf.data.Dataset:
+    """Of a generator, which nobody reads but the process that has it."""
+    spec = tf.TensorSpec([64], tf.float32), tf.TensorSpec([], tf.int64)
+    return tf.data.Dataset.from_generator(Examples(), output_signature=spec).shuffle(40, seed=4).batch(30)
+
+
+def read_here_of_known_length() -> tf.data.Dataset:
+    return read_here().apply(tf.data.experimental.assert_cardinality(4))
+
+
 def for_validation() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((X[:71], Y[:71])).map(lambda x, y: (x, y)).batch(10)
 
@@ -99,6 +120,9 @@ CASES: dict[str, tuple[Callable[[], tf.data.Dataset], dict[str, Any]]] = {
     "of unknown length": (of_unknown_length, {"epochs": 2, "class_weight": None}),
     "with Python": (with_python, {"epochs": 2, "class_weight": {n: 1.0 + n / 10 for n in range(10)}}),
     "ends early": (shuffled, {"epochs": 2, "steps_per_epoch": 6}),
+    "read here": (read_here, {"epochs": 3, "validation_data": read_here, "validation_steps": 2}),
+    "read here, of known length": (read_here_of_known_length, {"epochs": 3, "validation_data": read_here}),
+    "read here in parts": (read_here, {"epochs": 5, "steps_per_epoch": 3, "validation_data": read_here}),
 }
 
 
@@ -126,7 +150,7 @@ STRATEGIES = {
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
 @pytest.mark.parametrize(
     ("name", "strategy"),
-    [*((name, "allreduce") for name in CASES), ("shuffled", "ps"), ("shuffled", "mirrored")],
+    [*((name, "allreduce") for name in CASES), ("shuffled", "ps"), ("shuffled", "mirrored"), ("read here", "ps")],
 )
 def test_step_by_step_as_plain_keras(cluster: dtf.Cluster, name: str, strategy: str) -> None:
     plain = model()
@@ -151,10 +175,14 @@ def test_asynchronous_workers_share_each_batch(cluster: dtf.Cluster) -> None:
     assert [run.updates[f"worker:{number}"]["applied"] for number in range(3)] == [6 * 4] * 3
 
 
-def test_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, tmp_path: Path) -> None:
-    """With the batches that are left of it, in the order in which they would have come, and then those of the next."""
-    plain = model()
-    expected, _ = trained(lambda *a, **k: plain.fit(*a, verbose=0, shuffle=False, **k), "shuffled")
+@pytest.mark.parametrize("epochs", [{"epochs": 3}, {"epochs": 12, "steps_per_epoch": 1}])
+def test_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, epochs: dict[str, Any]) -> None:
+    """With the batches that are left of it, in the order in which they would have come, and then those of the next.
+
+    And so it does after some epochs of a pass.
+    """
+    expected = Steps()
+    model().fit(shuffled(), verbose=0, shuffle=False, callbacks=[expected], **epochs)
 
     class Ends(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -163,12 +191,12 @@ def test_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, tmp_path: Path)
                 raise RuntimeError("enough")
 
     policy = dtf.Checkpoint(every_steps=1, every_epochs=None)
-    run = cluster.fit(model(), shuffled(), epochs=3, callbacks=[Ends()], checkpoint=policy, restart=False, wait=False)
+    run = cluster.fit(model(), shuffled(), callbacks=[Ends()], checkpoint=policy, restart=False, wait=False, **epochs)
     with pytest.raises(dtf.errors.RunFailed, match="enough"):
         run.result(left_s())
     steps = Steps()
     ours = model()
-    cluster.fit(ours, shuffled(), epochs=3, resume=run.checkpoints[-1].path, callbacks=[steps])
+    cluster.fit(ours, shuffled(), resume=run.checkpoints[-1].path, callbacks=[steps], **epochs)
     done = 12 - len(steps.weights)
     assert 4 < done < 7
     for one, other in zip(expected.weights[done:], steps.weights, strict=True):
@@ -195,3 +223,54 @@ def test_an_error_of_a_map_reaches_the_cell(cluster: dtf.Cluster) -> None:
     )
     with pytest.raises(dtf.errors.RunFailed, match="no fives"):
         cluster.fit(model(), dataset.batch(20))
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
+@pytest.mark.parametrize("epochs", [{"epochs": 3}, {"epochs": 12, "steps_per_epoch": 1}])
+def test_what_is_read_here_goes_on_in_the_middle_of_an_epoch(cluster: dtf.Cluster, epochs: dict[str, Any]) -> None:
+    """In the run that is resumed, whose dataset is read anew; its passes are alike but for the shuffle."""
+
+    def alike() -> tf.data.Dataset:
+        spec = tf.TensorSpec([64], tf.float32), tf.TensorSpec([], tf.int64)
+        examples = tf.data.Dataset.from_generator(lambda: zip(X[:98], Y[:98], strict=True), output_signature=spec)
+        found = examples.shuffle(40, seed=4).batch(30)
+        return found if len(epochs) == 1 else found.apply(tf.data.experimental.assert_cardinality(4))
+
+    expected = Steps()
+    model().fit(alike(), verbose=0, shuffle=False, callbacks=[expected], **epochs)
+
+    class Ends(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.steps = getattr(self, "steps", 0) + 1
+            if self.steps == 6:
+                raise RuntimeError("enough")
+
+    policy = dtf.Checkpoint(every_steps=1, every_epochs=None)
+    run = cluster.fit(model(), alike(), callbacks=[Ends()], checkpoint=policy, restart=False, wait=False, **epochs)
+    with pytest.raises(dtf.errors.RunFailed, match="enough"):
+        run.result(left_s())
+    steps, ours = Steps(), model()
+    cluster.fit(ours, alike(), resume=run.checkpoints[-1].path, callbacks=[steps], **epochs)
+    assert 4 < 12 - len(steps.weights) < 7
+    for one, other in zip(reversed(expected.weights), reversed(steps.weights), strict=False):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
+
+
+def test_a_generator_that_raises_in_its_second_pass_is_named(cluster: dtf.Cluster) -> None:
+    passes: list[int] = []
+
+    def fails() -> Iterator[Any]:
+        passes.append(len(passes))
+        for number in range(60):
+            if len(passes) == 2 and number == 45:
+                raise ZeroDivisionError("the sensor is off")
+            yield X[number], Y[number]
+
+    spec = tf.TensorSpec([64], tf.float32), tf.TensorSpec([], tf.int64)
+    dataset = tf.data.Dataset.from_generator(fails, output_signature=spec).batch(20)
+    with pytest.raises(
+        dtf.errors.RunFailed, match="(?s)ZeroDivisionError: the sensor is off.*asked for batch 3"
+    ) as caught:
+        cluster.fit(model(), dataset, epochs=3)
+    assert caught.value.__cause__ is not None

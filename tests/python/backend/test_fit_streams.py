@@ -165,6 +165,23 @@ def test_validation_of_so_many_steps_is_the_same_ones_each_time(cluster: dtf.Clu
     assert run.history["val_loss"] == pytest.approx([expected] * 3, rel=1e-5)
 
 
+def test_a_program_reads_its_shares(cluster: dtf.Cluster) -> None:
+    import tensorflow as tf
+
+    def main_fun(args: Any, ctx: Any) -> list[list[int]]:
+        dataset = ctx.feed()
+        return [[int(y) for _, labels in dataset for y in labels] for _ in range(args)]
+
+    run = cluster.run(main_fun, 1, feed=batches(6), jobs={"worker": 2}, threads_per_task=1)
+    shares = [run.result()[rank][0] for rank in range(2)]
+    assert [len(part) for part in shares] == [15 + 15 + 3 + 1 + 15 + 15, 15 + 16 + 4 + 1 + 15 + 15]
+    assert sorted(shares[0] + shares[1]) == sorted(int(y) for _, labels in batches(6) for y in labels)
+    spec = tf.TensorSpec([None, 64], tf.float32), tf.TensorSpec([None], tf.int64)
+    dataset = tf.data.Dataset.from_generator(lambda: batches(6), output_signature=spec)
+    run = cluster.run(main_fun, 2, feed=dataset, jobs={"worker": 2}, threads_per_task=1)
+    assert [run.result()[rank] for rank in range(2)] == [[part, part] for part in shares]
+
+
 def until_step(run: Any, step: int) -> None:
     """Wait until all tasks have reported a step."""
 

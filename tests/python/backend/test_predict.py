@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -121,6 +122,58 @@ def test_a_dataset_is_answered_in_its_order_whatever_its_batches_are(cluster: dt
         cluster.predict(model, lambda ctx: data_fn(ctx).repeat())
     ours = cluster.predict(model, lambda ctx: data_fn(ctx).repeat(), steps=14)
     assert ours.to_list() == model.predict(data_fn(None).repeat(), steps=14, verbose=0).to_list()
+
+
+class Slices(keras.utils.PyDataset):
+    """Batches of 30 and a last one of 13."""
+
+    def __len__(self) -> int:
+        return 34
+
+    def __getitem__(self, number: int) -> Any:
+        return X[30 * number : 30 * number + 30], Y[30 * number : 30 * number + 30]
+
+
+def of_the_graph() -> Any:
+    return tf.data.Dataset.from_tensor_slices((X, Y)).map(lambda x, y: (x * 2, y)).batch(30)
+
+
+def of_a_generator() -> Any:
+    spec = tf.TensorSpec([64], tf.float32), tf.TensorSpec([], tf.int64)
+    return tf.data.Dataset.from_generator(lambda: zip(X, Y, strict=True), output_signature=spec).batch(30)
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
+@pytest.mark.parametrize("tasks", [2, 3])
+def test_every_form_is_answered_in_its_order_with_an_uneven_end(
+    cluster: dtf.Cluster, tmp_path: Path, tasks: int
+) -> None:
+    """The last batch has 13 examples, and the tasks have unequally many."""
+    h5py = pytest.importorskip("h5py")
+    np.save(tmp_path / "x.npy", X)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = X
+    model = classifier(OfWholeBatch())
+    loss = keras.losses.SparseCategoricalCrossentropy(reduction="sum")
+    model.compile("sgd", loss, metrics=["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(3)])
+    labels: dict[str, Any] = {"y": Y, "batch_size": 30}
+    with h5py.File(tmp_path / "x.h5") as file:
+        for make, beside in (
+            (of_the_graph, {}),
+            (of_a_generator, {}),
+            (Slices, {}),
+            (lambda: np.load(tmp_path / "x.npy", mmap_mode="r"), labels),
+            (lambda: file["x"], labels),
+        ):
+            here = X if beside else make()
+            batch: dict[str, Any] = {"batch_size": 30} if beside else {}
+            ours = cluster.predict(model, make(), jobs={"worker": tasks}, **batch)
+            np.testing.assert_allclose(ours, model.predict(here, verbose=0, **batch), rtol=1e-5, atol=1e-7)
+            ours = cluster.evaluate(model, make(), jobs={"worker": tasks}, **beside)
+            np.testing.assert_allclose(ours, model.evaluate(here, verbose=0, **beside), rtol=1e-4)
+            assert not {"One task answers", "One task evaluates"} & set(notes(cluster.runs[0]))
+    with pytest.raises(InvalidInput, match="`steps` must say how many batches"):
+        cluster.predict(model, of_a_generator().repeat())
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # Keras's own, of a generator that ends

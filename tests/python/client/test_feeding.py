@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -121,6 +123,33 @@ def test_a_stop_ends_who_waits_and_closing_ends_all(started: Any) -> None:
     assert closed.wait(60)
     with pytest.raises(Conflict):
         source.feed.start()
+
+
+def test_who_cannot_be_taken_in_is_an_error_for_all_that_says_why(started: Any) -> None:
+    """This process has as many files open as it may: the next task gets no connection."""
+    on = threading.Event()
+
+    def stuck() -> Iterator[Any]:
+        yield from numbers(2)
+        on.wait()
+
+    source = started(stuck())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with asking(source) as peer, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as late:
+        assert [receive(peer)[0].batch for _ in range(2)] == [0, 1]
+        free = os.dup(late.fileno())
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            late.connect(address_of(source.name))
+            error = receive(peer)[0].error
+            with pytest.raises(EOFError):
+                receive(late)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            on.set()
+    assert "reads the generator serves no task any more: OSError" in error and "Too many open files" in error
+    assert isinstance(source.feed.failure, OSError)
 
 
 def test_words_none_and_other_shapes() -> None:

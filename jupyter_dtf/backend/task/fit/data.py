@@ -41,6 +41,10 @@ class TaskData:
     """Whether an epoch ends with the first step in which no task has an example."""
     first_batches: Callable[[int], list[Any]] | None = None
     """The first so many batches of all tasks together, where one task has all the examples."""
+    seen: int = 0
+    """Batches of the dataset's pass under way that the epochs before the first one here have had, which Keras is to
+    count among those of the pass.
+    """
     class_weight: dict[int, float] | None = None
     """What is left for Keras to apply to the dataset's batches."""
 
@@ -201,6 +205,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         batch_size=job.batch_size,
         steps=job.steps_per_epoch,
         passes=job.initial_epoch,
+        passes_before=job.initial_epoch if job.began is None else job.began,
         began=job.initial_epoch if job.began is None else job.began,
         own_seed=job.seed,
         in_step=_goes_in_step(job),
@@ -217,11 +222,11 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         )
     if opened.division:
         ctx.note("info", f"How {source.what} is divided", opened.division)
-    dataset = opened.dataset
+    dataset, seen = opened.dataset, opened.seen
     epochs = job.initial_epoch - reading.began
     if opened.standing is not None and (skip is not None or epochs):
         steps = skip.steps if skip is not None and not skip.takes else 0
-        dataset = opened.standing(epochs, steps, job.steps_per_epoch)
+        dataset, seen = opened.standing(epochs, steps, job.steps_per_epoch)
     elif skip is not None and not source.continues:
         if skip.passed and opened.length != -1 and job.steps_per_epoch not in (None, opened.length):
             raise InvalidInput(
@@ -231,13 +236,20 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
             )
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
+    if seen and ((skip is not None and skip.takes) or not _goes_in_step(job)):
+        raise InvalidInput(
+            f"A training goes on within a pass over {source.what} with one step per execution, and tasks that go in "
+            f"step. Received: steps_per_epoch={job.steps_per_epoch} of {opened.length or 'an unknown number of'} "
+            "batches",
+            field="steps_per_epoch",
+        )
     known = opened.length if opened.length is not None and opened.length >= 0 else None
     first = opened.first_batches if skip is None and not epochs else None
     if job.class_weight is not None:  # Keras would prefetch after it, across the end of what the tasks read together
         weigh = make_class_weight_map_fn(job.class_weight)
         dataset = dataset.map(weigh)
         first = None if first is None else partial(_weighed, weigh, first)
-    data = TaskData(dataset, job.steps_per_epoch, job.steps_per_epoch or known)
+    data = TaskData(dataset, job.steps_per_epoch, job.steps_per_epoch or known, seen=seen)
     data.may_be_empty = reducer.size > 1 and (opened.smallest is None or opened.smallest < reducer.size)
     data.first_batches = first
     if must_find_end and opened.length is None:
@@ -254,7 +266,8 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
         share,
         batch_size=job.validation_batch_size or job.batch_size,
         steps=job.validation_steps,
-        passes=sum(_is_validated(epoch, job.validation_freq) for epoch in range(job.initial_epoch)),
+        passes=_validations(job, job.initial_epoch),
+        passes_before=_validations(job, job.initial_epoch if job.began is None else job.began),
         own_seed=job.seed,
         in_step=_goes_in_step(job),
     )
@@ -292,6 +305,11 @@ def _of_any_size(*batch: Any) -> Any:
 
     found = tf.nest.map_structure(unfixed, batch)
     return found if len(found) > 1 else found[0]
+
+
+def _validations(job: FitJob, epoch: int) -> int:
+    """How many validations a training from epoch 0 has made when this one begins."""
+    return sum(_is_validated(before, job.validation_freq) for before in range(epoch))
 
 
 def _is_validated(epoch: int, frequency: Any) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+from keras.src.backend.tensorflow import trainer
 
 from ..model.model_state import take_more
 from ..model.questions import ask
@@ -69,7 +70,7 @@ class KerasFit:
         if self._skip is not None:
             model.make_train_function()
             model.train_function = _skipping(model.train_function, self._skip)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _within_a_pass(data):
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
             failures.taken()  # of what was read before
             try:
@@ -106,6 +107,31 @@ class KerasFit:
             more=take_more(model),
             question=ask(model, arrays, spec) if self._job.check else None,
         )
+
+
+@contextmanager
+def _within_a_pass(data: TaskData) -> Iterator[None]:
+    """``Model.fit`` begins as Keras stands in the middle of a pass over a dataset: with an iterator that is under way.
+
+    Keras ends a pass by counting its batches, and has no name for this count but in the iterator over epochs.
+    """
+    if not data.seen:
+        yield
+        return
+    own = trainer.TFEpochIterator
+
+    class WithinAPass(own):  # type: ignore[misc, valid-type]
+        def reset(self) -> None:
+            super().reset()
+            if self._distributed_dataset is data.dataset:
+                self._current_iterator = iter(self._get_iterator())
+                self._steps_seen = data.seen
+
+    trainer.TFEpochIterator = WithinAPass
+    try:
+        yield
+    finally:
+        trainer.TFEpochIterator = own
 
 
 def history_of(own: Sequence[Any]) -> keras.callbacks.History:

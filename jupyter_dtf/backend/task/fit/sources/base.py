@@ -41,6 +41,8 @@ class Reading:
     """Batches of an epoch or a validation, where the person has said so."""
     passes: int = 0
     """How many passes a training from epoch 0 would have made before."""
+    passes_before: int = 0
+    """How many of them were before the training began that goes on here, with epoch ``began``."""
     within: int = 0
     """Batches of the first epoch that have been trained on already; of a source that ``continues``, which leaves them
     out itself.
@@ -75,8 +77,11 @@ class Opened:
     """The first so many batches, whole, where that is cheap and takes nothing away from the training."""
     standing: Callable[[int, int, int | None], Any] | None = None
     """``(epochs, steps, steps_per_epoch)``: the dataset as it stands after so many epochs of ``steps_per_epoch`` steps
-    (None: of a pass) and so many steps of the next; where that is more than its first pass without these batches.
+    (None: of a pass) and so many steps of the next; where that is more than its first pass without these batches. And
+    how many batches of the pass under way the epochs before have had.
     """
+    seen: int = 0
+    """Batches of the pass under way that the epochs before ``Reading.first_epoch`` have had."""
     division: str = ""
     """How the reading is divided among the tasks, in a sentence for the person."""
 

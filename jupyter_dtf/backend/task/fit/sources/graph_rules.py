@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from .....errors import InvalidInput
 from .graph_view import PYTHON, SHUFFLES, GraphView, is_random, is_seeded
+from .passed_graph import OnlyWhereMade
 
 _WITH_DUMMY = SHUFFLES | {"CacheDatasetV2", "RandomDatasetV2"}
 """Operations that have a resource of their own where the one that they are given is not there."""
@@ -51,28 +52,24 @@ def check_options(options: Any, field: str) -> None:
 
 
 def check_graph(view: GraphView, field: str) -> None:
-    """Raise InvalidInput for what tasks would compute differently, or what is in the caller's process alone."""
+    """Raise OnlyWhereMade for what tasks would compute differently, or what is in the caller's process alone."""
     of_values = {node.name: batched for node, batched in view.of_values()}
     for node in view.datasets():
         _check_state(view, node, field)
         calls = view.calls(node)
         python = [inner for inner in calls if inner.op in PYTHON]
         if python and node.name not in of_values:
-            raise InvalidInput(
-                "A Python function that decides which elements there are (from_generator, or a py_function before "
-                "filter, flat_map or interleave) may give each task others, so it cannot run in the tasks: pass the "
-                "generator itself, or iter(dataset.repeat()) with steps_per_epoch, which this process then reads, or a "
-                "keras.utils.PyDataset. Received one below "
-                f"{node.op}",
-                field=field,
+            raise OnlyWhereMade(
+                "a Python function decides which elements there are (from_generator, or a py_function before a filter, "
+                f"flat_map or interleave), below {node.op}",
+                field,
             )
         unseeded = [inner for inner in calls if is_random(inner) and not is_seeded(inner)]
         if unseeded and not of_values.get(node.name, False):
-            raise InvalidInput(
-                "Random numbers that whole batches are made with, or that decide which elements there are, must be the "
-                "same in every task: give them a seed (tf.random.set_seed(...) before the dataset is made), or use "
-                f"tf.random.stateless_uniform and the like. Received: {unseeded[0].op} without a seed in {node.op}",
-                field=field,
+            raise OnlyWhereMade(
+                "random numbers without a seed make whole batches, or decide which elements there are "
+                f"({unseeded[0].op} in {node.op})",
+                field,
             )
     for node in view.everything():
         _check_operation(node, field)
@@ -82,36 +79,19 @@ def _check_state(view: GraphView, node: Any, field: str) -> None:
     for number, inner in enumerate(view.inputs(node)):
         is_handle = inner.op == "Const" and inner.attr["dtype"].type == tf.resource.as_datatype_enum
         if is_handle and node.op not in _WITH_DUMMY:
-            raise InvalidInput(
-                "A dataset's functions may use tensors, variables and lookup tables, which travel with their values; "
-                "other resources (an iterator, a queue) are of the process that made them. Received: one as input "
-                f"{number} of {node.op}",
-                field=field,
+            raise OnlyWhereMade(
+                "it uses something of that process, an iterator or a queue, which is neither a tensor, a variable nor "
+                f"a lookup table (input {number} of {node.op})",
+                field,
             )
     if node.op in ("CacheDataset", "CacheDatasetV2") and view.value(node, 1) != b"":
-        raise InvalidInput(
-            "A cache in files is of one process: tasks would write the same files. Use cache() without a file name. "
-            f"Received: cache({view.value(node, 1)})",
-            field=field,
-        )
+        raise OnlyWhereMade(f"its cache is in files, which tasks would all write: {view.value(node, 1)}", field)
     if node.op == "ParallelInterleaveDataset" and view.number(node, len(node.input) - 3) != 0:
-        raise InvalidInput(
-            "Tasks must see the same batches, so a dataset's order must not depend on time. Received: "
-            "parallel_interleave with sloppy=True",
-            field=field,
-        )
+        raise OnlyWhereMade("its order depends on time (parallel_interleave with sloppy=True)", field)
 
 
 def _check_operation(node: Any, field: str) -> None:
     if node.op in _FILES_OF_ONE:
-        raise InvalidInput(
-            f"{_FILES_OF_ONE[node.op]} in a dataset writes files that all tasks would write: save it before, and pass "
-            "tf.data.Dataset.load(...). Received a dataset with it",
-            field=field,
-        )
+        raise OnlyWhereMade(f"{_FILES_OF_ONE[node.op]} writes files, which tasks would all write", field)
     if node.op.startswith("DataServiceDataset"):
-        raise InvalidInput(
-            "A dataset of the tf.data service gives its batches to whoever asks first, so that tasks would see "
-            "others than one process: pass the dataset itself. Received: a dataset of the service",
-            field=field,
-        )
+        raise OnlyWhereMade("the tf.data service gives its batches to whoever asks first", field)

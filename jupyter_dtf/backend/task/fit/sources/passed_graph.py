@@ -6,6 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .....errors import InvalidInput
+
+
+class OnlyWhereMade(InvalidInput):
+    """A dataset that tasks would not read as the process does that made it. ``why``: a clause."""
+
+    def __init__(self, why: str, field: str) -> None:
+        super().__init__(f"The dataset can be read only in the process that made it: {why}", field=field)
+        self.why = why
+
 
 @dataclass
 class PassedGraph:

@@ -7,7 +7,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from .....errors import InvalidInput
 from .graph_view import SEEDS, GraphView
 
 
@@ -26,31 +25,29 @@ class Passes:
         repeats = [node for node in view.datasets() if "Repeat" in node.op]
         self._draws_more = len(drawing) > 1 or bool(drawing and repeats)
 
-    def standing(self, epochs: int, steps: int, steps_per_epoch: int | None) -> tf.data.Dataset:
-        """The dataset after so many epochs and steps of the next: its first pass is the rest of the one under way."""
+    def standing(self, epochs: int, steps: int, steps_per_epoch: int | None) -> tuple[tf.data.Dataset, int]:
+        """The dataset after so many epochs and steps of the next: its first pass is the rest of the one under way.
+
+        And how many batches of this pass the epochs before have had.
+        """
         dataset, length = self._dataset, self._length
-        is_unknown = length is None
-        if is_unknown and epochs and (self._draws or steps_per_epoch is not None):
-            length = self._count()
-            dataset = dataset.apply(_of_length(length))
+        seen = 0
         if steps_per_epoch is None:
             # Keras makes two iterators in an epoch whose length it knows, one of them at the end.
-            self._pass(dataset, 1 if is_unknown and epochs else 0, 1)
-            self._pass(dataset, epochs - 1 if is_unknown and epochs else epochs, 2)
+            self._pass(dataset, epochs, 1 if length is None else 2)
         elif length == -1:
             steps += epochs * steps_per_epoch
-        else:
-            assert length is not None or not epochs
-            passes, within = divmod(epochs, -(-length // steps_per_epoch)) if length else (0, 0)
-            if within:  # Keras counts the batches of a pass, and would count those that are left out as well
-                raise InvalidInput(
-                    "A training whose steps_per_epoch is not a pass over its dataset can go on only with a dataset "
-                    f"that does not end, dataset.repeat(). Received: steps_per_epoch={steps_per_epoch}, and a dataset "
-                    f"of {length} batches after {epochs} epochs",
-                    field="steps_per_epoch",
-                )
+        elif epochs:
+            # In one epoch more Keras finds the end of what says no length: where that is a multiple of the steps, the
+            # epoch has none.
+            per_pass = self._count() // steps_per_epoch + 1 if length is None else -(-length // steps_per_epoch)
+            passes, within = divmod(epochs, max(per_pass, 1))
             self._pass(dataset, passes, 1)
-        return without_first(dataset, steps) if steps else dataset
+            seen = within * steps_per_epoch
+            steps += seen
+        if steps == length:
+            steps = 0  # Keras, which knows the length, asks for nothing of this pass, but for the next one's batches
+        return without_first(dataset, steps) if steps else dataset, seen
 
     def _pass(self, dataset: tf.data.Dataset, passes: int, iterators: int) -> None:
         if not self._draws:
@@ -70,15 +67,17 @@ def without_first(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
     Iterators are made of the dataset as they are made of this one.
     """
     left = tf.Variable(count, dtype=tf.int64, trainable=False)
+    here = tf.Variable(0, dtype=tf.int64, trainable=False)  # of the iteration under way
 
     @tf.autograph.experimental.do_not_convert
     def is_wanted(number: tf.Tensor, _: Any) -> tf.Tensor:
-        now = left.read_value()
-        wanted = number >= now
+        begins = tf.equal(number, 0)
+        later = left.read_value()
+        now = tf.where(begins, later, here.read_value())
         with tf.control_dependencies([now]):
-            then = left.assign(tf.where(wanted, tf.zeros_like(now), now))
-        with tf.control_dependencies([then]):
-            return tf.identity(wanted)
+            done = [here.assign(now), left.assign(tf.where(begins, tf.zeros_like(later), later))]
+        with tf.control_dependencies(done):
+            return tf.identity(number >= now)
 
     length = dataset.cardinality()
     rest = dataset.enumerate().filter(is_wanted).map(tf.autograph.experimental.do_not_convert(lambda _, batch: batch))

@@ -62,11 +62,18 @@ class StreamSource(BatchSource):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "feed": None}
 
+    def anew(self) -> StreamSource:
+        """The source for another run of the same data; this one, where the data can be read only once."""
+        return self
+
     def open(self, ctx: Any, reading: Reading) -> Opened:
         """See ``BatchSource``. The client is asked for nothing before the first iteration."""
+        return self.opened(Batches(self, ctx, reading), reading)
+
+    def opened(self, batches: Batches, reading: Reading) -> Opened:
+        """A dataset of what has been asked of the client, of a length that is not known."""
         import tensorflow as tf
 
-        batches = Batches(self, ctx, reading)
         dataset = tf.data.Dataset.from_generator(batches, output_signature=_packed(self.structure, self._specs()))
         if reading.field == "x":
             dataset = dataset.prefetch(_PREFETCHED)  # elsewhere a part of it may be wanted, and no more of it read
@@ -103,6 +110,7 @@ class Batches:
         self._reading = reading
         self._again = 0
         self._taken = 0
+        self._calls = 0
         self._peer: socket.socket | None = None
         self._is_closed = False
         before = Batches._open.get(source.name)
@@ -119,12 +127,25 @@ class Batches:
 
     def __call__(self) -> Iterator[Any]:
         reading = self._reading
-        if not self._again and not self._taken and reading.takes:
+        self._calls += 1
+        call = self._calls
+        if self._calls == 1 and reading.takes:
             for _ in range(reading.within):
                 yield self._source.nothing()
+        peer = self._peer = self._connect(self._hello())
+        with peer:
+            while (batch := self._next(peer, call)) is not None:
+                self._taken += 1
+                yield batch
+        self._again += 1
+        self._taken = 0
+
+    def _hello(self) -> Hello:
+        """What this iteration is to be given."""
+        reading = self._reading
         goes_on = reading.field == "x"
         only = (reading.steps or 0) if not goes_on else 0
-        hello = Hello(
+        return Hello(
             secret=self._source.secret,
             rank=reading.share.rank,
             size=reading.share.size,
@@ -135,13 +156,6 @@ class Batches:
             only=only,
             in_parts=goes_on and reading.steps is not None,
         )
-        peer = self._peer = self._connect(hello)
-        with peer:
-            while (batch := self._next(peer)) is not None:
-                self._taken += 1
-                yield batch
-        self._again += 1
-        self._taken = 0
 
     def first(self, count: int) -> list[Any]:
         """The first so many batches, whole. Raises Unavailable where they are not kept any more."""
@@ -150,18 +164,18 @@ class Batches:
         found: list[Any] = []
         try:
             with self._connect(Hello(secret=self._source.secret, rank=0, size=1, peek=count)) as peer:
-                while (batch := self._next(peer)) is not None:
+                while (batch := self._next(peer, self._calls)) is not None:
                     found.append(tf.nest.map_structure(tf.convert_to_tensor, batch))
         finally:
             failures.taken()  # it is this one's caller's to say
         return found
 
-    def _next(self, peer: socket.socket) -> Any:
+    def _next(self, peer: socket.socket, call: int) -> Any:
         """This task's share of the next batch; None where there is none. Waits for it."""
         try:
             message, raws = receive(peer)
         except EOFError:
-            if self._is_closed:
+            if self._is_closed or call != self._calls:  # TensorFlow reads on for a while in what nobody wants any more
                 raise
             raise failures.noted(
                 Unavailable(

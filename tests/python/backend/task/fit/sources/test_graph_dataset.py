@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from jupyter_dtf.backend.task.fit.data import TaskData
+from jupyter_dtf.backend.task.fit.keras_fit import _within_a_pass
 from jupyter_dtf.backend.task.fit.sources.base import Opened, Reading, Share
+from jupyter_dtf.backend.task.fit.sources.fed_dataset import FedDataset
 from jupyter_dtf.backend.task.fit.sources.graph_dataset import GraphDataset, PureGraphDataset
 from jupyter_dtf.client.fit_data import data_of, validation_of
 from jupyter_dtf.errors import InvalidInput
@@ -91,6 +95,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "maps, batches of one": (lambda: slices().map(doubled).batch(1), BELOW),
     "maps, batches of two": (lambda: slices().map(doubled).batch(2).repeat(2), BELOW),
     "maps, unknown length": (lambda: slices().filter(lambda x, y: y % 3 > 0).map(doubled).batch(5), BELOW),
+    "shuffled, unknown length": (
+        lambda: slices().filter(lambda x, y: y % 3 > 0).shuffle(9, seed=1).map(doubled).batch(5),
+        BELOW,
+    ),
     "shuffled below maps": (lambda: slices().shuffle(7, seed=3).map(doubled).batch(4), BELOW),
     "shuffled above maps": (lambda: slices().map(doubled).shuffle(7, seed=3).batch(4).prefetch(1), BELOW),
     "shuffled, the same each pass": (lambda: slices().shuffle(9, 1, reshuffle_each_iteration=False).batch(4), ALONE),
@@ -200,11 +208,18 @@ def test_shares_put_together_are_the_batches(name: str) -> None:
             assert all(division in task.division for task in tasks)
 
 
-STANDING = [(name, None) for name in ("maps", "maps, unknown length", "shuffled twice", "of changing sizes")]
+STANDING = [(name, None) for name in ("maps", "shuffled, unknown length", "shuffled twice", "of changing sizes")]
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
-@pytest.mark.parametrize(("name", "steps_per_epoch"), [*STANDING, ("endless", 2), ("maps, unknown length", 2)])
+@pytest.mark.parametrize(
+    ("name", "steps_per_epoch"),
+    [
+        *STANDING,
+        ("endless", 2),
+        *((name, steps) for name in ("maps", "shuffled, unknown length", "shuffled twice") for steps in (1, 2, 3)),
+    ],
+)
 def test_stands_where_it_stood(name: str, steps_per_epoch: int | None) -> None:
     """After two epochs and a step the rest is what it was, in the orders that plain Keras has."""
     make, _ = CASES[name]
@@ -233,18 +248,13 @@ def test_stands_where_it_stood(name: str, steps_per_epoch: int | None) -> None:
         return [[batch.numpy().tolist() for batch in epoch] for epoch in seen.epochs]
 
     seen = Seen()
-    expected = epochs_of(make(), 4)
+    expected = epochs_of(make(), 6)
     opened = open_share(sent(make()))
     assert opened.standing is not None
-    received = epochs_of(opened.standing(2, 1, steps_per_epoch), 2, left_out=1)
-    assert received == [expected[2][1:], expected[3]]
-
-
-def test_does_not_stand_within_a_pass_of_several_epochs() -> None:
-    opened = open_share(sent(slices().batch(4)))
-    assert opened.standing is not None
-    with pytest.raises(InvalidInput, match=r"dataset\.repeat"):
-        opened.standing(2, 0, 2)
+    dataset, within = opened.standing(2, min(1, len(expected[2])), steps_per_epoch)
+    with _within_a_pass(TaskData(dataset, steps_per_epoch, None, seen=within)):
+        received = epochs_of(dataset, 4, left_out=min(1, len(expected[2])))
+    assert received == [expected[2][1:], *expected[3:]]
 
 
 def test_what_has_no_seed_is_drawn_alike_from_the_jobs() -> None:
@@ -305,37 +315,15 @@ class _Fails:
 
 
 def refused() -> dict[str, tuple[Callable[[], Any], str]]:
-    unpicklable = _Fails()
-    numbers = iter(DATASET.range(3))
     sharded = tf.data.Options()
     sharded.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
+    ragged = tf.RaggedTensorSpec([None, None], tf.int64)
     return {
         "not batched": (slices, "must be batched"),
         "windows": (lambda: DATASET.range(4).window(2), "are tensors"),
-        "a generator": (
-            lambda: DATASET.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64)).batch(1),
-            "from_generator",
-        ),
-        "Python before a filter": (
-            lambda: DATASET.range(3).filter(lambda n: tf.py_function(bool, [n], tf.bool)).batch(2),
-            "decides which elements",
-        ),
-        "not to be pickled": (
-            lambda: (
-                DATASET.range(3).map(lambda n: tf.numpy_function(lambda n: (unpicklable, n)[1], [n], n.dtype)).batch(2)
-            ),
-            "pickled, to run in every task",
-        ),
-        "an iterator": (lambda: DATASET.range(3).map(lambda n: n + next(numbers)).batch(2), "other resources"),
-        "a cache in files": (lambda: slices().cache("somewhere").batch(2), "without a file name"),
-        "a snapshot": (lambda: slices().snapshot("somewhere").batch(2), "writes files"),
-        "draws on batches": (
-            lambda: slices().batch(2).map(lambda x, y: (x + tf.random.normal([]), y)),
-            "give them a seed",
-        ),
-        "draws before a filter": (
-            lambda: slices().filter(lambda x, y: tf.random.uniform([]) > 0.5).batch(2),
-            "give them a seed",
+        "a generator of ragged tensors": (
+            lambda: DATASET.from_generator(lambda: iter([tf.ragged.constant([[1], []])]), output_signature=ragged),
+            "must have dense tensors of known ranks.*from_generator",
         ),
         "by files": (lambda: slices().batch(2).with_options(sharded), "AUTO or DATA"),
     }
@@ -349,6 +337,55 @@ def test_what_cannot_be_shared_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match=sentence) as raised:
         validation_of(make())
     assert raised.value.field == "validation_data"
+
+
+def read_where_made() -> dict[str, tuple[Callable[[], Any], str]]:
+    unpicklable = _Fails()
+    numbers = iter(DATASET.range(3))
+    return {
+        "a generator": (
+            lambda: DATASET.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64)).batch(1),
+            "from_generator",
+        ),
+        "Python before a filter": (
+            lambda: DATASET.range(3).filter(lambda n: tf.py_function(bool, [n], tf.bool)).batch(2),
+            "decides which elements",
+        ),
+        "not to be pickled": (
+            lambda: (
+                DATASET.range(3)
+                .map(lambda n: tf.ensure_shape(tf.numpy_function(lambda n: (unpicklable, n)[1], [n], n.dtype), []))
+                .batch(2)
+            ),
+            "cannot be pickled: not to be pickled",
+        ),
+        "an iterator": (
+            lambda: DATASET.range(3).map(lambda n: n + next(numbers)).batch(2),
+            "something of that process",
+        ),
+        "a cache in files": (lambda: slices().cache("somewhere").batch(2), "in files"),
+        "a snapshot": (lambda: slices().snapshot("somewhere").batch(2), "writes files"),
+        "draws on batches": (
+            lambda: slices().batch(2).map(lambda x, y: (x + tf.random.normal([]), y)),
+            "without a seed",
+        ),
+        "draws before a filter": (
+            lambda: slices().filter(lambda x, y: tf.random.uniform([]) > 0.5).batch(2),
+            "without a seed",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", read_where_made())
+def test_what_tasks_would_read_otherwise_is_read_where_it_was_made(name: str) -> None:
+    make, why = read_where_made()[name]
+    source = data_of(make(), None, None, "x")
+    assert isinstance(source, FedDataset) and re.search(why, source.why)
+    travelled = unpack(pack(source))
+    assert type(travelled) is FedDataset and travelled.feed is None
+    assert (travelled.why, travelled.leaves, travelled.secret) == (source.why, source.leaves, source.secret)
+    anew = source.anew()
+    assert isinstance(anew, FedDataset) and anew.secret != source.secret and anew.feed is not source.feed
 
 
 def test_labels_are_in_the_dataset() -> None:

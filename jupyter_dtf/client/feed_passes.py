@@ -1,0 +1,113 @@
+"""A stream of pass after pass over data that can be read again: each begins when a task first asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from ..backend.task.fit.sources.stream_wire import Hello, Message
+from .feed_cursor import Cursor
+from .feed_window import Batch
+from .feeding import Feed
+
+
+class Rereadable(Protocol):
+    """What can be read again and again."""
+
+    length: int
+    """Batches in a pass; negative where that is not known, or endless."""
+    draws: bool
+    """Whether another reading of the same pass may be of other batches."""
+
+    def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
+        """Pass ``number``, from 0, of which ``count`` batches are wanted (None: all). ``in_parts``: by epochs that are
+        parts of it.
+        """
+
+
+class PassesFeed(Feed):
+    """The batches of all passes that have been read are numbered on, as those of one stream."""
+
+    def __init__(self, name: str, secret: str, what: str, passes: Rereadable, *, trains: bool) -> None:
+        super().__init__(name, secret, what, iter(()), lambda: None, trains=trains)
+        self._passes = passes
+        self._begins: dict[int, int] = {}
+        """Where each pass has begun."""
+        self._ends: dict[int, int] = {}
+        """Where a pass ends, by where it began."""
+        self._start = 0
+        """Where the pass under way has begun."""
+        self._most = None
+        self._wanted: tuple[int, bool, int | None] | None = None
+        """The pass that is to be begun, as ``Rereadable`` takes it."""
+        self._count: int | None = None
+
+    @property
+    def _is_wanted(self) -> bool:
+        return bool(self._begins) and self._start not in self._ends
+
+    def _next(self) -> Batch | None:
+        with self._lock:
+            wanted, self._wanted, self._read_turn = self._wanted, None, self._turn
+        if wanted is not None:
+            number, in_parts, count = wanted
+            self._batches = self._passes.begin(number, in_parts=in_parts, count=count)
+        return super()._next()
+
+    def _take(self, batch: Batch | None, failure: Exception | None) -> None:
+        if batch is not None or failure is not None:
+            super()._take(batch, failure)
+        if batch is None or self._window.count - self._start == self._count:
+            self._ends[self._start] = self._window.count
+
+    def _number(self, place: int) -> int:
+        return place - self._start
+
+    def _end_for(self, cursor: Cursor) -> int | None:
+        end = None if self.failure is not None else self._ends.get(cursor.start)
+        return end if cursor.until is None else cursor.until if end is None else min(end, cursor.until)
+
+    def _gone(self, number: int) -> Message:
+        return Message(
+            error=(
+                f"The training goes on with a batch of {self.what} that has been passed on and is not kept any more, "
+                "and its order is drawn anew when it is read again: have checkpoints written more often "
+                "(dtf.Checkpoint(every_steps=...)), so that less has to be read again"
+            ),
+            is_input=True,
+        )
+
+    def _peek(self, cursor: Cursor, count: int) -> None:
+        """The first batches of the first pass, for which the task waits."""
+        if not self._begins:
+            self._begin(0, in_parts=False, count=None)
+        cursor.start = 0
+        cursor.until = min(count, self._window.heads)
+
+    def _place(self, cursor: Cursor, hello: Hello) -> str:
+        number, within = hello.passes + hello.again, hello.passed + hello.within
+        begun = self._begins.get(number)
+        is_next = begun is None and number > max(self._begins, default=-1)
+        if is_next and self._begins and self._start not in self._ends and not self._stops:
+            return f"A task asked for pass {number + 1} over {self.what} before the one before it had ended"
+        if begun is None or not self._window.has(begun + within):
+            if not is_next and self._passes.draws:
+                return self._gone(0).error
+            self._begin(number, in_parts=hello.in_parts, count=hello.only or None)
+        cursor.start = self._begins[number]
+        cursor.next = cursor.start + within
+        self._seat(cursor, hello)
+        return ""
+
+    def _begin(self, number: int, *, in_parts: bool, count: int | None) -> None:
+        """Have a pass read, after what has been read."""
+        length = self._passes.length
+        self._turn += 1
+        self._start = self._window.count
+        # One that is not read to its end, for a training goes back before it, is to be read from its beginning.
+        self._begins = {n: start for n, start in self._begins.items() if start in self._ends}
+        self._begins[number] = self._start
+        self._ends.pop(self._start, None)  # of an empty pass before it
+        self._wanted = number, in_parts, count
+        self._count = length if length >= 0 and (count is None or count > length) else count
+        self._lock.notify_all()

@@ -1,0 +1,125 @@
+"""A ``tf.data.Dataset`` that only this process can read: read here, while a run trains on it."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from ...backend.task.fit.sources.fed_dataset import FedDataset
+from ...backend.task.fit.sources.stream import Leaf
+from ...errors import InvalidInput
+from ..feed_passes import PassesFeed
+from ..feed_window import Batch
+from .streams import Reader, numbered, parts_of
+
+_WHAT = "the tf.data.Dataset"
+
+
+def fed_dataset(dataset: Any, field: str, why: str, view: Any) -> FedDataset:
+    """The source of a dataset that is read here. ``why``, a clause; ``view`` of its graph, if that can be written.
+
+    Nothing is read yet. Raises InvalidInput for elements that are no batches, or not dense.
+    """
+    import tensorflow as tf
+
+    spec = tf.nest.map_structure(
+        lambda leaf: None if isinstance(leaf, tf.NoneTensorSpec) else leaf, dataset.element_spec
+    )
+    found: list[Any] = []
+    structure = numbered(parts_of(spec, field, _WHAT), found)
+    for leaf in found:
+        if not isinstance(leaf, tf.TensorSpec) or leaf.shape.rank is None:
+            raise InvalidInput(
+                "A dataset that only its own process can read must have dense tensors of known ranks: give "
+                "from_generator an output_signature, what a Python function returns a shape (tf.ensure_shape), and "
+                f"make others dense before the batch. Received {leaf}, where {why}",
+                field=field,
+            )
+    leaves = [Leaf((None, *leaf.shape[1:]), leaf.dtype.name, leaf.dtype == tf.string) for leaf in found]
+    return _Here(dataset, structure, leaves, field, why, draws=view is None or _draws(view)).anew()
+
+
+class _Here:
+    """A dataset of this process's, of which sources can be made."""
+
+    def __init__(self, dataset: Any, structure: Any, leaves: list[Leaf], field: str, why: str, *, draws: bool) -> None:
+        self._dataset = dataset
+        self._structure = structure
+        self._leaves = leaves
+        self._field = field
+        self._why = why
+        self._draws = draws
+
+    def anew(self) -> FedDataset:
+        """A source, for one run."""
+        name, secret = secrets.token_hex(8), secrets.token_hex(32)
+        length = int(self._dataset.cardinality())
+        passes = DatasetPasses(self._dataset, self.read, length, draws=self._draws)
+        feed = PassesFeed(name, secret, _WHAT, passes, trains=self._field == "x")
+        return _OwnDataset(name, secret, self._structure, self._leaves, _WHAT, feed, length, self._why, self)
+
+    def read(self, iterator: Iterator[Any]) -> Iterator[Batch]:
+        """What an iterator over the dataset gives, as it is sent."""
+        return Reader(iterator, self._structure, self._leaves, self._field, _WHAT)
+
+
+class _OwnDataset(FedDataset):
+    """The source in the process that has the dataset. It travels as ``FedDataset``."""
+
+    def __init__(self, *fields: Any) -> None:
+        *own, self._here = fields
+        super().__init__(*own)
+
+    def __reduce__(self) -> Any:
+        fields = (self.name, self.secret, self.structure, self.leaves, self.what, None, self.length, self.why)
+        return FedDataset, fields
+
+    def anew(self) -> FedDataset:
+        found: FedDataset = self._here.anew()
+        return found
+
+
+class DatasetPasses:
+    """The passes over a dataset, each by the iterator that Keras would read it by.
+
+    A shuffle draws the order of a pass when its iterator is made, and Keras makes two for each pass whose length it
+    knows.
+    """
+
+    def __init__(self, dataset: Any, read: Any, length: int, *, draws: bool) -> None:
+        """``draws``: whether passes may differ by more than what Python functions in the dataset do."""
+        self.length = max(length, -2)
+        self.draws = draws
+        self._dataset = dataset
+        self._read = read
+        self._made = 0
+        self._lock = threading.Lock()
+
+    def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
+        """Pass ``number``, from 0. ``in_parts``: epochs are parts of it; ``count``: so many batches alone are wanted.
+
+        Those before it that nobody has read are read here, where the next one depends on it.
+        """
+        import tensorflow as tf
+
+        is_whole = self.length >= 0 and (count is None or count >= self.length)
+        each = 2 if is_whole and not in_parts else 1
+        with self._lock, tf.device("/device:CPU:0"):
+            while self._made < number * each:
+                iterator = iter(self._dataset)
+                if self.draws and self._made % each == 0:
+                    for _ in iterator:
+                        pass
+                self._made += 1
+            self._made += 1
+            return self._read(iter(self._dataset))  # type: ignore[no-any-return]
+
+
+def _draws(view: Any) -> bool:
+    """Whether a dataset's operations draw anything, so that another pass may be another one."""
+    from ...backend.task.fit.sources.graph_view import SEEDS, changes_state, is_random
+
+    nodes = (node for node in view.everything() if node is not view.end)
+    return any(node.op in SEEDS or is_random(node) or changes_state(node) for node in nodes)
