@@ -32,6 +32,8 @@ class RunsHandler(Handler):
 
 
 class RunHandler(Handler):
+    max_body_bytes = 1 << 17  # of the longest note, every letter of it an escape
+
     @operation("One run", errors=(404,))
     async def get(self, run_id: str) -> RunInfo:
         hub = await self.services.hub()

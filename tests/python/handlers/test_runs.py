@@ -62,6 +62,9 @@ async def test_a_run_is_tagged_deleted_and_had_back(hub: Hub, api: Api) -> None:
     assert [run["id"] for run in await api("GET", "runs")] == ["live"]
     await api("PATCH", "runs", "done", body={"deleted": False})
     assert {run["name"] for run in await api("GET", "runs")} == {"best", hub.info("live").name}
+    note = "\U0001f642" * 10_000
+    assert (await api("PATCH", "runs", "done", body={"note": note}))["marks"]["note"] == note
+    assert (await api.refused(400, "PATCH", "runs", "done", body={"note": note + "!"}))["field"] == "note"
     assert (await api.refused(409, "PATCH", "runs", "live", body={"deleted": True}))["error"] == "Conflict"
     assert (await api.refused(400, "PATCH", "runs", "done", body={"tags": [""]}))["field"] == "tags"
     assert (await api.refused(400, "PATCH", "runs", "done", body={"tag": "a"}))["field"] == "tag"
