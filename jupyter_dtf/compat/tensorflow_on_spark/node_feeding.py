@@ -108,9 +108,11 @@ def _feed(
 ) -> tuple[str, list[Any]]:
     if words.left(inlet) is not None:
         return _ended(inlet, number, task), []
+    ends = time.monotonic() + timeout_s
     try:
         with ExitStack() as stack:
             outlet = stack.enter_context(_connected(inlet, timeout_s))
+            outlet.give_up_at(ends)
             for piece in _pieces(rows, number):
                 if not outlet.put(queue, piece):
                     return _ended(inlet, number, task), []

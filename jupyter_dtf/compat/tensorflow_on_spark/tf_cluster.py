@@ -96,13 +96,13 @@ class TFCluster:
             logger.info("The run has ended, and wanted no more data: all of it is dropped")
             return
         partitions = as_bag(dataRDD).to_delayed()
-        feed = TrainFeed(self.client, self._place, self._hosts(), self._has_ended, self._on_end)
 
         def passes() -> Iterator[tuple[int, Any]]:
             for _ in range(num_epochs or EPOCHS):
                 yield from enumerate(partitions)
 
         try:
+            feed = TrainFeed(self.client, self._place, self._fed_hosts(), self._has_ended, self._on_end)
             is_complete = feed.feed(passes(), qname, feed_timeout)
         except BaseException as error:
             self._fail(error)
@@ -125,7 +125,7 @@ class TFCluster:
         from dask import delayed
 
         self._check_feed(dataRDD, qname, feed_timeout)
-        hosts = self._hosts()
+        hosts = self._fed_hosts()
         infer = delayed(node_feeding.infer, pure=False)
         addresses = sorted(set(hosts.values()))
         parts = [
@@ -180,6 +180,13 @@ class TFCluster:
         addresses = {host.name: host.address for host in self._cluster.info.hosts}
         names = {task.task: task.host for task in self.run.info.tasks}
         return {task: addresses[names[task]] for task in self._tasks(serving) if names[task] in addresses}
+
+    def _fed_hosts(self) -> dict[str, str]:
+        """Those of the nodes that train. Raises Conflict where one has none: it would not get its part."""
+        hosts = self._hosts()
+        if lost := [task for task in self._tasks(serving=False) if task not in hosts]:
+            raise Conflict(f"{', '.join(lost)} cannot be fed: their hosts are not in the cluster any more")
+        return hosts
 
     def _has_ended(self) -> bool:
         return self.run.info.state.is_final

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -91,6 +92,17 @@ def test_who_gives_up_pushing_is_seen_and_his_item_is_not(inlet: Inlet) -> None:
         assert [inlet.get("input"), inlet.get("input")] == [1, 2]
         with pytest.raises(ConnectionError):
             inlet.get("input")
+
+
+def test_the_time_of_many_items_together_ends(inlet: Inlet) -> None:
+    with Outlet(inlet.path, timeout=60) as outlet:
+        outlet.give_up_at(time.monotonic() + 60)
+        outlet.put("input", 1)
+        outlet.give_up_at(time.monotonic() + 0.1)
+        with pytest.raises(TimeoutError, match="'input'"):
+            [outlet.put("input", 1) for _ in range(3)]  # there is room for one
+        with pytest.raises(TimeoutError):
+            outlet.put("other", 1)
 
 
 def test_an_error_comes_after_what_was_put(inlet: Inlet) -> None:
