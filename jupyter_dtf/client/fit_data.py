@@ -102,10 +102,7 @@ def fed_with(feed: Any, batch_size: int | None, shuffle: bool, client: Callable[
 
 def held_by(data: Iterable[Data | None], client: Callable[[], Any]) -> list[Held]:
     """Have the cluster compute what of the data it is to hold, and say what is held then. Raises InvalidInput."""
-    held = [each for each in data if isinstance(each, DaskCollections)]
-    for each in held:
-        each.compute_on(client())
-    return list(held)
+    return [each.compute_on(client()) for each in data if isinstance(each, DaskCollections)]
 
 
 def as_arrays(value: Any, name: str) -> Any:

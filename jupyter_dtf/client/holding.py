@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 from ..errors import DtfError
+from ..schema.run import RunState
 from .run import Run
 
 
@@ -22,16 +24,31 @@ _lock = threading.Lock()
 
 def keep(run: Run, things: list[Held]) -> None:
     """Hold something until the run has ended."""
-    _held.extend((run, thing) for thing in things)
+    if not things:
+        return
+    with _lock:
+        _held.extend((run, thing) for thing in things)
+
+    def told(state: RunState) -> None:
+        if state.is_final:
+            _release(lambda each: each is run)
+
+    run.on_state(told)  # nobody may call `let_go` for a run that nobody waits for
 
 
 def let_go() -> None:
     """Release what runs needed that have ended."""
     with _lock:
-        ended = [each for each in _held if _has_ended(each[0])]
-        for each in ended:
-            _held.remove(each)
-    for _, thing in ended:
+        runs = {run.id: run for run, _ in _held}
+    ended = {run_id for run_id, run in runs.items() if _has_ended(run)}  # asks, and whoever tells of an end locks
+    _release(lambda run: run.id in ended)
+
+
+def _release(is_over: Callable[[Run], bool]) -> None:
+    with _lock:
+        over = [thing for run, thing in _held if is_over(run)]
+        _held[:] = [each for each in _held if not is_over(each[0])]
+    for thing in over:
         thing.release()
 
 

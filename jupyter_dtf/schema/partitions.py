@@ -20,7 +20,7 @@ class Described:
     """What the examples of every partition are alike in."""
 
     structure: Any
-    """``x``, ``(x, y)`` or ``(x, y, sample_weight)``: numbers of leaves in the place of the arrays."""
+    """``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)``: numbers of leaves in the place of the arrays."""
     leaves: tuple[tuple[str, tuple[int, ...]], ...]
     """Type and shape of an example of each leaf; of strings the type is ``object``."""
 

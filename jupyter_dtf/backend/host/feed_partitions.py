@@ -22,6 +22,10 @@ _TRIES = 8
 """How often a partition is asked for whose worker has gone before it answered: Dask computes it again."""
 
 
+Facts = tuple[int, Described, int]
+"""Of a partition: how many examples, what they are like, the bytes of the largest one."""
+
+
 class HeldPartitions:
     """What the runs of one host need of Dask, held for them as long as they need it."""
 
@@ -32,7 +36,7 @@ class HeldPartitions:
         self._opening = asyncio.Lock()
         self._kept: dict[tuple[Any, ...], dict[str, Future[Any]]] = {}
         """By whose they are: the run, and what reads them in it."""
-        self._facts: dict[str, tuple[int, Described]] = {}
+        self._facts: dict[str, Facts] = {}
 
     def forget(self, run_id: str) -> None:
         """A run has ended, or begins anew: what it reads needs not be kept for it."""
@@ -50,7 +54,7 @@ class HeldPartitions:
                 await asyncio.wait_for(self._client.close(), _CLOSE_S)
 
     async def rows(self, key: str, number: int, rows: Any = None, described: bytes = b"") -> Any:
-        """Of a partition that this worker holds: how many rows, and what they are like; or the ``rows`` themselves.
+        """Of a partition that this worker holds: its ``Facts``; or the ``rows`` themselves.
 
         None where it is not here. ``described``: what it is to be like, pickled; where it is not, that is the answer.
         """
@@ -58,7 +62,7 @@ class HeldPartitions:
             return None
         partition: Any = self._worker.data[key]
         if rows is None:
-            return {"facts": pickle.dumps(partition[:2])}
+            return {"facts": pickle.dumps((partition[0], partition[1], partition[3]))}
         try:
             leaves = await asyncio.to_thread(cut, partition, rows, number, pickle.loads(described))
         except InvalidInput as error:
@@ -107,8 +111,8 @@ class HeldPartitions:
             futures.update(zip(keys, computed, strict=True))
         return list(futures.values())
 
-    async def learn(self, future: Future[Any], number: int, field: str) -> tuple[int, Described]:
-        """How many examples a partition has, and what they are like, when it has been computed."""
+    async def learn(self, future: Future[Any], number: int, field: str) -> Facts:
+        """What there is to know of a partition, when it has been computed."""
         key = str(future.key)
         if key not in self._facts:
             answer = await self.ask(future, number, field)

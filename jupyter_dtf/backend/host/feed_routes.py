@@ -23,6 +23,8 @@ class Block:
     lengths: tuple[int, ...]
     order: Integers | None = None
     """For each place in the block, the row that is there, counted over the partitions; None keeps the order."""
+    most: int = 1 << 40
+    """Rows of all tasks that a piece of it spans, at most."""
 
     @property
     def rows(self) -> int:
@@ -51,14 +53,10 @@ class Piece:
 
 
 class Router:
-    """Cuts blocks, which are added in the order of the pass, into one task's pieces.
+    """Cuts blocks, which are added in the order of the pass, into one task's pieces."""
 
-    ``most``: rows of all tasks that a piece spans, at most.
-    """
-
-    def __init__(self, batch_size: int, rank: int, size: int, most: int = 1 << 40) -> None:
+    def __init__(self, batch_size: int, rank: int, size: int) -> None:
         self._batch = batch_size
-        self._most = most
         self._rank = rank
         self._size = size
         self._blocks: list[tuple[int, Block]] = []
@@ -80,7 +78,7 @@ class Router:
         pieces: list[Piece] = []
         while self._done < limit:
             begin, block = self._blocks[0]
-            stop = min(limit, begin + block.rows, self._done + self._most)
+            stop = min(limit, begin + block.rows, self._done + block.most)
             pieces.append(self._piece(begin, block, stop, limit))
             self._done = stop
             if stop == begin + block.rows:

@@ -149,7 +149,7 @@ class Feeding:
         futures = await self.partitions.of(request)
         described = NOTHING
         for number, future in enumerate(futures):
-            count, described = await self.partitions.learn(future, number, request.field)
+            count, described, _ = await self.partitions.learn(future, number, request.field)
             if count:
                 return described
         raise InvalidInput(
@@ -159,10 +159,8 @@ class Feeding:
 
     async def _pieces(self, request: PassRequest) -> AsyncIterator[Any]:
         """The fetching of each piece of the pass, in order."""
-        assert request.described is not None
         futures = await self.partitions.of(request)
-        share = max(1, PIECE_BYTES // _bytes_of(request.described))
-        router = Router(request.batch_size, request.rank, request.size, share * request.size)
+        router = Router(request.batch_size, request.rank, request.size)
         async for block in self._blocks(request, futures):
             for piece in router.add(block):
                 yield self._fetch(piece, futures, request)
@@ -170,23 +168,29 @@ class Feeding:
             yield self._fetch(piece, futures, request)
 
     async def _blocks(self, request: PassRequest, futures: list[Future[Any]]) -> AsyncIterator[Block]:
+        assert request.described is not None
         numbers: list[int] = []
         lengths: list[int] = []
         count = 0
-        known = request.collection.lengths
+        least = _bytes_of(request.described)
+        largest = least
+        has_words = any(name == "object" for name, _ in request.described.leaves)
         order = order_of(len(futures), request.seed, request.number)
         for place, number in enumerate(order):
             known = request.collection.lengths
-            length = (
-                known[number] if known else (await self.partitions.learn(futures[number], number, request.field))[0]
-            )
+            if known and not has_words:
+                length = known[number]
+            else:  # how long words are, each partition knows of its own
+                length, _, nbytes = await self.partitions.learn(futures[number], number, request.field)
+                largest = max(largest, nbytes)
             numbers.append(number)
             lengths.append(length)
             is_last = place == len(order) - 1
             if is_last or request.seed is None or sum(lengths) >= request.collection.shuffle_buffer:
                 rows = rows_order(sum(lengths), request.seed, request.number, count)
-                yield Block(tuple(numbers), tuple(lengths), rows)
-                numbers, lengths, count = [], [], count + 1
+                most = max(1, PIECE_BYTES // largest) * request.size
+                yield Block(tuple(numbers), tuple(lengths), rows, most)
+                numbers, lengths, count, largest = [], [], count + 1, least
 
     async def _fetch(self, piece: Piece, futures: list[Future[Any]], request: PassRequest) -> Rows:
         """A piece's rows, put together from the partitions that they are in."""
@@ -206,7 +210,7 @@ class Feeding:
         return Rows(leaves, piece.counts, piece.is_closed)
 
     async def _rows_of(self, future: Future[Any], number: int, rows: Any, request: PassRequest) -> list[Any]:
-        count, _ = await self.partitions.learn(future, number, request.field)
+        count, *_ = await self.partitions.learn(future, number, request.field)
         if request.collection.lengths and request.collection.lengths[number] != count:
             raise InvalidInput(
                 f"A partition must have as many examples as its collection says. Received: {count} in partition "
@@ -221,7 +225,7 @@ class Feeding:
 
 
 def _bytes_of(described: Described) -> int:
-    """Of an example, about."""
+    """Of an example, of whose words each counts as a pointer to it."""
     return sum(int(np.prod(shape)) * _dtype_of(name).itemsize for name, shape in described.leaves) or 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +35,7 @@ class Outlet:
     def __init__(self, path: Path | str, timeout: float | None = None) -> None:
         self._path = Path(path)
         self._turn = threading.Lock()
+        self._ends: float | None = None
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.settimeout(timeout)
         try:
@@ -42,6 +44,10 @@ class Outlet:
         except (FileNotFoundError, ConnectionError, NotADirectoryError) as error:
             self._connection.close()
             raise ConnectionError(f"No task takes what it is fed at {self._path}: {error}") from None
+
+    def give_up_at(self, ends: float) -> None:
+        """From ``ends`` on, as of ``time.monotonic()``, methods raise TimeoutError, however short each was."""
+        self._ends = ends
 
     def __enter__(self) -> Outlet:
         return self
@@ -95,6 +101,10 @@ class Outlet:
     def _ask(self, kind: int, queue: str, body: Packed) -> tuple[int, memoryview]:
         with self._turn:
             try:
+                if self._ends is not None:
+                    if (left_s := self._ends - time.monotonic()) <= 0:
+                        raise TimeoutError
+                    self._connection.settimeout(left_s)
                 self._connection.sendall(wire.header(kind, queue, body.size))
                 for chunk in body.chunks(_CHUNK):
                     self._connection.sendall(chunk)

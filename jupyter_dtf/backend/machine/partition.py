@@ -10,32 +10,36 @@ import numpy as np
 from ...errors import InvalidInput
 from ...schema.partitions import Described
 
-Partition = tuple[int, Described, list[np.ndarray[Any, Any]]]
-"""How many examples, what they are like, their arrays. Plain, so that Dask knows how much memory it takes."""
-PartOf = tuple[int, str, str, list[Any]]
+Partition = tuple[int, Described, list[np.ndarray[Any, Any]], int]
+"""How many examples, what they are like, their arrays, the bytes of the largest one. Plain, so that Dask knows how much
+memory it takes."""
+PartOf = tuple[int, str, str, list[Any], bool]
 """The arguments of ``assemble``, in whose parts there are delayed objects and futures."""
 _OWN_KINDS = "biufc"
 _OWN_NAMES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
-def assemble(number: int, field: str, floatx: str, parts: Sequence[Any]) -> Partition:
+def assemble(number: int, field: str, floatx: str, parts: Sequence[Any], holds_all: bool = True) -> Partition:
     """The partition of that number. Runs in a Dask worker.
 
-    ``parts``: x, y and sample_weight, as far as there are some, each an array, a pandas object or a structure of them;
-    ``x`` alone may be a tuple of two or three of these, or the examples of a bag. Raises InvalidInput, which names the
+    ``parts``: x, then y and sample_weight if there are any, each an array, a pandas object, the examples of a bag or a
+    structure of these. ``holds_all``: where ``x`` is alone, it is what one object gave, and a tuple is ``(x,)``, ``(x,
+    y)`` or ``(x, y, sample_weight)``; otherwise a tuple is a model's inputs. Raises InvalidInput, which names the
     partition.
     """
     try:
         parts = [part.stacked() if isinstance(part, Examples) else part for part in parts]
-        if len(parts) == 1 and isinstance(parts[0], tuple) and len(parts[0]) in (2, 3):
+        if len(parts) == 1 and holds_all and isinstance(parts[0], (tuple, list)):  # as Keras takes both
             parts = parts[0]
+            if len(parts) not in (1, 2, 3):
+                raise ValueError(f"it must be x, (x,), (x, y) or (x, y, sample_weight), got {len(parts)} values")
         leaves: list[np.ndarray[Any, Any]] = []
         structure = tuple(_taken(part, leaves, floatx) for part in parts)
     except (ValueError, TypeError) as error:
         raise InvalidInput(f"Partition {number} of {field} cannot be used: {error}", field=field) from error
     counts = [len(leaf) for leaf in leaves]
     if not leaves:
-        return 0, NOTHING, leaves
+        return 0, NOTHING, leaves, 0
     if len(set(counts)) > 1:
         raise InvalidInput(
             f"x, y and sample_weight must have equally many examples in every partition. Received: "
@@ -43,7 +47,9 @@ def assemble(number: int, field: str, floatx: str, parts: Sequence[Any]) -> Part
             field=field,
         )
     like = tuple((_dtype(leaf), leaf.shape[1:]) for leaf in leaves)
-    return counts[0], Described(structure if len(structure) > 1 else structure[0], like), leaves
+    # Keras would take several inputs in a tuple that is all there is for x and y.
+    is_x = len(structure) == 1 and not isinstance(structure[0], tuple)
+    return counts[0], Described(structure[0] if is_x else structure, like), leaves, _largest(leaves)
 
 
 def assembly(part: PartOf, key: str) -> Any:
@@ -126,6 +132,17 @@ def _numbers(array: np.ndarray[Any, Any], floatx: str) -> np.ndarray[Any, Any]:
     if numbers.dtype.kind not in _OWN_KINDS:
         raise TypeError(f"it must be of numbers, truth values or strings, all of one kind, got {array.flat[0]!r:.100}")
     return np.ascontiguousarray(numbers.astype(floatx) if numbers.dtype == np.float64 else numbers)
+
+
+def _largest(leaves: list[np.ndarray[Any, Any]]) -> int:
+    """The bytes of the example that has most."""
+    if not len(leaves[0]):
+        return 0
+    sizes = np.zeros(len(leaves[0]), np.int64)
+    for leaf in leaves:
+        words = leaf.dtype.kind == "O"
+        sizes += [sum(map(len, row)) for row in leaf.reshape(len(leaf), -1)] if words else leaf[:1].nbytes
+    return int(sizes.max())
 
 
 def _dtype(array: np.ndarray[Any, Any]) -> str:

@@ -32,29 +32,36 @@ class DaskCollections(Partitions):
         super().__init__(collection)
         self._parts = parts
         self._given = given
-        self._futures: list[Any] = []
 
     def __reduce__(self) -> Any:
         return Partitions, (self.collection,)
 
-    def compute_on(self, client: Client) -> None:
-        """Have the cluster's scheduler compute the partitions, and hold them until ``release``.
+    def compute_on(self, client: Client) -> Computed:
+        """Have the cluster's scheduler compute the partitions for a run, which holds them until their ``release``.
 
         Raises InvalidInput for parts that another scheduler holds.
         """
         _check_futures(self._given, client)
-        if self.collection.graph is None and not self._futures:
-            pairs = zip(self._parts, self.collection.keys, strict=True)
-            delayed = [assembly(part, key) for part, key in pairs]
-            self._futures = client.compute(delayed, retries=self.collection.retries)  # type: ignore[no-untyped-call]
+        if self.collection.graph is not None:
+            return Computed([])
+        keys = list(self.collection.keys)
+        delayed = [assembly(part, key) for part, key in zip(self._parts, keys, strict=True)]
+        computed = Computed(client.compute(delayed, retries=self.collection.retries))  # type: ignore[no-untyped-call]
+        # The scheduler reads a large graph aside: until it has, it knows nothing of what a task may ask for.
+        while computed.is_pending and client.run_on_scheduler(unknown, keys):  # type: ignore[no-untyped-call]
+            time.sleep(_LOOK_S)
+        return computed
 
-            keys = list(self.collection.keys)
-            # The scheduler reads a large graph aside: until it has, it knows nothing of what a task may ask for.
-            while self._is_pending and client.run_on_scheduler(unknown, keys):  # type: ignore[no-untyped-call]
-                time.sleep(_LOOK_S)
+
+class Computed:
+    """Partitions that a scheduler holds for one run: another one of the same collection has its own."""
+
+    def __init__(self, futures: list[Any]) -> None:
+        self._futures = futures
 
     @property
-    def _is_pending(self) -> bool:
+    def is_pending(self) -> bool:
+        """Whether there is one of which the scheduler has told nothing yet."""
         return any(future.status == "pending" for future in self._futures)
 
     def release(self) -> None:
@@ -81,6 +88,10 @@ def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> DaskCollections
                     f"{name}",
                     field=name,
                 )
+    if feed.sample_weight is not None and feed.y is None:
+        raise InvalidInput("sample_weight must be with y, got sample_weight and no y", field="sample_weight")
+    # What one object in the place of x gives may have y in it; a structure of collections is a model's inputs.
+    holds_all = _is_lazy(feed.x) or _are_partitions(feed.x)
     chunks = next(map(_chunks, (leaf for value in given.values() for leaf in _leaves(value))), None)
     divided = {name: [_divided(leaf, name, chunks) for leaf in _leaves(value)] for name, value in given.items()}
     lengths = _common_lengths(divided, field)
@@ -91,7 +102,7 @@ def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> DaskCollections
         for name, value in given.items():
             leaves = iter([partitions[number] for partitions, _ in divided[name]])
             of_number.append(_replaced(value, leaves))
-        parts.append((number, field, floatx, of_number))
+        parts.append((number, field, floatx, of_number, holds_all))
     token = uuid.uuid4().hex[:12]
     known = [n for n in lengths if n is not None]
     collection = Collection(

@@ -33,6 +33,10 @@ class Unfed(Conflict):
     """A partition could not be fed to its end. The message says which, to whom and why."""
 
 
+class Gone(Unfed):
+    """Nobody is there to be fed: the run has ended, on this machine at least."""
+
+
 class Place:
     """Where the nodes of a run are found on any of its machines. It travels."""
 
@@ -63,7 +67,8 @@ def listening(place: Place, tasks: Sequence[str], timeout_s: float) -> None:
 def train(items: Any, number: int, place: Place, task: str, queue: str, timeout_s: float) -> str:
     """Feed a partition to a node of this machine, and wait until it has consumed it. Returns what became of it.
 
-    Raises RunFailed with the node's traceback, Unfed if it does not consume it in time or has gone.
+    Raises RunFailed with the node's traceback, Unfed if it does not consume it in time or has gone,
+    Gone if the run has ended.
     """
     _give_thread_back()
     with _turn(place.inlet(task)):
@@ -103,9 +108,11 @@ def _feed(
 ) -> tuple[str, list[Any]]:
     if words.left(inlet) is not None:
         return _ended(inlet, number, task), []
+    ends = time.monotonic() + timeout_s
     try:
         with ExitStack() as stack:
             outlet = stack.enter_context(_connected(inlet, timeout_s))
+            outlet.give_up_at(ends)
             for piece in _pieces(rows, number):
                 if not outlet.put(queue, piece):
                     return _ended(inlet, number, task), []
@@ -129,18 +136,23 @@ def _feed(
     except ConnectionError as error:
         if words.left(inlet) is not None:
             return _ended(inlet, number, task), []
-        raise Unfed(f"The partition {number} could not be fed: {task} has gone ({error})") from None
+        raise _lost(inlet)(f"The partition {number} could not be fed: {task} has gone ({error})") from None
 
 
 def _ended(inlet: Path, number: int, task: str) -> str:
     standing = words.left(inlet)
     if standing is None:
-        raise Unfed(f"The partition {number} could not be fed: {task} takes no more data")
+        raise _lost(inlet)(f"The partition {number} could not be fed: {task} takes no more data")
     if standing.state == "failed":
         raise RunFailed(f"{task} failed while it was fed", task=task, traceback=standing.text)
     if standing.state == "behind":
         raise Unfed(f"The partition {number} was not fed after another one. {standing.text}")
     return ENDED if standing.state == "ended" else DROPPED
+
+
+def _lost(inlet: Path) -> type[Unfed]:
+    """What it means that a node has gone and left no word: its run's directory goes when the run has ended."""
+    return Unfed if inlet.parent.parent.is_dir() else Gone
 
 
 def _too_few(results: int, items: int, number: int, task: str) -> str:
@@ -157,8 +169,8 @@ def _connected(inlet: Path, timeout_s: float) -> Outlet:
         try:
             return Outlet(inlet, timeout_s)
         except ConnectionError:
-            # Nobody tells that a socket has appeared. Its run's directory goes when the run has ended.
-            if words.left(inlet) is not None or not inlet.parent.parent.is_dir() or time.monotonic() > ends:
+            # Nobody tells that a socket has appeared.
+            if words.left(inlet) is not None or _lost(inlet) is Gone or time.monotonic() > ends:
                 raise
         time.sleep(_LOOK_S)
 
@@ -226,11 +238,11 @@ def _any_turn(nodes: dict[str, Path]) -> Iterator[str]:
 
 
 def _lock_of(inlet: Path) -> Any:
-    """Where a run has ended there is no directory of it any more, and nobody to feed. Raises Unfed."""
+    """Where a run has ended there is no directory of it any more, and nobody to feed. Raises Gone."""
     try:
         return inlet.with_suffix(".turn").open("w")
     except FileNotFoundError:
-        raise Unfed("Nobody takes the data: the run has ended") from None
+        raise Gone("Nobody takes the data: the run has ended") from None
 
 
 def _give_thread_back() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +26,28 @@ class Asked:
 
 
 _loading = threading.Lock()
+_FILES = ("saved_model.pb", "variables/variables.index")
+
+
+def _version(export_dir: str) -> list[Any]:
+    """What is another one after another export to the same place."""
+    import tensorflow as tf
+
+    found: list[Any] = []
+    for name in _FILES:
+        path = f"{export_dir.rstrip('/')}/{name}"
+        try:
+            of_file = os.stat(path)
+            found.append((of_file.st_mtime_ns, of_file.st_size, of_file.st_ino))
+        except OSError:  # in a place of which TensorFlow alone knows, or a model without variables
+            with suppress(tf.errors.OpError):
+                of_place = tf.io.gfile.stat(path)
+                found.append((of_place.mtime_nsec, of_place.length))
+    return found
 
 
 @functools.lru_cache(maxsize=2)
-def _loaded(export_dir: str, tags: str | None, signature: str) -> tuple[Any, Any]:
+def _loaded(export_dir: str, tags: str | None, signature: str, version: tuple[Any, ...]) -> tuple[Any, Any]:
     import tensorflow as tf
 
     # GPUs are the tasks': what TensorFlow took of one here, it would keep as long as this Dask worker lives.
@@ -43,7 +63,7 @@ def predict_part(part: Any, asked: Asked) -> Any:
     import tensorflow as tf
 
     with _loading:
-        _, signature = _loaded(asked.export_dir, asked.tags, asked.signature)
+        _, signature = _loaded(asked.export_dir, asked.tags, asked.signature, tuple(_version(asked.export_dir)))
     specs = signature.structured_input_signature[1]
     for field, names, there in (
         ("input_mapping", asked.inputs.values(), specs),

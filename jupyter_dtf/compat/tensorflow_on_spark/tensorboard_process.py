@@ -1,22 +1,42 @@
-"""TensorBoard beside a cluster: a process of this machine, which nobody else reaches."""
+"""TensorBoard beside a cluster: a process of this machine, which answers those alone who know its address."""
 
 from __future__ import annotations
 
 import atexit
 import importlib.util
+import os
 import re
+import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from ...errors import Unavailable
 
-_ADDRESS = re.compile(r"http://\S+")
+_ADDRESS = re.compile(r"http://\S+(?=\s)")
+_START_S = 120.0
+_LOOK_S = 0.1
+_SECRET = "DTF_TENSORBOARD_PATH"
+# Everybody on a machine can list the arguments of its processes, but not their environment. Without `load_fast`
+# TensorBoard starts no server of the data, which would answer anybody.
+_PROGRAM = f"""
+import os, sys
+sys.argv += ["--path_prefix", os.environ.pop({_SECRET!r})]
+from tensorboard.main import run_main
+run_main()
+"""
+_OPTIONS = ("--reload_multifile=true", "--load_fast=false", "--host", "127.0.0.1", "--port", "0")
 
 
 class TensorBoard:
-    """Shows a directory of event files until ``close()``, or the end of this process. Raises Unavailable."""
+    """Shows a directory of event files until ``close()``, or the end of this process.
+
+    TensorBoard knows no passwords: what keeps the other users of this machine away is a secret in the path of ``url``.
+    Raises Unavailable if it is not installed, or does not start.
+    """
 
     def __init__(self, log_dir: str | None) -> None:
         if not _is_installed():
@@ -26,29 +46,42 @@ class TensorBoard:
             )
         self.log_dir = log_dir or tempfile.mkdtemp(prefix="tensorboard-")
         Path(self.log_dir).mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "tensorboard.main", "--logdir", self.log_dir, "--reload_multifile=true"]
-        self._process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", "0"], stderr=subprocess.PIPE, text=True
-        )
+        self._own = Path(tempfile.mkdtemp(prefix="dtf-tensorboard-"))
+        # In a directory for temporary files that others read it would leave a file that names the path.
+        environment = {**os.environ, _SECRET: "/" + secrets.token_urlsafe(24), "TMPDIR": str(self._own)}
+        with (self._own / "said").open("wb") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, "--logdir", self.log_dir, *_OPTIONS],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
         atexit.register(self.close)
-        self.url = self._address()
+        try:
+            self.url = self._address()
+        except BaseException:
+            self.close()
+            raise
 
     def _address(self) -> str:
-        assert self._process.stderr is not None
-        said = []
-        for line in self._process.stderr:
-            said.append(line)
-            if found := _ADDRESS.search(line):
+        ends = time.monotonic() + _START_S
+        while True:
+            has_ended = self._process.poll() is not None
+            said = (self._own / "said").read_text(errors="replace")
+            if found := _ADDRESS.search(said):
                 return found[0]
-        raise Unavailable(f"TensorBoard did not start: {''.join(said).strip():.500}")
+            if has_ended or time.monotonic() > ends:
+                why = "did not start" if has_ended else f"did not start within {_START_S:g} s"
+                raise Unavailable(f"TensorBoard {why}: {said.strip()[-500:]}")
+            time.sleep(_LOOK_S)  # nobody tells that a file has grown
 
     def close(self) -> None:
         """End it."""
         atexit.unregister(self.close)
         self._process.terminate()
         self._process.wait()
-        if self._process.stderr is not None:
-            self._process.stderr.close()
+        shutil.rmtree(self._own, ignore_errors=True)
 
 
 def _is_installed() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import queue as queues
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from ...client.run import Run
 from ...client.session import session
 from ...client.waiting import show_until_sent
 from ...errors import Conflict, InvalidInput, RunFailed, Unavailable
-from ...schema.run import RunInfo, TaskState
+from ...schema.run import RunInfo, RunState, TaskState
 from . import feed_words as words
 from . import node_feeding, nodes
 from .bags import as_bag, like
@@ -91,18 +92,24 @@ class TFCluster:
         self._check_feed(dataRDD, qname, feed_timeout)
         if isinstance(num_epochs, bool) or not isinstance(num_epochs, int) or num_epochs < 0:
             raise InvalidInput(f"`num_epochs` must be a whole number from 0, got {num_epochs!r:.100}")
+        if self._has_ended():
+            logger.info("The run has ended, and wanted no more data: all of it is dropped")
+            return
         partitions = as_bag(dataRDD).to_delayed()
-        feed = TrainFeed(self.client, self._place, self._hosts(), self._has_ended, self._on_end)
 
         def passes() -> Iterator[tuple[int, Any]]:
             for _ in range(num_epochs or EPOCHS):
                 yield from enumerate(partitions)
 
         try:
+            feed = TrainFeed(self.client, self._place, self._fed_hosts(), self._has_ended, self._on_end)
             is_complete = feed.feed(passes(), qname, feed_timeout)
         except BaseException as error:
             self._fail(error)
-            raise
+            if isinstance(error, node_feeding.Gone) and self.run.info.state is RunState.SUCCEEDED:
+                is_complete = False  # nobody is there any more, for nobody wants any more
+            else:
+                raise
         if not is_complete:
             self._raise_if_failed()
             logger.info("The nodes want no more data: the rest of it is dropped")
@@ -118,7 +125,7 @@ class TFCluster:
         from dask import delayed
 
         self._check_feed(dataRDD, qname, feed_timeout)
-        hosts = self._hosts()
+        hosts = self._fed_hosts()
         infer = delayed(node_feeding.infer, pure=False)
         addresses = sorted(set(hosts.values()))
         parts = [
@@ -139,9 +146,10 @@ class TFCluster:
         ends = None if timeout < 0 else time.monotonic() + timeout
         try:
             if self.input_mode == InputMode.SPARK:
-                self._end_feeds()
+                names = [name for name in self.queues if name not in (words.OUTPUT, words.ERROR)]
+                self._tell_end(self._hosts(), names, ends, timeout)
             self._wait(lambda info: info.state.is_final or _trained(info), ends, timeout)
-            self._end_serving()
+            self._tell_end(self._hosts(serving=True), [words.CONTROL], ends, timeout)
             self._wait(lambda info: info.state.is_final, ends, timeout)
         finally:
             self._close()
@@ -173,6 +181,13 @@ class TFCluster:
         names = {task.task: task.host for task in self.run.info.tasks}
         return {task: addresses[names[task]] for task in self._tasks(serving) if names[task] in addresses}
 
+    def _fed_hosts(self) -> dict[str, str]:
+        """Those of the nodes that train. Raises Conflict where one has none: it would not get its part."""
+        hosts = self._hosts()
+        if lost := [task for task in self._tasks(serving=False) if task not in hosts]:
+            raise Conflict(f"{', '.join(lost)} cannot be fed: their hosts are not in the cluster any more")
+        return hosts
+
     def _has_ended(self) -> bool:
         return self.run.info.state.is_final
 
@@ -195,25 +210,37 @@ class TFCluster:
                 self.client.submit(node_feeding.listening, self._place, [task], timeout_s, workers=[host], pure=False)
                 for task, host in self._hosts().items()
             ]
-            self.client.gather(futures)
+            self._wait_told(futures, ends, timeout_s, "reservation_timeout: ")
+            if not self._has_ended():
+                self.client.gather(futures)
         self._raise_if_failed()
 
-    def _end_feeds(self) -> None:
-        names = [name for name in self.queues if name not in (words.OUTPUT, words.ERROR)]
-        self._tell_end(self._hosts(), names)
-
-    def _end_serving(self) -> None:
-        if not self.run.info.state.is_final:
-            self._tell_end(self._hosts(serving=True), [words.CONTROL])
-
-    def _tell_end(self, hosts: dict[str, str], queues: Sequence[str]) -> None:
+    def _tell_end(self, hosts: dict[str, str], names: Sequence[str], ends: float | None, timeout_s: float) -> None:
         if self.run.info.state.is_final or not hosts:
             return
         futures = [
-            self.client.submit(node_feeding.end, self._place, task, queues, workers=[host], pure=False)
+            self.client.submit(node_feeding.end, self._place, task, names, workers=[host], pure=False)
             for task, host in hosts.items()
         ]
-        self.client.gather(futures, errors="skip")
+        self._wait_told(futures, ends, timeout_s)
+
+    def _wait_told(self, futures: list[Any], ends: float | None, timeout_s: float, what: str = "timeout: ") -> None:
+        """Wait until Dask workers have done what concerns their nodes, or the run has ended.
+
+        A worker that is lost takes what it was asked with it, and its nodes. Raises TimeoutError.
+        """
+        events: queues.SimpleQueue[Any] = queues.SimpleQueue()
+        leave = self._on_end(lambda: events.put(None))
+        try:
+            for future in futures:
+                future.add_done_callback(events.put)
+            while not all(future.done() for future in futures) and not self._has_ended():
+                events.get(timeout=None if ends is None else max(ends - time.monotonic(), 0.0))
+        except queues.Empty:
+            raise self._stopped(what, timeout_s) from None
+        finally:
+            leave()
+            self.client.cancel([future for future in futures if not future.done()])
 
     def _wait(
         self, until: Callable[[RunInfo], bool], ends: float | None, timeout_s: float, what: str = "timeout: "
@@ -221,11 +248,15 @@ class TFCluster:
         try:
             self.run.wait_for(until, None if ends is None else max(ends - time.monotonic(), 0.0))
         except TimeoutError:
-            self.run.stop(now=True)
-            self.run.wait()
-            raise TimeoutError(
-                f"{what}the nodes of {self.run.info.name} have not got so far within {timeout_s:g} s, and were stopped"
-            ) from None
+            raise self._stopped(what, timeout_s) from None
+
+    def _stopped(self, what: str, timeout_s: float) -> TimeoutError:
+        """The run is stopped: why, to be raised."""
+        self.run.stop(now=True)
+        self.run.wait()
+        return TimeoutError(
+            f"{what}the nodes of {self.run.info.name} have not got so far within {timeout_s:g} s, and were stopped"
+        )
 
     def _raise_if_failed(self) -> None:
         if self.run.info.state.is_final:
@@ -297,21 +328,23 @@ def run(
     )
     cluster = nodes.cluster_of(sc)
     board = TensorBoard(log_dir) if tensorboard else None
-    started = cluster.run(
-        functools.partial(node_program, map_fun),
-        (tf_args, plan),
-        name=getattr(map_fun, "__name__", "program").strip("_") or "program",
-        jobs=nodes.jobs_of(plan.executors),
-        wait=False,
-    )
-    found = TFCluster(sc, started, plan, input_mode, board)
+    started = None
     try:
+        started = cluster.run(
+            functools.partial(node_program, map_fun),
+            (tf_args, plan),
+            name=getattr(map_fun, "__name__", "program").strip("_") or "program",
+            jobs=nodes.jobs_of(plan.executors),
+            wait=False,
+        )
+        found = TFCluster(sc, started, plan, input_mode, board)
         show_until_sent(started)
         found.wait_listening(reservation_timeout)
     except BaseException:
-        if not started.info.state.is_final:
+        if started is not None and not started.info.state.is_final:
             started.stop(now=True)
-        found._close()
+        if board is not None:
+            board.close()
         raise
     return found
 

@@ -193,7 +193,10 @@ def test_a_program_gets_every_example_once_a_pass(cluster: dtf.Cluster) -> None:
     numbers = cluster.client.persist(da.arange(333, chunks=(CHUNKS,)))
     kept = {key for key, workers in cluster.client.who_has(numbers).items() if workers}
     feed = dtf.Feed(numbers, shuffle_buffer=110)
-    run = cluster.run(passes, feed=feed, batch_size=BATCH, threads_per_task=1)
+    run = cluster.run(passes, feed=feed, batch_size=BATCH, threads_per_task=1, wait=False)
+    run.wait()
+    held = cluster.client.who_has
+    until(lambda: not any(str(key).startswith("dtf-") for key in held()), "the end of what the run has held")
     first, second, _ = (joined(each) for each in zip(*run.result(), strict=True))
     assert [len(batch) for batch in first] == [50] * 6 + [33]
     for each in (first, second):

@@ -22,6 +22,7 @@ dies raises ConnectionError in all outlets.
 
 from __future__ import annotations
 
+import logging
 import os
 import queue as queues
 import socket
@@ -39,6 +40,11 @@ import numpy as np
 from ....schema import feed_wire as wire
 from ....schema import private
 from ....schema.payload import Packed, packed, unpack
+
+logger = logging.getLogger(__name__)
+
+ACCEPT_AGAIN_S = 1.0
+"""After a connection that could not be taken."""
 
 ITEMS = 8
 """Items that wait in a queue, at most."""
@@ -201,8 +207,14 @@ class Inlet:
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:  # closed
-                return
+            except OSError:
+                with self._changed:
+                    if self._is_closed:
+                        return
+                    # Out of descriptors, say: others are heard when there are some again.
+                    logger.exception("A process that would feed this task could not be heard")
+                    self._changed.wait_for(lambda: self._is_closed, ACCEPT_AGAIN_S)
+                continue
             with self._changed:
                 if self._is_closed:
                     connection.close()

@@ -24,13 +24,13 @@ def test_every_batch_is_cut_into_contiguous_shares(
     for index, lengths in enumerate(blocks):
         partitions = tuple(range(number, number + len(lengths)))
         number += len(lengths)
-        block = Block(partitions, tuple(lengths), rows_order(sum(lengths), seed, 0, index))
+        block = Block(partitions, tuple(lengths), rows_order(sum(lengths), seed, 0, index), most)
         rows = [(partition, row) for partition, n in zip(partitions, lengths, strict=True) for row in range(n)]
         stream += rows if block.order is None else [rows[place] for place in block.order]
         made.append(block)
     whole = [stream[start : start + batch] for start in range(0, len(stream), batch)]
     for rank in range(size):
-        router = Router(batch, rank, size, most)
+        router = Router(batch, rank, size)
         pieces = [piece for block in made for piece in router.add(block)] + router.end()
         batches: list[list[tuple[int, int]]] = []
         is_closed = True

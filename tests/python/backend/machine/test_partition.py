@@ -43,6 +43,12 @@ def test_strings_are_bytes_and_nothing_is_nothing() -> None:
     assert assemble(0, "x", "float32", [Examples([])])[:2] == (0, NOTHING)
 
 
+def test_the_largest_example_is_known() -> None:
+    words = np.array([["a", "bc"], ["ä" * 20, "b"]])
+    assert assemble(0, "x", "float32", [words, np.zeros((2, 3))])[3] == 41 + 3 * 4
+    assert assemble(0, "x", "float32", [words[:0], np.zeros((0, 3))])[3] == 0
+
+
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
@@ -54,6 +60,7 @@ def test_strings_are_bytes_and_nothing_is_nothing() -> None:
             "Partition 7 of x cannot be used: all input arrays must have the same",
         ),
         ([FRAME.assign(a=[None, "b", 1])], "numbers, truth values or strings"),
+        ([(np.zeros(2),) * 4], r"it must be x, \(x,\), \(x, y\) or \(x, y, sample_weight\), got 4 values"),
         (["text"], "must be arrays or pandas objects, got 'text'"),
     ],
 )

@@ -8,18 +8,23 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import dask
 import dask.bag as db
 import pytest
 
 import jupyter_dtf as dtf
 from jupyter_dtf.client.session import session
 from jupyter_dtf.compat import SparkConf, SparkContext, TFCluster, TFNode, TFParallel
+from jupyter_dtf.compat.tensorflow_on_spark import node_feeding
 from jupyter_dtf.errors import Conflict, InvalidInput, RunFailed, Unavailable
 from jupyter_dtf.schema.run import RunState
+
+from ...patience import until
 
 pytestmark = pytest.mark.module_directories
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -147,6 +152,52 @@ def test_nodes_that_wait_for_each_other_are_fed_at_the_same_time(sc: Any) -> Non
     assert cluster.run.result() == [6, 6]
 
 
+def test_who_feeds_nodes_that_have_ended_by_themselves_is_done(sc: Any) -> None:
+    """Also if the driver has not heard of it."""
+
+    def program(args: Any, ctx: Any) -> None:
+        feed = ctx.get_data_feed()
+        feed.next_batch(5)
+        feed.terminate()
+
+    cluster = TFCluster.run(sc, program, {}, 2, 0, input_mode=SPARK)
+    numbers = sc.parallelize(range(100), 4)
+    cluster.train(numbers, 1)
+    cluster.run.wait()
+    cluster.train(numbers, 1)
+    cluster.shutdown()
+    late = sc.client.submit(node_feeding.train, [1], 0, cluster._place, "worker:0", "input", 60, pure=False)
+    with pytest.raises(node_feeding.Gone, match="the run has ended"):
+        late.result()
+
+
+def test_shutdown_waits_for_no_dask_worker_beyond_its_time_or_the_run(sc: Any, tmp_path: Path) -> None:
+    def busy(path: Path) -> None:
+        while not path.exists():
+            os.sched_yield()
+
+    blocked = sc.client.submit(busy, tmp_path / "free", pure=False)  # and with it the only thread
+    clusters = [TFCluster.run(sc, counted, {}, 1, 0) for _ in range(2)]
+    for cluster in clusters:
+        cluster.input_mode = SPARK  # whoever waits for its nodes to listen needs a thread, too
+    try:
+        with pytest.raises(TimeoutError, match=r"timeout: .* within 1 s, and were stopped"):
+            clusters[0].shutdown(timeout=1)
+        with ThreadPoolExecutor() as pool:
+            ending = pool.submit(clusters[1].shutdown, timeout=-1)
+            until(lambda: sc.client.processing() and len(_pinned(sc)) > 0, "the wish to end the feed")
+            clusters[1].run.stop(now=True)
+            with pytest.raises(dtf.RunStopped):
+                ending.result()
+    finally:
+        (tmp_path / "free").touch()
+        blocked.result()
+
+
+def _pinned(sc: Any) -> list[str]:
+    return [key for keys in sc.client.processing().values() for key in keys if key.startswith("end-")]
+
+
 def test_a_failure_while_it_is_fed_reaches_the_caller(sc: Any) -> None:
     def program(args: Any, ctx: Any) -> None:
         ctx.get_data_feed().next_batch(10)
@@ -259,6 +310,7 @@ def test_collections(sc: Any, tmp_path: Path) -> None:
     assert (numbers.sum(), numbers.count(), numbers.reduce(max), numbers.first()) == (45, 10, 9, 0)
     assert numbers.union(numbers).getNumPartitions() == 6
     assert sorted(numbers.mapPartitions(lambda part: [sum(part)]).collect()) == [3, 12, 30]
+    assert dask.is_dask_collection(sc.parallelize([[dask.delayed(1)]], 1).first()[0])  # nobody looks into items
     assert numbers.flatMap(lambda x: [x] * (x % 2)).collect() == [1, 3, 5, 7, 9]
     with pytest.raises(InvalidInput, match="as many items in each partition"):
         numbers.zip(numbers.filter(lambda x: x != 5)).collect()

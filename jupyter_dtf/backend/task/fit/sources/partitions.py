@@ -161,7 +161,7 @@ class _Reader:
     def next(self) -> Rows | None:
         """The next rows; None at the end. Raises what the host tells."""
         found = self._read.get()
-        if isinstance(found, Exception):
+        if isinstance(found, BaseException):
             raise found
         return None if found is None else found
 
@@ -172,6 +172,8 @@ class _Reader:
                 found = _received(self._connection)
             except OSError as error:
                 found = ClusterLost(f"The host of this task does not give it its data any more: {error}")
+            except BaseException as error:  # no memory, say: whoever waits for the rows has to know
+                found = error
             if self._has_left:
                 return
             self._read.put(found)

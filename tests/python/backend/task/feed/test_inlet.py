@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -93,6 +94,17 @@ def test_who_gives_up_pushing_is_seen_and_his_item_is_not(inlet: Inlet) -> None:
             inlet.get("input")
 
 
+def test_the_time_of_many_items_together_ends(inlet: Inlet) -> None:
+    with Outlet(inlet.path, timeout=60) as outlet:
+        outlet.give_up_at(time.monotonic() + 60)
+        outlet.put("input", 1)
+        outlet.give_up_at(time.monotonic() + 0.1)
+        with pytest.raises(TimeoutError, match="'input'"):
+            [outlet.put("input", 1) for _ in range(3)]  # there is room for one
+        with pytest.raises(TimeoutError):
+            outlet.put("other", 1)
+
+
 def test_an_error_comes_after_what_was_put(inlet: Inlet) -> None:
     with Outlet(inlet.path) as outlet:
         outlet.put("input", 1)
@@ -122,6 +134,37 @@ def test_an_outlet_left_by_an_exception_fails_its_queue(inlet: Inlet) -> None:
     assert inlet.get("input") == 1
     with pytest.raises(ConnectionError, match="'input'"):
         inlet.get("input")
+
+
+_RUNS_OUT = """
+import os, resource, socket, sys
+from pathlib import Path
+from jupyter_dtf.backend.machine.feed_outlet import Outlet
+from jupyter_dtf.backend.task.feed import inlet as module
+seen = module.threading.Event()
+module.logger.addFilter(lambda record: seen.set() or True)
+inlet = module.Inlet(Path(sys.argv[1]))
+heard = socket.socket(socket.AF_UNIX)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+taken = []
+try:
+    while True:
+        taken.append(os.dup(0))
+except OSError:
+    heard.connect(sys.argv[1])
+seen.wait()
+for each in taken:
+    os.close(each)
+with Outlet(inlet.path, 60) as outlet:
+    print(outlet.put("input", 1), inlet.get("input"))
+"""
+
+
+def test_an_inlet_that_has_run_out_of_descriptors_hears_others_afterwards(tmp_path: Path) -> None:
+    path = str(tmp_path / "feed" / "worker-1.feed")
+    said = subprocess.run([sys.executable, "-c", _RUNS_OUT, path], capture_output=True, text=True, check=False)
+    assert said.stdout == "True 1\n", said.stderr
+    assert "Too many open files" in said.stderr
 
 
 _PUSHES = """
