@@ -156,7 +156,7 @@ class Feed:
     def _reason(self) -> Message:
         """What is said after the last batch."""
         if self.failure is None or self._stops:
-            return Message()
+            return Message(stopped=self._stops)
         return self._said(self.failure, self._window.count + 1)
 
     def _said(self, error: BaseException, number: int) -> Message:

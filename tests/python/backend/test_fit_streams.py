@@ -265,6 +265,34 @@ def test_who_waits_for_a_batch_can_be_stopped(cluster: dtf.Cluster) -> None:
         on.set()
 
 
+@pytest.mark.parametrize("strategy", ["allreduce", "ps"])
+def test_a_stop_in_the_middle_of_an_epoch_does_not_complete_it(cluster: dtf.Cluster, strategy: str) -> None:
+    """Whoever waits for the 15th batch has done 6 of the 8 steps of epoch 2, and of validation data nothing."""
+    asked, on = threading.Event(), threading.Event()
+
+    def stuck() -> Iterator[Any]:
+        yield from batches(14)
+        asked.set()
+        on.wait()
+
+    options: dict[str, Any] = {
+        "jobs": {"worker": 2, **({"ps": 1} if strategy == "ps" else {})},
+        "strategy": dtf.ParameterServer(sync=True) if strategy == "ps" else strategy,
+    }
+    run = fit(cluster, stuck(), steps_per_epoch=8, epochs=5, validation_data=batches(2), wait=False, **options)
+    try:
+        assert asked.wait(left_s())
+        until_step(run, 14)
+        run.stop()
+        assert run.wait(left_s()).status == "stopped"
+    finally:
+        on.set()
+    newest = run.checkpoints[-1]
+    assert (newest.step, newest.epoch, newest.step_in_epoch) == (14, 1, 6)
+    with open(f"{newest.path}/state.pickle", "rb") as file:
+        assert cloudpickle.load(file).history_epochs == [0]
+
+
 def test_the_generator_is_read_within_a_bound(cluster: dtf.Cluster) -> None:
     drawn: list[int] = []
     on = threading.Event()

@@ -172,6 +172,8 @@ class Batches:
         if message.error:
             error = InvalidInput(message.error) if message.is_input else RuntimeError(message.error)
             raise failures.noted(error) from _RaisedThere(message.detail) if message.detail else None
+        if message.stopped:  # the word of the stop itself may come later, and this is not the end of the data
+            self._ctx.stop_requested.set()
         return self._source.values(message, raws) if message.batch >= 0 else None
 
     def _connect(self, hello: Hello) -> socket.socket:
