@@ -17,6 +17,7 @@ from .holding import Held
 from .sources import SOURCES
 from .sources.dask_collections import DaskCollections
 from .sources.large_arrays import stored_array
+from .sources.streams import is_stream, name_of
 
 _DATA = (
     "x must be data as keras.Model.fit takes it (arrays, a tf.data.Dataset, a PyDataset, a generator), a Dask "
@@ -88,6 +89,13 @@ def fed_with(feed: Any, batch_size: int | None, shuffle: bool, client: Callable[
     Raises InvalidInput.
     """
     x, y, sample_weight = (*feed, None)[:3] if isinstance(feed, tuple) and len(feed) in (2, 3) else (feed, None, None)
+    if is_stream(x):  # before a batch of it is read
+        raise InvalidInput(
+            f"feed must be data that can be read again, for each iteration over ctx.feed() is a pass over all of it, "
+            f"got {name_of(x)} {x!r:.200}. Pass a keras.utils.PyDataset or a tf.data.Dataset; cluster.fit takes "
+            "generators",
+            field=FIELD,
+        )
     data = data_of(x, y, sample_weight, FIELD)
     if isinstance(data, DataFunction):
         raise InvalidInput(

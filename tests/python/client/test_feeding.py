@@ -17,6 +17,7 @@ from jupyter_dtf.backend.task.fit.sources.stream import StreamSource
 from jupyter_dtf.backend.task.fit.sources.stream_wire import HEADER, Hello, address_of, receive
 from jupyter_dtf.client.feed_window import Batch
 from jupyter_dtf.client.feeding import Feed, fed
+from jupyter_dtf.client.fit_data import fed_with
 from jupyter_dtf.client.sources.streams import stream_of
 from jupyter_dtf.errors import Conflict, InvalidInput
 
@@ -174,6 +175,14 @@ def test_a_run_that_may_not_read_a_stream_leaves_it_to_the_one_that_does(started
         on.set()
         assert [receive(peer)[0].batch for _ in range(2)] == [2, -1]
     assert other.feed._is_closed  # was started for the run that was refused
+
+
+def test_a_program_is_fed_with_what_can_be_read_again() -> None:
+    generator = numbers(3)
+    for feed, what in ((generator, "the generator"), (iter([1]), "the iterator")):
+        with pytest.raises(InvalidInput, match=f"a pass over all of it, got {what}"):
+            fed_with(feed, None, True, lambda: None)
+    assert len(list(generator)) == 3, "none of it has been read"
 
 
 def test_words_none_and_other_shapes() -> None:
