@@ -20,7 +20,7 @@ from .....errors import InvalidInput
 from .ahead import Ahead
 from .base import BatchSource, Opened, Reading
 from .exchange import Exchange, Turns, check_fits, checked, machines_of
-from .shared_state import apply, changes_of, drawing_from, vary
+from .shared_state import apply, changes_of, draw_from, drawing_from, vary
 
 _LOOKED_AT = 2
 """How many batches say what all are like, as in Keras."""
@@ -123,7 +123,7 @@ class _Reader:
                 reading.share,
                 f"{number}-{start}",
                 count=count,
-                read=partial(self._ahead, start, order),
+                read=partial(self._ahead, number, start, order),
                 bound=self._bound,
             )
             try:
@@ -143,11 +143,25 @@ class _Reader:
     def _bound(self) -> int:
         return max(1, int(self._dataset.max_queue_size) // len(self._exchange.members))
 
-    def _ahead(self, start: int, order: Any, numbers: Iterable[int]) -> Ahead:
-        dataset = self._dataset
+    def _ahead(self, passed: int, start: int, order: Any, numbers: Iterable[int]) -> Ahead:
+        dataset, reading = self._dataset, self._reading
+        known = (reading.own_seed, reading.seed or 0, reading.share.rank, len(reading.field))
+        word = (*known, reading.first_epoch + passed, start)
+
+        def begin(worker: int) -> None:
+            """Processes are forked anew each time, all alike: without this every epoch would draw the same numbers."""
+            draw_from(*word, worker)
+            vary(dataset, *word, worker)
+
         at = (start + number if order is None else int(order[start + number]) for number in numbers)
         processes = bool(dataset.use_multiprocessing) and dataset.workers > 0
-        return Ahead(self._batch, at, workers=max(1, int(dataset.workers)), bound=self._bound, processes=processes)
+        return Ahead(
+            self._batch,
+            at,
+            workers=max(1, int(dataset.workers)),
+            bound=self._bound,
+            begin=begin if processes else None,
+        )
 
     def _batch(self, number: int) -> Any:
         """The batch, as Keras takes it. Raises RuntimeError, which names it, from whatever its code raises."""
