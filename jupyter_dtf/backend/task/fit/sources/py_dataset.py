@@ -31,6 +31,7 @@ class PyDatasetSource(BatchSource):
     """``pickled``: cloudpickle of it, as an array of bytes, which tasks of one machine share."""
 
     what: ClassVar[str] = "the PyDataset"
+    weighs_other_classes: ClassVar[bool] = True
 
     pickled: np.ndarray[Any, Any]
     length: int
