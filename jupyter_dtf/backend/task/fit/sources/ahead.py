@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from ...left_behind import die_with_parent
+from . import failures
 
 _forking = threading.Lock()
 """Processes are made one after the other: one made meanwhile would keep the other's pipe open."""
@@ -130,7 +131,8 @@ class _Child:
             value, error, text = self._line.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             self._process.join()
-            raise RuntimeError(f"A process that reads data has died, with exit code {self._process.exitcode}") from None
+            error = RuntimeError(f"A process that reads data has died, with exit code {self._process.exitcode}")
+            raise failures.of_data(error) from None
         if error is not None:
             raise error from RuntimeError(f"in a process that reads data:\n{text}")
         return value
@@ -156,4 +158,5 @@ def _serve(call: Callable[[Any], Any], line: Any, begin: Callable[[], object], p
         try:
             line.send(answer)
         except Exception as error:  # what cannot be pickled
-            line.send((None, RuntimeError(f"{error}: {answer[2] or type(answer[0])}"), answer[2]))
+            text = f"What a process has computed must be picklable: {error}. Received: {answer[2] or type(answer[0])}"
+            line.send((None, failures.of_data(RuntimeError(text)), answer[2]))

@@ -6,6 +6,7 @@ import itertools
 import pickle
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from keras.src.trainers.data_adapters.data_adapter_utils import get_tensor_spec
 from keras.src.trainers.epoch_iterator import EpochIterator
 
 from .....errors import InvalidInput
+from . import failures
 from .ahead import Ahead
 from .base import BatchSource, Opened, Reading
 from .exchange import Exchange, Turns, check_fits, checked, machines_of
@@ -95,7 +97,15 @@ class _Reader:
         vary(self._dataset, reading.share.rank)
 
     def shares(self) -> Iterator[Any]:
-        """This task's shares of the batches of a pass."""
+        """This task's shares of the batches of a pass. Notes the errors of the data: all else has other causes."""
+        try:
+            yield from self._shares()
+        except Exception as error:
+            if failures.is_of_data(error):
+                failures.noted(error)
+            raise
+
+    def _shares(self) -> Iterator[Any]:
         if self._turns is not None:
             self._turns.stop()
         with self._lock:
@@ -166,13 +176,12 @@ class _Reader:
 
     def _batch(self, number: int) -> Any:
         """The batch, as Keras takes it. Raises RuntimeError, which names it, from whatever its code raises."""
-        try:
+        with _of_data(f"Batch {number} of {self._what}, epoch {self._epoch} could not be computed"):
             batch = self._dataset[number]
-        except Exception as error:
-            raise _failure(error, f"Batch {number} of {self._what}, epoch {self._epoch}") from error
-        batch = checked(_standard(batch, self._what, number), self._what, number)
-        if self.spec is not None:
-            check_fits(batch, self.spec, self._what, number)
+        with _of_data():
+            batch = checked(_standard(batch, self._what, number), self._what, number)
+            if self.spec is not None:
+                check_fits(batch, self.spec, self._what, number)
         return batch
 
     @property
@@ -198,7 +207,10 @@ class _Reader:
         self._told += 1
 
         def call() -> None:
-            with drawing_from(self._reading.own_seed, self._told):
+            with (
+                drawing_from(self._reading.own_seed, self._told),
+                _of_data(f"{hook} of {self._what} failed in epoch {self._epoch}"),
+            ):
                 getattr(self._dataset, hook)()
 
         exchange = self._exchange
@@ -211,12 +223,15 @@ class _Reader:
                 vary(self._dataset, self._reading.share.rank)
 
     def _check_length(self) -> None:
-        now = self._dataset.num_batches
-        now = -1 if now is None else int(now)
+        with _of_data(f"The number of batches of {self._what} is not known in epoch {self._epoch}"):
+            now = self._dataset.num_batches
+            now = -1 if now is None else int(now)
         if now != self._source.length:
-            raise InvalidInput(
-                f"The number of batches of {self._what} must stay as it was, {self._source.length}. Received: {now} in "
-                f"epoch {self._epoch}"
+            raise failures.of_data(
+                InvalidInput(
+                    f"The number of batches of {self._what} must stay as it was, {self._source.length}. Received: "
+                    f"{now} in epoch {self._epoch}"
+                )
             )
 
     def _refuse_apart(self, machines: int) -> None:
@@ -260,8 +275,17 @@ def _stretches(length: int, steps: int | None) -> Iterator[tuple[int, int | None
             yield start, min(steps or length, length - start)
 
 
-def _failure(error: Exception, what: str) -> Exception:
-    return RuntimeError(f"{what} could not be computed: {type(error).__name__}: {error}")
+@contextmanager
+def _of_data(what: str = "") -> Iterator[None]:
+    """Errors inside are the data's: RuntimeError that begins with ``what`` of whatever it is, or as they are."""
+    try:
+        yield
+    except BaseException as error:  # a SystemExit that is raised to TensorFlow says nothing to anybody
+        if not what and isinstance(error, Exception):
+            failures.of_data(error)
+            raise
+        text = f"{what}: {type(error).__name__}: {error}"
+        raise failures.of_data(RuntimeError(text)) from error
 
 
 def _standard(batch: Any, what: str, number: int) -> Any:
