@@ -162,8 +162,8 @@ class Cluster(Searching, Answering):
         """Run ``main_fun(args, ctx)`` on every task, each in a process of its own.
 
         ``feed``: data of any form that ``fit`` takes but a function, ``x`` or a tuple ``(x, y)`` or ``(x, y,
-        sample_weight)``, of which ``ctx.feed()`` is this task's shares as a ``tf.data.Dataset``; ``batch_size`` is
-        of all tasks together, and each pass in an order of its own unless ``shuffle=False``.
+        sample_weight)``, of which ``ctx.feed()`` is this task's shares as a ``tf.data.Dataset``;
+        ``batch_size`` is of all tasks together, and each pass in an order of its own unless ``shuffle=False``.
         ``jobs`` restricts or changes which tasks take part; ``threads_per_task`` 0 divides a host's threads among its
         tasks, ``gpus_per_task`` None a machine's GPUs. ``gpu_memory`` caps what a task takes of each of its GPUs, in
         bytes (int) or as a fraction (float), so that several tasks may share one.

@@ -54,7 +54,7 @@ class PassesFeed(Feed):
             self._batches = self._passes.begin(number, in_parts=in_parts, count=count)
         return super()._next()
 
-    def _take(self, batch: Batch | None, failure: Exception | None) -> None:
+    def _take(self, batch: Batch | None, failure: BaseException | None) -> None:
         if batch is not None or failure is not None:
             super()._take(batch, failure)
         if batch is None or self._window.count - self._start == self._count:

@@ -55,8 +55,8 @@ class Feed:
         given an end of it where it would wait for the next batch.
         """
         self.what = what
-        self.failure: Exception | None = None
-        """What the iterator has raised."""
+        self.failure: BaseException | None = None
+        """What the iterator has raised, or the sending of what it has yielded."""
         self._name = name
         self._secret = secret
         self._batches = batches
@@ -124,7 +124,7 @@ class Feed:
                 batch, failure = None, None
                 try:
                     batch = self._next()
-                except Exception as error:
+                except BaseException as error:  # SystemExit and its like, too: nobody else would tell the tasks
                     failure = error
                 with self._lock:
                     if self._window.ended is not None:
@@ -132,6 +132,12 @@ class Feed:
                     if self._read_turn == self._turn:
                         self._take(batch, failure)
                         self._flush()
+        except BaseException as error:
+            with self._lock:
+                self.failure = self.failure or error
+                self._window.ended = self._window.count
+                for cursor in list(self._by_descriptor.values()):  # which tells who waits that nothing comes any more
+                    self._lost(cursor)
         finally:
             with self._lock:
                 while not self._is_closed:  # there may be no more to read, but whose run it is has not ended
@@ -158,7 +164,7 @@ class Feed:
         """The next batch, None where there is none. Raises what the iterator raises."""
         return next(self._batches, None)
 
-    def _take(self, batch: Batch | None, failure: Exception | None) -> None:
+    def _take(self, batch: Batch | None, failure: BaseException | None) -> None:
         """What has been read. With the lock."""
         self.failure = failure
         if batch is None:
@@ -169,10 +175,12 @@ class Feed:
     @property
     def _reason(self) -> Message:
         """What is said after the last batch."""
-        error = self.failure
-        if error is None or self._stops:
-            return Message()
-        number = self._number(self._window.count) + 1
+        if self.failure is None or self._stops:
+            return Message(stopped=self._stops)
+        return self._said(self.failure, self._number(self._window.count) + 1)
+
+    def _said(self, error: BaseException, number: int) -> Message:
+        """An error of batch ``number``, from 1, as the tasks are told of it."""
         if isinstance(error, InvalidInput):
             return Message(error=f"Batch {number} of {self.what}: {error}", is_input=True)
         text = "".join(traceback.format_exception(error)).rstrip()
@@ -221,11 +229,31 @@ class Feed:
             self._poll.modify(peer, select.EPOLLIN)
 
     def _fill(self, cursor: Cursor) -> bool:
-        """Take up the next message for a task. Returns whether there is one."""
-        window, number = self._window, cursor.next
-        parts: list[Any] = []
+        """Take up the next message for a task. Returns whether there is one. What cannot be sent ends the stream."""
         if cursor.is_over:
             return False
+        try:
+            found = self._following(cursor)
+            if found is None:
+                return False
+            message, parts = found
+            buffers = encoded(message, parts)
+        except BaseException as error:
+            self.failure = self.failure or error
+            if self._window.ended is None:
+                self._window.ended = self._window.count
+                self._lock.notify_all()
+            message = self._said(self.failure, self._number(cursor.next) + 1)
+            buffers = encoded(message)
+        cursor.pending = [memoryview(each) for each in buffers]
+        cursor.is_over = message.batch < 0
+        cursor.next += not cursor.is_over
+        return True
+
+    def _following(self, cursor: Cursor) -> tuple[Message, list[Any]] | None:
+        """The next message for a task, and the values that go with it; None if there is none yet."""
+        window, number = self._window, cursor.next
+        parts: list[Any] = []
         if (until := self._end_for(cursor)) is not None and number >= until:
             message = Message()
         elif number < window.count:
@@ -239,11 +267,8 @@ class Feed:
         elif window.ended is not None:
             message = self._reason
         else:
-            return False
-        cursor.pending = [memoryview(each) for each in encoded(message, parts)]
-        cursor.is_over = message.batch < 0
-        cursor.next += not cursor.is_over
-        return True
+            return None
+        return message, parts
 
     def _end_for(self, cursor: Cursor) -> int | None:
         """The place after the last batch that a task is to be sent, where its pass ends before the stream does."""
@@ -405,12 +430,14 @@ def fed(feeds: list[Feed], submit: Callable[[], AnyRun]) -> AnyRun:
     """Start the run that ``submit`` starts, with the streams that it is to read. Raises as that, and Conflict."""
     if not feeds:
         return submit()
+    started: list[Feed] = []
     try:
         for feed in feeds:
             feed.start()
+            started.append(feed)
         run = submit()
     except BaseException:
-        for feed in feeds:
+        for feed in started:  # not those that another run reads
             feed.close()
         raise
     run.on_state(lambda state: _follow(feeds, state))

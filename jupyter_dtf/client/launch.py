@@ -47,11 +47,11 @@ def launch(
     trial is a run of its own, of ``tasks_per_trial`` tasks, which take ``devices_per_trial`` of the cluster's places
     (one for each task): as many run at a time as there is room for. Returns a row for each trial, in their order: its
     arguments, what it returned (``result``, or a column for each key of a dict; after a clash of names ``result.key``),
-    ``state``, ``error``, ``seconds`` and ``run``, the run's id. A trial that raises is a row with ``state`` failed and
-    its error; the others go on. Ten failures in a row with the same error end it with a warning. A trial whose worker
-    is lost is tried again (``restart``). An interrupt ends the trials that run.
+    ``state``, ``error``, ``seconds`` and ``run``, the run's id. No argument may have one of these names. A trial that
+    raises is a row with ``state`` failed and its error; the others go on. Ten failures in a row with the same error end
+    it with a warning. A trial whose worker is lost is tried again (``restart``). An interrupt ends the trials that run.
 
-    Raises InvalidInput for lists of different lengths, Unavailable if no trial has room, ClusterLost.
+    Raises InvalidInput for lists of different lengths and such names, Unavailable if no trial has room, ClusterLost.
     """
     if not callable(map_fun):
         raise InvalidInput(f"`map_fun` must be a function, got {map_fun!r:.200}", field="map_fun")
@@ -80,6 +80,12 @@ def combined(args_dict: Any, grid: bool) -> list[dict[str, Any]]:
     for argument, values in args_dict.items():
         if not isinstance(argument, str) or not argument.isidentifier():
             raise InvalidInput(f"`args_dict` must have names of arguments, got {argument!r:.100}", field="args_dict")
+        if argument in OWN_COLUMNS:
+            raise InvalidInput(
+                f"`args_dict` must not name an argument {', '.join(OWN_COLUMNS[:-1])} or {OWN_COLUMNS[-1]}, which are "
+                f"columns of the table of their own, got {argument!r}",
+                field="args_dict",
+            )
         if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
             raise InvalidInput(f"`args_dict[{argument!r}]` must be a list, got {values!r:.200}", field="args_dict")
         lists[argument] = list(values)

@@ -12,7 +12,13 @@ from pathlib import Path
 
 from ...schema.launch import remove_runs_of
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+
+
+def die_with_parent() -> None:
+    """Have the kernel send SIGKILL to this process when its parent, or the thread that forked it, ends (Linux)."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:

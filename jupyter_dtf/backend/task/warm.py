@@ -26,7 +26,6 @@ that nobody will ever release.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import json
 import os
@@ -46,20 +45,14 @@ from typing import Any
 
 from ... import installed
 from . import autograph_files
-from .left_behind import Estate, adopt_orphans, end_orphans
+from .left_behind import Estate, adopt_orphans, die_with_parent, end_orphans
 from .ports import guarded_port
 from .spares import Spares
 
-_PR_SET_PDEATHSIG = 1
 MAX_MESSAGE = 65_536
 _MAX_WORDS = 8_000
 _DESCRIPTORS = 4
 _NO_ROOM_S = 0.1
-
-
-def die_with_parent() -> None:
-    """Have the kernel send SIGKILL to this process when its parent ends (Linux)."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass

@@ -23,13 +23,23 @@ def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> StreamSource | 
 
     A ``tf.data`` iterator is one, too.
     """
-    if not hasattr(x, "__next__") or hasattr(x, "__array__"):
+    if not is_stream(x):
         return None
-    what = "the generator" if hasattr(x, "gi_frame") else "the iterator"
+    what = name_of(x)
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
             raise InvalidInput(f"{name} must be in what {what} yields, not beside it. Received both", field=name)
     return stream_of(x, field, what)
+
+
+def is_stream(x: Any) -> bool:
+    """Whether it is a generator or another iterator."""
+    return hasattr(x, "__next__") and not hasattr(x, "__array__")
+
+
+def name_of(stream: Any) -> str:
+    """How messages call it."""
+    return "the generator" if hasattr(stream, "gi_frame") else "the iterator"
 
 
 def stream_of(iterator: Iterator[Any], field: str, what: str) -> StreamSource:

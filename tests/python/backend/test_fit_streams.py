@@ -176,6 +176,8 @@ def test_a_program_reads_its_shares(cluster: dtf.Cluster) -> None:
     shares = [run.result()[rank][0] for rank in range(2)]
     assert [len(part) for part in shares] == [15 + 15 + 3 + 1 + 15 + 15, 15 + 16 + 4 + 1 + 15 + 15]
     assert sorted(shares[0] + shares[1]) == sorted(int(y) for _, labels in batches(6) for y in labels)
+    with pytest.raises(dtf.RunFailed, match="the generator can be read once"):
+        cluster.run(main_fun, 2, feed=batches(6), jobs={"worker": 2}, threads_per_task=1)
     spec = tf.TensorSpec([None, 64], tf.float32), tf.TensorSpec([None], tf.int64)
     dataset = tf.data.Dataset.from_generator(lambda: batches(6), output_signature=spec)
     run = cluster.run(main_fun, 2, feed=dataset, jobs={"worker": 2}, threads_per_task=1)
@@ -280,6 +282,34 @@ def test_who_waits_for_a_batch_can_be_stopped(cluster: dtf.Cluster) -> None:
         assert all(task.state is TaskState.SUCCEEDED for task in run.info.tasks)  # none had to be killed
     finally:
         on.set()
+
+
+@pytest.mark.parametrize("strategy", ["allreduce", "ps"])
+def test_a_stop_in_the_middle_of_an_epoch_does_not_complete_it(cluster: dtf.Cluster, strategy: str) -> None:
+    """Whoever waits for the 15th batch has done 6 of the 8 steps of epoch 2, and of validation data nothing."""
+    asked, on = threading.Event(), threading.Event()
+
+    def stuck() -> Iterator[Any]:
+        yield from batches(14)
+        asked.set()
+        on.wait()
+
+    options: dict[str, Any] = {
+        "jobs": {"worker": 2, **({"ps": 1} if strategy == "ps" else {})},
+        "strategy": dtf.ParameterServer(sync=True) if strategy == "ps" else strategy,
+    }
+    run = fit(cluster, stuck(), steps_per_epoch=8, epochs=5, validation_data=batches(2), wait=False, **options)
+    try:
+        assert asked.wait(left_s())
+        until_step(run, 14)
+        run.stop()
+        assert run.wait(left_s()).status == "stopped"
+    finally:
+        on.set()
+    newest = run.checkpoints[-1]
+    assert (newest.step, newest.epoch, newest.step_in_epoch) == (14, 1, 6)
+    with open(f"{newest.path}/state.pickle", "rb") as file:
+        assert cloudpickle.load(file).history_epochs == [0]
 
 
 def test_the_generator_is_read_within_a_bound(cluster: dtf.Cluster) -> None:

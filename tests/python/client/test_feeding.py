@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from typing import Any
 
 import msgspec
@@ -15,6 +17,8 @@ import pytest
 
 from jupyter_dtf.backend.task.fit.sources.stream import StreamSource
 from jupyter_dtf.backend.task.fit.sources.stream_wire import HEADER, Hello, address_of, receive
+from jupyter_dtf.client.feed_window import Batch
+from jupyter_dtf.client.feeding import Feed, fed
 from jupyter_dtf.client.sources.streams import stream_of
 from jupyter_dtf.errors import Conflict, InvalidInput
 
@@ -150,6 +154,55 @@ def test_who_cannot_be_taken_in_is_an_error_for_all_that_says_why(started: Any) 
             on.set()
     assert "reads the generator serves no task any more: OSError" in error and "Too many open files" in error
     assert isinstance(source.feed.failure, OSError)
+
+
+@pytest.mark.parametrize("error", [SystemExit("no data"), CancelledError(), KeyboardInterrupt()], ids=repr)
+def test_whatever_an_iterator_raises_reaches_the_tasks(started: Any, error: BaseException) -> None:
+    def raises() -> Iterator[Any]:
+        yield from numbers(3)
+        raise error
+
+    source = started(raises())
+    *found, said = heard(source, asking(source))
+    assert found == [(0, 5), (1, 5), (2, 5)]
+    assert said == f"The generator raised {type(error).__name__}: {error}, asked for batch 4"
+    assert source.feed.failure is error
+
+
+def test_a_batch_that_cannot_be_sent_ends_the_stream_for_all() -> None:
+    class Unreadable:
+        shape = (4,)
+
+        def __getitem__(self, rows: slice) -> Any:
+            sys.exit("the file is gone")
+
+    feed = Feed("unreadable", "", "the generator", iter([Batch([Unreadable()], 4, 0)]), lambda: None, trains=True)
+    source = StreamSource("unreadable", "", (0,), [], feed=feed)
+    feed.start()
+    try:
+        for rank in range(2):
+            with asking(source, rank=rank, size=2) as peer:
+                assert "SystemExit: the file is gone, asked for batch 1" in receive(peer)[0].error
+    finally:
+        feed.close()
+
+
+def test_a_run_that_may_not_read_a_stream_leaves_it_to_the_one_that_does(started: Any) -> None:
+    on = threading.Event()
+
+    def waits() -> Iterator[Any]:
+        yield from numbers(2)
+        on.wait()
+        yield from numbers(1)
+
+    source, other = started(waits()), stream_of(numbers(2), "validation_data", "the generator")
+    with asking(source) as peer:
+        assert [receive(peer)[0].batch for _ in range(2)] == [0, 1]
+        with pytest.raises(Conflict, match="has been read by another run"):
+            fed([other.feed, source.feed], lambda: pytest.fail("nothing is submitted"))
+        on.set()
+        assert [receive(peer)[0].batch for _ in range(2)] == [2, -1]
+    assert other.feed._is_closed  # was started for the run that was refused
 
 
 def test_words_none_and_other_shapes() -> None:

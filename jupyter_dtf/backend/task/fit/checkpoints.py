@@ -215,6 +215,19 @@ class Saving(keras.callbacks.Callback):
         if self._is_due and within % self._passes == 0:
             self._save(self._epoch, within, is_last=self._stopped_within)
 
+    def data_ended(self) -> None:
+        """A stream has ended, before metrics and callbacks are told that the epoch has. A collective.
+
+        Where that is a stop's doing, this is the middle of the epoch.
+        """
+        within = self._last.step_in_epoch
+        if self._policy is None or self._stopped_within or (self._length is not None and within >= self._length):
+            return
+        if any(self._reducer.all_gather(bool(self._ctx.should_stop))):
+            self._stopped_within = self.model.stop_training = True
+            if within % self._passes == 0:
+                self._save(self._epoch, within, is_last=True)
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         policy = self._policy
         if policy is None or self._stopped_within:

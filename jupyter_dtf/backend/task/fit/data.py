@@ -19,6 +19,7 @@ from ....errors import InvalidInput
 from ....schema.strategy import ParameterServer
 from ..collectives.contract import Alone, Reducer
 from .array_shares import adapter_of, first_batches, next_epoch, no_batches, shares, shares_in_order
+from .class_weights import weighing
 from .dataset_options import unchanged_options
 from .job import Arrays, DataFunction, FitJob
 from .losses import is_plain_mean
@@ -246,7 +247,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     known = opened.length if opened.length is not None and opened.length >= 0 else None
     first = opened.first_batches if skip is None and not epochs else None
     if job.class_weight is not None:  # Keras would prefetch after it, across the end of what the tasks read together
-        weigh = make_class_weight_map_fn(job.class_weight)
+        weigh = (weighing if source.weighs_other_classes else make_class_weight_map_fn)(job.class_weight)
         dataset = dataset.map(weigh)
         first = None if first is None else partial(_weighed, weigh, first)
     data = TaskData(dataset, job.steps_per_epoch, job.steps_per_epoch or known, seen=seen)

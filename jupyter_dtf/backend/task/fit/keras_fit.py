@@ -9,16 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras.src.backend.tensorflow import trainer
 
 from ..model.model_state import take_more
 from ..model.questions import ask
 from ..trace.callback import trace_callbacks
 from .callbacks import attributes_of
+from .checkpoints import Saving
 from .data import Skip, TaskData
 from .first_step_check import Guard
 from .job import Arrays, FitJob, FitResult
 from .sources import failures
+from .sources.base import BatchSource
 
 
 class KerasFit:
@@ -51,6 +54,8 @@ class KerasFit:
         self._again = again
         record = [] if self._history in own else [self._history]
         last = last if isinstance(last, list) else [last]
+        is_stream = isinstance(job.data, BatchSource) and job.data.continues
+        self._saving = next((each for each in last if isinstance(each, Saving)), None) if is_stream else None
         self._theirs = [*trace_callbacks(ctx.tracer), *own, *record]
         self._callbacks = [first, *self._theirs, *last]
         if guard is not None:
@@ -70,6 +75,9 @@ class KerasFit:
         if self._skip is not None:
             model.make_train_function()
             model.train_function = _skipping(model.train_function, self._skip)
+        if self._saving is not None:
+            model.make_train_function()
+            model.train_function = _telling(model.train_function, self._saving)
         with warnings.catch_warnings(), _within_a_pass(data):
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
             failures.taken()  # of what was read before
@@ -208,5 +216,18 @@ def _skipping(run: Any, skip: Skip) -> Any:
         for _ in range(skip.takes):
             next(iterator, None)  # the last execution of an epoch may be a short one
         return {}
+
+    return train_function
+
+
+def _telling(run: Any, saving: Saving) -> Any:
+    """Keras's train function, telling that there is no more data before Keras makes the end of an epoch of that."""
+
+    def train_function(iterator: Any) -> Any:
+        try:
+            return run(iterator)
+        except (StopIteration, tf.errors.OutOfRangeError):
+            saving.data_ended()
+            raise
 
     return train_function

@@ -94,6 +94,9 @@ def test_the_lists_of_a_launch() -> None:
     for given in ({}, {"a": "abc"}, {"a": 1}, {"not a name": [1]}, [1]):
         with pytest.raises(InvalidInput, match="args_dict"):
             combined(given, grid=False)
+    for own in ("state", "error", "seconds", "run"):
+        with pytest.raises(InvalidInput, match=f"columns of the table of their own, got '{own}'"):
+            combined({"a": [1], own: [2]}, grid=False)
 
 
 def test_places_of_a_trial() -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 import multiprocessing
+import os
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
+
+from ...left_behind import die_with_parent
+from . import failures
 
 _forking = threading.Lock()
 """Processes are made one after the other: one made meanwhile would keep the other's pipe open."""
@@ -17,16 +22,22 @@ _forking = threading.Lock()
 class Ahead:
     """``call(key)`` of every key, in order. At most ``bound`` results are under way or wait to be taken.
 
-    ``processes``: each worker is a process, forked here, so that it has what this one has now. Threads are daemons: a
-    task that ends waits for none.
+    ``begin``: each worker is a process, forked here, so that it has what this one has now, and calls ``begin(number)``
+    with its number among them first. Threads are daemons: a task that ends waits for none.
     """
 
     def __init__(
-        self, call: Callable[[Any], Any], keys: Iterable[Any], *, workers: int, bound: int, processes: bool = False
+        self,
+        call: Callable[[Any], Any],
+        keys: Iterable[Any],
+        *,
+        workers: int,
+        bound: int,
+        begin: Callable[[int], object] | None = None,
     ) -> None:
         self._call = call
         self._keys = iter(keys)
-        self._processes = processes
+        self._begin = begin
         self._bound = max(bound, workers)
         self._changed = threading.Condition()
         self._begun = 0
@@ -82,8 +93,8 @@ class Ahead:
                 self._begun += 1
             outcome: tuple[Any, BaseException | None]
             try:
-                if self._processes and child is None:
-                    call = child = _Child(self._call, worker)
+                if self._begin is not None and child is None:
+                    call = child = _Child(self._call, self._begin, worker)
                 outcome = call(key), None
             except BaseException as error:
                 outcome = None, error
@@ -98,15 +109,19 @@ class Ahead:
 
 
 class _Child:
-    """A process that calls for one thread of this one."""
+    """A process that calls for one thread of this one, and ends with it."""
 
-    def __init__(self, call: Callable[[Any], Any], worker: int) -> None:
+    def __init__(self, call: Callable[[Any], Any], begin: Callable[[int], object], worker: int) -> None:
         forks = multiprocessing.get_context("fork")
         with _forking:
             self._line, theirs = forks.Pipe()
-            self._process = forks.Process(
-                target=_serve, args=(call, theirs, worker), name=f"dtf-reading-{worker}", daemon=True
-            )
+
+            def run() -> None:
+                self._line.close()  # or the child itself would keep its pipe from ever ending
+                _serve(call, theirs, partial(begin, worker), parent)
+
+            parent = os.getpid()
+            self._process = forks.Process(target=run, name=f"dtf-reading-{worker}", daemon=True)
             self._process.start()
             theirs.close()
 
@@ -116,7 +131,8 @@ class _Child:
             value, error, text = self._line.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             self._process.join()
-            raise RuntimeError(f"A process that reads data has died, with exit code {self._process.exitcode}") from None
+            error = RuntimeError(f"A process that reads data has died, with exit code {self._process.exitcode}")
+            raise failures.of_data(error) from None
         if error is not None:
             raise error from RuntimeError(f"in a process that reads data:\n{text}")
         return value
@@ -128,14 +144,11 @@ class _Child:
         self._process.join()
 
 
-def _serve(call: Callable[[Any], Any], line: Any, worker: int) -> None:
-    import random
-
-    import numpy as np
-
-    # Otherwise all of them would draw the same numbers.
-    random.seed(f"{random.random()} {worker}")
-    np.random.seed((int(np.random.randint(2**31)) + worker) % 2**32)
+def _serve(call: Callable[[Any], Any], line: Any, begin: Callable[[], object], parent: int) -> None:
+    die_with_parent()  # those that were forked later hold the other end, too
+    if os.getppid() != parent:
+        return
+    begin()
     while (key := line.recv()) is not None:
         answer: tuple[Any, BaseException | None, str]
         try:
@@ -145,4 +158,5 @@ def _serve(call: Callable[[Any], Any], line: Any, worker: int) -> None:
         try:
             line.send(answer)
         except Exception as error:  # what cannot be pickled
-            line.send((None, RuntimeError(f"{error}: {answer[2] or type(answer[0])}"), answer[2]))
+            text = f"What a process has computed must be picklable: {error}. Received: {answer[2] or type(answer[0])}"
+            line.send((None, failures.of_data(RuntimeError(text)), answer[2]))

@@ -95,6 +95,8 @@ class BatchSource(ABC):
     """Whether a step's batch is the source's own, rather than of ``batch_size`` examples."""
     runs_own_code: ClassVar[bool] = True
     """Whether opening it runs code of the caller's, which may set TensorFlow up in its own way."""
+    weighs_other_classes: ClassVar[bool] = False
+    """Whether classes that ``class_weight`` does not name weigh 1, as Keras has it for this form of data."""
     continues: ClassVar[bool] = False
     """Whether it can be read only once: an iteration of its dataset goes on where the last one ended."""
 

@@ -6,6 +6,7 @@ import itertools
 import pickle
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -17,10 +18,11 @@ from keras.src.trainers.data_adapters.data_adapter_utils import get_tensor_spec
 from keras.src.trainers.epoch_iterator import EpochIterator
 
 from .....errors import InvalidInput
+from . import failures
 from .ahead import Ahead
 from .base import BatchSource, Opened, Reading
 from .exchange import Exchange, Turns, check_fits, checked, machines_of
-from .shared_state import apply, changes_of, drawing_from, vary
+from .shared_state import apply, changes_of, draw_from, drawing_from, vary
 
 _LOOKED_AT = 2
 """How many batches say what all are like, as in Keras."""
@@ -31,6 +33,7 @@ class PyDatasetSource(BatchSource):
     """``pickled``: cloudpickle of it, as an array of bytes, which tasks of one machine share."""
 
     what: ClassVar[str] = "the PyDataset"
+    weighs_other_classes: ClassVar[bool] = True
 
     pickled: np.ndarray[Any, Any]
     length: int
@@ -94,7 +97,15 @@ class _Reader:
         vary(self._dataset, reading.share.rank)
 
     def shares(self) -> Iterator[Any]:
-        """This task's shares of the batches of a pass."""
+        """This task's shares of the batches of a pass. Notes the errors of the data: all else has other causes."""
+        try:
+            yield from self._shares()
+        except Exception as error:
+            if failures.is_of_data(error):
+                failures.noted(error)
+            raise
+
+    def _shares(self) -> Iterator[Any]:
         if self._turns is not None:
             self._turns.stop()
         with self._lock:
@@ -123,7 +134,7 @@ class _Reader:
                 reading.share,
                 f"{number}-{start}",
                 count=count,
-                read=partial(self._ahead, start, order),
+                read=partial(self._ahead, number, start, order),
                 bound=self._bound,
             )
             try:
@@ -143,21 +154,34 @@ class _Reader:
     def _bound(self) -> int:
         return max(1, int(self._dataset.max_queue_size) // len(self._exchange.members))
 
-    def _ahead(self, start: int, order: Any, numbers: Iterable[int]) -> Ahead:
-        dataset = self._dataset
+    def _ahead(self, passed: int, start: int, order: Any, numbers: Iterable[int]) -> Ahead:
+        dataset, reading = self._dataset, self._reading
+        known = (reading.own_seed, reading.seed or 0, reading.share.rank, len(reading.field))
+        word = (*known, reading.first_epoch + passed, start)
+
+        def begin(worker: int) -> None:
+            """Processes are forked anew each time, all alike: without this every epoch would draw the same numbers."""
+            draw_from(*word, worker)
+            vary(dataset, *word, worker)
+
         at = (start + number if order is None else int(order[start + number]) for number in numbers)
         processes = bool(dataset.use_multiprocessing) and dataset.workers > 0
-        return Ahead(self._batch, at, workers=max(1, int(dataset.workers)), bound=self._bound, processes=processes)
+        return Ahead(
+            self._batch,
+            at,
+            workers=max(1, int(dataset.workers)),
+            bound=self._bound,
+            begin=begin if processes else None,
+        )
 
     def _batch(self, number: int) -> Any:
         """The batch, as Keras takes it. Raises RuntimeError, which names it, from whatever its code raises."""
-        try:
+        with _of_data(f"Batch {number} of {self._what}, epoch {self._epoch} could not be computed"):
             batch = self._dataset[number]
-        except Exception as error:
-            raise _failure(error, f"Batch {number} of {self._what}, epoch {self._epoch}") from error
-        batch = checked(_standard(batch, self._what, number), self._what, number)
-        if self.spec is not None:
-            check_fits(batch, self.spec, self._what, number)
+        with _of_data():
+            batch = checked(_standard(batch, self._what, number), self._what, number)
+            if self.spec is not None:
+                check_fits(batch, self.spec, self._what, number)
         return batch
 
     @property
@@ -183,7 +207,10 @@ class _Reader:
         self._told += 1
 
         def call() -> None:
-            with drawing_from(self._reading.own_seed, self._told):
+            with (
+                drawing_from(self._reading.own_seed, self._told),
+                _of_data(f"{hook} of {self._what} failed in epoch {self._epoch}"),
+            ):
                 getattr(self._dataset, hook)()
 
         exchange = self._exchange
@@ -196,12 +223,15 @@ class _Reader:
                 vary(self._dataset, self._reading.share.rank)
 
     def _check_length(self) -> None:
-        now = self._dataset.num_batches
-        now = -1 if now is None else int(now)
+        with _of_data(f"The number of batches of {self._what} is not known in epoch {self._epoch}"):
+            now = self._dataset.num_batches
+            now = -1 if now is None else int(now)
         if now != self._source.length:
-            raise InvalidInput(
-                f"The number of batches of {self._what} must stay as it was, {self._source.length}. Received: {now} in "
-                f"epoch {self._epoch}"
+            raise failures.of_data(
+                InvalidInput(
+                    f"The number of batches of {self._what} must stay as it was, {self._source.length}. Received: "
+                    f"{now} in epoch {self._epoch}"
+                )
             )
 
     def _refuse_apart(self, machines: int) -> None:
@@ -245,8 +275,17 @@ def _stretches(length: int, steps: int | None) -> Iterator[tuple[int, int | None
             yield start, min(steps or length, length - start)
 
 
-def _failure(error: Exception, what: str) -> Exception:
-    return RuntimeError(f"{what} could not be computed: {type(error).__name__}: {error}")
+@contextmanager
+def _of_data(what: str = "") -> Iterator[None]:
+    """Errors inside are the data's: RuntimeError that begins with ``what`` of whatever it is, or as they are."""
+    try:
+        yield
+    except BaseException as error:  # a SystemExit that is raised to TensorFlow says nothing to anybody
+        if not what and isinstance(error, Exception):
+            failures.of_data(error)
+            raise
+        text = f"{what}: {type(error).__name__}: {error}"
+        raise failures.of_data(RuntimeError(text)) from error
 
 
 def _standard(batch: Any, what: str, number: int) -> Any:

@@ -53,9 +53,7 @@ def apply(value: Any, changes: Changes) -> None:
 def drawing_from(*seed: int) -> Iterator[None]:
     """Python's and NumPy's common random numbers begin with ``seed`` inside, and go on as they were afterwards."""
     python, numpy = random.getstate(), np.random.get_state()
-    words = [int(word) for word in np.random.SeedSequence([abs(part) for part in seed]).generate_state(4)]
-    random.seed(words[0])
-    np.random.seed(words[1:])
+    draw_from(*seed)
     try:
         yield
     finally:
@@ -63,17 +61,21 @@ def drawing_from(*seed: int) -> Iterator[None]:
         np.random.set_state(numpy)
 
 
-def vary(value: Any, by: int) -> None:
+def draw_from(*seed: int) -> None:
+    """Python's and NumPy's common random numbers begin with ``seed``."""
+    words = [int(word) for word in np.random.SeedSequence([abs(part) for part in seed]).generate_state(4)]
+    random.seed(words[0])
+    np.random.seed(words[1:])
+
+
+def vary(value: Any, *by: int) -> None:
     """Make the random generators that a copy holds draw other numbers than those of the copies varied otherwise.
 
     ``by`` 0 leaves them as they are. Generators in what cannot be pickled stay as they are.
     """
-    if not by:
+    if not any(by):
         return
-    found: list[Any] = []
-    for _, leaf, _ in _leaves(value):
-        _Finder(found).dump(leaf)
-    for generator in {id(each): each for each in found}.values():
+    for generator in {id(each): each for each in _generators(value)}.values():
         if isinstance(generator, np.random.Generator):
             bits: Any = generator.bit_generator
             seed = int(np.random.Generator(type(bits)(_numbers(bits.state, by))).integers(2**63))
@@ -84,7 +86,20 @@ def vary(value: Any, by: int) -> None:
             generator.seed(_numbers(generator.getstate(), by))
 
 
-def _numbers(state: Any, by: int) -> int:
+def _generators(value: Any, depth: int = 0, seen: tuple[int, ...] = ()) -> Iterator[Any]:
+    """The random generators among the attributes of ``value``, found as ``_leaves`` finds those."""
+    for leaf in list(getattr(value, "__dict__", {}).values()):
+        found: list[Any] = []
+        try:
+            _Finder(found).dump(leaf)
+        except Exception:
+            if depth < _DEEPEST and id(leaf) not in seen:
+                yield from _generators(leaf, depth + 1, (*seen, id(leaf)))
+        else:
+            yield from found
+
+
+def _numbers(state: Any, by: tuple[int, ...]) -> int:
     digest = hashlib.blake2b(pickle.dumps((state, by)), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 

@@ -143,8 +143,16 @@ class Batches:
     def _hello(self) -> Hello:
         """What this iteration is to be given."""
         reading = self._reading
-        goes_on = reading.field == "x"
-        only = (reading.steps or 0) if not goes_on else 0
+        if self._again and reading.field == "feed":  # an iteration of a program's own; Keras has rules for its second
+            raise failures.noted(
+                InvalidInput(
+                    f"{self._source.what} can be read once: an iteration over ctx.feed() goes on where the one before "
+                    "has stopped, and there is none after its end. Received: another one. Pass a "
+                    "keras.utils.PyDataset or a tf.data.Dataset, which can be read again"
+                )
+            )
+        goes_on = reading.field in ("x", "feed")
+        only = 0 if goes_on else reading.steps or 0
         return Hello(
             secret=self._source.secret,
             rank=reading.share.rank,
@@ -186,6 +194,8 @@ class Batches:
         if message.error:
             error = InvalidInput(message.error) if message.is_input else RuntimeError(message.error)
             raise failures.noted(error) from _RaisedThere(message.detail) if message.detail else None
+        if message.stopped:  # the word of the stop itself may come later, and this is not the end of the data
+            self._ctx.stop_requested.set()
         return self._source.values(message, raws) if message.batch >= 0 else None
 
     def _connect(self, hello: Hello) -> socket.socket:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
+import random
 import threading
 from itertools import chain
 from typing import Any
@@ -110,6 +112,36 @@ def test_shares_are_the_batches_of_one_process() -> None:
             }
             for epoch in whole["plain"]:
                 assert [len(shares) for shares in tasks[0]["plain"][0]] == [5 // size] * 4 + [3 // size], epoch
+
+
+def test_processes_draw_other_numbers_in_every_epoch_and_task() -> None:
+    class Drawn(keras.utils.PyDataset):
+        def __init__(self) -> None:
+            super().__init__(workers=2, use_multiprocessing=True)
+            self.own = np.random.default_rng(3)
+
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, number: int) -> Any:
+            return np.array([[np.random.random(), self.own.random(), random.random()]] * 2)
+
+    def program(ctx: Any) -> Any:
+        from jupyter_dtf.backend.task.fit.sources.base import Reading, Share
+
+        multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # as tasks are
+        drawn = []
+        for field in ("x", "validation_data"):
+            source: Any = py_dataset(Drawn(), None, None, field)
+            opened = source.open(ctx, Reading(field, Share(ctx.rank, ctx.size), own_seed=11))
+            drawn += [x.numpy()[0].tolist() for _ in range(3) for (x,) in opened.dataset]
+        return drawn
+
+    one, other = run_gang(2, program)
+    assert one == other, "shares of the same batches"
+    assert len(one) == 24
+    for numbers in zip(*one, strict=True):
+        assert len(set(numbers)) == 24, "no number is drawn twice"
 
 
 def test_machines_read_by_themselves_what_needs_no_hooks() -> None:
