@@ -11,6 +11,7 @@ import multiprocessing.util
 import os
 import shlex
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator
@@ -151,3 +152,14 @@ def no_process_left(
     if request.node.get_closest_marker("module_directories") is None:
         _set_directories(monkeypatch, tmp_path)
     yield from _watch(session_directory)
+
+
+@pytest.fixture(autouse=True)
+def no_seed_left() -> Iterator[None]:
+    """TensorFlow's global seed, which gives all later operations without one a seed, is the test's own."""
+    yield
+    if (tensorflow := sys.modules.get("tensorflow")) is not None:
+        from tensorflow.python.eager import context
+
+        if context.global_seed() is not None:
+            tensorflow.random.set_seed(None)
