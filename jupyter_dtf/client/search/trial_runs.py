@@ -15,7 +15,7 @@ import msgspec
 
 from ...backend.planning.take_places import place_jobs
 from ...errors import ClusterLost, Conflict, DtfError, InvalidInput
-from ...schema.run import RunInfo, RunState, TaskState
+from ...schema.run import MOST_SHARES, RunInfo, RunState, TaskState
 from ...schema.run_options import RunOptions
 from ...schema.search_trial import TrialInfo
 from ...schema.sizes import number as shown
@@ -49,10 +49,11 @@ class Places:
         is_number = isinstance(devices, (int, float)) and not isinstance(devices, bool) and 0 < devices < math.inf
         each = devices / tasks if is_number else 0.0
         shares = 1 / each if 0 < each < 1 else 1.0
-        if not each or abs(max(each, shares) - round(max(each, shares))) > 1e-6:
+        count = max(each, shares)
+        if not each or shares > MOST_SHARES + 0.5 or abs(count - round(count)) > 1e-6:
             raise InvalidInput(
-                "`devices_per_trial` must give each task a whole number of places, or one of 2, 3, ... equal shares of "
-                f"one, got {devices!r:.100} for {tasks} task{'s' * (tasks != 1)}",
+                f"`devices_per_trial` must give each task a whole number of places, or one of 2, 3, ... {MOST_SHARES} "
+                f"equal shares of one, got {devices!r:.100} for {tasks} task{'s' * (tasks != 1)}",
                 field="devices_per_trial",
             )
         return cls(tasks, max(1, round(each)), round(shares))
