@@ -119,6 +119,9 @@ class _Listed:
     def ended(self, trial: Ended) -> None:
         self.ended_trials[trial.number] = trial
 
+    def cut_short(self, number: int) -> None:
+        pass
+
     def unwanted(self, number: int) -> None:
         pass
 

@@ -18,6 +18,9 @@ from .run_marks import RunMarks
 from .run_options import RunOptions
 from .search_trial import TrialInfo
 
+MOST_SHARES = 64
+"""So many tasks have a place together at most."""
+
 
 class RunState(str, enum.Enum):
     """The life of a run. ``RunState.step`` knows which steps there are."""
@@ -274,8 +277,8 @@ class RunRequest(RunOptions):
     """Of so many of the cluster's places, which no other such run has, each task takes threads and GPUs; the run waits
     for them. 0: it has the hosts together with whoever else is there, at once."""
     place_shares: int = 1
-    """With ``places`` 1: a place is shared by so many such tasks, each with its part of the threads and of the GPUs'
-    memory."""
+    """With ``places`` 1: a place is shared by so many such tasks, MOST_SHARES at most, each with its part of the
+    threads and of the GPUs' memory."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -289,6 +292,12 @@ class RunRequest(RunOptions):
                 field="restart.min_workers",
             )
         check_word(self.resume, "resume")
+        if not 1 <= self.place_shares <= (MOST_SHARES if self.places == 1 else 1):
+            raise InvalidInput(
+                f"place_shares must be from 1 to {MOST_SHARES}, and 1 unless places=1. "
+                f"Received: place_shares={self.place_shares} with places={self.places}",
+                field="place_shares",
+            )
 
     @property
     def restarts(self) -> Restart:

@@ -47,5 +47,8 @@ def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]
 
 
 def as_value(value: Any) -> float:
-    """A value of an objective; NaN for what is no number."""
-    return float(value) if isinstance(value, (int, float)) else math.nan
+    """A value of an objective; NaN for what is no number, infinite for what is too large for one."""
+    try:
+        return float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:
+        return math.inf

@@ -205,7 +205,8 @@ class Restarts:
 
         await self._room(run, is_room)
         while run.request.places and not run.is_stopping and not is_room():
-            check_fits(self._seating, run.info.jobs, run.request.places)  # raises where there never will be room
+            asked = run.request
+            check_fits(self._seating, run.info.jobs, asked.places, asked.place_shares)  # raises if it never has room
             await self._room(run, is_room)
         if run.is_stopping:
             return []

@@ -28,13 +28,14 @@ class Room:
     async def seats(self, run: Run) -> list[PlannedTask]:
         """Wait for places for a run, and take them; none if the run ends meanwhile.
 
-        Raises Unavailable for one that does not fit when all hosts are there and nobody has a place.
+        Raises Unavailable for one that has none when all hosts are there and nobody else has a place.
         """
         self._waiting.append(run.id)
         try:
             await self._seating.until(lambda: not run.is_active or self._seat(run) or self._is_alone(run))
             if run.is_active and run.id not in self._seats:
                 check_fits(self._seating, run.info.jobs, run.request.places, run.request.place_shares)
+                raise Unavailable("No places of the cluster are free for it, though nobody else has one")
         finally:
             self._waiting.remove(run.id)
             await self._seating.wake()  # there may be room for the next as well
@@ -96,7 +97,7 @@ class Room:
         return found is not None
 
 
-def check_fits(seating: Seating, jobs: dict[str, int], each: int, shares: int = 1) -> None:
+def check_fits(seating: Seating, jobs: dict[str, int], each: int, shares: int) -> None:
     """Raise Unavailable for a run that has no room on the cluster, however empty it is."""
     places = seating.places()
     tasks = ordered_tasks(jobs)

@@ -5,16 +5,19 @@ A place is what one of the cluster's tasks that compute has when they all run: i
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...errors import Unavailable
 from ...schema.cluster import CPU_JOBS
+from ...schema.run import MOST_SHARES
 from .gpu_grants import SHARED, Grant
 from .launch_plan import PlannedTask, ranked
 
-_ROUNDING = 1e-6
-"""Three thirds of a place are one."""
+_WHOLE = math.lcm(*range(1, MOST_SHARES + 1))
+"""A place in units of which each share is a whole number: three thirds of a place are one, in whatever order."""
 
 
 def place_jobs(jobs: Mapping[str, int]) -> dict[str, int]:
@@ -51,9 +54,10 @@ class Free:
         self._hosts: dict[str, _Host] = {}
         for place in places:
             self._hosts.setdefault(place.host.address, _Host()).add(place)
-        for place in sorted(taken, key=lambda one: one.share):  # whole ones first, shares into what is left
-            if place.host.address in self._hosts:
-                self._hosts[place.host.address].count(place)
+        theirs = [place for place in taken if place.host.address in self._hosts]
+        moved = [place for place in theirs if not self._hosts[place.host.address].count_where_it_was(place)]
+        for place in sorted(moved, key=lambda one: one.share):  # whole ones first, shares into what is left
+            self._hosts[place.host.address].count(place)
 
     def take(
         self, tasks: Sequence[tuple[str, int]], each: int, *, threads_per_task: int = 0, shares: int = 1
@@ -92,44 +96,62 @@ class _Host:
 
     def __init__(self) -> None:
         self.places: list[PlannedTask] = []
-        self.left: list[float] = []
-        self.free = 0.0
+        self.left: list[int] = []
+        self.free = 0
+        self._at: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        """Of which places those parts are that have been taken: places may be alike, and what is left of them not."""
 
     def add(self, place: PlannedTask) -> None:
         self.places.append(place)
-        self.left.append(1.0)
-        self.free += 1.0
+        self.left.append(_WHOLE)
+        self.free += _WHOLE
 
     def has(self, each: int, shares: int) -> bool:
-        size = 1 / shares - _ROUNDING
+        size = _WHOLE // shares
         return self.free >= each * size and sum(left >= size for left in self.left) >= each
 
     def take(self, shares: int) -> PlannedTask:
         """One of its places, that has so much left: where the least is, so that whole ones are left for others."""
-        size = 1 / shares
-        at = min((left, number) for number, left in enumerate(self.left) if left >= size - _ROUNDING)[1]
-        self._change(at, -size)
+        size = _WHOLE // shares
+        at = min((left, number) for number, left in enumerate(self.left) if left >= size)[1]
+        self._take(at, _key(self.places[at], shares), size)
         return self.places[at]
 
+    def count_where_it_was(self, taken: PlannedTask) -> bool:
+        """A place of it is another's, or a share of one: the one of the same name, if there is one with room for it."""
+        size = _WHOLE // taken.share
+        for at in self._alike(taken):
+            if self.places[at].task == taken.task and self.left[at] >= size:
+                self._take(at, _key(taken, taken.share), size)
+                return True
+        return False
+
     def count(self, taken: PlannedTask) -> None:
-        """A place of it is another's, or a share of one: with the same GPUs, if there is one."""
-        size = 1 / taken.share
-        alike = [(self.left[at], at) for at in self._alike(taken) if self.left[at] >= size - _ROUNDING]
-        self._change(min(alike)[1] if alike else -1, -size)
+        """The same of one whose name another place has now: one with the same GPUs, if there is one."""
+        size = _WHOLE // taken.share
+        alike = [(self.left[at], at) for at in self._alike(taken) if self.left[at] >= size]
+        self._take(min(alike)[1] if alike else -1, _key(taken, taken.share), size)
 
     def give_back(self, taken: PlannedTask) -> None:
-        """The other way. Places with the same GPUs, or none, are as good as each other."""
-        size = 1 / taken.share
-        alike = [(self.left[at], at) for at in self._alike(taken) if self.left[at] <= 1 - size + _ROUNDING]
-        self._change(max(alike)[1] if alike else -1, size)
+        """The other way, to the place that it is a part of."""
+        self._change(self._at[_key(taken, taken.share)].pop(), _WHOLE // taken.share)
 
     def _alike(self, taken: PlannedTask) -> list[int]:
         return [at for at, place in enumerate(self.places) if place.gpus.gpus == taken.gpus.gpus]
 
-    def _change(self, at: int, by: float) -> None:
+    def _take(self, at: int, key: tuple[object, ...], size: int) -> None:
+        self._at[key].append(at)
+        self._change(at, -size)
+
+    def _change(self, at: int, by: int) -> None:
         self.free += by
         if at >= 0:
             self.left[at] += by
+
+
+def _key(place: PlannedTask, share: int) -> tuple[object, ...]:
+    """What parts have in common that may be given back one for the other."""
+    return place.job, place.index, place.gpus.gpus, share
 
 
 def _part_of(place: PlannedTask, shares: int) -> PlannedTask:

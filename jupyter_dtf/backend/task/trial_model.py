@@ -34,6 +34,11 @@ def find_model(run_dir: Path) -> Path | None:
     return next((path for path in places if path.is_file()), None)
 
 
+def own_file(model: Path) -> Path:
+    """What ``keep_model`` has written, if it has, of the trial of which ``find_model`` has found this one."""
+    return model if model.name == FILE else model.parent.parent / FILE
+
+
 def read_model(path: Path) -> Any:
     """The Keras model, not compiled. Raises what Keras raises of one that it cannot load."""
     import keras

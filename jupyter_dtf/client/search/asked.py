@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -9,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...backend.task.trial import run_trial
+from ...errors import DtfError
 from ...schema.run import RunState
-from ...schema.search_trial import objective_values
+from ...schema.search_trial import as_value, objective_values
 from ..run import Run
 from .kept_models import keep_best, path_here
 from .optuna_here import optuna, quiet
 from .population import Population
-from .trial_runs import Ended, Next
+from .trial_runs import FIRST, Ended, Next
 from .trials import AGAIN, CHECKPOINTS, ERROR, MODEL, OF_POPULATION, PARENT, RUN, SECONDS, STOPPED, TRACEBACK
 
 if TYPE_CHECKING:
@@ -61,11 +63,17 @@ class AskedTrials:
         self._left = None if most is None else max(0, most - sum(map(has_ended, study.get_trials(deepcopy=False))))
 
     def _again_after_death(self) -> None:
-        """Trials that ran when the process that drove the study died: they are stopped, and asked for again."""
+        """Trials that ran when the process that drove the study died: they are stopped, and asked for again.
+
+        Those whose cluster lived on may run still, or have ended meanwhile: a success is told to the study.
+        """
         states = optuna().trial.TrialState
         for trial in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):
+            if (run_id := trial.user_attrs.get(RUN)) and (ended := _success_or_stop(trial.number, Run(run_id))):
+                self._tell_end(trial.number, ended)
+                continue
             for mark in (STOPPED, AGAIN):
-                self.study._storage.set_trial_user_attr(trial._trial_id, mark, True)
+                self._mark(trial.number, mark, True)
             self.study.tell(trial.number, state=states.FAIL)
             self._enqueue_again(trial.params, trial.user_attrs)
 
@@ -122,34 +130,25 @@ class AskedTrials:
 
     def ended(self, trial: Ended) -> None:
         """Tell the study how a trial has ended."""
-        states = optuna().trial.TrialState
-        asked = self._asked.pop(trial.number)
-        self._steps.pop(trial.number)
-        asked.set_user_attr(SECONDS, trial.seconds)
+        asked = self._forget(trial.number)
         pruned = trial.number in self._to_prune
         self._to_prune.discard(trial.number)
-        if trial.state is RunState.SUCCEEDED and not trial.error:
-            values, error = self._values(trial)
-            if values and self._population is not None:
-                asked.set_user_attr(CHECKPOINTS, str(Path(trial.info.run_dir) / "checkpoints"))
-            if values and self._keep_models:
-                asked.set_user_attr(MODEL, path_here(trial.info.run_dir))
-            if values:
-                self.study.tell(asked, values)
-            else:
-                asked.set_user_attr(ERROR, error)
-                self.study.tell(asked, state=states.FAIL)
-        elif pruned and trial.state is RunState.STOPPED:
-            self.study.tell(asked, state=states.PRUNED)
+        if pruned and trial.state is RunState.STOPPED:
+            self._mark(trial.number, SECONDS, trial.seconds)
+            self.study.tell(asked, state=optuna().trial.TrialState.PRUNED)
         else:
-            asked.set_user_attr(ERROR, trial.error)
-            asked.set_user_attr(TRACEBACK, trial.traceback)
             if trial.state is RunState.STOPPED:
                 self._stopped(asked, trial.is_cut_short)
-            self.study.tell(asked, state=states.FAIL)
-        if self._keep_models:
-            keep_best(self.study, self._keep_models)
+            self._tell_end(trial.number, trial)
         self._tell()
+
+    def cut_short(self, number: int) -> None:
+        """A trial has come to nothing, as all that run with it: nobody has said that it is not wanted."""
+        if number in self._asked:
+            asked = self._forget(number)
+            self._stopped(asked, is_cut_short=True)
+            self.study.tell(asked, state=optuna().trial.TrialState.FAIL)
+            self._tell()
 
     def unwanted(self, number: int) -> None:
         """A trial that waits in the study, as those of a grid do, is stopped before it has begun."""
@@ -162,6 +161,37 @@ class AskedTrials:
                 self._tell()
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def _forget(self, number: int) -> Asked:
+        self._steps.pop(number)
+        return self._asked.pop(number)
+
+    def _mark(self, number: int, name: str, value: Any) -> None:
+        storage = self.study._storage
+        trial_id = storage.get_trial_id_from_study_id_trial_number(self.study._study_id, number)
+        storage.set_trial_user_attr(trial_id, name, value)
+
+    def _tell_end(self, number: int, trial: Ended) -> None:
+        """Tell the study what came of one that has not been pruned, and remove models that are not wanted any more."""
+        values: list[float] = []
+        error = trial.error
+        if trial.state is RunState.SUCCEEDED and not error:
+            values, error = self._values(trial)
+        marks: dict[str, Any] = {SECONDS: trial.seconds}
+        if values and self._population is not None:
+            marks[CHECKPOINTS] = str(Path(trial.info.run_dir) / "checkpoints")
+        if values and self._keep_models:
+            marks[MODEL] = path_here(trial.info.run_dir)
+        if not values:
+            marks |= {ERROR: error, TRACEBACK: trial.traceback}
+        for name, value in marks.items():
+            self._mark(number, name, value)
+        if values:
+            self.study.tell(number, values)
+        else:
+            self.study.tell(number, state=optuna().trial.TrialState.FAIL)
+        if self._keep_models:
+            keep_best(self.study, self._keep_models)
 
     def _stopped(self, asked: Asked, is_cut_short: bool) -> None:
         asked.set_user_attr(STOPPED, True)
@@ -177,9 +207,9 @@ class AskedTrials:
             value = returned.get(metric, trial.info.latest.get(metric))
             if value is None:
                 return [], f"It reported no {metric}, and returned none"
-            if not isinstance(value, (int, float)) or math.isnan(value):
-                return [], f"Its {metric} must be a number, got {value!r:.100}"
-            values.append(float(value))
+            if not math.isfinite(as_value(value)):
+                return [], f"Its {metric} must be a finite number, got {value!r:.100}"
+            values.append(as_value(value))
         return values, ""
 
     def _tell(self) -> None:
@@ -190,3 +220,14 @@ class AskedTrials:
 def has_ended(trial: FrozenTrial) -> bool:
     """Whether a trial has ended for good: it was not cut short with a search that is to go on."""
     return trial.state.is_finished() and not trial.user_attrs.get(AGAIN)
+
+
+def _success_or_stop(number: int, run: Run) -> Ended | None:
+    """What came of a trial that another process has begun, if it was a success; one that still runs is ended."""
+    with contextlib.suppress(DtfError):  # it has just ended, is not known any more, or its cluster does not answer
+        run.stop(now=True)
+    try:
+        info = run.info
+        return Ended(number, info, run._result_of(FIRST)) if info.state is RunState.SUCCEEDED else None
+    except Exception:  # the same, or what it returned cannot be read here
+        return None

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...backend.task.trial_model import find_model, read_model
+from ...backend.task.trial_model import find_model, own_file, read_model
 from ...errors import InvalidInput, NotFound
 from .optuna_here import optuna
 from .trials import HOW_KEPT, MODEL, Trial
@@ -33,13 +33,15 @@ def path_here(run_dir: str) -> str:
 
 
 def keep_best(study: Study, most: int) -> None:
-    """Remove the models of all but the best ``most`` complete trials."""
+    """Remove the models of all but the best ``most`` complete trials: the files that a trial has written down by
+    itself. What its program has saved is its own, and other trials may go on from it.
+    """
     states = optuna().trial.TrialState
     sign = -1 if study.direction.name == "MAXIMIZE" else 1
     complete = study.get_trials(deepcopy=False, states=(states.COMPLETE,))
     for trial in sorted(complete, key=lambda one: (sign * (one.value or 0.0), one.number))[most:]:
         if path := trial.user_attrs.get(MODEL):
-            Path(path).unlink(missing_ok=True)
+            own_file(Path(path)).unlink(missing_ok=True)
 
 
 def ensemble_of(trials: Sequence[Trial], devices: Sequence[str] | None, combine: str | Callable[[Any], Any]) -> Any:

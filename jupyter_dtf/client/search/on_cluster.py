@@ -16,7 +16,7 @@ from .kept_models import check_keep_models
 from .population import Population, as_population
 from .search import Search, searches_of
 from .space import as_space, combinations
-from .study import GRID, as_objectives, as_pruner, as_sampler, open_study
+from .study import GRID, as_objectives, as_pruner, as_sampler, enqueue_new, open_study
 from .trial_runs import Places, TrialRuns
 from .trials import OF_POPULATION, OWN_COLUMNS
 from .watching import watch
@@ -97,8 +97,7 @@ class Searching:
             study_name, storage, as_sampler("random" if based else sampler, seed), as_pruner(pruner), directions
         )
         if grid is not None:
-            for params in grid:
-                study.enqueue_trial(params, skip_if_exists=True)
+            enqueue_new(study, grid)
             trials = len(grid) if trials is None else min(trials, len(grid))
         self.wait_ready()  # type: ignore[attr-defined]
         called = name or study_name or self._run_name("search")  # type: ignore[attr-defined]

@@ -170,15 +170,16 @@ def _generation(trial: FrozenTrial) -> int:
 def perturbed(
     params: Mapping[str, Any], space: Mapping[str, BaseDistribution], plan: PopulationBased, chance: random.Random
 ) -> dict[str, Any]:
-    """The parameters somewhat changed, within ``space``."""
-    return {name: _changed(params[name], distribution, plan, chance) for name, distribution in space.items()}
+    """The parameters somewhat changed, within ``space``. One that they lack, or have of another kind, is drawn."""
+    return {name: _changed(params.get(name), distribution, plan, chance) for name, distribution in space.items()}
 
 
 def _changed(value: Any, distribution: BaseDistribution, plan: PopulationBased, chance: random.Random) -> Any:
     kinds = optuna().distributions
     anew = chance.random() < plan.resample
     if isinstance(distribution, kinds.CategoricalDistribution):
-        return chance.choice(distribution.choices) if anew else value
+        return chance.choice(distribution.choices) if anew or value not in distribution.choices else value
+    anew = anew or isinstance(value, bool) or not isinstance(value, (int, float))  # of a study with another space
     low, high, step = distribution.low, distribution.high, distribution.step  # type: ignore[attr-defined]
     if anew and distribution.log:  # type: ignore[attr-defined]
         wanted = math.exp(chance.uniform(math.log(low), math.log(high)))

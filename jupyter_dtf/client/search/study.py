@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput
@@ -115,3 +115,20 @@ def open_study(
     if has != list(directions):
         raise InvalidInput(f"The study {name!r} has the directions {has}. Received: {list(directions)}")
     return study
+
+
+def enqueue_new(study: Study, combinations: Iterable[Mapping[str, Any]]) -> None:
+    """Have the study try the combinations of parameters that no trial of it has."""
+    # Optuna's `skip_if_exists` goes through all trials for each.
+    known = {_key(trial.system_attrs.get("fixed_params", trial.params)) for trial in study.get_trials(deepcopy=False)}
+    for params in combinations:
+        if (key := _key(params)) not in known:
+            known.add(key)
+            study.enqueue_trial(dict(params))
+
+
+def _key(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The same for the same parameters, also when they come from a database, where NumPy's floats are Python's."""
+    return tuple(
+        (name, repr(float(value) if isinstance(value, float) else value)) for name, value in sorted(params.items())
+    )

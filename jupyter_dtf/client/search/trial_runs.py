@@ -15,7 +15,7 @@ import msgspec
 
 from ...backend.planning.take_places import place_jobs
 from ...errors import ClusterLost, Conflict, DtfError, InvalidInput
-from ...schema.run import RunInfo, RunState, TaskState
+from ...schema.run import MOST_SHARES, RunInfo, RunState, TaskState
 from ...schema.run_options import RunOptions
 from ...schema.search_trial import TrialInfo
 from ...schema.sizes import number as shown
@@ -49,10 +49,11 @@ class Places:
         is_number = isinstance(devices, (int, float)) and not isinstance(devices, bool) and 0 < devices < math.inf
         each = devices / tasks if is_number else 0.0
         shares = 1 / each if 0 < each < 1 else 1.0
-        if not each or abs(max(each, shares) - round(max(each, shares))) > 1e-6:
+        count = max(each, shares)
+        if not each or shares > MOST_SHARES + 0.5 or abs(count - round(count)) > 1e-6:
             raise InvalidInput(
-                "`devices_per_trial` must give each task a whole number of places, or one of 2, 3, ... equal shares of "
-                f"one, got {devices!r:.100} for {tasks} task{'s' * (tasks != 1)}",
+                f"`devices_per_trial` must give each task a whole number of places, or one of 2, 3, ... {MOST_SHARES} "
+                f"equal shares of one, got {devices!r:.100} for {tasks} task{'s' * (tasks != 1)}",
                 field="devices_per_trial",
             )
         return cls(tasks, max(1, round(each)), round(shares))
@@ -110,6 +111,9 @@ class Source(Protocol):
     def ended(self, trial: Ended) -> None:
         """A trial has ended."""
 
+    def cut_short(self, number: int) -> None:
+        """A trial that ``next`` has given has come to nothing, for the driving has: nothing else is told of it."""
+
     def unwanted(self, number: int) -> None:
         """A trial that does not run is not to be started."""
 
@@ -146,6 +150,8 @@ class TrialRuns:
     """Why no more trials were started; empty if there were no more."""
     is_stopped: bool = False
     _running: dict[str, tuple[int, _Running]] = field(default_factory=dict)
+    _begun: set[int] = field(default_factory=set)
+    """Trials of which the source has not been told how they have ended."""
     _changed: set[str] = field(default_factory=set)
     _has_changed: threading.Condition = field(default_factory=threading.Condition)
     _to_stop: set[int] = field(default_factory=set)
@@ -182,6 +188,9 @@ class TrialRuns:
                     self._look(run_id)
         except BaseException:
             self._end_all()
+            with contextlib.suppress(Exception):  # what has ended the driving is raised, not what came of it
+                for number in sorted(self._begun):
+                    self.source.cut_short(number)
             raise
         finally:
             unsubscribe()
@@ -236,6 +245,7 @@ class TrialRuns:
             trial = self.source.next()
             if trial is None:
                 return
+            self._begun.add(trial.number)
             self._start(trial)
 
     def _start(self, trial: Next) -> None:
@@ -302,6 +312,7 @@ class TrialRuns:
         self._count(error)
         is_cut_short = info.state is RunState.STOPPED and self.is_stopped and number not in self._stopped
         self.source.ended(Ended(number, info, result, error, traceback, is_cut_short))
+        self._begun.discard(number)
 
     def _count(self, error: str) -> None:
         self._same = self._same + 1 if error and error == self._last_error else int(bool(error))

@@ -93,3 +93,10 @@ def test_a_request_states_the_rule_and_the_value(fields: dict[str, Any], message
     with pytest.raises(InvalidInput, match=re.escape(message)) as caught:
         RunRequest(**fields)
     assert caught.value.field == next(iter(fields))
+
+
+def test_a_place_is_shared_by_so_many_and_only_one_place() -> None:
+    assert RunRequest(jobs={"worker": 1}, places=1, place_shares=64).place_shares == 64
+    for places, shares in ((1, 65), (1, 0), (1, -3), (2, 2), (0, 2)):
+        with pytest.raises(InvalidInput, match="place_shares"):
+            RunRequest(jobs={"worker": 1}, places=places, place_shares=shares)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from jupyter_dtf.backend.cluster import restarts as restarting
+from jupyter_dtf.backend.cluster.restarts import Restarts
 from jupyter_dtf.backend.cluster.room import Room
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask, plan
 from jupyter_dtf.backend.planning.take_places import places_of
@@ -20,6 +22,7 @@ class Places:
     """A seating with two places on one host."""
 
     has_all_hosts = True
+    present = "1 host"
 
     def __init__(self) -> None:
         self._changed = asyncio.Condition()
@@ -37,9 +40,12 @@ class Places:
             self._changed.notify_all()
 
 
-def trial(name: str, places: int = 1) -> Any:
-    request = SimpleNamespace(places=places, threads_per_task=0, place_shares=1)
-    return SimpleNamespace(id=name, is_active=True, info=SimpleNamespace(jobs={"worker": 1}), request=request)
+def trial(name: str, places: int = 1, shares: int = 1, tasks: int = 1) -> Any:
+    request = SimpleNamespace(places=places, threads_per_task=0, place_shares=shares)
+    info = SimpleNamespace(jobs={"worker": tasks}, cluster="of two places")
+    return SimpleNamespace(
+        id=name, is_active=True, is_stopping=False, info=info, request=request, note=lambda *_said: None
+    )
 
 
 async def has_settled(*waiting: asyncio.Task[Any]) -> list[bool]:
@@ -106,3 +112,35 @@ async def test_places_are_counted_anew_when_hosts_have_come_or_gone() -> None:
     assert await has_settled(later) == [False]
     await room.leave(second)
     assert await has_settled(later) == [True]
+
+
+async def test_shares_of_other_sizes_leave_whole_places() -> None:
+    """A third of one place is not given back to the other, of which a half is taken."""
+    room = Room(Places())  # type: ignore[arg-type]
+    shared = [trial("half", shares=2), *(trial(f"third {number}", shares=3) for number in range(3))]
+    for each in shared:
+        assert len(await room.seats(each)) == 1
+    for each in shared:
+        await room.leave(each)
+    assert len(await room.seats(trial("half again", shares=2))) == 1
+    whole = asyncio.create_task(room.seats(trial("whole")))
+    assert await has_settled(whole) == [True]
+    assert len(whole.result()) == 1
+
+
+async def test_one_of_shares_that_begins_again_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would not fit if each of its tasks needed a place."""
+    seating = Places()
+    room = Room(seating)  # type: ignore[arg-type]
+    others, again = [trial("one"), trial("two")], trial("again", shares=2, tasks=4)
+    for each in others:
+        await room.seats(each)
+    nobody: Any = None
+    monkeypatch.setattr(restarting, "HOSTS_S", 0.0)  # whether it would ever fit is asked at once
+    restarts = Restarts(nobody, seating, nobody, nobody, nobody, room=room)  # type: ignore[arg-type]
+    seats = asyncio.create_task(restarts.places_again(again))
+    assert await has_settled(seats) == [False]
+    for each in others:
+        await room.leave(each)
+    assert await has_settled(seats) == [True]
+    assert [task.task for task in seats.result()] == [f"worker:{index}" for index in range(4)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from jupyter_dtf.backend.planning.gpu_grants import Gpu, Grant
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask, plan
-from jupyter_dtf.backend.planning.take_places import place_jobs, places_of, take
+from jupyter_dtf.backend.planning.take_places import Free, place_jobs, places_of, take
 from jupyter_dtf.errors import Unavailable
 
 TWO = [HostSlot(f"tcp://{name}", name, name, 2, (Gpu(f"{name}0"), Gpu(f"{name}1"))) for name in ("a", "b")]
@@ -88,3 +90,34 @@ def test_trials_share_a_place_and_its_gpu() -> None:
     unknown = places_of(plan({"worker": 1}, TWO[:1]))
     with pytest.raises(Unavailable, match="needs its size"):
         take(unknown, (), [("worker", 0)], 1, shares=2)
+
+
+@pytest.mark.parametrize("gpus", [(), (Gpu("a0", 16 * GIB), Gpu("a1", 16 * GIB), Gpu("a2", 16 * GIB))])
+def test_all_is_free_when_all_is_given_back(gpus: tuple[Gpu, ...]) -> None:
+    """However shares of other sizes came and went, and hosts with them; and no place is ever given twice."""
+    hosts = [HostSlot("tcp://a", "a", "a", 8, gpus), HostSlot("tcp://b", "b", "b", 8)]
+    all_there = places_of(plan({"worker": 6}, hosts))
+    per_host = [sum(place.host.name == name for place in all_there) for name in "ab"]
+    for seed in range(300):
+        chance = random.Random(seed)
+        free = Free(all_there, ())
+        held: list[list[PlannedTask]] = []
+        for _ in range(60):
+            what = chance.random()
+            if what < 0.5:
+                shares, each = chance.choice([(1, 1), (1, 2), (2, 1), (3, 1), (5, 1), (7, 1)])
+                found = free.take([("worker", 0)] * chance.randint(1, 2), each, shares=shares)
+                held += [found[1]] if found else []
+            elif what < 0.95 and held:
+                free.give_back(held.pop(chance.randrange(len(held))))
+            elif what >= 0.95:
+                before = {name: (host.free, host.left) for name, host in free._hosts.items()}
+                free = Free(all_there, [place for mine in held for place in mine])  # as after hosts have come or gone
+                assert {name: (host.free, host.left) for name, host in free._hosts.items()} == before
+            sizes = [
+                sum(1 / place.share for mine in held for place in mine if place.host.name == name) for name in "ab"
+            ]
+            assert all(size < most + 1e-6 for size, most in zip(sizes, per_host, strict=True))
+        for mine in held:
+            free.give_back(mine)
+        assert free.take([("worker", 0)] * 6, 1) is not None

@@ -18,8 +18,14 @@ import cloudpickle
 import pytest
 
 import jupyter_dtf as dtf
+from jupyter_dtf.backend.task.trial import run_trial
 from jupyter_dtf.client import surroundings
+from jupyter_dtf.client.search import trial_runs
+from jupyter_dtf.client.search.space import as_space, combinations
+from jupyter_dtf.client.search.study import as_pruner, as_sampler, enqueue_new, open_study
+from jupyter_dtf.client.search.trials import RUN
 from jupyter_dtf.client.session import session
+from jupyter_dtf.client.submitting import submit
 from jupyter_dtf.errors import InvalidInput, NotFound, RunFailed, Unavailable
 from jupyter_dtf.notebook.search_display import SEARCH_MIME
 from jupyter_dtf.notebook.shown_here import Notebook
@@ -408,6 +414,59 @@ def test_a_search_is_stopped_and_goes_on(cluster: dtf.Cluster, tmp_path: Path) -
     assert sorted(complete["x"]) == [0, 1, 2, 3]  # those that were stopped are tried again, the others are not
     with pytest.raises(InvalidInput, match="`trials` or a `timeout`"):
         cluster.search(waits_for, space, **kept)
+
+
+def test_who_goes_on_after_a_death_runs_no_trial_twice(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    """The cluster has lived on: of what the dead process has begun there one has ended, the other runs."""
+    go, storage = tmp_path / "go", f"sqlite:///{tmp_path / 'study.db'}"
+    space = {"x": [0, 1], "go": [str(go)]}
+    study = open_study("left", storage, as_sampler("grid", None), as_pruner(None), ["minimize"])
+    enqueue_new(study, combinations(as_space(space)))
+    runs = []
+    for _ in range(2):
+        asked = study.ask(fixed_distributions=as_space(space))
+        job = (waits_for, asked.params, ["value"], False)
+        runs.append(cluster.run(run_trial, job, jobs={"worker": 1}, wait=False))
+        asked.set_user_attr(RUN, runs[-1].id)
+    until(lambda: [run.status for run in runs] == ["succeeded", "running"], lambda: runs)
+    search = cluster.search(
+        waits_for, space, sampler="grid", storage=storage, study_name="left", objective="value", wait=False
+    )
+    until(lambda: runs[1].info.state.is_final, lambda: runs)
+    assert runs[1].status == "stopped"
+    go.touch()
+    search.wait(left_s())
+    assert search.trials["state"].tolist() == ["complete", "stopped", "complete"]
+    assert search.trials["x"].tolist() == [0, 1, 1]
+    assert search.trials["value"].tolist()[::2] == [0.0, 1.0]
+    assert search.trial(0).run_id == runs[0].id
+
+
+def test_what_ran_when_a_search_broke_off_is_tried_again(
+    cluster: dtf.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "go"
+    space = {"x": [1, 2, 3], "go": [str(go)]}
+    kept: dict[str, Any] = {"storage": f"sqlite:///{tmp_path / 'study.db'}", "study_name": "kept", "objective": "value"}
+    submitted: list[dtf.Run] = []
+
+    def submit_one(*given: Any) -> dtf.Run:
+        if submitted:
+            raise Unavailable("no more")
+        submitted.append(submit(*given))
+        return submitted[0]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trial_runs, "submit", submit_one)
+        search = cluster.search(waits_for, space, sampler="grid", wait=False, **kept)
+        search.wait(left_s())
+    assert (search.status, search.message) == ("failed", "no more")
+    assert search.trials["state"].tolist() == ["stopped", "stopped", "waiting", "waiting", "waiting"]
+    until(lambda: submitted[0].status == "stopped", lambda: submitted)
+    go.touch()
+    search = cluster.search(waits_for, space, sampler="grid", **kept)
+    assert sorted(search.trials.query("state == 'complete'")["x"]) == [1, 2, 3]
+    assert "running" not in search.trials["state"].tolist()
 
 
 def test_a_trial_that_a_person_stopped_does_not_come_back(cluster: dtf.Cluster, tmp_path: Path) -> None:

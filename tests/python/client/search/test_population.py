@@ -77,6 +77,23 @@ def test_parameters_stay_within_the_space() -> None:
     assert kept == {"a": 3, "b": 0.75, "c": 7}  # a factor of a small number is a step
 
 
+def test_a_study_goes_on_with_parameters_more_and_other_choices() -> None:
+    before = population()
+    for value, trial in enumerate([begin(before) for _ in range(4)]):
+        before._study.tell(trial, float(value))
+    other = {**SPACE, "decay": FloatDistribution(0.1, 0.2), "kind": CategoricalDistribution(["new"])}
+    again = Population(before._plan, before._study, other, 1)
+    for _ in range(8):
+        assert again.enqueue()
+        trial = again._study.ask(fixed_distributions=other)
+        assert trial.params.keys() == other.keys()
+        assert 0.1 <= trial.params["decay"] <= 0.2
+        again._study.tell(trial, 1.0)
+    found = perturbed({"rate": "high", "kind": "old"}, other, PopulationBased(resample=0.0), random.Random(1))
+    assert found["kind"] == "new"
+    assert 0.001 <= found["rate"] <= 1.0
+
+
 def test_what_goes_not_with_it_is_refused() -> None:
     with pytest.raises(InvalidInput, match="pruner"):
         as_population("pbt", pruner="median", objectives=1, trials=40)

@@ -106,6 +106,8 @@ def test_places_of_a_trial() -> None:
         Places(2, 1, 2),
         Places(1, 1, 3),
     )
-    for devices, tasks in ((3, 2), (0, 1), (None, 0), (1, True), (0.4, 1), (1.5, 1), (float("nan"), 1)):
+    assert Places.of(1 / 64, 1) == Places(1, 1, 64)
+    refused = ((3, 2), (0, 1), (None, 0), (1, True), (0.4, 1), (1.5, 1), (float("nan"), 1), (1 / 65, 1), (5e-324, 1))
+    for devices, tasks in refused:
         with pytest.raises(InvalidInput):
             Places.of(devices, tasks)

@@ -1,0 +1,98 @@
+"""What a study is told of trials that have ended, and which files of them are kept. Without a cluster."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from optuna import Study
+
+from jupyter_dtf.backend.task.trial_model import FILE, OWN
+from jupyter_dtf.client.search.asked import AskedTrials
+from jupyter_dtf.client.search.population import Population, PopulationBased
+from jupyter_dtf.client.search.space import as_space, combinations
+from jupyter_dtf.client.search.study import as_pruner, as_sampler, enqueue_new, open_study
+from jupyter_dtf.client.search.trial_runs import Ended
+from jupyter_dtf.schema.run import RunDescriptor, RunInfo, RunState
+
+SPACE = as_space({"rate": (0.001, 1.0, "log")})
+
+
+def a_study(direction: str = "minimize", storage: str | None = None) -> Study:
+    return open_study("study", storage, as_sampler("random", 1), as_pruner(None), [direction])
+
+
+def trains(params: dict[str, Any], ctx: Any) -> float:
+    return float(params["rate"])
+
+
+def succeeded(number: int, directory: Path, value: float) -> Ended:
+    run_dir = directory / str(number)
+    (run_dir / "checkpoints").mkdir(parents=True, exist_ok=True)
+    told = RunDescriptor(
+        id=str(number), name="", cluster="", kind="trial", strategy="", jobs={"worker": 1}, created=0.0,
+        parameters={}, run_dir=str(run_dir),
+    )  # fmt: skip
+    info = RunInfo.of(told)
+    info.state = RunState.SUCCEEDED
+    return Ended(number, info, value)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 10**400], ids=["inf", "-inf", "nan", "10**400"])
+def test_a_value_that_is_no_finite_number_is_a_failure(value: float, tmp_path: Path) -> None:
+    study = a_study("maximize")
+    asked = AskedTrials(study, trains, SPACE, ["value"], 2, keeps=False)
+    for each in (value, 3.0):
+        following = asked.next()
+        assert following is not None
+        asked.ended(succeeded(following.number, tmp_path, each))
+    assert [trial.state.name for trial in study.trials] == ["FAIL", "COMPLETE"]
+    assert "finite" in study.trials[0].user_attrs["error"]
+    assert study.best_trial.number == 1
+
+
+def test_children_find_what_their_parents_have_saved(tmp_path: Path) -> None:
+    """Of the models that trials have written down by themselves those of the best are kept, and all that is theirs."""
+    study = a_study()
+    plan = Population(PopulationBased(population=4), study, SPACE, 1)
+    asked = AskedTrials(study, trains, SPACE, ["value"], 24, keeps=False, keep_models=2, population=plan)
+    children = 0
+    while (following := asked.next()) is not None:
+        if following.goes_on_from:
+            children += 1
+            assert (Path(following.goes_on_from) / OWN).is_file()
+        trial = succeeded(following.number, tmp_path, 1 / (following.number + 1) + following.number % 4)
+        (Path(trial.info.run_dir) / FILE).touch()
+        (Path(trial.info.run_dir) / "checkpoints" / OWN).touch()
+        asked.ended(trial)
+    assert children == 20
+    assert len(list(tmp_path.glob(f"*/{FILE}"))) == 2
+    assert len(list(tmp_path.glob(f"*/checkpoints/{OWN}"))) == 24
+
+
+def test_a_grid_is_enqueued_once_and_known_trials_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = as_space({"a": [1, 2.5, "x", None], "b": range(50)})
+    study = a_study(storage=f"sqlite:///{tmp_path / 'study.db'}")
+    grid = combinations(space)
+    enqueue_new(study, grid[:3])
+    asked = AskedTrials(study, trains, space, ["value"], None, keeps=True)
+    for _ in range(2):
+        following = asked.next()
+        assert following is not None
+        asked.ended(succeeded(following.number, tmp_path, 1.0))
+    looked = []
+    all_trials = study.get_trials
+
+    def look(*args: Any, **named: Any) -> Any:
+        looked.append(1)
+        return all_trials(*args, **named)
+
+    monkeypatch.setattr(study, "get_trials", look)
+    enqueue_new(study, grid)
+    assert len(looked) == 1
+    tried = [trial.params or trial.system_attrs["fixed_params"] for trial in all_trials(deepcopy=False)]
+    assert tried == grid
