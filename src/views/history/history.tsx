@@ -71,10 +71,7 @@ export function History(
   }, [there, query]);
   const shown = React.useMemo(() => sortedRuns(found, sorting.column, sorting.descending), [found, sorting]);
   // What is hidden is neither compared nor acted on, and is ticked still when it is shown again.
-  const tickedShown = React.useMemo(
-    () => ticked.flatMap(id => found.filter(run => run.id === id)),
-    [ticked, found]
-  );
+  const tickedShown = React.useMemo(() => ticked.flatMap(id => found.filter(run => run.id === id)), [ticked, found]);
   const compared = React.useMemo(() => tickedShown.slice(0, MOST_COMPARED), [tickedShown]);
   const ids = compared.map(run => run.id).join('\n');
   const selected = React.useMemo(
@@ -132,9 +129,9 @@ export function History(
           {trans.__('Archived as well')}
         </label>
         <span className="jp-dtf-spacer" />
-        {compared.length > 0 && (
+        {tickedShown.length > 0 && (
           <>
-            <span className="jp-dtf-faint">{trans._n('%1 ticked', '%1 ticked', compared.length)}</span>
+            <span className="jp-dtf-faint">{trans._n('%1 ticked', '%1 ticked', tickedShown.length)}</span>
             <SmallButton onClick={() => setTicked([])}>{trans.__('Untick')}</SmallButton>
             <SmallButton onClick={() => act(props.onArchive)}>{trans.__('Archive')}</SmallButton>
             <SmallButton onClick={() => act(props.onDelete)}>{trans.__('Delete')}</SmallButton>
