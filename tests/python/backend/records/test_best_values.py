@@ -51,6 +51,7 @@ def test_a_program_without_epochs_has_the_best_of_its_points_when_it_has_ended()
 
 def test_the_losses_are_among_the_many_metrics_that_have_a_best() -> None:
     many = {f"a{n}_loss": 1.0 for n in range(MOST + 3)}
-    best = record(epoch(0, **many, loss=3.0), epoch(1, **many, loss=2.0, val_loss=4.0)).info.best
+    logs = ({**many, "loss": 3.0}, {**many, "loss": 2.0, "val_loss": 4.0})
+    best = record(*(EpochEnded(time=1.0, epoch=n, step=n, logs=each) for n, each in enumerate(logs))).info.best
     assert len(best) == MOST
     assert (best["loss"].value, best["val_loss"].value, best["a0_loss"].epoch) == (2.0, 4.0, 1)
