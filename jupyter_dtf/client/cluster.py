@@ -34,6 +34,7 @@ from .found_origin import code_of, shown_arguments, source_of
 from .named import names_arguments
 from .run import Run
 from .search.on_cluster import Searching
+from .secrets_left_out import words_without_secrets
 from .servers import Servers, address_towards
 from .session import session
 from .submitting import request_of, submit, training_jobs
@@ -232,7 +233,8 @@ class Cluster(Searching, Answering):
 
         script = scripts.read(path, arguments)
         options.name = options.name or self._run_name(shown_path(Path(path).name))
-        parameters = {"script": shown_path(script.path), "arguments": shown_path(shlex.join(script.arguments))}
+        arguments = shown_path(shlex.join(words_without_secrets(script.arguments)))
+        parameters = {"script": shown_path(script.path), "arguments": arguments}
         code = [source_of(script.path, script.source)]
         request = request_of(options, kind="script", parameters=parameters, code=code)
         program = self._with_modules(modules, (run_script, (script,), {}))

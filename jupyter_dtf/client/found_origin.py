@@ -7,7 +7,6 @@ import functools
 import inspect
 import linecache
 import os
-import re
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
@@ -16,15 +15,16 @@ from typing import Any
 
 from ..backend.machine.versions import read_versions
 from ..backend.machine.working_copy import checkout_of
+from ..errors import InvalidInput
 from ..schema.origin import Origin, Source
 from ..schema.printable import printable, shown_path
+from .secrets_left_out import is_secret, without_secrets
 
 MOST_CODE = 32_000
 """Characters of one piece of code; of a longer one the beginning is kept."""
 MOST_PIECES = 4
 _MOST_ARGUMENTS = 50
 _MOST_TEXT = 200
-_SECRET = re.compile("password|passwd|secret|token|credential|api_?key", re.IGNORECASE)
 _PACKAGE = __name__.partition(".")[0]
 
 _versions = functools.cache(read_versions)
@@ -63,13 +63,26 @@ def code_of(*programs: Any, own: Any = None) -> list[Source]:
     return list(found.values())
 
 
+def keeps_code() -> bool:
+    """Whether records of runs have their code: JUPYTER_DTF_KEEP_CODE, or yes. Raises InvalidInput."""
+    value = os.environ.get("JUPYTER_DTF_KEEP_CODE", "1")
+    if value not in ("0", "1"):
+        raise InvalidInput(
+            f"JUPYTER_DTF_KEEP_CODE must be 0 or 1. Received: {value!r:.200}", field="JUPYTER_DTF_KEEP_CODE"
+        )
+    return value == "1"
+
+
 def source_of(name: str, text: str) -> Source:
     """Code as a run's record has it."""
     return Source(name=shown_path(name), text=printable(text, MOST_CODE))
 
 
 def shown_arguments(arguments: Any) -> dict[str, Any]:
-    """What is worth showing of a program's arguments: numbers and short texts that have names, but for secrets."""
+    """What is worth showing of a program's arguments: numbers and short texts that have names, but for secrets.
+
+    Those are told by the names, and within texts by their form (``secrets_left_out``).
+    """
     if isinstance(arguments, Namespace):
         arguments = vars(arguments)
     elif dataclasses.is_dataclass(arguments) and not isinstance(arguments, type):
@@ -79,7 +92,7 @@ def shown_arguments(arguments: Any) -> dict[str, Any]:
     shown = {}
     for name, value in arguments.items():
         is_plain = isinstance(value, (bool, float, str)) or (isinstance(value, int) and abs(value) < 2**63)
-        if isinstance(name, str) and is_plain and not _SECRET.search(name):
+        if isinstance(name, str) and is_plain and (isinstance(value, bool) or not is_secret(name)):
             shown[printable(name, _MOST_TEXT)] = _shown(value)
         if len(shown) == _MOST_ARGUMENTS:
             break
@@ -90,7 +103,7 @@ def _shown(value: Any) -> Any:
     if isinstance(value, bool):
         return bool(value)
     if isinstance(value, str):
-        return printable(str(value), _MOST_TEXT)
+        return printable(without_secrets(str(value)), _MOST_TEXT)
     return int(value) if isinstance(value, int) else float(value)  # subclasses as NumPy's, which do not travel
 
 
@@ -107,6 +120,7 @@ def _caller() -> str:
 
 
 def _of_file(filename: str) -> Source | None:
+    linecache.checkcache(filename)  # a script may have been edited and run again; cells of notebooks have no file
     text = "".join(linecache.getlines(filename)) if filename else ""
     if not text.strip():
         return None

@@ -125,6 +125,11 @@ class Session:
         self.do(lambda fleet: None)
         return self._hub
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has been closed: what is asked of it then is unavailable for good."""
+        return self._loop.is_closed()
+
     def close(self) -> None:
         """Leave every cluster as it is and end the thread."""
         global _session

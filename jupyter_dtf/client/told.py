@@ -9,6 +9,7 @@ import threading
 import time
 from typing import TypeVar
 
+from ..errors import Unavailable
 from ..schema.events import Note
 from ..schema.notify import END, Alarm, Notify
 from ..schema.run import RunState
@@ -19,6 +20,8 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 COMMAND_S = 60.0
 """So long a command may take."""
+RETRY_S = 1.0
+"""After what could not be read."""
 logger = logging.getLogger(__name__)
 
 
@@ -34,6 +37,7 @@ class Told:
 
     def __init__(self, run: Run, notify: Notify) -> None:
         self._run_id = run.id
+        self._session = run._session
         self._hub = run._session.hub
         self._notify = notify
         self._changed = threading.Event()
@@ -45,26 +49,35 @@ class Told:
 
     def _follow(self) -> None:
         try:
-            while True:
+            is_over = False
+            while not is_over:
                 self._changed.wait()
                 self._changed.clear()
-                info = self._hub.info(self._run_id)  # before the events: those of before its end are there then
-                for seq, event in self._hub.events(self._run_id, self._next_event - 1):
-                    self._next_event = seq + 1
-                    if isinstance(event, Note) and event.alarm:
-                        self._tell(
-                            Alarm(
-                                about=event.alarm, title=event.title, text=event.text, task=event.task, time=event.time
-                            )
-                        )
-                if info.state is RunState.LOST and self._notify.end:  # whose cluster cannot say so any more
-                    self._tell(Alarm(about=END, title=f"{info.name} is lost", text=info.message, time=time.time()))
-                if info.state.is_final:
-                    return
+                try:
+                    is_over = self._look()
+                except Unavailable as error:  # a store that is busy, a disk that is full: it passes
+                    if self._session.is_closed:
+                        raise
+                    logger.info("Alarms of the run %s are looked for again: %s", self._run_id, error)
+                    time.sleep(RETRY_S)
+                    self._changed.set()
         except Exception as error:  # the run was deleted, or the session is gone
             logger.warning("Alarms of the run %s are not told any more: %s", self._run_id, error)
         finally:
             self._unsubscribe()
+
+    def _look(self) -> bool:
+        """Tell what is new. Returns whether the run has ended. Raises NotFound, Unavailable."""
+        info = self._hub.info(self._run_id)  # before the events: those of before its end are there then
+        for seq, event in self._hub.events(self._run_id, self._next_event - 1):
+            self._next_event = seq + 1
+            if isinstance(event, Note) and event.alarm:
+                self._tell(
+                    Alarm(about=event.alarm, title=event.title, text=event.text, task=event.task, time=event.time)
+                )
+        if info.state is RunState.LOST and self._notify.end:  # whose cluster cannot say so any more
+            self._tell(Alarm(about=END, title=f"{info.name} is lost", text=info.message, time=time.time()))
+        return info.state.is_final
 
     def _tell(self, alarm: Alarm) -> None:
         if self._notify.call is not None:

@@ -55,13 +55,14 @@ def columns_table(infos: Sequence[RunInfo], names: Sequence[str]) -> str:
     if not rows:
         return "There are no such runs."
     keys = [run_filter.column(name, rows) for name in names]
-    return table([[name.upper() for name in names], *([cell(key, each.get(key)) for key in keys] for each in rows)])
+    lines = [[name.upper() for name in names], *([cell(key, each.get(key)) for key in keys] for each in rows)]
+    return wording.without_control(table(lines))
 
 
 def comparison(infos: Sequence[RunInfo], *, everything: bool = False) -> str:
     """Runs beside each other: what differs between them, or ``everything`` with a mark at what does."""
     rows = [row(info) for info in infos]
-    lines = [["", "", *(wording.without_control(info.name) for info in infos)]]
+    lines = [["", "", *(info.name for info in infos)]]
     for key in dict.fromkeys(key for each in rows for key in each):
         values = [each.get(key) for each in rows]
         if all(value in (None, "") for value in values) or key == "name":
@@ -69,7 +70,7 @@ def comparison(infos: Sequence[RunInfo], *, everything: bool = False) -> str:
         differs = any(value != values[0] for value in values)
         if differs or everything:
             lines.append([_DIFFERS if differs else "", key, *(cell(key, value) for value in values)])
-    return table(lines)
+    return wording.without_control(table(lines))
 
 
 def description(run: Run, *, with_code: bool = False) -> str:
@@ -97,12 +98,12 @@ def description(run: Run, *, with_code: bool = False) -> str:
         parts.append("Metrics\n" + table(lines))
     if info.tasks:
         tasks = [["", each.task, each.state.value, each.host, each.message] for each in info.tasks]
-        parts.append("Tasks\n" + table([[wording.without_control(text) for text in line] for line in tasks]))
+        parts.append("Tasks\n" + table(tasks))
     if with_code:
         parts += [f"{piece.name}\n{textwrap.indent(piece.text.rstrip(), '  ')}" for piece in run.code]
     elif run.code:
         parts.append(f"--code shows the code: {', '.join(piece.name for piece in run.code)}")
-    return "\n\n".join(parts)
+    return wording.without_control("\n\n".join(parts))  # code, names of metrics, a branch: all are others' words
 
 
 def export(run: Run, form: str, path: str = "") -> None:

@@ -18,10 +18,11 @@ import { isFinal } from '../model/state';
 import { CommandIDs, IDtf } from '../tokens';
 import type { HistoryChoices } from '../views/history/history';
 import { HistoryPane } from '../widgets/historypane';
-import { attempt, describe } from './ask';
+import { describe } from './ask';
+import { askLines } from './asklines';
+import { Saying } from './saying';
 
 const KEPT = 'jupyter_dtf:history';
-const UNDO_MS = 15_000;
 /** The commands by which a person says something of a run. */
 export const MARKING = [
   CommandIDs.renameRun,
@@ -54,36 +55,14 @@ export const history: JupyterFrontEndPlugin<void> = {
     const byId = describe({ run: trans.__('The id of the run') });
     const tracker = new WidgetTracker<MainAreaWidget<HistoryPane>>({ namespace: 'jupyter-dtf-history' });
 
-    const say = async (ids: readonly string[], patch: RunPatch) => {
-      for (const id of ids) {
-        await attempt(trans, () => dtf.runs.patch(id, patch));
-      }
-    };
-    /** Do it, and say that it can be undone. */
-    const undoable = async (ids: readonly string[], patch: RunPatch, undo: RunPatch, text: string) => {
-      await say(ids, patch);
-      Notification.info(text, {
-        autoClose: UNDO_MS,
-        actions: [{ label: trans.__('Undo'), callback: () => void say(ids, undo) }]
-      });
-    };
-    const named = (ids: readonly string[]) =>
-      ids.length === 1 ? (dtf.runs.get(ids[0]!)?.name ?? ids[0]!) : trans.__('%1 runs', ids.length);
-    const archive = (ids: readonly string[], archived = true) =>
-      undoable(
-        ids,
-        { archived },
-        { archived: !archived },
-        archived ? trans.__('%1 archived', named(ids)) : trans.__('%1 is no longer archived', named(ids))
-      );
+    const saying = new Saying(dtf.runs, trans);
+    const archive = (ids: readonly string[], archived = true) => saying.archive(ids, archived);
     const remove = async (all: readonly string[]) => {
       const ids = all.filter(id => isFinal(dtf.runs.get(id)?.state ?? 'running'));
       if (ids.length < all.length) {
         Notification.warning(trans.__('A run is deleted after it has ended; stop it first.'), { autoClose: 5000 });
       }
-      if (ids.length > 0) {
-        await undoable(ids, { deleted: true }, { deleted: false }, trans.__('%1 deleted', named(ids)));
-      }
+      await saying.remove(ids);
     };
 
     const menu = (run: string, at: HTMLElement) => {
@@ -145,7 +124,7 @@ export const history: JupyterFrontEndPlugin<void> = {
           const run = dtf.runs.get(args['run'] as string);
           const text = run && (await ask(run));
           if (run && text !== null && text !== undefined) {
-            await say([run.id], patch(text));
+            await saying.say([run.id], patch(text));
           }
         }
       });
@@ -173,7 +152,7 @@ export const history: JupyterFrontEndPlugin<void> = {
     asking(
       CommandIDs.noteRun,
       trans.__('Note on Run…'),
-      run => text(trans.__('Note on %1', run.name), run.marks.note),
+      run => askLines(trans, trans.__('Note on %1', run.name), run.marks.note),
       note => ({ note })
     );
     const isArchived = (run: unknown) => dtf.runs.get(run as string)?.marks.archived ?? false;

@@ -54,14 +54,15 @@ class Alarms:
         if value is None:
             return self._unknown(metric, event)
         sign = direction(metric) or -1
-        if math.isnan(self._best) or sign * value > sign * self._best:
+        if sign * value > sign * self._best or (math.isnan(self._best) and not math.isnan(value)):
             self._best, self._epochs = value, 0
             return None
         self._epochs += 1
         if self._epochs != wanted:
             return None
         title = f"{metric} has not become better for {wanted} epoch{'s' * (wanted != 1)}"
-        return Word(NO_IMPROVEMENT, title, f"It is {number(value)}; the best was {number(self._best)}")
+        best = "it never was a number" if math.isnan(self._best) else f"the best was {number(self._best)}"
+        return Word(NO_IMPROVEMENT, title, f"It is {number(value)}; {best}")
 
     def _unknown(self, metric: str, event: EpochEnded) -> Word | None:
         """A metric that no epoch has is told of, once: it would never be better or worse."""

@@ -5,13 +5,16 @@ No program is started: a repository may name programs of its own for Git to run,
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_MOST_BYTES = 8 << 20
-"""Of a file with the references of a repository."""
+_MOST_BYTES = 64 << 10
+"""Of a file with one reference; ``packed-refs``, which may have a million, is gone through by lines."""
+_NO_FILES = "refs/heads/.invalid"
+"""What ``HEAD`` has where references lie in no files but in tables (``reftable``)."""
 _DEPTH = 64
 
 
@@ -48,6 +51,8 @@ def _head(git_dir: Path) -> Checkout:
     if not head.startswith("ref:"):
         return Checkout(_commit(head))
     reference = head.removeprefix("ref:").strip()
+    if reference == _NO_FILES:
+        return Checkout()
     branch = reference.removeprefix("refs/heads/")
     shared = git_dir
     if (git_dir / "commondir").is_file():
@@ -55,17 +60,25 @@ def _head(git_dir: Path) -> Checkout:
     for home in (git_dir, shared):
         if (home / reference).is_file():
             return Checkout(_commit(_text(home / reference)), branch)
-    if (shared / "packed-refs").is_file():
-        for line in _text(shared / "packed-refs").splitlines():
-            commit, _, name = line.partition(" ")
-            if name == reference:
-                return Checkout(_commit(commit), branch)
-    return Checkout("", branch)
+    return Checkout(_packed(shared / "packed-refs", reference), branch)
+
+
+def _packed(path: Path, reference: str) -> str:
+    """The commit of a reference among those in one file; empty where it has none."""
+    wanted = os.fsencode(reference)
+    if path.is_file():
+        with path.open("rb") as file:
+            for line in file:
+                commit, _, name = line.rstrip().partition(b" ")
+                if name == wanted:
+                    return _commit(os.fsdecode(commit))
+    return ""
 
 
 def _text(path: Path) -> str:
+    """A short file's text. Names in it are bytes to Git, of any encoding, as those of files are to Python."""
     with path.open("rb") as file:
-        return file.read(_MOST_BYTES).decode().strip()
+        return os.fsdecode(file.read(_MOST_BYTES)).strip()
 
 
 def _commit(text: str) -> str:

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...schema.events import AnyEvent, EpochEnded, last_epochs
-from ...schema.metrics import direction
+from ...schema.metrics import VALIDATION, direction
 from ...schema.run import Best
 from .series import Series
 
 MOST = 16
-"""So many metrics have one."""
+"""So many metrics have one, the losses among them."""
+_FIRST = ("loss", VALIDATION + "loss")
 
 
 class BestValues:
@@ -54,7 +55,14 @@ class BestValues:
             if not sign or not math.isfinite(value):
                 continue
             known = self._found.get(metric)
-            if known is None and len(self._found) >= MOST:
+            if known is None and len(self._found) >= MOST and not self._gives_way_to(metric):
                 continue
             if known is None or sign * value > sign * known.value:
                 self._found[metric] = Best(value=value, step=float(event.step), epoch=event.epoch + 1)
+
+    def _gives_way_to(self, metric: str) -> bool:
+        """Whether another metric was left out so that this one has a place."""
+        if metric not in _FIRST:
+            return False
+        del self._found[next(name for name in reversed(self._found) if name not in _FIRST)]
+        return True

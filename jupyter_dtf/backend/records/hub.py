@@ -170,15 +170,19 @@ class Hub:
         self.look_for_marks()
         return self._marked.onto(info)
 
-    def runs(self, *, deleted: bool = False) -> list[RunInfo]:
-        """Every run, live and past, newest first; copies. Without those that were ``deleted``, or those alone."""
+    def runs(self, *, deleted: bool | None = False) -> list[RunInfo]:
+        """Every run, live and past, newest first; copies.
+
+        ``deleted``: without those that were, or those alone, or, with None, all.
+        """
         self.look_for_marks(now=True)
         found = {info.id: info for info in self.store.runs()} if self.store is not None else {}
         with self._lock:
             for run_id in {*self._summaries, *self._records}:
                 if (info := self._summary(run_id, found.get(run_id))) is not None:
                     found[run_id] = info
-        shown = [self._marked.onto(info) for info in found.values() if self._marked.is_deleted(info.id) is deleted]
+        infos = map(self._marked.onto, found.values())
+        shown = [info for info in infos if deleted is None or (info.marks.deleted is not None) is deleted]
         return sorted(shown, key=lambda info: (-info.created, info.id))
 
     def look_for_marks(self, *, now: bool = False) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
+import msgspec
+
 from ...errors import Unavailable
 from ...schema.run import RunInfo
 from ...schema.run_marks import RunMarks, RunPatch
@@ -57,14 +59,13 @@ class Marked:
         with self._lock:
             self._marks = {key: marks for key, marks in self._marks.items() if key != run_id}
 
-    def is_deleted(self, run_id: str) -> bool:
-        """Whether lists leave it out."""
-        marks = self._marks.get(run_id)
-        return marks is not None and marks.deleted is not None
-
     def onto(self, info: RunInfo) -> RunInfo:
-        """The same summary, with what is said of its run."""
+        """The same summary, with what is said of its run.
+
+        One under way is not deleted: it was taken for lost when it was, and its cluster lives after all.
+        """
         if (marks := self._marks.get(info.id)) is not None:
-            info.marks = marks
+            is_alive = marks.deleted is not None and not info.state.is_final
+            info.marks = msgspec.structs.replace(marks, deleted=None) if is_alive else marks
             info.name = marks.name or info.name
         return info

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
+import time
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -11,6 +13,8 @@ from ...schema.base import with_unknown
 from ...schema.run_marks import RunMarks
 
 CREATE = "CREATE TABLE IF NOT EXISTS marks (run_id TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID"
+BURIED_S = 90 * 86_400
+"""Longer than a cluster lives: one that still has a deleted run would else bring it back into the lists."""
 _VERSION = "marks"
 """The row of the table ``about`` with a number that each change counts up: who has read them asks for no more."""
 
@@ -52,6 +56,22 @@ def forget(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
     gone = db.executemany("DELETE FROM marks WHERE run_id = ?", [(run_id,) for run_id in run_ids]).rowcount
     if gone > 0:
         _count(db)
+
+
+def deleted_before(db: sqlite3.Connection, when: float) -> set[str]:
+    """The runs that a person deleted before ``when``, seconds since the epoch."""
+    return {run_id for run_id, marks in read(db).items() if marks.deleted is not None and marks.deleted < when}
+
+
+def bury(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+    """These runs, whose rows are gone, are no more. Of those that were deleted it stays known for ``BURIED_S``."""
+    deleted = deleted_before(db, math.inf)
+    run_ids = set(run_ids)
+    for run_id in run_ids & deleted:
+        change(db, run_id, lambda marks: RunMarks(deleted=marks.deleted))
+    rows = db.execute("SELECT run_id FROM marks WHERE run_id NOT IN (SELECT id FROM runs)")
+    old = {run_id for (run_id,) in rows} & deleted_before(db, time.time() - BURIED_S)
+    forget(db, sorted(run_ids - deleted | old))
 
 
 def _count(db: sqlite3.Connection) -> None:

@@ -163,7 +163,8 @@ class Store:
         deleted_s: float | None = None,
     ) -> list[str]:
         """Forget ended runs created longer ago than ``max_age_s``, the oldest beyond ``max_runs``, and those that a
-        person deleted longer ago than ``deleted_s``. Returns their ids.
+        person deleted longer ago than ``deleted_s``. Returns their ids. One that was taken for lost when it was
+        deleted, and lives, stays.
         """
         final = tuple(state.value for state in RunState if state.is_final)
         ended = f"SELECT id FROM runs WHERE state IN ({', '.join('?' * len(final))})"
@@ -176,12 +177,12 @@ class Store:
                 ids += _column(db, f"{ended} ORDER BY created DESC, id LIMIT -1 OFFSET ?", (*final, max(max_runs, 0)))
             if deleted_s is not None:
                 latest = time.time() - deleted_s
-                marks = marks_table.read(db)
-                ids += [i for i, said in marks.items() if said.deleted is not None and said.deleted < latest]
+                gone = marks_table.deleted_before(db, latest)
+                ids += [i for i in _column(db, ended, final) if i in gone]
             ids = list(dict.fromkeys(ids))
-            marks_table.forget(db, ids)
             db.executemany("DELETE FROM runs WHERE id = ?", [(i,) for i in ids])
             db.executemany("DELETE FROM events WHERE run_id = ?", [(i,) for i in ids])
+            marks_table.bury(db, ids)
         return ids
 
     # -- reading ---------------------------------------------------------------------------------------------------

@@ -116,10 +116,10 @@ class Linking:
         member.reaching_since = None
 
     def _known(self, member: Member) -> dict[str, int]:
-        """How far each run of a cluster is known here."""
+        """How far each run of a cluster is known here, deleted ones as well: else all their events would come again."""
         return {
             run.id: self._hub.next_seq(run.id) - 1
-            for run in self._hub.runs()
+            for run in self._hub.runs(deleted=None)
             if run.cluster == member.name and run.created >= member.connection.created
         }
 

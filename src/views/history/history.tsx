@@ -70,10 +70,9 @@ export function History(
     }
   }, [there, query]);
   const shown = React.useMemo(() => sortedRuns(found, sorting.column, sorting.descending), [found, sorting]);
-  const compared = React.useMemo(
-    () => ticked.flatMap(id => runs.filter(run => run.id === id)).slice(0, MOST_COMPARED),
-    [ticked, runs]
-  );
+  // What is hidden is neither compared nor acted on, and is ticked still when it is shown again.
+  const tickedShown = React.useMemo(() => ticked.flatMap(id => found.filter(run => run.id === id)), [ticked, found]);
+  const compared = React.useMemo(() => tickedShown.slice(0, MOST_COMPARED), [tickedShown]);
   const ids = compared.map(run => run.id).join('\n');
   const selected = React.useMemo(
     () =>
@@ -82,6 +81,12 @@ export function History(
       ),
     [ids]
   );
+  /** Do it with all that are ticked and shown; then none of them is ticked any more. */
+  const act = (what: (ids: readonly string[]) => void) => {
+    const acted = tickedShown.map(run => run.id);
+    what(acted);
+    setTicked(before => before.filter(id => !acted.includes(id)));
+  };
   const latest = React.useRef({ onOpen, onMenu, onChoices, choices });
   React.useEffect(() => {
     latest.current = { onOpen, onMenu, onChoices, choices };
@@ -124,12 +129,12 @@ export function History(
           {trans.__('Archived as well')}
         </label>
         <span className="jp-dtf-spacer" />
-        {compared.length > 0 && (
+        {tickedShown.length > 0 && (
           <>
-            <span className="jp-dtf-faint">{trans._n('%1 ticked', '%1 ticked', compared.length)}</span>
+            <span className="jp-dtf-faint">{trans._n('%1 ticked', '%1 ticked', tickedShown.length)}</span>
             <SmallButton onClick={() => setTicked([])}>{trans.__('Untick')}</SmallButton>
-            <SmallButton onClick={() => props.onArchive([...selected.keys()])}>{trans.__('Archive')}</SmallButton>
-            <SmallButton onClick={() => props.onDelete([...selected.keys()])}>{trans.__('Delete')}</SmallButton>
+            <SmallButton onClick={() => act(props.onArchive)}>{trans.__('Archive')}</SmallButton>
+            <SmallButton onClick={() => act(props.onDelete)}>{trans.__('Delete')}</SmallButton>
           </>
         )}
       </div>

@@ -22,6 +22,8 @@ from jupyter_dtf.schema.run import Progress, RunDescriptor, RunState, TaskState
 class View:
     """A session with nothing but a hub."""
 
+    is_closed = False
+
     def __init__(self) -> None:
         self.hub = Hub()
 

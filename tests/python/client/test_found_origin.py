@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import runpy
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,10 @@ import numpy as np
 import pytest
 
 from jupyter_dtf.client.found_origin import MOST_CODE, code_of, origin_of, shown_arguments, source_of
+from jupyter_dtf.client.submitting import request_of
+from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.notebook.cell import prepare
+from jupyter_dtf.schema.run_options import RunOptions
 
 
 def test_the_calling_file_and_functions_of_other_files_are_the_code(tmp_path: Path) -> None:
@@ -38,6 +42,14 @@ def test_a_cell_is_found_by_what_ipython_keeps_of_it() -> None:
     assert code_of(print, own=prepare("1 + 1", {})) == [source_of("cell", "1 + 1")]
 
 
+def test_a_script_that_was_edited_and_run_again_is_as_it_is_now(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    for rate in ("0.1", "0.25"):
+        script.write_text(f"rate = {rate}\nfound = code_of()\n")
+        (source,) = runpy.run_path(str(script), {"code_of": code_of})["found"]
+        assert (source.name, source.text) == (str(script), script.read_text())
+
+
 def test_a_long_program_is_kept_by_its_beginning() -> None:
     source = source_of("long.py", "x" * (MOST_CODE + 7))
     assert source.text == "x" * MOST_CODE + "... (7 more characters)"
@@ -57,6 +69,7 @@ class Settings:
             {"steps": 3, "name": "x", "on": True},
         ),
         (Namespace(lr=0.5, password="p"), {"lr": 0.5}),
+        ({"use_auth": True, "auth": "x", "db": "//a:b@c/d"}, {"use_auth": True, "db": "//a:***@c/d"}),
         (Settings(0.1, [1]), {"rate": 0.1}),
         ({"huge": 2**70, "wide": np.float64(1.5)}, {"wide": 1.5}),
         (None, {}),
@@ -67,6 +80,16 @@ def test_plain_arguments_with_names_are_shown(arguments: Any, shown: dict[str, A
     found = shown_arguments(arguments)
     assert found == shown
     assert {type(value) for value in found.values()} <= {int, float, str, bool}
+
+
+def test_no_code_is_kept_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = [source_of("cell", "1")]
+    assert request_of(RunOptions(), code=code).code == code
+    monkeypatch.setenv("JUPYTER_DTF_KEEP_CODE", "0")
+    assert request_of(RunOptions(), code=code).code == []
+    monkeypatch.setenv("JUPYTER_DTF_KEEP_CODE", "no")
+    with pytest.raises(InvalidInput, match="Received: 'no'"):
+        request_of(RunOptions(), code=code)
 
 
 def test_versions_and_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

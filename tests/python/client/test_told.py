@@ -14,9 +14,14 @@ import pytest
 
 import jupyter_dtf as dtf
 from jupyter_dtf.client.session import session
+from jupyter_dtf.client.told import Told
+from jupyter_dtf.errors import Unavailable
+from jupyter_dtf.schema.events import Note
 from jupyter_dtf.schema.notify import Alarm
+from jupyter_dtf.schema.run import RunInfo
 
 from ..patience import left_s
+from .fake_run import FakeRun
 
 pytestmark = pytest.mark.module_directories
 
@@ -26,6 +31,27 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
     with dtf.Cluster(jobs={"worker": 2}, name="told") as shared:
         yield shared
     session().close()
+
+
+def test_a_store_that_is_busy_for_a_while_ends_no_telling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jupyter_dtf.client.told.RETRY_S", 0.01)
+    fake, heard = FakeRun(), list[Alarm]()
+    fake.start()
+    refusals = iter([Unavailable("busy")] * 3)
+    info = fake.view.hub.info
+
+    def busy(run_id: str) -> RunInfo:
+        for error in refusals:
+            raise error
+        return info(run_id)
+
+    monkeypatch.setattr(fake.view.hub, "info", busy)
+    telling = Told(fake.run, dtf.Notify(call=heard.append))
+    fake.give(Note(time=3.0, level="warning", title="loss is NaN", alarm="nan"))
+    fake.end()
+    telling.thread.join(left_s())
+    assert [alarm.about for alarm in heard] == ["nan"]
+    assert next(refusals, None) is None
 
 
 def waits(args: Any, ctx: Any) -> None:

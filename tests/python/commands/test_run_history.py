@@ -102,6 +102,21 @@ def test_all_that_is_known_of_a_run() -> None:
     assert history.description(fake.run, with_code=True).endswith("train.py\n  print(1)")
 
 
+def test_no_control_characters_of_others_reach_a_terminal() -> None:
+    evil = "\x1b[31mred\x1b]0;owned\x07"
+    fake = FakeRun(evil)
+    fake.give(Submitted(time=1.0, code=[Source(name=evil, text=f"print(1)  # {evil}\n")]))
+    fake.start()
+    fake.epoch(0, **{f"loss{evil}": 1.0})
+    run = RunInfo(id="a", name=evil, cluster="c", parameters={evil: 1}, origin=Origin(directory="/d", branch=evil))
+    texts = [history.description(fake.run, with_code=code) for code in (True, False)]
+    texts += [history.comparison([run, RUNS[0]]), history.columns_table([run], ["id", "name"])]
+    for text in texts:
+        assert "owned" in text
+        assert "\x1b" not in text
+        assert "\x07" not in text
+
+
 def test_every_point_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fake = trained()
     history.export(fake.run, "csv", str(tmp_path / "points.csv"))

@@ -86,10 +86,27 @@ it('compares what is ticked, with the differences first', () => {
   expect(table().queryByText('cluster')).toBeNull();
   fireEvent.click(screen.getByLabelText('Differences only'));
   expect(table().getByText('cluster')).toBeTruthy();
-  fireEvent.click(screen.getByRole('button', { name: 'Archive' }));
-  fireEvent.click(screen.getByRole('button', { name: 'Delete' }));
   fireEvent.click(screen.getByRole('button', { name: 'name-a' }));
-  expect(told).toEqual(['archive a,b', 'delete a,b', 'open a']);
+  expect(told).toEqual(['open a']);
   fireEvent.click(screen.getByRole('button', { name: 'Untick' }));
   expect(screen.queryByRole('region', { name: 'Comparison' })).toBeNull();
+});
+
+it('archives and deletes what is ticked and shown alone, and unticks it', () => {
+  const told: string[] = [];
+  render(<Shown told={what => told.push(what)} />);
+  const archived = screen.getByLabelText('Archived as well');
+  fireEvent.click(archived);
+  ['a', 'b', 'c'].forEach(id => fireEvent.click(screen.getByLabelText(`Compare name-${id}`)));
+  fireEvent.click(archived);
+  const find = screen.getByRole('searchbox', { name: 'Find runs by words or conditions' });
+  fireEvent.change(find, { target: { value: 'state = failed' } });
+  fireEvent.click(screen.getByRole('button', { name: 'Archive' }));
+  expect(screen.queryByRole('button', { name: 'Archive' })).toBeNull();
+  fireEvent.change(find, { target: { value: '' } });
+  fireEvent.click(screen.getByRole('button', { name: 'Delete' }));
+  fireEvent.click(archived);
+  expect(screen.getByText('1 ticked')).toBeTruthy();
+  fireEvent.click(screen.getByRole('button', { name: 'Delete' }));
+  expect(told).toEqual(['archive b', 'delete a', 'delete c']);
 });

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from jupyter_dtf.backend.cluster.alarms import Alarms, Word
@@ -31,6 +33,10 @@ def test_epochs_without_improvement_are_counted_from_the_best() -> None:
     rising = words(Notify(no_improvement=1, metric="accuracy"), {"accuracy": 0.1}, {"accuracy": 0.2}, {"accuracy": 0.2})
     assert [word is None for word in rising] == [True, True, False]
     assert words(None, {"loss": 1.0}, {"loss": 1.0}) == [None, None]
+
+    never = words(Notify(no_improvement=2), *({"loss": loss} for loss in (math.nan, math.nan, 1.0, 0.5)))
+    title = "loss has not become better for 2 epochs"
+    assert never == [None, Word("no improvement", title, "It is NaN; it never was a number"), None, None]
 
 
 def test_an_epoch_that_is_done_again_counts_once_and_an_unknown_metric_is_told_of() -> None:

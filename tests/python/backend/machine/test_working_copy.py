@@ -36,6 +36,20 @@ def test_what_git_has_checked_out(tmp_path: Path) -> None:
     assert checkout_of(tmp_path / "tree") == Checkout(first, "")
 
 
+def test_references_of_any_number_encoding_and_form(tmp_path: Path) -> None:
+    home = tmp_path / ".git"
+    home.mkdir()
+    (home / "HEAD").write_bytes(b"ref: refs/heads/caf\xe9\n")
+    others = b"".join(b"%040x refs/heads/a%07d\n" % (n, n) for n in range(150_000))
+    (home / "packed-refs").write_bytes(b"# pack-refs\n" + others + b"a" * 40 + b" refs/heads/caf\xe9\n")
+    assert (home / "packed-refs").stat().st_size > 8 << 20
+    assert checkout_of(tmp_path) == Checkout("a" * 40, "caf\udce9")
+    (home / "HEAD").write_text("ref: refs/heads/a0000007\n")
+    assert checkout_of(tmp_path) == Checkout(f"{7:040x}", "a0000007")
+    (home / "HEAD").write_text("ref: refs/heads/.invalid\n")  # as Git writes it where references are in tables
+    assert checkout_of(tmp_path) == Checkout()
+
+
 def test_what_is_no_repository_is_none(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: /nowhere/at/all")
     assert checkout_of(tmp_path) == Checkout()

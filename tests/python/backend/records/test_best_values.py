@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from jupyter_dtf.backend.records.best_values import MOST
 from jupyter_dtf.backend.records.run_record import RunRecord
 from jupyter_dtf.schema.events import AnyEvent, EpochEnded, Point, Points, RunChanged, encode_points
 from jupyter_dtf.schema.run import Best, RunState
@@ -46,3 +47,11 @@ def test_a_program_without_epochs_has_the_best_of_its_points_when_it_has_ended()
     assert running.info.best == {}
     running.apply(1, RunChanged(time=2.0, state=RunState.SUCCEEDED))
     assert running.info.best == {"loss": Best(value=2.0, step=2.0)}
+
+
+def test_the_losses_are_among_the_many_metrics_that_have_a_best() -> None:
+    many = {f"a{n}_loss": 1.0 for n in range(MOST + 3)}
+    logs = ({**many, "loss": 3.0}, {**many, "loss": 2.0, "val_loss": 4.0})
+    best = record(*(EpochEnded(time=1.0, epoch=n, step=n, logs=each) for n, each in enumerate(logs))).info.best
+    assert len(best) == MOST
+    assert (best["loss"].value, best["val_loss"].value, best["a0_loss"].epoch) == (2.0, 4.0, 1)

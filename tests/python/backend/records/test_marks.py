@@ -73,7 +73,25 @@ def test_a_deleted_run_can_be_had_back_until_it_is_forgotten(hubs: Callable[[], 
     assert hub.store.prune(deleted_s=3600) == []
     assert hub.store.prune(deleted_s=-1) == ["r1"]
     assert hubs().runs(deleted=True) == []
-    assert hub.store.marks() == (4, {})
+    marks = hub.store.marks()
+    assert marks is not None
+    assert (marks[1]["r1"].tags, marks[1]["r1"].deleted is None) == ([], False)
+    later = hubs()
+    later.add_summary(run_info("r1", state=RunState.SUCCEEDED))  # by a cluster that has it still
+    assert [run.id for run in later.runs()] == ["r2"]
+
+
+def test_a_run_that_was_taken_for_lost_and_lives_is_not_deleted(hubs: Callable[[], Hub]) -> None:
+    hub = hubs()
+    assert hub.store is not None
+    alive = hub.store.run("r2")
+    hub.store.mark_lost("r2", "The cluster did not answer")
+    hub.mark("r2", RunPatch(deleted=True))
+    assert [run.id for run in hub.runs()] == ["r1"]
+    hub.store.write([alive], [])  # its cluster does after all
+    assert [(run.id, run.marks.deleted) for run in hub.runs()] == [("r1", None), ("r2", None)]
+    assert hub.info("r2").marks.deleted is None
+    assert hub.store.prune(deleted_s=-1) == []
 
 
 def test_marks_of_a_newer_version_are_kept_and_damaged_ones_ignored(hubs: Callable[[], Hub], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ class Noted(Hub):
         self._runs_there = runs
         self.lost: dict[str, str] = {}
 
-    def runs(self, *, deleted: bool = False) -> list[RunInfo]:
+    def runs(self, *, deleted: bool | None = False) -> list[RunInfo]:
         return list(self._runs_there)
 
     def mark_lost(self, run_id: str, why: str) -> None:
