@@ -28,7 +28,8 @@ def search_still(
     complete = [
         trial for trial in trials if trial.state == "complete" and math.isfinite(trial.value if trial.value else 0.0)
     ]
-    table = _HEAD + (_PLOT_HEIGHT if complete else 0)
+    has_plot = bool(complete) and _have_axis([trial.value or 0.0 for trial in complete])
+    table = _HEAD + (_PLOT_HEIGHT if has_plot else 0)
     rows = trials[:MOST_ROWS]
     left = len(trials) - len(rows)
     height = table + _ROW * (len(rows) + 1 + (left > 0)) + 12
@@ -39,7 +40,7 @@ def search_still(
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="10" y="21" font-size="13" fill="#212121">{_text(line)}</text>',
     ]
-    if complete:
+    if has_plot:
         parts += [f'<g transform="translate(0 {_HEAD})">', *_plot(complete, metrics[0], best), "</g>"]
     parts += _table(rows, metrics, params, best, table)
     if left > 0:
@@ -71,6 +72,12 @@ def _plot(complete: Sequence[Trial], metric: str, best: Collection[int]) -> Iter
         f'<text x="{_LEFT + wide / 2:.0f}" y="{_PLOT_HEIGHT - 8}" text-anchor="middle" fill="{_GREY}">'
         f"{_text(metric)} by trial, {numbers and min(numbers)} to {max(numbers)}</text>"
     )
+
+
+def _have_axis(values: Sequence[float]) -> bool:
+    """Whether a plot has room for all of them: the distance of two floats may be none."""
+    low, high = _apart(min(values), max(values))
+    return math.isfinite(high - low)
 
 
 def _apart(low: float, high: float) -> tuple[float, float]:

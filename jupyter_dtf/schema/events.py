@@ -179,7 +179,10 @@ class Histogram(TaskEvent, tag="histogram"):
 
 
 class Picture(TaskEvent, tag="image"):
-    """A picture of a step, as PNG of at most ``media.MOST_PICTURE_BYTES``. ``width`` and ``height`` are in pixels."""
+    """A picture of a step, as PNG of at most ``media.MOST_PICTURE_BYTES``. ``width`` and ``height`` are in pixels.
+
+    One without a ``png`` stands for an event that was not kept on the way: it changes nothing.
+    """
 
     task: str
     name: str
@@ -218,6 +221,8 @@ class UnknownEvent(PeerStruct):
 
 POINTS, LOG = b"\xa4type\xa6points", b"\xa4type\xa3log"
 """How the encoded ``Points`` and ``Logged`` begin, after the byte of the map: they are passed on without being read."""
+HISTOGRAM, PICTURE = b"\xa4type\xa9histogram", b"\xa4type\xa5image"
+"""The same of what has bytes of its own."""
 
 
 def last_epochs(events: Iterable[object]) -> list[EpochEnded]:

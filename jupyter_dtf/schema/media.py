@@ -13,6 +13,8 @@ MOST_NAMES = 200
 """Of histograms and pictures together, which one task may use: beyond it, what changes is a step and no name."""
 ALL_HISTOGRAMS, ALL_PICTURES = 1000, 100
 """So many of a name are sent one and all; of as many more every second, then every fourth, and so on."""
+ALL_BYTES = 4 << 20
+"""The same of the bytes of a name's pictures, whichever is reached first: large pictures are thinned sooner."""
 
 
 class MediaSeries(PeerStruct):

@@ -618,7 +618,11 @@ export interface Histogram {
   attempt: number;
 }
 
-/** A picture of a step, as PNG of at most `media.MOST_PICTURE_BYTES`. `width` and `height` are in pixels. */
+/**
+ * A picture of a step, as PNG of at most `media.MOST_PICTURE_BYTES`. `width` and `height` are in pixels.
+ *
+ * One without a `png` stands for an event that was not kept on the way: it changes nothing.
+ */
 export interface Picture {
   type: 'image';
   time: number;

@@ -265,6 +265,7 @@ export interface PlaceRow {
 /** What ran where and when, by `now`. */
 export function timelineOf(trials: readonly Trial[], now: number): { rows: PlaceRow[]; start: number; end: number } {
   const bars = new Map<string, Bar[]>();
+  const ends = new Map<string, number[]>(); // of the last bar of each lane: a lane's bars follow each other
   let [start, end] = [Infinity, -Infinity];
   for (const trial of [...trials].sort((a, b) => (a.run.started ?? 0) - (b.run.started ?? 0))) {
     const { started } = trial.run;
@@ -276,18 +277,18 @@ export function timelineOf(trials: readonly Trial[], now: number): { rows: Place
     for (const place of trial.places) {
       const there = bars.get(place) ?? [];
       bars.set(place, there);
-      const taken = new Set(there.filter(bar => bar.end > started + 1e-6).map(bar => bar.lane));
-      let lane = 0;
-      while (taken.has(lane)) {
-        lane += 1;
-      }
+      const lanes = ends.get(place) ?? [];
+      ends.set(place, lanes);
+      const free = lanes.findIndex(last => last <= started + 1e-6);
+      const lane = free < 0 ? lanes.length : free;
+      lanes[lane] = until;
       there.push({ trial, start: started, end: until, lane });
     }
   }
   const rows = [...bars]
     .sort(([a], [b]) => a.localeCompare(b, undefined, { numeric: true }))
     .map(([place, there]) => {
-      const lanes = 1 + Math.max(...there.map(bar => bar.lane));
+      const lanes = ends.get(place)!.length;
       const work = there.reduce((sum, bar) => sum + bar.end - bar.start, 0);
       return { place, bars: there, lanes, busy: end > start ? work / (lanes * (end - start)) : 0 };
     });

@@ -66,16 +66,28 @@ export function styledParts(raw: string, text: string): StyledPart[] | null {
   return parts;
 }
 
-/** The style after a sequence of numbers, as ECMA-48 has them (SGR), and xterm's colours. */
+/** The style after a sequence of codes, as ECMA-48 has them (SGR), and the colours of xterm and ITU T.416. */
 function after(style: Style, parameters: string): Style {
-  const numbers = parameters.split(/[;:]/).map(number => Number(number === '' ? 0 : number));
+  const codes = parameters.split(';');
   let { fg, bg } = style;
   const flags = new Set(style.flags);
-  for (let i = 0; i < numbers.length; i++) {
-    const number = numbers[i]!;
-    if (number === 0) {
+  for (let i = 0; i < codes.length; i++) {
+    const [number, ...arguments_] = codes[i]!.split(':').map(Number) as [number, ...number[]];
+    if (number === 38 || number === 48 || number === 58) {
+      // A group has its arguments within; otherwise the codes that follow are arguments. 58 colours underlines.
+      const isGroup = codes[i]!.includes(':');
+      const { colour, used } = isGroup ? grouped(arguments_) : extended(codes.slice(i + 1).map(Number));
+      i += isGroup ? 0 : used;
+      if (number === 38) {
+        fg = colour ?? fg;
+      } else if (number === 48) {
+        bg = colour ?? bg;
+      }
+    } else if (number === 0) {
       [fg, bg] = ['', ''];
       flags.clear();
+    } else if (number === 4 && arguments_[0] === 0) {
+      flags.delete('underline');
     } else if (FLAGS[number] !== undefined) {
       flags.add(FLAGS[number]);
     } else if (ENDS[number] !== undefined) {
@@ -84,14 +96,6 @@ function after(style: Style, parameters: string): Style {
       fg = '';
     } else if (number === 49) {
       bg = '';
-    } else if (number === 38 || number === 48) {
-      const { colour, used } = extended(numbers.slice(i + 1));
-      i += used;
-      if (number === 38) {
-        fg = colour;
-      } else {
-        bg = colour;
-      }
     } else {
       const [tens, ones] = [Math.floor(number / 10), number % 10];
       if ((tens === 3 || tens === 9) && ones < 8) {
@@ -104,10 +108,24 @@ function after(style: Style, parameters: string): Style {
   return { fg, bg, flags };
 }
 
+interface Extended {
+  /** Undefined where none was said that is known here: the colour stays as it is. */
+  colour?: string;
+  used: number;
+}
+
+/** A colour within one group: `2:space:r:g:b`, the space often empty, or, as some programs write it, `2:r:g:b`. */
+function grouped([kind, ...values]: readonly number[]): Extended {
+  return extended(kind === 2 && values.length > 3 ? [kind, ...values.slice(1)] : [kind ?? 0, ...values]);
+}
+
 /** One of xterm's 256 colours, or of all; and how many numbers said it. */
-function extended(numbers: readonly number[]): { colour: string; used: number } {
+function extended(numbers: readonly number[]): Extended {
   if (numbers[0] === 2) {
     return { colour: rgb(numbers[1] ?? 0, numbers[2] ?? 0, numbers[3] ?? 0), used: 4 };
+  }
+  if (numbers[0] !== 5) {
+    return { used: 1 };
   }
   const index = Math.min(255, numbers[1] ?? 0);
   if (index < 16) {

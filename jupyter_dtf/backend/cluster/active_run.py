@@ -16,8 +16,10 @@ from ...schema.events import (
     POINTS,
     AnyEvent,
     EpochEnded,
+    Histogram,
     Logged,
     Note,
+    Picture,
     Progressed,
     RunChanged,
     TaskChanged,
@@ -32,6 +34,8 @@ from ...schema.run import RunDescriptor, RunInfo, RunRequest, RunState, TaskInfo
 from ..machine.processes import signal_words
 from ..planning.launch_plan import PlannedTask
 from ..records.apply_event import apply_event
+from ..records.media_tail import ENDED_BYTES as ENDED_MEDIA_BYTES
+from ..records.media_tail import NOT_KEPT, MediaTail
 from ..records.output_tail import ENDED_BYTES, EmptiedEvents, OutputTail, log_source
 from .alarms import Alarms
 from .recovery import Recovery
@@ -63,7 +67,9 @@ class Run:
         """The summary of its events, but for what only points tell."""
         self.request = request
         self.log: list[bytes] = []
-        """Every event. Of output the last is kept (``OutputTail``); the rest is in files, and is here without lines."""
+        """Every event. Of output the last is kept (``OutputTail``); the rest is in files, and is here without lines.
+        Of histograms and pictures too (``MediaTail``); the rest is in the store, and is here as ``NOT_KEPT``.
+        """
         self.planned: list[PlannedTask] = []
         self.gang: list[PlannedTask] = []
         """The same, and with the place that it had last each one that the others have gone on without."""
@@ -106,6 +112,8 @@ class Run:
         self._on_step = on_step
         self._tail = OutputTail()
         self._emptied = EmptiedEvents()
+        self._media = MediaTail()
+        self._taken = 0  # the archive has been given the events below this number
 
     @property
     def id(self) -> str:
@@ -211,6 +219,9 @@ class Run:
                 return  # until it is known what the loss has cost
             self._apply(event)
             self._append(data)
+            if isinstance(event, (Histogram, Picture)):
+                self._media.add(len(self.log) - 1, len(data))
+                self._empty_media()
             self._tell_cost(event)
             if isinstance(event, EpochEnded) and (word := self.alarms.epoch(event)) is not None:
                 self.alarm(*word)
@@ -254,6 +265,15 @@ class Run:
         for seq, source in gone:
             self.log[seq] = self._emptied.of(source)
 
+    def taken(self, end: int) -> None:
+        """The archive has been given all events below this number: what the store has need not be here."""
+        self._taken = max(self._taken, end)
+        self._empty_media()
+
+    def _empty_media(self) -> None:
+        for seq in self._media.shrink(self._taken):
+            self.log[seq] = NOT_KEPT
+
     def note(self, level: str, title: str, text: str = "", task: str = "", mark: str = "") -> None:
         note = Note(time=time.time(), attempt=self.attempt, level=level, title=title, text=text, task=task, mark=mark)
         self.record(note)
@@ -292,6 +312,8 @@ class Run:
         if state.is_final:
             self.continued.set()
             self._empty(self._tail.shrink(ENDED_BYTES))
+            self._media.most_bytes = ENDED_MEDIA_BYTES
+            self._empty_media()
             self.ended.set()
 
     def _step(self) -> None:

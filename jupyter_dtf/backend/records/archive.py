@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ...errors import Conflict, NotFound, Unavailable
-from ...schema.events import LOG, POINTS, AnyEvent, UnknownEvent, decode_event
+from ...schema.events import HISTOGRAM, LOG, PICTURE, POINTS, AnyEvent, UnknownEvent, decode_event
 from ...schema.run import RunDescriptor, RunInfo
 from .apply_event import apply_event
 from .output_tail import ENDED_BYTES, EmptiedEvents, OutputTail, log_source
@@ -178,9 +178,10 @@ class Archive:
         def work() -> None:
             store = Store(path)
             try:
+                # What waits has the histograms and pictures that ``logs`` may not have any more; what is there stays.
+                store.write((), [event for event in self._batch.events if event[0] not in logs or _is_media(event[2])])
                 for run_id, log in logs.items():
                     store.write((), ((run_id, seq, data) for seq, data in enumerate(log)))
-                store.write((), [event for event in self._batch.events if event[0] not in logs])
                 store.write([*map(RunInfo.of, runs), *self._batch.infos.values()], ())
                 for run_id in self.waiting:
                     with contextlib.suppress(Conflict):  # its first events are not to be had
@@ -268,6 +269,10 @@ class Archive:
             assert not isinstance(self._open, Store)
             self._store = self._open()
         return self._store
+
+
+def _is_media(data: bytes) -> bool:
+    return data.startswith((HISTOGRAM, PICTURE), 1)
 
 
 def summarize(store: Store, run_id: str) -> None:

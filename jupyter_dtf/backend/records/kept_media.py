@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Callable
+
 from ...errors import NotFound
 from ...schema.events import Histogram, MediaEvent, Picture
 from ...schema.media import MediaSeries
@@ -48,6 +51,9 @@ class _Kept:
         newest = self._numbered[-1][0]
         self._put([item for item in self._numbered if item[0] % self._every == 0 or item[0] == newest])
 
+    def drop_oldest(self) -> None:
+        self._put(self._numbered[1:])
+
     def begin_again(self, attempt: int, step: float) -> None:
         """What follows is of a later attempt, which begins with this step."""
         self.attempt = attempt
@@ -60,6 +66,8 @@ class _Kept:
 
 class KeptMedia:
     """By kind, name and task. Where there are too many, every second of those that take most goes, the newest never.
+    Where there are so many names that each has no more than two, the older of two goes, then the whole name: those
+    first that were reported longest ago.
 
     What a later attempt reports takes the place of all from its first step on, as with points.
     """
@@ -69,9 +77,14 @@ class KeptMedia:
         self._bytes = 0
 
     def add(self, event: MediaEvent) -> None:
-        kept = self._kept.setdefault((_kind(event), event.name, event.task), _Kept(event.attempt))
+        if isinstance(event, Picture) and not event.png:
+            return  # it stands for one that was not kept on the way
+        key = _kind(event), event.name, event.task
+        kept = self._kept.get(key) or _Kept(event.attempt)
         if event.attempt < kept.attempt:
             return  # late: another attempt has gone on
+        self._kept.pop(key, None)
+        self._kept[key] = kept  # the dictionary has what was reported longest ago first
         before = kept.bytes
         if event.attempt > kept.attempt:
             kept.begin_again(event.attempt, event.step)
@@ -79,13 +92,30 @@ class KeptMedia:
         if len(kept) > MOST_OF_ONE:
             kept.thin()
         self._bytes += kept.bytes - before
-        while self._bytes > MOST_BYTES:
-            most = max(self._kept.values(), key=lambda other: other.bytes)
-            if len(most) <= 2:
-                break  # so many names have no more than these
-            self._bytes -= most.bytes
-            most.thin()
-            self._bytes += most.bytes
+        if self._bytes > MOST_BYTES:
+            self._make_room(MOST_BYTES - MOST_BYTES // 8)  # for some more too, so that this is seldom
+
+    def _make_room(self, most_bytes: int) -> None:
+        """Keep no more than so many bytes, but always what came last."""
+        largest = [(-kept.bytes, key) for key, kept in self._kept.items() if len(kept) > 2]
+        heapq.heapify(largest)
+        while self._bytes > most_bytes and largest:
+            _, key = heapq.heappop(largest)
+            kept = self._kept[key]
+            self._change(kept, kept.thin)
+            if len(kept) > 2:
+                heapq.heappush(largest, (-kept.bytes, key))
+        for kept in self._kept.values():
+            if self._bytes > most_bytes and len(kept) > 1:
+                self._change(kept, kept.drop_oldest)
+        for key in list(self._kept)[:-1]:
+            if self._bytes > most_bytes:
+                self._bytes -= self._kept.pop(key).bytes
+
+    def _change(self, kept: _Kept, work: Callable[[], None]) -> None:
+        before = kept.bytes
+        work()
+        self._bytes += kept.bytes - before
 
     def overview(self) -> list[MediaSeries]:
         """What there is, by name and task, without the things themselves."""

@@ -16,17 +16,18 @@ from .series import Floats, Series
 def part_of(x: Floats, start: float, end: float) -> slice:
     """The points of ``x``, shape ``[n]``, from ``start`` to ``end``, and one more on each side: lines go on there.
 
-    Steps that a program reports again, lower than before, are within the slice, with what is between.
+    Steps that a program reports again, lower than before, are within the slice, with what is between: it goes from the
+    first to the last segment of the line that touches the limits, also where no point is between them.
     """
     if x.size == 0:
         return slice(0, 0)
     if bool((x[1:] >= x[:-1]).all()):
         first, last = int(np.searchsorted(x, start, side="left")), int(np.searchsorted(x, end, side="right"))
     else:
-        inside = np.flatnonzero((x >= start) & (x <= end))
-        if not inside.size:
+        crossing = np.flatnonzero((np.minimum(x[1:], x[:-1]) <= end) & (np.maximum(x[1:], x[:-1]) >= start))
+        if not crossing.size:
             return slice(0, 0)
-        first, last = int(inside[0]), int(inside[-1]) + 1
+        return slice(int(crossing[0]), int(crossing[-1]) + 2)
     return slice(max(first - 1, 0), min(last + 1, x.size))
 
 

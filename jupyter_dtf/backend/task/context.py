@@ -271,26 +271,28 @@ class Context:
         """Show how ``values``, an array or tensor of any shape, are distributed at ``step`` (None: that of the last
         ``report``), as a heat map over the steps. Values that are not finite are counted apart.
 
-        Of more than 1,000 of a name ever fewer are sent. Raises InvalidInput for what are no numbers.
+        Of more than 1,000 of a name ever fewer are counted and sent. Raises InvalidInput for what are no numbers.
         """
-        self._show(media.histogram_of(self.task, name, self._at(step), values, bins))
+        if self._media.takes(Histogram, name):
+            self._show(media.histogram_of(self.task, name, self._at(step), values, bins))
 
     def report_image(self, name: str, image: Any, step: float | None = None, caption: str = "") -> None:
         """Show a picture of ``step`` (None: that of the last ``report``): an array or tensor of the shape
         ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG
         file; or a figure of Matplotlib's.
 
-        Of more than 100 of a name ever fewer are sent. Raises InvalidInput for what is no picture, and for one that is
-        larger than 2048 pixels or 256 KiB as PNG.
+        Of more than 100 of a name, or 4 MiB, ever fewer are encoded and sent. Raises InvalidInput for what is no
+        picture, and for one that is larger than 2048 pixels or 256 KiB as PNG.
         """
-        self._show(media.picture_of(self.task, name, self._at(step), image, caption))
+        if self._media.takes(Picture, name):
+            self._show(media.picture_of(self.task, name, self._at(step), image, caption))
 
     def _at(self, step: float | None) -> float:
         return max(self.last_step, 0.0) if step is None else step
 
     def _show(self, event: Histogram | Picture) -> None:
-        if self._media.takes(event):
-            self._recorder.emit(event)
+        self._media.sends(event)
+        self._recorder.emit(event)
 
     @property
     def last_step(self) -> float:

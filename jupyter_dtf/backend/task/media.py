@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ...errors import InvalidInput
 from ...schema.events import Histogram, MediaEvent, Picture
 from ...schema.media import (
+    ALL_BYTES,
     ALL_HISTOGRAMS,
     ALL_PICTURES,
     MOST_BINS,
@@ -33,35 +34,56 @@ _COLOURS = {1: 0, 3: 2, 4: 6}
 """PNG's types of colour, by how many values a pixel has."""
 
 
+class _OfAName:
+    """What was reported under a name: how often, one of how many is sent, and how much was since that has doubled."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.every = 1
+        self.count = self.bytes = 0
+
+
 class Thinned:
-    """Which of what is reported under a name is sent: all of the first ``whole``, then ever fewer. For any thread."""
+    """Which of what is reported under a name is sent: all of the first ``ALL_PICTURES`` or ``ALL_HISTOGRAMS``, and of
+    the first ``ALL_BYTES``; every second while as much again is sent; every fourth, and so on. For any thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[tuple[str, str], int] = {}
+        self._names: dict[tuple[type[MediaEvent], str], _OfAName] = {}
 
-    def takes(self, event: MediaEvent) -> bool:
-        """Whether to send it. Raises InvalidInput for one name too many."""
-        whole = ALL_PICTURES if isinstance(event, Picture) else ALL_HISTOGRAMS
-        key = type(event).__name__, event.name
+    def takes(self, kind: type[MediaEvent], name: Any) -> bool:
+        """Whether the next of a name is to be made and sent; then ``sends`` is told of it.
+
+        Raises InvalidInput for what is no name, and for one name too many.
+        """
+        key = kind, _name(name)
         with self._lock:
-            seen = self._seen.get(key, 0)
-            if not seen and len(self._seen) >= MOST_NAMES:
-                raise InvalidInput(
-                    f"A task reports histograms and pictures under at most {MOST_NAMES} names; what changes goes into "
-                    f"`step`. Received: one more, {event.name!r:.100}",
-                    field="name",
-                )
-            self._seen[key] = seen + 1
-        return seen % stride(seen, whole) == 0
+            known = self._names.get(key)
+            if known is None:
+                if len(self._names) >= MOST_NAMES:
+                    raise InvalidInput(
+                        f"A task reports histograms and pictures under at most {MOST_NAMES} names; what changes goes "
+                        f"into `step`. Received: one more, {key[1]!r:.100}",
+                        field="name",
+                    )
+                return True
+            if known.seen % known.every == 0:
+                return True
+            known.seen += 1
+            return False
 
-
-def stride(seen: int, whole: int) -> int:
-    """One of how many is sent, when so many have been seen: 1, then 2 while ``whole`` more are sent, 4, 8 ..."""
-    every = 1
-    while seen >= whole * (2 * every - 1):
-        every *= 2
-    return every
+    def sends(self, event: MediaEvent) -> None:
+        """One that was taken is sent."""
+        is_picture = isinstance(event, Picture)
+        with self._lock:
+            known = self._names.setdefault((type(event), event.name), _OfAName())
+            known.seen += 1
+            known.count += 1
+            known.bytes += len(event.png) if isinstance(event, Picture) else 0  # the bins of 1,000 are fewer bytes
+            if known.count >= (ALL_PICTURES if is_picture else ALL_HISTOGRAMS) or known.bytes >= ALL_BYTES:
+                known.every *= 2
+                known.count = known.bytes = 0
 
 
 def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> Histogram:
@@ -80,7 +102,7 @@ def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> His
         if not math.isfinite(high - low):  # beyond what has a width
             finite, low, high = finite / 4, low / 4, high / 4
             counts, low, high = np.histogram(finite, bins, (low, high))[0], 4 * low, 4 * high
-        elif high - low <= np.finfo(np.float64).eps * bins * max(abs(low), abs(high)):
+        elif not _has_bins(low, high, bins):
             counts, high = np.array([finite.size]), low  # one value, for all that can be told
         else:
             counts = np.histogram(finite, bins, (low, high))[0]
@@ -95,6 +117,14 @@ def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> His
         not_a_number=not_a_number,
         infinite=array.size - finite.size - not_a_number,
     )
+
+
+def _has_bins(low: float, high: float, bins: int) -> bool:
+    """Whether floats can tell so many bins between these limits apart: NumPy raises ValueError where they cannot."""
+    if high - low <= np.finfo(np.float64).eps * bins * max(abs(low), abs(high)):
+        return False
+    edges = np.linspace(low, high, bins + 1)  # close to zero that product is zero
+    return bool((edges[1:] > edges[:-1]).all())
 
 
 def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Picture:
@@ -114,6 +144,8 @@ def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Pic
     if not (png.startswith(_PNG) and png[12:16] == b"IHDR" and len(png) >= 24):
         raise InvalidInput(f"`image` must be an array or a PNG file, got {png[:16]!r} ...", field="image")
     width, height = _HEAD.unpack_from(png, 16)
+    if min(width, height) < 1:
+        raise InvalidInput(f"`image` must have pixels, got {width} x {height}", field="image")
     if max(width, height) > MOST_SIDE:
         raise _too_large(f"at most {MOST_SIDE} pixels wide and high", f"{width} x {height}")
     if len(png) > MOST_PICTURE_BYTES:

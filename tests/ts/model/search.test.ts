@@ -148,6 +148,20 @@ it('says which device ran what when', () => {
   expect(rows[0]!.busy).toBeCloseTo(23 / 40);
 });
 
+it('lays out very many trials of a place, each in the first lane that is free', () => {
+  const [search] = searchesOf([trialRun(0, 1, { tasks: [taskInfo('worker:0', { host: 'a' })] })]);
+  const one = search!.trials[0]!;
+  // Looking at all bars for each would be ten thousand million looks.
+  const trials = Array.from({ length: 150_000 }, (_, number) => ({
+    ...one,
+    number,
+    run: { ...one.run, started: number, ended: number + (number % 3 === 0 ? 2.5 : 1) }
+  }));
+  const { rows } = timelineOf(trials, 0);
+  expect(rows.map(({ lanes, bars }) => [lanes, bars.length])).toEqual([[2, 150_000]]);
+  expect(rows[0]!.bars.slice(0, 8).map(bar => bar.lane)).toEqual([0, 1, 1, 0, 1, 1, 0, 1]);
+});
+
 describe('axes', () => {
   const [search] = searchesOf(Array.from({ length: 20 }, (_, number) => trialRun(number, 1 - number / 20)));
   const axes = axesOf(search!);

@@ -34,6 +34,20 @@ describe('styledParts', () => {
     ]);
   });
 
+  it.each([
+    ['38:2::1:2:3', { className: '', colour: 'rgb(1, 2, 3)' }], // with an empty colour space, as ITU T.416 has it
+    ['38:2:1:2:3', { className: '', colour: 'rgb(1, 2, 3)' }], // as many programs write it
+    ['38:5:9;1', { className: 'jp-dtf-bold jp-dtf-fg-9' }],
+    ['31;58;5;1', { className: 'jp-dtf-fg-1' }], // the colour of underlines is none of the text
+    ['31;58:2::1:4:7', { className: 'jp-dtf-fg-1' }],
+    ['31;58;2;1;4;7', { className: 'jp-dtf-fg-1' }],
+    ['4:3', { className: 'jp-dtf-underline' }], // a curly one
+    ['31;4;4:0', { className: 'jp-dtf-fg-1' }],
+    ['1;;32', { className: 'jp-dtf-fg-2' }]
+  ])('reads %s', (codes, expected) => {
+    expect(parts(`\x1b[${codes}mx`)).toEqual([{ text: 'x', ...expected }]);
+  });
+
   it('leaves lines without colours alone', () => {
     expect(parts('plain')).toBeNull();
     expect(parts('\x1b[2Kcleared')).toBeNull();

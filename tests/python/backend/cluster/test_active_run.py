@@ -8,6 +8,8 @@ import pytest
 
 from jupyter_dtf.backend.cluster.active_run import Run
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, plan
+from jupyter_dtf.backend.records import media_tail
+from jupyter_dtf.backend.records.kept_media import KeptMedia
 from jupyter_dtf.backend.records.output_tail import ENDED_BYTES, MOST_BYTES
 from jupyter_dtf.errors import Conflict, IllegalTransition
 from jupyter_dtf.schema.events import (
@@ -15,6 +17,7 @@ from jupyter_dtf.schema.events import (
     SLOW,
     Logged,
     Note,
+    Picture,
     Points,
     Progressed,
     RunChanged,
@@ -83,6 +86,40 @@ def test_output_is_bounded_and_numbers_have_no_gaps() -> None:
         run.task_ended(TaskResult(task=task, outcome=Outcome(ok=True)))
     run.to(RunState.SUCCEEDED)
     assert sum(map(len, run.log)) < ENDED_BYTES + 100_000
+
+
+def test_pictures_are_bounded_and_none_goes_before_the_archive_has_it() -> None:
+    recorded = Recorded()
+    run = recorded.launched()
+    before, size = len(run.log), 1 << 18
+
+    def report(count: int) -> None:
+        for _ in range(count):
+            png = len(run.log).to_bytes(4, "big") * (size // 4)
+            picture = Picture(time=1.0, task="worker:0", name="input", step=1, png=png, width=8, height=8)
+            run.record_encoded(encode_event(picture))
+
+    def kept() -> list[int]:
+        return [seq for seq, data in enumerate(run.log) if len(data) > size]
+
+    report(100)
+    assert kept() == list(range(before, before + 100))  # a burst of 25 MiB that is still to be told
+    run.taken(before + 10)
+    assert kept() == list(range(before + 10, before + 100))
+    run.taken(before + 100)
+    room = media_tail.MOST_BYTES // (size + 200)
+    assert kept() == list(range(before + 100 - room, before + 100))
+    report(400)  # which nobody takes
+    assert sum(map(len, run.log)) < media_tail.MOST_NOT_TAKEN + 100_000
+    assert [seq for seq, _ in recorded.published] == list(range(before + 500))
+    run.taken(len(run.log))
+    run.to(RunState.FAILED)
+    assert sum(map(len, run.log)) < media_tail.ENDED_BYTES + 100_000
+    late = KeptMedia()  # of a viewer without a store
+    for data in run.log:
+        if isinstance(event := decode_event(data), Picture):
+            late.add(event)
+    assert [len(series.steps) for series in late.overview()] == [len(kept())]
 
 
 def test_a_run_runs_when_all_its_tasks_do_and_succeeds_with_them() -> None:

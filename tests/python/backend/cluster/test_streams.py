@@ -15,11 +15,12 @@ from jupyter_dtf.backend.cluster.controller import Controller
 from jupyter_dtf.backend.cluster.settings import ControllerSettings
 from jupyter_dtf.backend.cluster.streams import MOST_MESSAGES
 from jupyter_dtf.backend.machine.mark import Mark
+from jupyter_dtf.backend.records.media_tail import MOST_BYTES, NOT_KEPT
 from jupyter_dtf.backend.records.run_record import RunRecord
 from jupyter_dtf.schema import protocol
 from jupyter_dtf.schema.base import convert, to_plain
 from jupyter_dtf.schema.cluster_request import ClusterRequest
-from jupyter_dtf.schema.events import Note, encode_event
+from jupyter_dtf.schema.events import Note, Picture, encode_event
 from jupyter_dtf.schema.run import RunDescriptor, RunInfo, RunRequest, RunState
 
 from ...patience import left_s
@@ -81,6 +82,35 @@ def test_a_run_is_described_once_and_then_there_are_events_alone(tmp_path: Path)
                 ("summary", None), ("event", 3), ("event", 4), ("attached", None)
             ]  # fmt: skip
             for comm in (early, late, back):
+                comm.abort()
+
+    asyncio.run(follow())
+
+
+def test_the_archive_is_given_every_picture_and_who_comes_late_those_that_are_left(tmp_path: Path) -> None:
+    async def follow() -> None:
+        async with Scheduler(port=0, dashboard_address=":0") as scheduler:
+            controller = Controller(settings(tmp_path))
+            await controller.start(scheduler)
+            run = controller.runs.add(RunDescriptor(id="r", name="r", cluster="long"), RunRequest())
+            pictures = [
+                Picture(time=1.0, task="worker:0", name="input", step=step, png=b"x" * (1 << 18), width=8, height=8)
+                for step in range(100)
+            ]
+            encoded = [encode_event(picture) for picture in pictures]
+            for data in encoded:
+                run.record_encoded(data)
+            archive = await _attach(scheduler, "archive")
+            told = await _told(archive, lambda told: sum(m["op"] == "event" for m in told) >= 100)
+            assert [m["data"] for m in told if m["op"] == "event"] == encoded
+            run.record_encoded(encoded[0])
+            told = await _told(archive, lambda told: any(m["op"] == "event" for m in told))  # it has the others
+            late = await _attach(scheduler)
+            told = await _told(late, lambda told: any(m["op"] == "attached" for m in told))
+            found = [m["data"] for m in told if m["op"] == "event"]
+            left = MOST_BYTES // len(encoded[0])
+            assert found == [NOT_KEPT] * (101 - left) + encoded[101 - left :] + encoded[:1]
+            for comm in (archive, late):
                 comm.abort()
 
     asyncio.run(follow())

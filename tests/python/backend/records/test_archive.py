@@ -9,10 +9,11 @@ import pytest
 
 from jupyter_dtf.backend.records import archive as archive_module
 from jupyter_dtf.backend.records.archive import Archive
+from jupyter_dtf.backend.records.media_tail import NOT_KEPT
 from jupyter_dtf.backend.records.run_record import RunRecord
 from jupyter_dtf.backend.records.store import Store
 from jupyter_dtf.errors import Unavailable
-from jupyter_dtf.schema.events import Note, encode_event
+from jupyter_dtf.schema.events import Note, Picture, encode_event
 from jupyter_dtf.schema.run import RunState
 
 from ...patience import left_s
@@ -200,3 +201,24 @@ def test_the_loop_is_free_while_the_disk_is_slow(store: CountingStore) -> None:
         await archive.close()
 
     run(main())
+
+
+def test_what_is_saved_elsewhere_has_the_pictures_that_the_log_has_not_any_more(
+    store: CountingStore, tmp_path: Path
+) -> None:
+    picture = encode_event(Picture(time=T0, task="worker:0", name="input", step=1, png=b"x", width=1, height=1))
+    elsewhere = tmp_path / "elsewhere.sqlite"
+
+    async def main() -> None:
+        store.broken = True
+        archive = Archive(store)
+        archive.put_run(run_info())
+        archive.append("r1", 0, picture)
+        await archive.save_to(elsewhere, {"r1": [NOT_KEPT]}, [run_info()])
+        store.broken = False
+        await archive.close()
+
+    run(main())
+    saved = Store(elsewhere)
+    assert list(saved.events("r1")) == [(0, picture)]
+    saved.close()

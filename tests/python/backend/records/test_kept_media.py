@@ -58,6 +58,24 @@ def test_pictures_have_a_bound_in_bytes_over_all_names(monkeypatch: pytest.Monke
     assert [one.steps[-1] for one in media.overview()] == [39, 39]
 
 
+def test_the_bound_holds_for_many_names_with_few_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_media, "MOST_BYTES", 100_000)
+
+    def bytes_of(media: KeptMedia) -> int:
+        return sum(5_400 * len(one.steps) for one in media.overview())
+
+    pairs = kept(*(picture(step, 5_000, f"{number:02}") for step in range(2) for number in range(15)))
+    assert bytes_of(pairs) <= 100_000
+    assert [one.steps[-1] for one in pairs.overview()] == [1] * 15  # the older of two goes first
+    large = kept(*(picture(step, 20_000, "large") for step in range(2)), *(picture(step, 100) for step in range(200)))
+    assert [len(one.steps) for one in large.overview()][1] == 2  # those that can be thinned are
+    names = kept(*(picture(0, 5_000, f"{number:02}") for number in range(60)))
+    left = [one.name for one in names.overview()]
+    assert bytes_of(names) <= 100_000
+    assert len(left) > 15
+    assert left == [f"{number:02}" for number in range(60 - len(left), 60)]  # reported last
+
+
 def test_a_later_attempt_takes_the_place_of_what_it_repeats() -> None:
     media = kept(
         *(histogram(step) for step in range(10)), histogram(5, attempt=1), histogram(9), histogram(6, attempt=1)

@@ -21,6 +21,9 @@ def test_steps_that_are_reported_again_are_in_it() -> None:
     x = np.array([0.0, 1, 2, 3, 1, 2, 3, 4])
     assert part_of(x, 1, 2) == slice(0, 7)
     assert part_of(x, 8, 9) == slice(0, 0)
+    second_fit = np.array([0.0, 10, 5, 20])
+    assert part_of(second_fit, 12, 15) == slice(2, 4)  # no point is there, and the line goes through it
+    assert part_of(second_fit, 6, 8) == slice(0, 4)
 
 
 def test_a_zoomed_plot_has_the_mean_and_what_was_done_twice() -> None:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from jupyter_dtf.backend.task.media import Thinned, histogram_of, picture_of, png_of, stride
+from jupyter_dtf.backend.task.media import Thinned, histogram_of, picture_of, png_of
 from jupyter_dtf.errors import InvalidInput
-from jupyter_dtf.schema.media import ALL_PICTURES, MOST_NAMES
+from jupyter_dtf.schema.events import Histogram, MediaEvent
+from jupyter_dtf.schema.media import ALL_BYTES, ALL_PICTURES, MOST_NAMES
 
 
 def histogram(values: Any, bins: int = 4) -> Any:
@@ -29,6 +30,8 @@ def test_what_is_not_finite_is_counted_apart() -> None:
 def test_values_without_a_spread_and_none_at_all() -> None:
     assert (histogram([3.0] * 5).counts, histogram([3.0] * 5).low, histogram([3.0] * 5).high) == ([5], 3.0, 3.0)
     assert (histogram([]).counts, histogram([np.nan]).not_a_number) == ([], 1)
+    tiny = histogram([0.0, 5e-324])  # the least there is: no bin fits in between
+    assert (tiny.counts, tiny.low, tiny.high) == ([2], 0.0, 0.0)
     huge = histogram([-1.7e308, 0.0, 1.7e308])
     assert (sum(huge.counts), huge.low) == (3, -1.7e308)
 
@@ -89,18 +92,44 @@ def test_a_picture_that_is_too_large_or_none_is_refused(image: Any, words: str) 
     assert caught.value.field == "image"
 
 
+def test_a_png_without_pixels_is_refused() -> None:
+    png = png_of(np.zeros((1, 1, 1), np.uint8))
+    with pytest.raises(InvalidInput, match="`image` must have pixels, got 0 x 0"):
+        picture(png[:16] + bytes(8) + png[24:])
+
+
+def sent(count: int, event: MediaEvent) -> list[int]:
+    """Which of so many reports of the same were made and sent."""
+    thinned, found = Thinned(), []
+    for step in range(count):
+        if thinned.takes(type(event), event.name):
+            thinned.sends(event)
+            found.append(step)
+    return found
+
+
 def test_of_very_many_ever_fewer_are_sent() -> None:
-    thinned, image = Thinned(), np.zeros((1, 1))
-    sent = [step for step in range(4 * ALL_PICTURES) if thinned.takes(picture(image))]
-    assert sent[:ALL_PICTURES] == list(range(ALL_PICTURES))
-    assert len(sent) == 2 * ALL_PICTURES + ALL_PICTURES // 4
-    assert [stride(seen, 100) for seen in (0, 99, 100, 299, 300, 699, 700)] == [1, 1, 2, 2, 4, 4, 8]
+    steps = sent(4 * ALL_PICTURES, picture(np.zeros((1, 1))))
+    assert steps[:ALL_PICTURES] == list(range(ALL_PICTURES))
+    assert steps[ALL_PICTURES : 2 * ALL_PICTURES] == list(range(ALL_PICTURES, 3 * ALL_PICTURES, 2))
+    assert steps[2 * ALL_PICTURES :] == list(range(3 * ALL_PICTURES, 4 * ALL_PICTURES, 4))
+
+
+def test_large_pictures_are_fewer_sooner() -> None:
+    large = picture(np.random.default_rng(0).integers(0, 256, (256, 256, 3), np.uint8))
+    steps = sent(10_000, large)
+    assert steps[:20] == list(range(20))
+    assert len(steps) * len(large.png) < 10 * ALL_BYTES
+    assert len(steps) > 100
 
 
 def test_names_that_count_up_are_refused() -> None:
     thinned = Thinned()
     for number in range(MOST_NAMES):
-        assert thinned.takes(histogram_of("w", f"step {number}", 0, [1.0], 3))
-    with pytest.raises(InvalidInput, match="go into `step`|goes into `step`"):
-        thinned.takes(histogram_of("w", "one more", 0, [1.0], 3))
-    assert thinned.takes(histogram_of("w", "step 0", 1, [1.0], 3))
+        assert thinned.takes(Histogram, f"step {number}")
+        thinned.sends(histogram_of("w", f"step {number}", 0, [1.0], 3))
+    with pytest.raises(InvalidInput, match="goes into `step`"):
+        thinned.takes(Histogram, "one more")
+    assert thinned.takes(Histogram, "step 0")
+    with pytest.raises(InvalidInput, match="`name` must be a text"):
+        thinned.takes(Histogram, [])
