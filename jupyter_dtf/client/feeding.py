@@ -240,6 +240,7 @@ class Feed:
             message = self._reason
         else:
             return False
+        message.note, cursor.note = cursor.note, ""
         cursor.pending = [memoryview(each) for each in encoded(message, parts)]
         cursor.is_over = message.batch < 0
         cursor.next += not cursor.is_over

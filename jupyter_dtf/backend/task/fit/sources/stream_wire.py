@@ -57,6 +57,8 @@ class Message(msgspec.Struct, omit_defaults=True):
     """The traceback, where something was raised."""
     is_input: bool = False
     """Whether the error is one of what was passed (InvalidInput)."""
+    note: str = ""
+    """What the run is to be told."""
 
 
 _encoder = msgspec.msgpack.Encoder()
