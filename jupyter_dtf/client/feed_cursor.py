@@ -24,6 +24,8 @@ class Cursor:
         self.pending: list[memoryview] = []
         self.is_over = False
         """Whether the last message was taken up."""
+        self.note = ""
+        """What the task is to tell its run, with the next message."""
         self.is_watched = False
         self.follows = True
         """Whether it goes through the stream, rather than through its first batches again."""

@@ -41,6 +41,8 @@ class PassesFeed(Feed):
         self._wanted: tuple[int, bool, int | None] | None = None
         """The pass that is to be begun, as ``Rereadable`` takes it."""
         self._count: int | None = None
+        self._has_told = False
+        """Whether a task was told that an order was drawn anew."""
 
     @property
     def _is_wanted(self) -> bool:
@@ -91,13 +93,23 @@ class PassesFeed(Feed):
         if is_next and self._begins and self._start not in self._ends and not self._stops:
             return f"A task asked for pass {number + 1} over {self.what} before the one before it had ended"
         if begun is None or not self._window.has(begun + within):
-            if not is_next and self._passes.draws:
+            is_again = not is_next and self._passes.draws
+            # Of a pass of which nothing counts yet any order will do, but it must be the same one for all.
+            if is_again and (within or self._is_read(begun, hello)):
                 return self._gone(0).error
+            if is_again and not self._has_told:
+                self._has_told = True
+                cursor.note = f"The order of {self.what} is drawn anew for an epoch that is begun again"
             self._begin(number, in_parts=hello.in_parts, count=hello.only or None)
         cursor.start = self._begins[number]
         cursor.next = cursor.start + within
         self._seat(cursor, hello)
         return ""
+
+    def _is_read(self, begun: int | None, hello: Hello) -> bool:
+        """Whether another task of the gang reads the pass that has begun there."""
+        living = [rank for rank, each in self._cursors.items() if each.peer is not None and each.start == begun]
+        return hello.size == self._size and any(rank != hello.rank for rank in living)
 
     def _begin(self, number: int, *, in_parts: bool, count: int | None) -> None:
         """Have a pass read, after what has been read."""

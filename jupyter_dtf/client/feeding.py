@@ -268,6 +268,7 @@ class Feed:
             message = self._reason
         else:
             return None
+        message.note, cursor.note = cursor.note, ""
         return message, parts
 
     def _end_for(self, cursor: Cursor) -> int | None:

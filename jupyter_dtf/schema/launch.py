@@ -16,6 +16,8 @@ from .printable import printable
 
 _OUTCOME = "outcome.msgpack"
 _NEXT = "next.json"
+ENDED_BEFORE = "has ended while others were started again"
+"""What is said of a task that was told to go over to another attempt, and has ended in the one before."""
 MOST_TOLD = 1_000_000
 """Characters of a traceback."""
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
@@ -27,7 +27,7 @@ from ...schema.events import (
     decode_event,
     encode_event,
 )
-from ...schema.launch import Outcome, TaskResult, TaskSpec
+from ...schema.launch import ENDED_BEFORE, Outcome, TaskResult, TaskSpec
 from ...schema.metrics import without_form
 from ...schema.notify import END, NAN
 from ...schema.run import RunDescriptor, RunInfo, RunRequest, RunState, TaskInfo, TaskState
@@ -87,6 +87,13 @@ class Run:
         """No task's process is left."""
         self.is_there = asyncio.Event()
         """The program of every task of the attempt has begun."""
+        self.ended_before: dict[str, bytes] = {}
+        """The results of tasks that were to go over to this attempt, and have ended well in the one before instead.
+        Known where nobody was lost.
+        """
+        self.has_ended_before = asyncio.Event()
+        """There is another one."""
+        self._going_on: frozenset[str] = frozenset()
         self.first_failure: TaskInfo | None = None
         """Of the attempt that is under way."""
         self.attempt = 0
@@ -375,9 +382,10 @@ class Run:
                 )
             )
 
-    def place_again(self, planned: list[PlannedTask]) -> None:
+    def place_again(self, planned: list[PlannedTask], going_on: Collection[str] = ()) -> None:
         """A new attempt begins: every task anew, in the process that it has if that goes over, or in a new one.
 
+        ``going_on``: those that go over, where nobody was lost: what they have done counts if they end before.
         Raises IllegalTransition if the run is not restarting.
         """
         if self.info.state is not RunState.RESTARTING:
@@ -389,9 +397,25 @@ class Run:
         self._cannot_rejoin.clear()
         self.results.clear()
         self.outcomes.clear()
-        for event in (self.work_done, self.decided, self.tasks_ended, self.is_there):
+        self.ended_before.clear()
+        self._going_on = frozenset(going_on)
+        for event in (self.work_done, self.decided, self.tasks_ended, self.is_there, self.has_ended_before):
             event.clear()
         self.place(planned)
+
+    def end_as_before(self) -> None:
+        """Those that were to go over have all ended well before: the run has done its work, and the others none."""
+        self.first_failure = None
+        self._died.clear()
+        self.results.update(self.ended_before)
+        self.to(RunState.RUNNING, "the work was done before others were back")
+        for task in self.planned:
+            info = self.task_info(task.task)
+            if not info.state.is_final:
+                state = TaskState.SUCCEEDED if task.task in self.ended_before else TaskState.STOPPED
+                self._task_changed(
+                    TaskChanged(time=time.time(), task=task.task, attempt=info.attempt, state=state, host=info.host)
+                )
 
     @property
     def missing(self) -> list[str]:
@@ -420,10 +444,15 @@ class Run:
     def task_ended(self, result: TaskResult, *, lost: str = "") -> None:
         """A task's process is gone. ``lost`` says why where it was not its own doing (its host went away)."""
         info = self.task_info(result.task)
+        outcome = result.outcome
+        has_ended_before = result.message == ENDED_BEFORE or result.attempt == self.attempt - 1
+        if outcome is not None and outcome.ok and has_ended_before and result.task in self._going_on:
+            self.ended_before[result.task] = outcome.result
+            self.has_ended_before.set()
+            return
         if info.state.is_final or result.attempt not in (None, info.attempt):
             return
-        outcome = result.outcome
-        if outcome is not None and outcome.ok:
+        if outcome is not None and outcome.ok and result.message != ENDED_BEFORE:
             state, message, traceback = TaskState.SUCCEEDED, "", ""
             self.results[result.task] = outcome.result
         elif outcome is not None and not result.signal and not result.message:

@@ -27,7 +27,7 @@ from .host_watch import HostWatch
 from .parcel import Parcel, hosts_of
 from .pausing import Pausing
 from .rejoining import Rejoining
-from .restarts import KILL_GRACE_S, Restarts, not_started
+from .restarts import KILL_GRACE_S, Ready, Restarts, not_started
 from .room import Room
 from .seating import RESTING, Seating
 
@@ -67,7 +67,7 @@ class Driver:
         self._on_change = on_change
         self._room = Room(seating)
         self._restarts = Restarts(rpc, seating, watch, self._start_tasks, on_change, room=self._room)
-        self._growing = Growing(seating, self._restarts, on_change)
+        self._growing = Growing(seating, self._restarts, watch, self._make_ready, on_change)
         self._rejoining = Rejoining(rpc, seating, watch, on_change)
         self._pausing = Pausing(
             rpc,
@@ -148,11 +148,28 @@ class Driver:
             await self._tell_hosts(run, "dtf_release")
             not_started(run, f"was not started: {error}")
 
-    async def _start_tasks(self, run: Run, parcel: Parcel, going_on: Collection[str] = ()) -> None:
+    async def _make_ready(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> Ready:
+        """Have the hosts that a run has not yet ready for those of its next attempt. Raises DtfError, OSError."""
+        new = [task for task in planned if task.host.address not in run.by_host]
+        endpoints = await ask_hosts(
+            self._rpc,
+            run.id,
+            new,
+            "dtf_reserve",
+            lambda mine: {"places": places(mine), "ready": True, "attempt": run.attempt + 1},
+        )
+        await self._checkups.before(run, planned)
+        return Ready(endpoints, await parcel.hand_over(self._rpc, run, hosts_of(new)))
+
+    async def _start_tasks(
+        self, run: Run, parcel: Parcel, going_on: Collection[str] = (), ready: Ready | None = None
+    ) -> None:
         """Have the tasks of a run forked where they have been placed, and those of ``going_on`` go over in the
-        processes that they have. Raises DtfError if not all of them can.
+        processes that they have. Raises DtfError if not all of them can. ``ready``: hosts that have been made so.
         """
         planned = run.planned
+        is_ready = ready is not None
+        ready = ready or Ready({}, {})
 
         def again(mine: list[PlannedTask]) -> dict[str, Any]:
             kept = [task.task for task in mine if task.task in going_on]
@@ -161,7 +178,7 @@ class Driver:
         endpoints = await ask_hosts(
             self._rpc,
             run.id,
-            planned,
+            [task for task in planned if task.host.address not in ready.given],
             "dtf_reserve",
             lambda mine: {
                 "places": places(mine),
@@ -169,10 +186,11 @@ class Driver:
                 **again(mine),
             },
         )
-        await self._checkups.before(run, planned)
-        specs = run.specs = task_specs(run, self._cluster, endpoints, joins=bool(going_on))
-        new = [task for task in planned if task.task not in going_on]
-        given = await parcel.hand_over(self._rpc, run, hosts_of(new))
+        if not is_ready:
+            await self._checkups.before(run, planned)
+        specs = run.specs = task_specs(run, self._cluster, {**endpoints, **ready.endpoints}, joins=bool(going_on))
+        new = [task for task in planned if task.task not in going_on and task.host.address not in ready.given]
+        given = {**ready.given, **await parcel.hand_over(self._rpc, run, hosts_of(new))}
         if run.is_stopping or run.decided.is_set():  # or a host went away meanwhile
             not_started(run, "it was not started")
             return

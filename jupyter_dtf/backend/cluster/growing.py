@@ -4,39 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
+import logging
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ...errors import GangIncomplete
+from ...errors import DtfError, GangIncomplete
 from ...schema.run import RunState
 from ...schema.sizes import seconds_
 from ..planning.launch_plan import PlannedTask
 from .active_run import Run
+from .host_watch import HostWatch
 from .parcel import Parcel
-from .restarts import AGAIN_S, Restarts, names_of
+from .restarts import AGAIN_S, Ready, Restarts, names_of
 from .seating import Seating
+
+logger = logging.getLogger(__name__)
+
+MOST_PAUSE_S = 15.0
+"""Between two looks at whether a run can grow, where it could not again and again."""
 
 
 class Growing:
     """What a ``Driver`` does while a run goes on with fewer tasks than it was started with.
 
-    ``on_change()`` is called when tasks have got places.
+    ``make_ready(run, parcel, planned)`` has hosts ready that are new to a run. ``on_change()`` is called when tasks
+    have got places.
     """
 
-    def __init__(self, seating: Seating, restarts: Restarts, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        seating: Seating,
+        restarts: Restarts,
+        watch: HostWatch,
+        make_ready: Callable[[Run, Parcel, list[PlannedTask]], Coroutine[Any, Any, Ready]],
+        on_change: Callable[[], None],
+    ) -> None:
         self._seating = seating
         self._restarts = restarts
+        self._watch = watch
+        self._make_ready = make_ready
         self._on_change = on_change
 
     async def until_work_done(self, run: Run, parcel: Parcel) -> None:
         """Wait until the work of a run is done, for good or ill. It grows meanwhile, where it can."""
+        pause_s = AGAIN_S
         while run.missing and run.may_restart and not run.work_done.is_set():
             await self._first(run, self._seating.until(lambda: bool(self._planned(run))))
             if not run.work_done.is_set() and not await self._grow(run, parcel):
                 # The tasks are in their beginning or their end, or the host is not quite there: they are asked again.
-                await self._first(run, asyncio.sleep(AGAIN_S))
+                await self._first(run, asyncio.sleep(pause_s))
+                pause_s = min(2 * pause_s, MOST_PAUSE_S)
         await run.work_done.wait()
 
     async def _first(self, run: Run, other: Coroutine[Any, Any, None]) -> None:
@@ -64,10 +82,17 @@ class Growing:
         """Have a run's tasks go over to an attempt in which there are more. Returns whether that was begun."""
         began = time.monotonic()
         going_on = {task.task for task in run.planned}
-        survivors = await self._restarts.survivors(run)
-        planned = self._planned(run)  # which may be otherwise by now
+        planned = self._planned(run)
+        if not planned or await self._restarts.survivors(run) != going_on:
+            return False
+        # Those that train do so meanwhile, and may come to their end, after which there is nothing to grow for.
+        ready = await self._ready(run, parcel, planned)
+        can_go_over = ready is not None and await self._restarts.survivors(run) == going_on
         is_asked = run.info.state is RunState.RUNNING and not run.work_done.is_set()
-        if not (is_asked and planned and survivors == going_on):
+        are_there = all(self._seating.is_there(task.host.address) for task in planned)
+        if ready is None or not (is_asked and are_there and can_go_over):
+            added = {task.host.address for task in planned} - set(run.by_host)
+            await self._watch.tell(added, "dtf_release", run_id=run.id)
             return False
         back = [task.task for task in planned if task.task not in going_on]
         run.unlost += 1
@@ -77,9 +102,24 @@ class Growing:
         run.to(RunState.RESTARTING, f"there is room for {names} again: {following} begins")
         self._on_change()
         # Nobody is lost: a task that is in a long step comes when that has ended.
-        await self._restarts.replace(run, parcel, planned, going_on, math.inf)
+        await self._restarts.replace(run, parcel, planned, going_on, ready)
         if not run.decided.is_set() and not run.is_stopping:
             took = seconds_(time.monotonic() - began)
             is_ = "is" if len(back) == 1 else "are"
             run.note("info", f"{names} {is_} back: {run.attempt_words}", f"{took} after there was room")
         return True
+
+    async def _ready(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> Ready | None:
+        """The hosts that are new to a run, ready for its next attempt; None if they do not become so in its time."""
+        ready = asyncio.ensure_future(self._make_ready(run, parcel, planned))
+        done = asyncio.ensure_future(run.work_done.wait())
+        try:
+            await asyncio.wait([ready, done], return_when=asyncio.FIRST_COMPLETED)
+            return ready.result() if ready.done() else None
+        except (DtfError, OSError) as error:  # one that has just gone again, or has not the room
+            logger.info("Run %s does not grow yet: %s", run.id, error)
+            return None
+        finally:
+            for wait in (ready, done):
+                wait.cancel()
+            await asyncio.gather(ready, done, return_exceptions=True)

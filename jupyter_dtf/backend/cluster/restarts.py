@@ -7,10 +7,11 @@ import contextlib
 import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DtfError, GangIncomplete, Unavailable
-from ...schema.launch import TaskResult
+from ...schema.launch import ENDED_BEFORE, TaskResult
 from ...schema.run import RunState, TaskState
 from ...schema.sizes import seconds_
 from ..planning.launch_plan import PlannedTask, ranked
@@ -30,9 +31,22 @@ ASK_S = 3.0
 """How long a host may take to say which tasks can go on. Those of one that does not are started again."""
 RETURN_S = 10.0
 """How long a task that goes on may take to be back: it may be in the middle of a step."""
+ENDING_S = 60.0
+"""How long a task that was to go over, and says that it cannot any more, may take to end: it writes its result."""
 _MOST_NAMED = 4
 
-Start = Callable[[Run, Parcel, Collection[str]], Awaitable[None]]
+
+@dataclass(frozen=True)
+class Ready:
+    """Hosts that are ready for tasks of a run's next attempt, before that has begun."""
+
+    endpoints: dict[str, str]
+    """Of their ``places``."""
+    given: dict[str, Any]
+    """What each is told of the program with ``dtf_launch``, by its address."""
+
+
+Start = Callable[[Run, Parcel, Collection[str], Ready | None], Awaitable[None]]
 """Has the tasks of a run started where they have been placed, those that are named in the processes that they have."""
 
 
@@ -125,33 +139,39 @@ class Restarts:
         parcel: Parcel,
         planned: list[PlannedTask],
         going_on: set[str],
-        return_s: float | None = None,
+        ready: Ready | None = None,
     ) -> None:
-        """Start the other tasks of ``planned`` anew, and have those that go on go over, within ``return_s`` seconds.
+        """Start the other tasks of ``planned`` anew, and have those that go on go over, within RETURN_S.
 
-        By default RETURN_S; where that is infinite, a task that takes long is waited for.
+        ``ready``: nobody was lost, and the hosts of the others are ready. Then a task that takes long is waited for,
+        and where all of them end well instead, the run is as if nothing had begun.
         """
         left = set(run.by_host) - {task.host.address for task in planned}
-        run.place_again(planned)
+        run.place_again(planned, going_on if ready is not None else ())
         self._on_change()
         await self._watch.tell(left, "dtf_release", run_id=run.id)
         try:
-            await self._start(run, parcel, going_on)
+            await self._start(run, parcel, going_on, ready)
         except (Unavailable, OSError) as error:  # one more has died meanwhile, or a host went away: a loss like others
-            if not going_on - await self.survivors(run):
-                await self._pause(run)
-            not_started(run, f"was not started: {error}")
+            if ready is None or not await self._have_ended_well(run, going_on):
+                if not going_on - await self.survivors(run):
+                    await self._pause(run)
+                not_started(run, f"was not started: {error}")
         if not run.decided.is_set():
-            await self._await_return(run, going_on, RETURN_S if return_s is None else return_s)
+            await self._await_return(run, going_on, RETURN_S if ready is None else math.inf)
+        is_open = run.info.state is RunState.RESTARTING
+        if run.ended_before and is_open and not await self._have_ended_well(run, going_on):
+            for name in run.ended_before:
+                run.task_ended(TaskResult(task=name, attempt=run.attempt), lost=ENDED_BEFORE)
 
     async def _await_return(self, run: Run, going_on: Collection[str], return_s: float) -> None:
         """Wait until all tasks are there. One that goes on and does not come back is lost."""
-        waits = [asyncio.ensure_future(event.wait()) for event in (run.is_there, run.decided)]
+        waits = [asyncio.ensure_future(event.wait()) for event in (run.is_there, run.decided, run.has_ended_before)]
         timeout = None if math.isinf(return_s) else return_s
         await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
-        if run.is_there.is_set() or run.decided.is_set():
+        if run.is_there.is_set() or run.decided.is_set() or run.has_ended_before.is_set():
             return
         why = f"has not come back within {return_s:g} s to go on"
         for task in run.planned:
@@ -164,6 +184,21 @@ class Restarts:
                     attempt=run.attempt,
                     why=why,
                 )
+
+    async def _have_ended_well(self, run: Run, going_on: Collection[str]) -> bool:
+        """Whether the tasks that were to go over have all ended well before they heard of it. Then so has the run."""
+        until = time.monotonic() + ENDING_S
+        while time.monotonic() < until and not run.is_stopping:
+            run.has_ended_before.clear()
+            left = set(going_on) - set(run.ended_before)
+            if not left:
+                run.end_as_before()
+                return True
+            if any(run.task_info(name).state.is_final for name in left) or left & await self.survivors(run):
+                return False
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(run.has_ended_before.wait(), AGAIN_S)
+        return False
 
     # -- all are started again ----------------------------------------------------------------------------------
 
@@ -183,7 +218,7 @@ class Restarts:
         run.place_again(planned)
         self._on_change()
         try:
-            await self._start(run, parcel, ())
+            await self._start(run, parcel, (), None)
         except (Unavailable, OSError) as error:  # a host went away meanwhile, or one has not the room
             await self._watch.tell(run.by_host, "dtf_release", or_end=False, run_id=run.id)
             await self._pause(run)

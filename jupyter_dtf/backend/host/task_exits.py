@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from ...schema.launch import TaskResult, of_task_id, read_outcome
+from ...schema.launch import ENDED_BEFORE, TaskResult, of_task_id, read_outcome
 from ..machine.oom import OomWatch
 from ..machine.processes import signal_name, stat_of
 from .host_load import HostLoad
@@ -109,6 +109,8 @@ class TaskExits:
             result.message = f"was killed {why}{used}"
         task.finish()
         if goes_over and result.exit_code is not None:  # it has no part in the attempt that others have begun with it
-            result.exit_code, result.message = None, result.message or "has ended while others were started again"
+            if not result.message and (outcome := read_outcome(Path(task.spec.task_dir))) is not None and outcome.ok:
+                result.outcome = outcome  # all the same: it may count where nobody was lost
+            result.exit_code, result.message = None, result.message or ENDED_BEFORE
             return
         result.outcome = read_outcome(Path(task.spec.task_dir))

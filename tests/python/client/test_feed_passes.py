@@ -13,6 +13,7 @@ import tensorflow as tf
 from jupyter_dtf.backend.task.fit.sources.base import Reading, Share
 from jupyter_dtf.backend.task.fit.sources.fed_dataset import FedDataset
 from jupyter_dtf.backend.task.fit.sources.stream_wire import receive
+from jupyter_dtf.client import feed_window
 from jupyter_dtf.client.fit_data import data_of
 from jupyter_dtf.client.sources.fed_datasets import DatasetPasses
 from jupyter_dtf.errors import InvalidInput
@@ -121,6 +122,36 @@ def test_a_training_goes_on_within_a_pass_of_several_epochs(started: Any) -> Non
     unknown = started(Passes().dataset())
     with pytest.raises(InvalidInput, match=r"says how long it is.*steps_per_epoch=3, and a dataset of an unknown"):
         unknown.open(ctx, Reading("x", Share(0, 1), steps=3, passed=3))
+
+
+@pytest.mark.parametrize("field", ["x", "validation_data"])
+def test_a_shuffled_pass_of_which_nothing_counts_is_begun_anew(started: Any, monkeypatch: Any, field: str) -> None:
+    monkeypatch.setattr(feed_window, "BACK", 1)
+    monkeypatch.setattr(feed_window, "BACK_BYTES", 0)
+    whole = [*range(8)]
+    passes = tf.data.Dataset.from_generator(
+        lambda: ((np.full((5, 1), number), np.arange(5)) for number in whole), output_signature=SPEC
+    )
+    source = started(passes.shuffle(8), field)
+    for number in (0, 1):  # the first epoch before any checkpoint, and one after another
+        assert sorted(numbers(source, passes=number)) == whole
+        with asking(source, passes=number, within=1) as peer:
+            assert "drawn anew" in receive(peer)[0].error
+        notes, both = [], []
+        peers = [asking(source, rank=rank, size=2, passes=number) for rank in range(2)]
+        for peer in peers:
+            with peer:
+                told = []
+                while (message := receive(peer))[0].batch >= 0:
+                    notes += [message[0].note] * bool(message[0].note)
+                    told.append(int(source.values(*message)[0][0, 0]))
+                both.append(told)
+        assert both[0] == both[1] and sorted(both[0]) == whole
+        assert len(notes) == (number == 0)
+    with asking(source, rank=0, size=2, passes=1) as first:  # reads what the other one has half read, or nothing else
+        order = int(source.values(*receive(first))[0][0, 0])
+        with asking(source, rank=1, size=2, passes=1) as second:
+            assert int(source.values(*receive(second))[0][0, 0]) == order
 
 
 def test_shuffles_draw_as_often_as_keras_makes_iterators() -> None:

@@ -209,6 +209,8 @@ class Saving(keras.callbacks.Callback):
         within = self._last.step_in_epoch
         if self._length is not None and within >= self._length:
             return  # and the end of the epoch comes first
+        if self._length is None and within % self.model.steps_per_execution:
+            return  # so it does after an execution that was cut short: the data has ended
         if self.model.stop_training:
             self._stopped_within = True
             self._is_due = any(self._reducer.all_gather(bool(self._ctx.should_stop)))

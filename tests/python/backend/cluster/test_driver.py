@@ -21,7 +21,7 @@ from jupyter_dtf.backend.planning.task_defaults import TaskDefaults
 from jupyter_dtf.backend.viewer.background import Background
 from jupyter_dtf.errors import Unavailable
 from jupyter_dtf.schema.events import Note, Progressed, RunChanged, TaskChanged, decode_event, encode_event
-from jupyter_dtf.schema.launch import Outcome, TaskResult, TaskSpec
+from jupyter_dtf.schema.launch import ENDED_BEFORE, Outcome, TaskResult, TaskSpec
 from jupyter_dtf.schema.machines import HostInfo
 from jupyter_dtf.schema.restart import Restart
 from jupyter_dtf.schema.run import Progress, RunInfo, RunRequest, RunState, TaskState
@@ -46,6 +46,8 @@ class Cluster:
         self.asked: list[tuple[str, str]] = []
         self.specs: list[TaskSpec] = []
         self.on_launch: Callable[[int], None] = lambda attempt: self.all_run()
+        self.on_reserve: Callable[[str, int], None] = lambda address, attempt: None
+        self.before_launch: Callable[[str, list[TaskSpec]], None] = lambda address, specs: None
         self.broken: set[str] = set()
         self.closing: set[str] = set()
         self.stays_broken = True
@@ -94,6 +96,7 @@ class Cluster:
 
             async def dtf_reserve(self, run_id: str, places: list[str], **more: Any) -> dict[str, str]:
                 cluster.asked.append((address, "dtf_reserve"))
+                cluster.on_reserve(address, more.get("attempt", 0))
                 if "survivors" in more:
                     if not set(more["survivors"]) <= set(cluster.survivors.get(address, [])):
                         raise Unavailable("has ended meanwhile")
@@ -109,6 +112,7 @@ class Cluster:
                     cluster.closing.clear()
                     return None
                 mine = [msgspec.json.decode(spec, type=TaskSpec) for spec in specs]
+                cluster.before_launch(address, mine)
                 cluster.specs += mine
                 asyncio.get_running_loop().call_soon(cluster.launched, mine)
                 return {spec.task: str(100 + spec.rank) for spec in mine}
@@ -503,6 +507,49 @@ async def test_they_are_more_again_when_there_is_room_which_is_no_restart() -> N
     ]
     assert cluster.texts("There is room for worker:1 again") == ["worker:0 goes on with it: attempt 3 of 4"]
     assert "dtf_kill" not in [op for _, op in cluster.asked]
+
+
+@pytest.mark.parametrize("when", ["hosts get ready", "it is refused", "it is called"])
+async def test_a_training_that_ends_while_it_grows_has_ended(when: str) -> None:
+    cluster = await training(Restart(min_workers=1, max_restarts=2))
+    cluster.on_launch = lambda attempt: None
+    del cluster.hosts[B]
+    cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+    while len(cluster.specs) < 3:
+        await asyncio.sleep(0)
+    event = TaskChanged(time=1.0, task="worker:0", attempt=1, state=TaskState.RUNNING)
+    cluster.run.record_encoded(encode_event(event))
+    attempts: list[int] = []
+
+    def ends(message: str = "") -> None:
+        """As its host tells of it, which knows whether it had called it."""
+        cluster.survivors.clear()
+        outcome, code = Outcome(ok=True, result=b"trained"), None if message else 0
+        attempt = cluster.run.attempt if message else 1
+        result = TaskResult(task="worker:0", attempt=attempt, exit_code=code, message=message, outcome=outcome)
+        cluster.run.task_ended(result)
+
+    def reserved(address: str, attempt: int) -> None:
+        attempts.append(cluster.run.attempt)
+        if when == "hosts get ready":
+            ends()
+
+    def launching(address: str, specs: list[TaskSpec]) -> None:
+        if address == A and when == "it is refused":
+            cluster.survivors.clear()
+            asyncio.get_running_loop().call_later(0.02, ends)  # its result is on its way
+            raise Unavailable("worker:0 has ended meanwhile")
+        if address == A:
+            asyncio.get_running_loop().call_soon(ends, ENDED_BEFORE)
+
+    cluster.on_reserve, cluster.before_launch = reserved, launching
+    cluster.hosts[B] = cluster.host(B)
+    await cluster.seating.wake()
+    info = await cluster.end()
+    assert (info.state, cluster.run.results) == (RunState.SUCCEEDED, {"worker:0": b"trained"})
+    assert attempts[0] == 1 and cluster.run.attempt == (1 if when == "hosts get ready" else 2)
+    assert (B, "dtf_release") in cluster.asked
+    assert {task.state for task in info.tasks if task.task == "worker:0"} == {TaskState.SUCCEEDED}
 
 
 async def test_a_lost_task_comes_to_another_host_where_fewer_are_not_enough() -> None:

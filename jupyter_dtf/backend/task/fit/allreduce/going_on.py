@@ -164,6 +164,7 @@ class Survival(keras.callbacks.Callback):
             is_over=self._is_over,
             epoch_begun=self._begun and not self._is_between,
             epoch_ended=ended,
+            was_chief=bool(self._ctx.is_chief),
             wants_stop=ended and bool(self.model.stop_training),
         )
 

@@ -42,6 +42,8 @@ class Standing:
     """Whether the task's callbacks have heard of the beginning of the epoch."""
     epoch_ended: bool = False
     """And of its end."""
+    was_chief: bool = False
+    """Whether the callbacks that run on the chief alone have run here."""
     wants_stop: bool = False
     """Whether one of them has asked for the end of the training then."""
 
@@ -84,7 +86,8 @@ def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, pac
     """What a task has for itself from here on. What was a lost one's alone follows from what the others have."""
     best, own = standings[furthest], standings[rank]
     assert best is not None
-    callbacks = _callbacks_of(rank, own, best, packed)
+    chief = next((each for each in standings if each is not None and each.was_chief), None)
+    callbacks = _callbacks_of(rank, own, best, chief, packed)
     states = best.part.seeds
     if own is None:
         seeds = [seed_of_task(state, rank - furthest)[0] for state in states]
@@ -110,9 +113,17 @@ def _counted_as(seeds: Sequence[int], states: Sequence[Any]) -> list[np.ndarray[
     return [np.array([seed, int(state[1])], np.asarray(state).dtype) for seed, state in zip(seeds, states, strict=True)]
 
 
-def _callbacks_of(rank: int, own: Standing | None, best: Standing, packed: Sequence[PackedCallback]) -> list[bytes]:
-    """The attributes of a task's callbacks: its own, or what the chief's, or those of another task, had last."""
-    known = {**best.own, **best.chiefs} if rank == 0 else {**best.chiefs, **best.own}
+def _callbacks_of(
+    rank: int, own: Standing | None, best: Standing, chief: Standing | None, packed: Sequence[PackedCallback]
+) -> list[bytes]:
+    """The attributes of a task's callbacks: its own, or what the chief's, or those of another task, had last.
+
+    ``chief``: who was that and lives. Only where nobody does, what the others were told of it is what is known.
+    """
+    if rank == 0:
+        known = {**best.own, **best.chiefs, **(chief.own if chief is not None else {})}
+    else:
+        known = {**best.chiefs, **best.own}
     known.update(own.own if own is not None else {})
     return [known.get(place, NOTHING) for place in places_here(packed, rank == 0)]
 

@@ -12,6 +12,7 @@ import keras
 from .....schema.strategy import AllReduce
 from ...checkpoint.files import Stored
 from ...collectives.contract import Reducer
+from ...context import check_gang
 from ...model import keras_io
 from ..agree import Weights
 from ..callbacks import First, Last, State, callbacks_here
@@ -278,6 +279,7 @@ class Fit:
         result = fit.result(model, self._spec) if ctx.is_chief else None
         if self._kept is not None:
             reducer.all_gather("done")  # if the chief is lost until here, another one has the model
+            check_gang()  # who is called until here goes over, and the others have the end of the training from it
             ctx.going_over.say(False)
         if ctx.is_chief and self._weights.checks:
             ctx.note(

@@ -182,6 +182,8 @@ class Batches:
         """This task's share of the next batch; None where there is none. Waits for it."""
         try:
             message, raws = receive(peer)
+            if message.note:
+                self._ctx.note("info", "Data in another order", message.note)
         except EOFError:
             if self._is_closed or call != self._calls:  # TensorFlow reads on for a while in what nobody wants any more
                 raise

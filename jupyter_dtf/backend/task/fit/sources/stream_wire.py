@@ -59,6 +59,8 @@ class Message(msgspec.Struct, omit_defaults=True):
     """Whether the error is one of what was passed (InvalidInput)."""
     stopped: bool = False
     """Whether there would be more, had the run not been asked to stop."""
+    note: str = ""
+    """What the run is to be told."""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -406,6 +406,33 @@ def test_datasets_of_each_tasks_own_go_on_in_the_middle_of_an_epoch() -> None:
         assert_same(found[f"from {kind}"], found[kind], 9)
 
 
+def test_the_end_of_an_epoch_of_an_unknown_length_is_no_place_within_it() -> None:
+    """Its last execution is cut short, of which nobody knows before that it is the last one."""
+
+    def program(ctx: FakeContext) -> Any:
+        def data(ctx: Any) -> Any:
+            return KINDS["unknown"][0](own_dataset(ctx))
+
+        common = {"x": data, "y": None, "batch_size": None, "epochs": 2}
+        make = partial(model, 3, steps_per_execution=2)
+        found = {"whole": train(ctx, "whole", make, 5, checkpoint=Checkpoint(every_steps=1, keep=20), **common)}
+        for step in (4, 5):
+            path = str(ctx.run_dir / "whole" / "checkpoints" / str(step))
+            found[str(step)] = train(ctx, f"from {step}", make, 6, resume=path, checkpoint=False, **common)
+        return found
+
+    found = run_gang(2, program)[0]
+    whole = found["whole"]
+    assert whole.saved == [2, 4, 5, 7, 9, 10]
+    for step in (4, 5):
+        assert [batch for batch, _ in found[str(step)].steps] == [batch for batch, _ in whole.steps]
+        for ours, theirs in zip(found[str(step)].steps, whole.steps, strict=True):
+            for mine, other in zip(ours[1], theirs[1], strict=True):
+                np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-7)
+        for metric, values in whole.history.items():
+            assert found[str(step)].history[metric] == pytest.approx(values, rel=1e-5), metric
+
+
 def test_one_strategy_goes_on_from_a_checkpoint_of_another(tmp_path: Path) -> None:
     """All-reduce, then in one graph from the middle of an epoch, then a pipeline, then a parameter server: together
     they do what all-reduce does alone.
