@@ -329,6 +329,8 @@ class Feed:
     def _break(self, error: Exception) -> None:
         """Nobody can be served any more: the tasks that are connected are told why, and so is the caller."""
         self.failure = self.failure or error
+        if self._window.ended is None:  # what is being read comes too late
+            self._window.ended = self._window.count
         if not self._stops and not self._is_closed:
             text = f"The process that reads {self.what} serves no task any more: {type(error).__name__}: {error}"
             for cursor in list(self._by_descriptor.values()):

@@ -417,7 +417,8 @@ def test_fewer_workers_go_on_where_hosts_are_gone_and_more_again_when_they_are_b
     assert grown == sorted(grown) and grown[-1] == 3, loses.sizes
     room = [note for note in notes(run) if note.title.startswith("There is room for ")]
     back = [note for note in notes(run) if re.fullmatch(r".+ (is|are) back: attempt \d of \d", note.title)]
-    assert len(room) == len(back) == len({*grown}) - 1
+    # A larger gang that learns of more room still may have trained nothing when it makes way for the next.
+    assert len({*grown}) - 1 <= len(back) == len(room) <= len(lost)
     assert states(run).count("restarting") == len(without) + len(back)
     assert {task.state for task in run.info.tasks} == {TaskState.SUCCEEDED}
     assert {task: len(found) for task, found in pids(run).items()} == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import socket
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import msgspec
@@ -139,12 +141,14 @@ def test_who_cannot_be_taken_in_is_an_error_for_all_that_says_why(started: Any) 
 
     source = started(stuck())
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with asking(source) as peer, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as late:
+    with asking(source) as peer, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as late, ExitStack() as opened:
         assert [receive(peer)[0].batch for _ in range(2)] == [0, 1]
-        free = os.dup(late.fileno())
-        os.close(free)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        gc.collect()  # what nobody refers to any more is closed now, not while the task asks
+        resource.setrlimit(resource.RLIMIT_NOFILE, (late.fileno() + 1, hard))
         try:
+            with suppress(OSError):
+                while True:
+                    opened.callback(os.close, os.dup(late.fileno()))
             late.connect(address_of(source.name))
             error = receive(peer)[0].error
             with pytest.raises(EOFError):

@@ -218,7 +218,7 @@ def test_a_search_is_shown_in_a_terminal_and_in_a_notebook(
 
     master, slave = pty.openpty()
     with os.fdopen(slave, "w") as screen, ThreadPoolExecutor(1) as reading:
-        read = reading.submit(read_until, master, b"3/3")
+        read = reading.submit(read_until, master, b"finished")
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stderr", screen)
             patch.setenv("TERM", "xterm")
