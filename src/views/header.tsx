@@ -127,10 +127,10 @@ export function Header(props: {
           {whenText(run.created, now, trans)}
         </time>
         <LastCheckpoint run={run} now={now} trans={trans} />
+        {run.resumed_from !== '' && <Source run={run} source={props.source} trans={trans} />}
         <span className="jp-dtf-faint" title={facts}>
           {facts}
         </span>
-        {run.resumed_from !== '' && <Source run={run} source={props.source} trans={trans} />}
       </div>
       {run.state === 'failed' || run.state === 'lost' ? (
         <Failure run={run} trans={trans} />

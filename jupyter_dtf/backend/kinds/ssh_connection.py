@@ -62,7 +62,8 @@ class Keeper:
             step("starting Python")
             process = await connection.create_process(command(options), encoding=None)
             keeper = cls(entry, connection, process)
-            process.stdin.write(base64.b64encode(_program()) + b"\n")
+            with contextlib.suppress(OSError, asyncssh.Error):  # it may have ended already; then it is asked why
+                process.stdin.write(base64.b64encode(_program()) + b"\n")
             await asyncio.wait_for(keeper._greet(), CONNECT_S)
         except BaseException as error:
             await (keeper.close(at_once=True) if keeper is not None else _end(connection))

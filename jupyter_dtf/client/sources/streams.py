@@ -48,19 +48,19 @@ def stream_of(iterator: Iterator[Any], field: str, what: str) -> StreamSource:
     Its first two batches are read at once; the others while a run trains on them. ``what`` is how messages call it.
     Raises InvalidInput for what is no batch, and what the iterator raises.
     """
-    values = list(itertools.islice(iterator, PEEKED))
-    if not values:
-        raise InvalidInput(f"{first_upper(what)} must yield at least one batch. Received: an empty one", field=field)
-    first = parts_of(values[0], field, what)
-    leaves: list[Any] = []
-    structure = numbered(first, leaves)
-    reader = Reader(iterator, structure, [], field, what)
-    batches = []
-    for number, value in enumerate(values, 1):
+    reader, batches = None, []
+    for number, value in enumerate(itertools.islice(iterator, PEEKED), 1):
+        # Copied before the next is asked for. Keras keeps two as they are: a generator that fills one array again and
+        # again has it train on the second batch in place of the first.
+        if reader is None:
+            structure = numbered(parts_of(value, field, what), [])
+            reader = Reader(iterator, structure, [], field, what)
         try:
             batches.append(reader.batch(value))
         except InvalidInput as error:
             raise InvalidInput(f"Batch {number} of {what}: {error}", field=field) from None
+    if reader is None:
+        raise InvalidInput(f"{first_upper(what)} must yield at least one batch. Received: an empty one", field=field)
     reader.leaves = _leaves_of(batches, field, what)
     name, secret = secrets.token_hex(8), secrets.token_hex(32)
     close = getattr(iterator, "close", lambda: None)
