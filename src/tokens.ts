@@ -58,6 +58,8 @@ export const CommandIDs = {
   deleteRun: 'jupyter-dtf:delete-run',
   copyRunId: 'jupyter-dtf:copy-run-id',
   openSearch: 'jupyter-dtf:open-search',
+  stopSearch: 'jupyter-dtf:stop-search',
+  addTrials: 'jupyter-dtf:add-trials',
   openExample: 'jupyter-dtf:open-example',
   newDesign: 'jupyter-dtf:new-design',
   saveDesign: 'jupyter-dtf:save-design',

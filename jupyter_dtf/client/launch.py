@@ -125,6 +125,9 @@ class _Listed:
     def unwanted(self, number: int) -> None:
         pass
 
+    def more(self, count: int) -> None:
+        pass
+
 
 def _table(arguments: Sequence[dict[str, Any]], ended: Mapping[int, Ended]) -> pd.DataFrame:
     import pandas as pd

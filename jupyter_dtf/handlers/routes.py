@@ -26,6 +26,7 @@ from .runs import (
     RunEventsHandler,
     RunHandler,
     RunsHandler,
+    SearchHandler,
     SeriesHandler,
     StopHandler,
 )
@@ -61,6 +62,7 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/runs/{run_id}/pause": PauseHandler,
     "/runs/{run_id}/continue": ContinueHandler,
     "/runs/{run_id}/resume": ResumeHandler,
+    "/searches/{search_id}": SearchHandler,
     "/runs/{run_id}/events": RunEventsHandler,
     "/runs/{run_id}/output": OutputHandler,
     "/runs/{run_id}/output.txt": OutputTextHandler,

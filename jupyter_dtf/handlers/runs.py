@@ -13,6 +13,7 @@ from ..schema.api import ResumeRequest
 from ..schema.base import decode_json
 from ..schema.run import RunInfo
 from ..schema.run_marks import RunPatch
+from ..schema.search_trial import SearchRequest
 from ..schema.socket_messages import EventsMessage, SeriesMessage
 from .base import Handler
 from .feed import events_message
@@ -74,6 +75,12 @@ class ResumeHandler(Handler):
     @operation("A new run that goes on with this one from a checkpoint", status=201, errors=(404, 409, 503))
     async def post(self, run_id: str, *, body: ResumeRequest) -> RunInfo:
         return await self.services.resume_run(run_id, body)
+
+
+class SearchHandler(Handler):
+    @operation("Ask a search to stop, or to have more trials", status=202, errors=(404, 409, 503))
+    async def post(self, search_id: str, *, body: SearchRequest) -> None:
+        await (await self.services.fleet()).ask_search(search_id, body)
 
 
 class RunEventsHandler(Handler):

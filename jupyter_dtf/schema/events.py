@@ -162,6 +162,13 @@ class TrialValued(TaskEvent, tag="trial"):
     values: dict[str, float]
 
 
+class SearchAsked(TaskEvent, tag="search_asked"):
+    """Somebody asks the program that drives a trial's search to stop it, or to have so many more trials."""
+
+    stop: bool = False
+    more: int = 0
+
+
 class Histogram(TaskEvent, tag="histogram"):
     """How many of some values lay where, at a step: ``counts`` in as many bins of one width from ``low`` to ``high``.
 
@@ -200,7 +207,7 @@ StoryEvent = Union[RunChanged, TaskChanged, Note, CheckpointSaved]
 """What a person reads, under *Events*: a type that is added here is drawn in ``src/views/events.tsx``."""
 STORY = tuple(str(kind.__struct_config__.tag) for kind in get_args(StoryEvent))
 
-AnyEvent = Union[StoryEvent, MediaEvent, Points, Logged, Progressed, EpochEnded, Submitted, TrialValued]
+AnyEvent = Union[StoryEvent, MediaEvent, Points, Logged, Progressed, EpochEnded, Submitted, TrialValued, SearchAsked]
 
 
 class _Typed(PeerStruct):

@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .base import PeerStruct
+from ..errors import InvalidInput
+from .base import PeerStruct, Struct
 
 MINIMIZE, MAXIMIZE = "minimize", "maximize"
+MOST_MORE = 100_000
 
 
 class TrialInfo(PeerStruct):
@@ -31,6 +33,25 @@ class TrialInfo(PeerStruct):
     """Those whose value is no plain one, and stands among the run's parameters as Python shows it."""
     most: int = 0
     """How many trials the search is to have; 0 where it has no such end."""
+    may_grow: bool = False
+    """Whether more can be asked for while it runs."""
+    asked_more: int = 0
+    """So many more than ``most`` somebody has asked for while this one ran."""
+    asked_stop: bool = False
+    """Somebody has asked while this one ran that the search ends."""
+
+
+class SearchRequest(Struct):
+    """What the program that drives a search is asked to do: to ``stop`` it, or to have so many ``more`` trials."""
+
+    stop: bool = False
+    more: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.more <= MOST_MORE:
+            raise InvalidInput(f"`more` must be a number of trials up to {MOST_MORE:,}, got {self.more}", field="more")
+        if self.stop == bool(self.more):
+            raise InvalidInput(f"Either `stop` or `more` trials must be asked for, got {self.stop} and {self.more}")
 
 
 def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ import type {
   ResumeRequest,
   RunInfo,
   RunPatch,
+  SearchRequest,
   RunPlacement,
   SeriesMessage,
   StatusInfo,
@@ -113,6 +114,11 @@ export class RestApi {
 
   stopRun(id: string): Promise<void> {
     return this._request('POST', ['runs', id, 'stop'], {});
+  }
+
+  /** Ask the program that drives a search to stop it, or to have more trials. */
+  askSearch(id: string, request: SearchRequest): Promise<void> {
+    return this._request('POST', ['searches', id], request);
   }
 
   pauseRun(id: string): Promise<void> {

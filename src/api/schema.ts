@@ -130,6 +130,18 @@ export interface TrialInfo {
   in_words: string[];
   /** How many trials the search is to have; 0 where it has no such end. */
   most: number;
+  /** Whether more can be asked for while it runs. */
+  may_grow: boolean;
+  /** So many more than `most` somebody has asked for while this one ran. */
+  asked_more: number;
+  /** Somebody has asked while this one ran that the search ends. */
+  asked_stop: boolean;
+}
+
+/** What the program that drives a search is asked to do: to `stop` it, or to have so many `more` trials. */
+export interface SearchRequest {
+  stop?: boolean;
+  more?: number;
 }
 
 /**
@@ -598,6 +610,16 @@ export interface TrialValued {
   attempt: number;
 }
 
+/** Somebody asks the program that drives a trial's search to stop it, or to have so many more trials. */
+export interface SearchAsked {
+  type: 'search_asked';
+  time: number;
+  stop: boolean;
+  more: number;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
 /**
  * How many of some values lay where, at a step: `counts` in as many bins of one width from `low` to `high`.
  *
@@ -1054,7 +1076,7 @@ export interface RunPlacement {
 
 export type StoryEvent = RunChanged | TaskChanged | Note | CheckpointSaved;
 
-export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded | Submitted | TrialValued;
+export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded | Submitted | TrialValued | SearchAsked;
 
 export type ClientMessage = Subscribe | Show | Unsubscribe;
 

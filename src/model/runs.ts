@@ -1,7 +1,7 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { ApiError, RestApi } from '../api/rest';
-import type { OutputPage, RunInfo, RunPatch, ServerMessage, TraceData } from '../api/schema';
+import type { OutputPage, RunInfo, RunPatch, SearchRequest, ServerMessage, TraceData } from '../api/schema';
 import type { EventSocket } from '../api/socket';
 import { formatClock } from './format';
 import { RunModel } from './run';
@@ -65,6 +65,10 @@ export class RunsModel {
 
   stop(id: string): Promise<void> {
     return this._api.stopRun(id);
+  }
+
+  askSearch(id: string, request: SearchRequest): Promise<void> {
+    return this._api.askSearch(id, request);
   }
 
   pause(id: string): Promise<void> {

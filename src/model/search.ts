@@ -35,6 +35,10 @@ export interface Search {
   most: number;
   /** By number. */
   trials: readonly Trial[];
+  /** More trials can be asked for while it runs. */
+  mayGrow: boolean;
+  /** Somebody has asked that it ends. */
+  isAskedToStop: boolean;
   /** Some trial of it is under way. */
   isRunning: boolean;
   /** The complete trials to which none is better: one, or of several objectives the Pareto front. */
@@ -127,7 +131,9 @@ function gathered(id: string, trials: Trial[]): Search {
     objectives,
     parameters: told.parameters.length > 0 ? told.parameters : Object.keys(run.parameters),
     logarithmic: told.logarithmic,
-    most: told.most,
+    most: Math.max(...trials.map(trial => trial.run.trial!.most + trial.run.trial!.asked_more)),
+    mayGrow: told.may_grow,
+    isAskedToStop: trials.some(trial => trial.run.trial!.asked_stop && !isFinal(trial.run.state)),
     trials,
     isRunning: trials.some(trial => !isFinal(trial.run.state)),
     best: bestOf(trials, objectives),

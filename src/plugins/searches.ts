@@ -1,20 +1,29 @@
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Clipboard, ICommandPalette, MainAreaWidget, Notification, WidgetTracker } from '@jupyterlab/apputils';
+import {
+  Clipboard,
+  ICommandPalette,
+  InputDialog,
+  MainAreaWidget,
+  Notification,
+  WidgetTracker
+} from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 
 import { runIcon } from '../icons';
 import { formatClock } from '../model/format';
-import { searchesOf } from '../model/search';
+import { Search, searchesOf } from '../model/search';
 import { CommandIDs, IDtf } from '../tokens';
 import type { SearchActions } from '../views/search/searchview';
 import { SearchPane } from '../widgets/searchpane';
-import { choose, describe } from './ask';
+import { attempt, choose, describe } from './ask';
 
 /** What a search's view does, wherever it is shown. */
 export function searchActions(commands: JupyterFrontEnd['commands'], trans: TranslationBundle): SearchActions {
   return {
     onOpen: run => void commands.execute(CommandIDs.openRun, { run }),
     onStop: run => void commands.execute(CommandIDs.stopRun, { run }),
+    onStopSearch: search => void commands.execute(CommandIDs.stopSearch, { search }),
+    onMore: search => void commands.execute(CommandIDs.addTrials, { search }),
     onCopy: text => {
       Clipboard.copyToSystem(text);
       Notification.success(trans.__('The parameters are in the clipboard'), { autoClose: 3000 });
@@ -87,6 +96,45 @@ export const searches: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    const describedBy = describe({ search: trans.__('The id of the search') });
+    const going = (filter: (search: Search) => boolean) =>
+      searchesOf(dtf.runs.runs).filter(search => search.isRunning && filter(search));
+    const pick = (given: unknown, title: string, filter: (search: Search) => boolean) =>
+      choose(
+        given,
+        going(filter).map(({ id, name, cluster }) => ({ value: id, label: `${name} (${cluster})` })),
+        title,
+        trans.__('There is no such search that runs.')
+      );
+    commands.addCommand(CommandIDs.stopSearch, {
+      label: trans.__('Stop Search'),
+      describedBy,
+      execute: async args => {
+        const search = await pick(args['search'], trans.__('Stop which search?'), () => true);
+        if (search !== null) {
+          await attempt(trans, () => dtf.runs.askSearch(search, { stop: true }));
+        }
+      }
+    });
+    commands.addCommand(CommandIDs.addTrials, {
+      label: trans.__('Add Trials to Search…'),
+      describedBy,
+      execute: async args => {
+        const search = await pick(args['search'], trans.__('Add trials to which search?'), ({ mayGrow }) => mayGrow);
+        if (search === null) {
+          return;
+        }
+        const title = trans.__('How many more trials is it to have?');
+        const { button, value } = await InputDialog.getNumber({ title, value: 10 });
+        const more = Math.round(value ?? 0);
+        if (button.accept && more > 0) {
+          await attempt(trans, () => dtf.runs.askSearch(search, { more }));
+        }
+      }
+    });
+    for (const command of [CommandIDs.stopSearch, CommandIDs.addTrials]) {
+      palette?.addItem({ command, category: trans.__('Distributed TensorFlow') });
+    }
     palette?.addItem({ command: CommandIDs.openSearch, category: trans.__('Distributed TensorFlow') });
 
     const seen = new Set<string>();

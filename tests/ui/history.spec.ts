@@ -24,7 +24,7 @@ test.beforeAll(async ({ browser }) => {
       metrics: [],
       tasks: 1,
       points: 0,
-      age: 1_000_000 + index // older than what other stories show in the panel,
+      age: 1_000_000 + index, // older than what other stories show in the panel
       parameters: { batch_size: index }
     }))
   ]);

@@ -19,11 +19,11 @@ from distributed.comm.core import Comm
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from ...errors import DtfError, Unavailable
+from ...errors import Conflict, DtfError, Unavailable
 from ...schema import protocol
 from ...schema.api import ClusterInfo, ClusterState
 from ...schema.base import to_plain
-from ...schema.events import PRUNED
+from ...schema.events import PRUNED, SearchAsked
 from ...schema.launch import of_task_id
 from ...schema.machines import HostInfo
 from ...schema.operations import LEAVE, scoped, scoped_rpc
@@ -153,6 +153,7 @@ class Controller(SchedulerPlugin):
             "dtf_stop_run": self.stop_run,
             "dtf_pause_run": self.pause_run,
             "dtf_continue_run": self.continue_run,
+            "dtf_ask_search": self.ask_search,
             "dtf_result": self.runs.result,
             "dtf_scale": self.scale,
             "dtf_coming": self.tell_coming,
@@ -414,6 +415,15 @@ class Controller(SchedulerPlugin):
     async def continue_run(self, run_id: str) -> None:
         """Start the tasks of a paused run again. Raises Conflict."""
         await self._driver.continue_(self.runs.find(run_id))
+
+    def ask_search(self, run_id: str, stop: bool, more: int) -> None:
+        """Ask the program that drives the search of a trial to do something. Raises Conflict if the trial has ended."""
+        run = self.runs.find(run_id)
+        if not run.is_active:
+            raise Conflict(f"The trial asked for its search must be under way, got {run_id}, {run.info.state.value}")
+        asked = "The search is to stop" if stop else f"{more} more trial{'s are' if more != 1 else ' is'} asked for"
+        run.note("info", asked)
+        run.record(SearchAsked(time=time.time(), attempt=run.attempt, stop=stop, more=more))
 
     def scale(self, jobs: dict[str, int]) -> dict[str, Any]:
         """New counts of tasks, for the runs to come."""

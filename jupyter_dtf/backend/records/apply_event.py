@@ -16,6 +16,7 @@ from ...schema.events import (
     Note,
     Progressed,
     RunChanged,
+    SearchAsked,
     TaskChanged,
     TrialValued,
     UnknownEvent,
@@ -69,6 +70,9 @@ def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | 
         info.checkpoint = event.checkpoint
     elif isinstance(event, TrialValued):
         info.values = dict(event.values)
+    elif isinstance(event, SearchAsked) and info.trial is not None:
+        info.trial.asked_more += event.more
+        info.trial.asked_stop = info.trial.asked_stop or event.stop
 
 
 def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:

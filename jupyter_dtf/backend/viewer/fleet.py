@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from watchfiles import awatch
 
-from ...errors import ClusterLost, Conflict, Unavailable
+from ...errors import ClusterLost, Conflict, NotFound, Unavailable
 from ...schema.api import ClusterInfo, ClusterPatch, ClusterState, KindInfo, Preview, read_cluster
 from ...schema.base import convert
 from ...schema.checkup import Checkup
@@ -19,6 +19,7 @@ from ...schema.cluster_request import ClusterRequest
 from ...schema.machines import MachineSeries
 from ...schema.payload import Packed
 from ...schema.run import RunDescriptor, RunInfo, RunRequest
+from ...schema.search_trial import SearchRequest
 from ..kinds import registry
 from ..machine import family, paths
 from ..records.hub import Hub
@@ -282,6 +283,21 @@ class Fleet:
         Raises NotFound, Conflict if it has ended.
         """
         await self._stopping.stop_run(run_id, now=now, pruned=pruned)
+
+    async def ask_search(self, search_id: str, request: SearchRequest) -> None:
+        """Ask the program that drives a search to stop it, or to have more trials. It does so when it hears of it.
+
+        Raises NotFound for a search of which there is no trial, Conflict if none of its trials is under way.
+        """
+        trials = [info for info in await off_loop(self.hub.runs) if info.trial and info.trial.search == search_id]
+        if not trials:
+            raise NotFound(f"There is no search {search_id}")
+        going = next((info for info in trials if not info.state.is_final), None)
+        if going is None:
+            raise Conflict("A search is asked while it runs: none of its trials is under way")
+        if request.more and not (going.trial and going.trial.may_grow):
+            raise Conflict("Only a search that ends after a number of `trials` can be asked for more")
+        await self._ask(going.cluster, "ask_search", run_id=going.id, stop=request.stop, more=request.more)
 
     # -- asking a cluster ---------------------------------------------------------------------------------------
 

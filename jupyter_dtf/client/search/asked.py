@@ -49,6 +49,7 @@ class AskedTrials:
     ) -> None:
         self.study = study
         self.changed = threading.Condition()
+        self.most = most
         self._train_fn = train_fn
         self._space = dict(space)
         self._metrics = list(metrics)
@@ -159,6 +160,12 @@ class AskedTrials:
                 self.study._storage.set_trial_state_values(trial._trial_id, states.FAIL)
                 self._left = None if self._left is None else self._left - 1
                 self._tell()
+
+    def more(self, count: int) -> None:
+        """So many more trials are asked for; without an end there are more anyway."""
+        if self.most is not None and self._left is not None:
+            self.most += count
+            self._left += count
 
     # -- inside -------------------------------------------------------------------------------------------------
 

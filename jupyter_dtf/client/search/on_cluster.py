@@ -102,7 +102,6 @@ class Searching:
         self.wait_ready()  # type: ignore[attr-defined]
         called = name or study_name or self._run_name("search")  # type: ignore[attr-defined]
         search = Search(called, self.name, metrics, list(distributions), study)
-        search.most = trials
         search.keeps_models = keep_models
         population = Population(based, study, distributions, seed) if based else None
         asked = AskedTrials(
@@ -126,6 +125,7 @@ class Searching:
             parameters=list(distributions),
             logarithmic=[key for key, of in distributions.items() if getattr(of, "log", False)],
             most=trials or 0,
+            may_grow=trials is not None and grid is None,
         )
         search.begin(asked, runs, sampler)
         if wait:

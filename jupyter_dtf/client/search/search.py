@@ -40,8 +40,6 @@ class Search:
         self.id = id_of(study)
         """The same for all who go on with its study; views know it by that."""
         self.began = time.time()
-        self.most: int | None = None
-        """How many trials it is to have."""
         self.keeps_models = 0
         """Of how many of the best trials it keeps the models."""
         self._metrics = metrics
@@ -78,6 +76,11 @@ class Search:
         if self._error is not None:
             return "failed"
         return "stopped" if self._runs.message else "finished"
+
+    @property
+    def most(self) -> int | None:
+        """How many trials it is to have; None: no such number."""
+        return self._asked.most
 
     @property
     def metrics(self) -> list[str]:

@@ -117,12 +117,16 @@ class Source(Protocol):
     def unwanted(self, number: int) -> None:
         """A trial that does not run is not to be started."""
 
+    def more(self, count: int) -> None:
+        """So many more trials are asked for."""
+
 
 @dataclass
 class _Running:
     run: Run
     seen: int = 0
     attempt: int = 0
+    asked_more: int = 0
 
 
 @dataclass
@@ -274,6 +278,8 @@ class TrialRuns:
         number, running = self._running[run_id]
         info = running.run.info
         is_over = info.state.is_final
+        if info.trial is not None:
+            self._hear(running, info.trial)
         if self.metric and (points := self._points(running)) and self.source.reported(number, points) and not is_over:
             step, value = points[-1]
             _stop(running.run, f"Pruned after step {shown(step)}: {self.metric} {shown(value)} does not promise enough")
@@ -281,6 +287,15 @@ class TrialRuns:
             with self._has_changed:
                 del self._running[run_id]
             self._end(number, running.run, info)
+
+    def _hear(self, running: _Running, trial: TrialInfo) -> None:
+        """What somebody who looks at the search has asked for."""
+        more, running.asked_more = trial.asked_more - running.asked_more, trial.asked_more
+        if more and self.search is not None:
+            self.search = msgspec.structs.replace(self.search, most=self.search.most + more)
+            self.source.more(more)
+        if trial.asked_stop and not self.is_stopped:
+            self.stop("It was stopped by somebody who looked at it")
 
     def _points(self, running: _Running) -> list[tuple[float, float]]:
         """What the first task has reported of the metric since the last look; of a new attempt, from its start."""

@@ -18,12 +18,14 @@ import { TrialTable } from './trialtable';
 export interface SearchActions {
   onOpen: (run: string) => void;
   onStop: (run: string) => void;
+  onStopSearch: (search: string) => void;
+  onMore: (search: string) => void;
   onCopy: (text: string) => void;
 }
 
 /** A search as one: all its trials, in a table and in plots that choose and look at the same ones. */
 export function SearchView(props: { search: Search; trans: TranslationBundle } & SearchActions): React.ReactElement {
-  const { search, trans, onOpen, onStop, onCopy } = props;
+  const { search, trans, onOpen, onStop } = props;
   const [tab, setTab] = React.useState('table');
   const [brushes, setBrushes] = React.useState<Brushes>(new Map());
   const [lookedAt, setLookedAt] = React.useState<string | null>(null);
@@ -64,7 +66,7 @@ export function SearchView(props: { search: Search; trans: TranslationBundle } &
   ];
   return (
     <>
-      <Head search={search} trans={trans} onCopy={onCopy} />
+      <Head {...props} />
       <div className="jp-dtf-chosen" role="status">
         {brushes.size > 0 && (
           <>
@@ -79,7 +81,7 @@ export function SearchView(props: { search: Search; trans: TranslationBundle } &
   );
 }
 
-function Head(props: { search: Search; trans: TranslationBundle; onCopy: (text: string) => void }): React.ReactElement {
+function Head(props: { search: Search; trans: TranslationBundle } & SearchActions): React.ReactElement {
   const { search, trans } = props;
   const counts = countsOf(search.trials);
   const ended = search.trials.length - (counts.get('waiting') ?? 0) - (counts.get('running') ?? 0);
@@ -87,11 +89,9 @@ function Head(props: { search: Search; trans: TranslationBundle; onCopy: (text: 
     .filter(state => counts.has(state))
     .map(state => `${counts.get(state)} ${trialStateText(state, trans)}`);
   const [best] = search.best;
-  const detail = [
-    search.cluster,
-    ...search.objectives.map(({ metric, direction }) => `${direction} ${metric}`),
-    trans.__('the program that drives it stops it and adds trials: search.stop(), cluster.search(…, trials=…)')
-  ].join(' · ');
+  const detail = [search.cluster, ...search.objectives.map(({ metric, direction }) => `${direction} ${metric}`)].join(
+    ' · '
+  );
   const state = search.isRunning ? trans.__('running') : trans.__('ended');
   return (
     <header className="jp-dtf-header">
@@ -127,6 +127,14 @@ function Head(props: { search: Search; trans: TranslationBundle; onCopy: (text: 
           >
             {trans.__('Copy best as code')}
           </SmallButton>
+          {search.isRunning && search.mayGrow && (
+            <SmallButton onClick={() => props.onMore(search.id)}>{trans.__('Add trials…')}</SmallButton>
+          )}
+          {search.isRunning && (
+            <SmallButton disabled={search.isAskedToStop} onClick={() => props.onStopSearch(search.id)}>
+              {search.isAskedToStop ? trans.__('Stopping…') : trans.__('Stop search')}
+            </SmallButton>
+          )}
         </div>
       </div>
       <div className="jp-dtf-header-detail jp-dtf-faint" title={detail}>

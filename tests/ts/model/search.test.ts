@@ -23,7 +23,10 @@ const TRIAL: TrialInfo = {
   parameters: ['rate', 'kind'],
   logarithmic: ['rate'],
   in_words: [],
-  most: 4
+  most: 4,
+  may_grow: true,
+  asked_more: 0,
+  asked_stop: false
 };
 
 /** A trial that is complete with this value of `acc`. */

@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { fireEvent, render, screen, within } from '@testing-library/react';
+import { cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import React from 'react';
 import { describe, expect, it, vi } from 'vitest';
 
@@ -22,7 +22,10 @@ function trialRun(number: number, change: Partial<RunInfo> = {}): RunInfo {
       parameters: ['rate', 'kind'],
       logarithmic: ['rate'],
       in_words: [],
-      most: 6
+      most: 6,
+      may_grow: true,
+      asked_more: 0,
+      asked_stop: false
     },
     state: 'succeeded',
     created: 1000 + number,
@@ -42,7 +45,7 @@ const RUNS = [
 ];
 
 function show(runs: readonly RunInfo[] = RUNS) {
-  const actions = { onOpen: vi.fn(), onStop: vi.fn(), onCopy: vi.fn() };
+  const actions = { onOpen: vi.fn(), onStop: vi.fn(), onStopSearch: vi.fn(), onMore: vi.fn(), onCopy: vi.fn() };
   const shown = render(<SearchView search={searchesOf(runs)[0]!} trans={trans} {...actions} />);
   return { ...actions, ...shown };
 }
@@ -70,6 +73,26 @@ describe('SearchView', () => {
     expect(first()).toBe('5');
     fireEvent.click(within(screen.getByRole('columnheader', { name: /loss/ })).getByRole('button'));
     expect(first()).toBe('0');
+  });
+
+  it('is stopped, and has more trials, while it runs', () => {
+    const { onStopSearch, onMore } = show();
+    fireEvent.click(screen.getByRole('button', { name: 'Stop search' }));
+    expect(onStopSearch).toHaveBeenLastCalledWith('s');
+    fireEvent.click(screen.getByRole('button', { name: 'Add trials…' }));
+    expect(onMore).toHaveBeenLastCalledWith('s');
+    cleanup();
+    const last = trialRun(5, { state: 'running', ended: null });
+    const asked = (change: object) => [...RUNS.slice(0, 5), { ...last, trial: { ...last.trial!, ...change } }];
+    show(asked({ asked_more: 4, asked_stop: true }));
+    expect(screen.getByText('5/10 trials')).toBeTruthy();
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Stopping…' }).disabled).toBe(true);
+    cleanup();
+    show(asked({ may_grow: false }));
+    expect(screen.queryByRole('button', { name: 'Add trials…' })).toBeNull();
+    cleanup();
+    show(RUNS.slice(0, 5));
+    expect(screen.queryByRole('button', { name: 'Stop search' })).toBeNull();
   });
 
   it('copies, opens and stops a trial', () => {

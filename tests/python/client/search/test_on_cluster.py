@@ -26,11 +26,12 @@ from jupyter_dtf.client.search.study import as_pruner, as_sampler, enqueue_new, 
 from jupyter_dtf.client.search.trials import RUN
 from jupyter_dtf.client.session import session
 from jupyter_dtf.client.submitting import submit
-from jupyter_dtf.errors import InvalidInput, NotFound, RunFailed, Unavailable
+from jupyter_dtf.errors import Conflict, InvalidInput, NotFound, RunFailed, Unavailable
 from jupyter_dtf.notebook.search_display import SEARCH_MIME
 from jupyter_dtf.notebook.shown_here import Notebook
 from jupyter_dtf.schema.events import PRUNED, Note
 from jupyter_dtf.schema.run import RunState
+from jupyter_dtf.schema.search_trial import SearchRequest
 
 from ...patience import left_s, until
 
@@ -269,6 +270,44 @@ def read_until(terminal: int, wanted: bytes) -> bytes:
     while wanted not in found or not found.endswith(b"\n"):
         found += os.read(terminal, 4096)
     return found
+
+
+def test_who_looks_at_a_search_has_it_stopped_or_adds_trials(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    def waits(params: dict[str, Any], ctx: Any) -> float:
+        (tmp_path / f"begun-{ctx.run_id}").touch()
+        while not (tmp_path / "on").exists():
+            time.sleep(0.01)
+        return float(params["x"])
+
+    def ask(search: dtf.Search, **what: Any) -> None:
+        session().call(lambda fleet: fleet.ask_search(search.id, SearchRequest(**what)))
+
+    search = cluster.search(waits, {"x": (0.0, 1.0)}, trials=2, objective="area", sampler="random", wait=False)
+    until(lambda: len(list(tmp_path.glob("begun-*"))) == 2, lambda: search)
+    ask(search, more=2)
+    until(lambda: search.most == 4, lambda: search)
+    (tmp_path / "on").touch()
+    search.wait(left_s())
+    assert search.trials["state"].tolist() == ["complete"] * 4
+    runs = [dtf.Run(run_id).info for run_id in search.trials["run"]]
+    assert {info.trial.most + info.trial.asked_more for info in runs if info.trial} <= {2, 4}
+    with pytest.raises(Conflict, match="none of its trials is under way"):
+        ask(search, stop=True)
+    with pytest.raises(NotFound):
+        session().call(lambda fleet: fleet.ask_search("nothing", SearchRequest(stop=True)))
+
+    (tmp_path / "on").unlink()
+    grid = cluster.search(waits, {"x": [1, 2, 3]}, sampler="grid", objective="area", wait=False)
+    until(lambda: "running" in grid.trials["state"].tolist(), lambda: grid)
+    with pytest.raises(Conflict, match="Only a search that ends after a number of `trials`"):
+        ask(grid, more=1)
+    ask(grid, stop=True)
+    grid.wait(left_s())
+    assert (grid.status, grid.message) == ("stopped", "It was stopped by somebody who looked at it")
+    assert "stopped" in grid.trials["state"].tolist()
+    for stop, more in ((False, 0), (True, 1), (False, -1)):
+        with pytest.raises(InvalidInput):
+            SearchRequest(stop, more)
 
 
 def dies_once(params: dict[str, Any], ctx: Any) -> dict[str, float]:
