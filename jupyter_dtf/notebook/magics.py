@@ -23,6 +23,7 @@ from ..commands import run_history as history
 from ..errors import DtfError, InvalidInput, NotFound, RunError
 from ..schema.run import RunInfo
 from . import cell as cells
+from . import fit_cell
 from .this_notebook import current, use
 
 VARIABLE = "cluster"
@@ -68,16 +69,20 @@ class DtfMagics(Magics):
         except ValueError as error:
             raise UsageError(f"%dtf: {error}") from None
         try:
-            if cell is not None:
-                return self._run_cell(self._cell_parser.parse_args(words), cell)
-            parsed = self._line_parser.parse_args(words or ["--help"])
-            return parsed.do(parsed)
+            if cell is None:
+                parsed = self._line_parser.parse_args(words or ["--help"])
+                return parsed.do(parsed)
+            parsed = self._cell_parser.parse_args(words)
+            if parsed.command == "run":
+                return self._run_cell(parsed, cell)
+            cluster, options = self._cluster(parsed.cluster).wait_ready(), _fit_options(parsed)
         except _HelpShown:
             return None
         except RunError:
             raise
         except DtfError as error:
             raise UsageError(str(error)) from None
+        return self._fit_cell(cluster, options, cell)  # what goes wrong in there has the cell's own traceback
 
     # -- %dtf ---------------------------------------------------------------------------------------------------
 
@@ -148,6 +153,19 @@ class DtfMagics(Magics):
         self.shell.push({parsed.out: given})
         return None
 
+    def _fit_cell(self, cluster: Cluster, options: dict[str, Any], source: str) -> Any:
+        runs: list[Run] = []
+
+        def train(model: Any, **arguments: Any) -> Any:
+            runs.append(cluster.fit(model, **arguments, **options))
+            return fit_cell.history_of(model, arguments.get("epochs", 1), arguments.get("steps_per_epoch"))
+
+        with fit_cell.fits_by(train):
+            value = fit_cell.execute(self.shell, source)
+        if not runs:
+            say("No model.fit was called in this cell, so nothing was trained on the cluster.")
+        return value
+
     def complete(self, _shell: Any, event: Any) -> list[str]:
         """Words that may come next after ``%dtf`` or ``%%dtf``: commands, options, names of clusters, jobs and runs."""
         line = event.line
@@ -194,6 +212,18 @@ class DtfMagics(Magics):
         if not isinstance(cluster, Cluster):
             raise UsageError("This notebook has no cluster: %dtf start, or %dtf use NAME")
         return cluster
+
+
+def _fit_options(parsed: argparse.Namespace) -> dict[str, Any]:
+    """What ``%%dtf fit`` has on its line, as ``cluster.fit`` takes it. Raises InvalidInput."""
+    options: dict[str, Any] = {"strategy": parsed.strategy, "scale_lr": parsed.scale_lr, "check": parsed.check}
+    if parsed.warmup_epochs is not None:
+        options["warmup_epochs"] = parsed.warmup_epochs
+    if parsed.jobs:
+        options["jobs"] = reading.parse_jobs(parsed.jobs)
+    if parsed.checkpoint is not None:
+        options["checkpoint"] = parsed.checkpoint
+    return options | ({"name": parsed.name} if parsed.name else {})
 
 
 def _find_run(text: str) -> RunInfo:
@@ -285,8 +315,8 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
 
 
 def _cell_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
-    parser = _Parser(prog="%%dtf", description="Run this cell on the tasks of a cluster.")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    parser = _Parser(prog="%%dtf", description="Run this cell on the tasks of a cluster, or train there what it fits.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     run = commands.add_parser(
         "run",
         help="run the cell on the tasks",
@@ -304,4 +334,19 @@ def _cell_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
         default=True,
         help="show what tasks print as it comes, rather than when they have ended (default: --stream)",
     )
+
+    fit = commands.add_parser(
+        "fit",
+        help="run the cell here, and its model.fit on the cluster",
+        description="Runs the cell in the notebook; what model.fit of any Keras model in it trains is trained on the "
+        "cluster. The model has the trained weights afterwards, and model.fit returns its History. Each fit is a run.",
+    )
+    fit.add_argument("--strategy", default="allreduce", help="allreduce (default), ps or mirrored")
+    fit.add_argument("--jobs", default="", metavar="JOB=N,...", help="on so many tasks (default: all of the cluster)")
+    fit.add_argument("--scale-lr", action="store_true", help="multiply the learning rate by the number of tasks")
+    fit.add_argument("--warmup-epochs", type=float, metavar="N", help="in which it rises to that (default: 5)")
+    fit.add_argument("--checkpoint", action=argparse.BooleanOptionalAction, help="after each epoch (default: yes)")
+    fit.add_argument("--check", action=argparse.BooleanOptionalAction, default=True, help="compare with one process")
+    fit.add_argument("--cluster", default="", metavar="NAME", help="another cluster than this notebook's")
+    fit.add_argument("--name", default="", help="what the runs are called (default: as the model)")
     return parser, dict(commands.choices)

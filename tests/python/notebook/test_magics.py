@@ -179,3 +179,77 @@ class TestCell:
             "    print('second')"
         )
         assert cell.outputs[0].data["text/plain"] == "worker:0\n  first\nworker:1\n  second"
+
+
+MODEL = """
+import keras, numpy as np, threading
+from sklearn.datasets import load_digits
+x, y = load_digits(return_X_y=True)
+x, y = x[:240] / 16, y[:240]
+def made():
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(12, "relu"), keras.layers.Dense(10)])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    return model
+def train(model, **more):
+    return model.fit(x, y, 60, epochs=2, shuffle=False, validation_split=0.25, verbose=0, **more)
+def same(a, b):
+    return all(np.allclose(p, q, rtol=1e-4, atol=1e-6) for p, q in zip(a.get_weights(), b.get_weights()))
+ours, alone, beside = made(), made(), made()
+alone_history = train(alone)
+"""
+
+
+@pytest.fixture(scope="module")
+def fitted(notebook: Notebook) -> Notebook:
+    notebook.run(MODEL)
+    notebook.run(
+        "%%dtf fit --name fitted --no-checkpoint\n"
+        "history = train(ours)\n"
+        "other = threading.Thread(target=train, args=[beside])\n"
+        "other.start()\n"
+        "other.join()\n"
+        "history;"
+    )
+    return notebook
+
+
+class TestFit:
+    def test_the_model_and_its_history_are_those_of_keras(self, fitted: Notebook) -> None:
+        assert fitted.value("same(ours, alone), type(history).__module__.split('.')[0], history is ours.history") == (
+            "(True, 'keras', True)"
+        )
+        assert fitted.value("history.epoch, sorted(history.history) == sorted(alone_history.history)") == (
+            "([0, 1], True)"
+        )
+        close = "np.allclose(history.history['val_loss'], alone_history.history['val_loss'], 1e-4)"
+        assert fitted.value(close) == "True"
+        assert "fitted  succeeded  digits   2 workers" in fitted.printed("%dtf runs -n 1")
+
+    def test_what_is_beside_it_and_after_it_trains_here(self, fitted: Notebook) -> None:
+        count = "import jupyter_dtf as dtf\nlen(dtf.runs())"
+        before = fitted.value(count)
+        fitted.run("train(made())")
+        assert fitted.value(count) == before
+        assert fitted.value("same(beside, alone)") == "True"
+
+    def test_a_fit_of_ones_own_and_the_value_of_the_cell(self, fitted: Notebook) -> None:
+        fitted.run(
+            "class Own(keras.Sequential):\n"
+            "    def fit(self, *args, **kwargs):\n"
+            "        kwargs['epochs'] = 1\n"
+            "        return super().fit(*args, **kwargs)\n"
+            "own = Own([keras.Input((64,)), keras.layers.Dense(10)])\n"
+            "own.compile('sgd', keras.losses.SparseCategoricalCrossentropy(from_logits=True))"
+        )
+        assert fitted.value("%%dtf fit --strategy ps --jobs worker=1,ps=1\n1").endswith("1")
+        cell = "%%dtf fit --jobs worker=1 --no-checkpoint\nlen(own.fit(x, y, epochs=7, verbose=0).history['loss'])"
+        assert fitted.value(cell) == "1"
+
+    def test_what_goes_wrong_is_shown_where_it_did(self, fitted: Notebook) -> None:
+        text = fitted.error("%%dtf fit\nbefore = 1\nours.fit(x, y[:7])")
+        assert "ours.fit(x, y[:7])" in text and "InvalidInput" in text
+        assert fitted.value("before") == "1"
+        assert "No model.fit was called in this cell" in fitted.printed("%%dtf fit\nkept = 2", "stderr")
+        assert "nonsense" in fitted.error("%%dtf fit --strategy nonsense\nours.fit(x, y)")
+        assert fitted.value("keras.Model.fit.__qualname__") == "'TensorFlowTrainer.fit'"
