@@ -582,11 +582,14 @@ export interface EpochEnded {
   attempt: number;
 }
 
-/** The code that the run was submitted with, as far as its source was to be had; its first event, if it has one. */
+/** What the run was submitted with: its first event, if it has one. */
 export interface Submitted {
   type: 'submitted';
   time: number;
+  /** As far as its source was to be had. */
   code: Source[];
+  /** The design that it came from, as the text of a `.dtf` file (`schema/design.py`), where it came from one. */
+  design: Source | null;
 }
 
 /** What the program of a trial has returned, by objective; NaN for what is no number. */
