@@ -68,7 +68,12 @@ export function ComparedCode(
             {trans.__('Looking for the code…')}
           </p>
         ) : (
-          <Pieces left={submitted[a]?.code ?? []} right={submitted[b]?.code ?? []} titles={[titles[a]!, titles[b]!]} trans={trans} />
+          <Pieces
+            left={submitted[a]?.code ?? []}
+            right={submitted[b]?.code ?? []}
+            titles={[titles[a]!, titles[b]!]}
+            trans={trans}
+          />
         )}
       </div>
     </>
