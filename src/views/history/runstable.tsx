@@ -169,7 +169,7 @@ function GroupRow(props: {
             data-is={cell.is}
             title={groupCellTitle(cell.is, text, trans)}
           >
-            {cell.is === 'best' && <span aria-label={trans.__('best')}>★ </span>}
+            {cell.is === 'best' && <span role="img" aria-label={trans.__('best')}>★ </span>}
             {text}
           </span>
         );
