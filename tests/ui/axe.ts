@@ -13,6 +13,8 @@ const GRAVE = ['serious', 'critical'];
 export async function expectAccessible(page: Page, name: string, view: Locator): Promise<void> {
   for (const dark of [true, false]) {
     await setTheme(page, dark);
+    // It lies over the page while a theme is loaded, and contrasts are not to be told under it.
+    await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
     await expect(view.first()).toBeVisible();
     const found = await obstacles(page, view);
     expect.soft(found, `${name}, ${dark ? 'dark' : 'light'}`).toEqual([]);

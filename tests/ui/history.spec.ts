@@ -8,6 +8,8 @@ const HEAD = Array.from({ length: 12 }, (_, line) => `import module_${line}`);
 const program = (optimizer: string) => [...HEAD, `model.compile("${optimizer}")`, 'model.fit(x, y)'].join('\n');
 const design = (task: number) =>
   JSON.stringify({ version: 1, placement: { devices: { dense: `/job:worker/task:${task}/device:CPU:0` } } });
+// Other stories have left runs of their own.
+const STORY = { story: 'history' };
 let page: Page;
 
 test.beforeAll(async ({ browser }) => {
@@ -19,7 +21,7 @@ test.beforeAll(async ({ browser }) => {
       id: 'first',
       name: 'digits',
       age: 10,
-      parameters: { batch_size: 64, optimizer: 'SGD', epochs: 3 },
+      parameters: { ...STORY, batch_size: 64, optimizer: 'SGD', epochs: 3 },
       code: program('SGD'),
       design: design(0),
       origin: { commit: 'a1b2c3d4'.repeat(5), versions: { TensorFlow: '2.20.0', Python: '3.12.1' } }
@@ -29,7 +31,7 @@ test.beforeAll(async ({ browser }) => {
       id: 'second',
       name: 'digits 2',
       age: 5,
-      parameters: { batch_size: 128, optimizer: 'Adam', epochs: 3 },
+      parameters: { ...STORY, batch_size: 128, optimizer: 'Adam', epochs: 3 },
       code: program('Adam'),
       design: design(1),
       origin: { commit: 'a1b2c3d4'.repeat(5), versions: { TensorFlow: '2.21.0', Python: '3.12.1' } }
@@ -41,7 +43,7 @@ test.beforeAll(async ({ browser }) => {
       tasks: 1,
       points: 0,
       age: 1000 + index,
-      parameters: { batch_size: index }
+      parameters: { ...STORY, batch_size: index }
     }))
   ]);
   page = await browser.newPage();
@@ -85,6 +87,7 @@ test('runs are found among thousands, tagged, deleted and had back', async () =>
 });
 
 test('runs are grouped, folded until they are asked for', async () => {
+  await page.getByRole('searchbox', { name: 'Find runs by words or conditions' }).fill('story = history');
   const choice = page.getByLabel('Group by');
   await choice.selectOption('strategy');
   const groups = page.locator('.jp-dtf-history-group');
@@ -125,6 +128,7 @@ test('those that are ticked lie upon each other, with what differs', async () =>
   await expect(compared.getByRole('row', { name: /placement.dense/ })).toContainText('worker:0 CPU:0worker:1 CPU:0');
   await picture(page, 'history-designs-light');
   await setTheme(page, true);
+  await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
   await picture(page, 'history-designs-dark');
   for (const tab of ['Code', 'Parameters']) {
     await compared.getByRole('tab', { name: tab }).click();

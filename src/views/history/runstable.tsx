@@ -74,7 +74,14 @@ export function RunsTable(props: {
         <span />
         <span />
         {['name', ...columns].map(column => (
-          <Heading key={column} column={column} sorting={sorting} trans={trans} onSort={actions.onSort} />
+          <Heading
+            key={column}
+            column={column}
+            isNumber={isNumeric(column, lines)}
+            sorting={sorting}
+            trans={trans}
+            onSort={actions.onSort}
+          />
         ))}
         <span />
       </div>
@@ -104,19 +111,36 @@ export function RunsTable(props: {
   );
 }
 
+// So many rows are asked what a column has.
+const ASKED = 100;
+
+/** Whether a column has numbers, whose heading stands over them. */
+function isNumeric(column: string, lines: readonly TableLine[]): boolean {
+  for (const line of lines.slice(0, ASKED)) {
+    const run = 'runs' in line ? line.runs[0] : 'run' in line ? line.run : line;
+    const value = run && rowOf(run).get(column);
+    if (value !== undefined) {
+      return typeof value === 'number';
+    }
+  }
+  return false;
+}
+
 function Heading(props: {
   column: string;
+  isNumber: boolean;
   sorting: Sorting;
   trans: TranslationBundle;
   onSort: (column: string) => void;
 }): React.ReactElement {
-  const { column, sorting, trans } = props;
+  const { column, isNumber, sorting, trans } = props;
   const sorted = sorting.column === column;
   const Caret = sorting.descending ? caretDownIcon : caretUpIcon;
   return (
     <button
       type="button"
       className="jp-dtf-link jp-dtf-history-heading"
+      data-number={isNumber || undefined}
       title={trans.__('Sort by %1', column)}
       aria-pressed={sorted}
       onClick={() => props.onSort(column)}
@@ -169,7 +193,11 @@ function GroupRow(props: {
             data-is={cell.is}
             title={groupCellTitle(cell.is, text, trans)}
           >
-            {cell.is === 'best' && <span role="img" aria-label={trans.__('best')}>★ </span>}
+            {cell.is === 'best' && (
+              <span role="img" aria-label={trans.__('best')}>
+                ★{' '}
+              </span>
+            )}
             {text}
           </span>
         );
