@@ -355,6 +355,7 @@ class Cluster(Searching, Answering):
             goes_on=job.goes_on,
             origin=job.origin,
             code=job.code,
+            design=job.design,
             resumed_from=resumed_from,
         )
         program = self._with_modules(modules, job.program)

@@ -47,8 +47,17 @@ WARMUP_EPOCHS = 5.0
 class PreparedFit:
     """A fit that is ready to be sent. ``program`` is called as ``function(*args, ctx)`` in every task."""
 
-    def __init__(self, source: Any, job: FitJob, callbacks: list[Any], parameters: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        source: Any,
+        job: FitJob,
+        callbacks: list[Any],
+        parameters: dict[str, Any],
+        design: Source | None = None,
+    ) -> None:
         self._source = source
+        self.design = design
+        """The design that it was drawn in, where it was."""
         self._callbacks = callbacks
         self._job = job
         self._result: FitResult | None = None
@@ -117,7 +126,7 @@ class PreparedFit:
             job.data = job.data.anew()
         if isinstance(job.validation_data, StreamSource):
             job.validation_data = job.validation_data.anew()
-        return PreparedFit(self._source, job, self._callbacks, self.parameters)
+        return PreparedFit(self._source, job, self._callbacks, self.parameters, self.design)
 
     def model_at(self, path: str) -> Any:
         """The model with the weights and the optimizer of a checkpoint; the one that was passed stays as it is."""
@@ -244,7 +253,7 @@ def prepare(
     if validation_split and validation is None:
         data, validation = split_off(data, validation_split)
     own = _callback_list(callbacks)
-    chosen = pipeline_placement.with_placement(parse_strategy(strategy))
+    chosen, design = pipeline_placement.with_placement(parse_strategy(strategy))
     job = FitJob(
         model=_packed(model),
         data=data,
@@ -273,7 +282,7 @@ def prepare(
     if is_here and model.built and isinstance(job.strategy, Pipeline):
         assert isinstance(job.strategy.placement, Placement)
         job.layers = checked_layers(job.strategy.placement, model)
-    return PreparedFit(model, job, own, shown_parameters(model, job))
+    return PreparedFit(model, job, own, shown_parameters(model, job), design)
 
 
 def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpoint | None:

@@ -110,8 +110,23 @@ class Run(NamedRun):
     @property
     def code(self) -> list[Source]:
         """What it was submitted with, as far as its source was to be had: pieces with a ``name`` and a ``text``."""
+        found = self._submitted
+        return [] if found is None else found.code
+
+    @property
+    def design(self) -> Source | None:
+        """The design that it came from, as it was then: the ``text`` of a ``.dtf`` file and its ``name``, or None.
+
+        A run came from one where its pipeline names it, or where its cluster was started from one with hosts or tasks:
+        of that it is the cluster alone.
+        """
+        found = self._submitted
+        return None if found is None else found.design
+
+    @property
+    def _submitted(self) -> Submitted | None:
         events = (event for _seq, event in self._session.hub.events(self.id))
-        return next((event.code for event in events if isinstance(event, Submitted)), [])
+        return next((event for event in events if isinstance(event, Submitted)), None)
 
     @property
     def status(self) -> str:

@@ -19,6 +19,7 @@ FACTS = (
     "kind",
     "cluster",
     "strategy",
+    "search",
     "tasks",
     "created",
     "seconds",
@@ -46,11 +47,11 @@ class Runs(list[Run]):
     def frame(self) -> pd.DataFrame:
         """A row for each run, as it was when this list was made, with its id as the index.
 
-        Columns: its ``name``, ``state``, ``kind``, ``cluster``, ``strategy``, ``tasks`` (a number), ``created`` (a
-        time), ``seconds`` that it took, ``model``, ``weights``, ``data``,
-        ``tags``, ``note``, ``commit`` and ``message``; ``parameters.batch_size`` and so on of what was chosen,
-        ``last.loss`` and ``best.loss`` of the metrics, ``versions.TensorFlow`` of packages. What a run has not got is
-        NaN.
+        Columns: its ``name``, ``state``, ``kind``, ``cluster``, ``strategy``, ``search`` (the name of the one that it
+        is a trial of), ``tasks`` (a number), ``created`` (a time), ``seconds`` that it took, ``model``, ``weights``,
+        ``data``, ``tags``, ``note``, ``commit`` and ``message``; ``parameters.batch_size`` and so on of what was
+        chosen, ``last.loss`` and ``best.loss`` of the metrics, ``versions.TensorFlow`` of packages. What a run has not
+        got is NaN.
         """
         import pandas as pd
 
@@ -79,6 +80,7 @@ def row(info: RunInfo) -> dict[str, Any]:
         "kind": info.kind,
         "cluster": info.cluster,
         "strategy": info.strategy,
+        "search": info.trial.name if info.trial is not None else "",
         "tasks": sum(info.jobs.values()),
         "created": info.created,
         "seconds": took,

@@ -39,13 +39,13 @@ ANSWER_S = 10.0
 def request_of(options: RunOptions, *, origin: Origin | None = None, **more: Any) -> RunRequest:
     """What is asked of the cluster: the options, ``more`` of ``RunRequest``, and where and what this process is.
 
-    Without its code where the person wants none kept. Raises InvalidInput.
+    Without its code and its design where the person wants none kept. Raises InvalidInput.
     """
     here = os.getcwd()
     path = [entry or here for entry in sys.path if isinstance(entry, str) and is_whole(entry)]
     more["origin"] = origin or origin_of()
     if not keeps_code():
-        more["code"] = []
+        more["code"], more["design"] = [], None
     if options.notify is not None:
         options = msgspec.structs.replace(options, notify=options.notify.for_cluster)
     return RunRequest(**msgspec.structs.asdict(options), sys_path=path, cwd=shown_path(here), **more)

@@ -151,9 +151,12 @@ class CheckpointSaved(TaskEvent, tag="checkpoint"):
 
 
 class Submitted(Event, tag="submitted"):
-    """The code that the run was submitted with, as far as its source was to be had; its first event, if it has one."""
+    """What the run was submitted with: its first event, if it has one."""
 
     code: list[Source]
+    """As far as its source was to be had."""
+    design: Source | None = None
+    """The design that it came from, as the text of a ``.dtf`` file (``schema/design.py``), where it came from one."""
 
 
 class TrialValued(TaskEvent, tag="trial"):

@@ -118,10 +118,11 @@ def headline(
     return {name: latest[metric] for name, metric in headline_of(latest.keys(), has_ended, objectives).items()}
 
 
-_LESS = re.compile(r"loss|error|entropy|divergence|perplexity|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer)(?:_|$)")
-_MORE = re.compile(
-    r"accuracy|precision|recall|score|similarity|reward|(?:^|_)(?:acc|auc|f1|iou|dice|bleu|r2|map|psnr|ssim)(?:_|$)"
-)
+LESS = r"loss|error|entropy|divergence|perplexity|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer)(?:_|$)"
+"""What the name of a metric has in it of which less is better. A regular expression, as ``MORE``; this one first."""
+MORE = r"accuracy|precision|recall|score|similarity|reward|(?:^|_)(?:acc|auc|f1|iou|dice|bleu|r2|map|psnr|ssim)(?:_|$)"
+"""The same of those of which more is."""
+_LESS, _MORE = re.compile(LESS), re.compile(MORE)
 
 
 def direction(metric: str) -> int:

@@ -265,6 +265,8 @@ class RunRequest(RunOptions):
     """As in ``RunDescriptor``."""
     code: list[Source] = []
     """What was submitted, as far as its source is to be had."""
+    design: Source | None = None
+    """The design that it comes from, as in ``Submitted``."""
     goes_on: bool = False
     """As in ``RunDescriptor``."""
     resumed_from: str = ""

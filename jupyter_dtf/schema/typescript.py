@@ -175,6 +175,8 @@ CONSTANTS: dict[str, tuple[Any, str]] = {
     "TASK_LOAD": (metrics, "TASK_LOAD"),
     "PAIR_LOAD": (metrics, "PAIR_LOAD"),
     "SPEED_METRICS": (metrics, "SPEED"),
+    "LESS_IS_BETTER_NAME": (metrics, "LESS"),
+    "MORE_IS_BETTER_NAME": (metrics, "MORE"),
 }
 """What the browser has to know beside the structs: its name there, the module, its name here."""
 

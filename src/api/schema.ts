@@ -594,11 +594,14 @@ export interface EpochEnded {
   attempt: number;
 }
 
-/** The code that the run was submitted with, as far as its source was to be had; its first event, if it has one. */
+/** What the run was submitted with: its first event, if it has one. */
 export interface Submitted {
   type: 'submitted';
   time: number;
+  /** As far as its source was to be had. */
   code: Source[];
+  /** The design that it came from, as the text of a `.dtf` file (`schema/design.py`), where it came from one. */
+  design: Source | null;
 }
 
 /** What the program of a trial has returned, by objective; NaN for what is no number. */
@@ -1123,6 +1126,12 @@ export const PAIR_LOAD: Readonly<Record<string, string>> = {"bytes_per_step_to_"
 
 /** Metrics that say how the training goes rather than how well; shown after the model's own. */
 export const SPEED_METRICS: readonly string[] = ['learning_rate', 'examples_per_second', 'step_seconds'];
+
+/** What the name of a metric has in it of which less is better. A regular expression, as `MORE`; this one first. */
+export const LESS_IS_BETTER_NAME = /loss|error|entropy|divergence|perplexity|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer)(?:_|$)/;
+
+/** The same of those of which more is. */
+export const MORE_IS_BETTER_NAME = /accuracy|precision|recall|score|similarity|reward|(?:^|_)(?:acc|auc|f1|iou|dice|bleu|r2|map|psnr|ssim)(?:_|$)/;
 
 /** What the fields are that a text leaves out. Copy before you change one. */
 export const DEFAULTS = {

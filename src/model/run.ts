@@ -1,6 +1,14 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-import type { AnyEvent, EventsMessage, Logged, RunInfo, SeriesMessage, StoryEvent as Told } from '../api/schema';
+import type {
+  AnyEvent,
+  EventsMessage,
+  Logged,
+  RunInfo,
+  SeriesMessage,
+  StoryEvent as Told,
+  Submitted
+} from '../api/schema';
 import { STORY } from '../api/schema';
 import type { EventSocket } from '../api/socket';
 import { CheckpointMark, DoneAgain, Mark, MarkStore } from './runmarks';
@@ -63,6 +71,16 @@ export class RunModel {
   /** There are other metrics than before, whichever message told of them first, or they are over another axis. */
   get metricsChanged(): ISignal<this, void> {
     return this._metricsChanged;
+  }
+
+  /** It is known what it was submitted with. */
+  get submittedChanged(): ISignal<this, void> {
+    return this._submittedChanged;
+  }
+
+  /** What it was submitted with; null where that is not kept, undefined while nobody has looked. */
+  get submitted(): Submitted | null | undefined {
+    return this._submitted;
   }
 
   get story(): readonly StoryEvent[] {
@@ -241,6 +259,7 @@ export class RunModel {
       }
     }
     this._next = Math.max(this._next, message.next_seq);
+    this._learnSubmitted(message.events);
     if (logged.length > 0) {
       this._output.append(logged);
       this._outputChanged.emit();
@@ -248,6 +267,14 @@ export class RunModel {
     if (told.length > 0) {
       this._story = [...this._story, ...told];
       this._storyChanged.emit();
+    }
+  }
+
+  private _learnSubmitted(events: readonly AnyEvent[]): void {
+    const found = events.find(event => event.type === 'submitted');
+    if (this._submitted === undefined || (this._submitted === null && found)) {
+      this._submitted = found ?? null;
+      this._submittedChanged.emit();
     }
   }
 
@@ -289,6 +316,7 @@ export class RunModel {
   private _width = DEFAULT_WIDTH;
   private _viewers = 0;
   private _next = 0;
+  private _submitted: Submitted | null | undefined = undefined;
   private readonly _wants = new Map<object, readonly string[]>();
   private _story: readonly StoryEvent[] = [];
   private readonly _marks = new MarkStore();
@@ -297,6 +325,7 @@ export class RunModel {
   private readonly _timeline = new StepClock();
   private readonly _infoChanged = new Signal<this, void>(this);
   private readonly _storyChanged = new Signal<this, void>(this);
+  private readonly _submittedChanged = new Signal<this, void>(this);
   private readonly _outputChanged = new Signal<this, void>(this);
   private readonly _metricsChanged = new Signal<this, void>(this);
   private readonly _seriesChanged = new Signal<this, void>(this);

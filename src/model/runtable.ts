@@ -49,6 +49,7 @@ function made(run: RunInfo): Row {
   put('kind', run.kind);
   put('cluster', run.cluster);
   put('strategy', run.strategy);
+  put('search', run.trial?.name);
   put(
     'tasks',
     Object.values(run.jobs).reduce((sum, count) => sum + count, 0)
@@ -79,9 +80,22 @@ function made(run: RunInfo): Row {
   return row;
 }
 
+const columns = new WeakMap<readonly RunInfo[], readonly string[]>();
+
 /** All columns that any of the runs has, in their order. */
-export function columnsOf(runs: readonly RunInfo[]): string[] {
-  return [...new Set(runs.flatMap(run => [...rowOf(run).keys()]))];
+export function columnsOf(runs: readonly RunInfo[]): readonly string[] {
+  let found = columns.get(runs);
+  if (!found) {
+    const names = new Set<string>();
+    for (const run of runs) {
+      for (const name of rowOf(run).keys()) {
+        names.add(name);
+      }
+    }
+    found = [...names];
+    columns.set(runs, found);
+  }
+  return found;
 }
 
 /** The column that a person means: `parameters.batch_size` by `batch_size`; undefined where there is none. */
@@ -173,14 +187,18 @@ export function sortedRuns(runs: readonly RunInfo[], column: string, descending:
   return [...having, ...runs.filter(run => !rowOf(run).has(column))];
 }
 
-function order(a: Cell, b: Cell): number {
+// Made once: `localeCompare` makes another for each two texts, which is half a second of ten thousand.
+const texts = new Intl.Collator('en', { numeric: true });
+
+/** Numbers before texts, texts with numbers in them by these. */
+export function order(a: Cell, b: Cell): number {
   if (typeof a === 'number' && typeof b === 'number') {
     return a - b;
   }
   if (typeof a === 'number' || typeof b === 'number') {
     return typeof a === 'number' ? -1 : 1;
   }
-  return String(a).localeCompare(String(b), 'en', { numeric: true });
+  return texts.compare(String(a), String(b));
 }
 
 /** A line of a comparison: a column, the runs' values, and whether they differ. */

@@ -25,6 +25,7 @@ export interface CardActions {
 const DRAGGED = 'application/x-jupyter-dtf-plot';
 // So much of a plot's width is one press of an arrow key.
 const KEY_STEP = 0.02;
+const VALUE = ['aria-valuemin', 'aria-valuemax', 'aria-valuenow', 'aria-valuetext'] as const;
 
 /**
  * The place of one plot in the page: a heading, what its lines are, and the Bokeh figure while it is near the view. It is as
@@ -107,6 +108,9 @@ export class PlotCard {
     this._area.tabIndex = 0;
     this._area.setAttribute('role', 'slider');
     this._area.setAttribute('aria-label', this._words.values(this.plot.title));
+    // A slider has a value, also before anybody has pointed at one.
+    this._value(0, 0, 0);
+    this._area.setAttribute('aria-valuetext', '–');
     return this._figure;
   }
 
@@ -116,9 +120,10 @@ export class PlotCard {
     this._figure = null;
     this._tools.setFigure(false);
     this._crosshair.hidden = true;
-    this._area.removeAttribute('tabindex');
-    this._area.removeAttribute('role');
-    this._area.removeAttribute('aria-label');
+    this._at = null;
+    for (const name of ['tabindex', 'role', 'aria-label', ...VALUE]) {
+      this._area.removeAttribute(name);
+    }
   }
 
   /** Show where the pointer is, on this plot or another. */
@@ -141,7 +146,8 @@ export class PlotCard {
       style.transform = `translateX(${(frame.left + at * frame.width).toFixed(1)}px)`;
     }
     if (x !== null && document.activeElement === this._area) {
-      this._area.setAttribute('aria-valuenow', String(x));
+      this._at = x;
+      this._value(...this._figure.limits, x);
       this._area.setAttribute('aria-valuetext', this._figure.read(x));
     }
   }
@@ -183,19 +189,23 @@ export class PlotCard {
       return;
     }
     const [start, end] = this._figure.limits;
-    const now = Number(this._area.getAttribute('aria-valuenow') ?? start);
+    const now = this._at ?? start;
     const step = KEY_STEP * (end - start) * (event.shiftKey ? 5 : 1);
     const to = { ArrowRight: now + step, ArrowLeft: now - step, Home: start, End: end }[event.key];
     if (to !== undefined) {
       event.preventDefault();
-      this._area.setAttribute('aria-valuemin', String(start));
-      this._area.setAttribute('aria-valuemax', String(end));
       const x = Math.min(end, Math.max(start, to));
-      this._area.setAttribute('aria-valuenow', String(x)); // the next key may come before the next frame
+      this._at = x; // the next key may come before the next frame
+      this._value(start, end, x);
       this._actions.point(this, x);
     } else if (event.key === 'Escape') {
       this._actions.point(this, null);
     }
+  }
+
+  /** What the slider says of itself; its text is what is read. */
+  private _value(...[start, end, now]: [number, number, number]): void {
+    [start, end, now].forEach((value, index) => this._area.setAttribute(VALUE[index]!, String(value)));
   }
 
   private async _save(format: Format): Promise<void> {
@@ -216,6 +226,8 @@ export class PlotCard {
 
   private _figure: MetricFigure | null = null;
   private _pointer = 0;
+  /** Where the keyboard is on the lines. */
+  private _at: number | null = null;
   private readonly _title = element('h3');
   private readonly _tools: PlotTools;
   private readonly _legend: Legend;

@@ -176,11 +176,11 @@ export const history: JupyterFrontEndPlugin<void> = {
 
 /** What was kept, if it is what is kept now. */
 function readChoices(kept: unknown): HistoryChoices | null {
-  const { columns, sorting } = (kept ?? {}) as Partial<HistoryChoices>;
+  const { columns, sorting, group = '' } = (kept ?? {}) as Partial<HistoryChoices>;
   const { column, descending } = (sorting ?? {}) as Partial<HistoryChoices['sorting']>;
   const is = Array.isArray(columns) && columns.every(each => typeof each === 'string');
-  if (!is || typeof column !== 'string' || typeof descending !== 'boolean') {
+  if (!is || typeof column !== 'string' || typeof descending !== 'boolean' || typeof group !== 'string') {
     return null;
   }
-  return { columns, sorting: { column, descending } };
+  return { columns, sorting: { column, descending }, group };
 }

@@ -1,4 +1,4 @@
-import { ReactWidget } from '@jupyterlab/apputils';
+import { Clipboard, ReactWidget } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ISignal, Signal } from '@lumino/signaling';
 import React from 'react';
@@ -7,7 +7,7 @@ import type { IDtf } from '../tokens';
 import { FIRST_CHOICES, History, HistoryActions, HistoryChoices } from '../views/history/history';
 import { useSignals } from '../views/hooks';
 
-export interface HistoryOptions extends Omit<HistoryActions, 'onChoices'> {
+export interface HistoryOptions extends Omit<HistoryActions, 'onChoices' | 'onCopy'> {
   dtf: IDtf;
   themeChanged: ISignal<unknown, unknown> | null;
   trans: TranslationBundle;
@@ -63,6 +63,7 @@ function Pane(props: {
       onMenu={options.onMenu}
       onArchive={options.onArchive}
       onDelete={options.onDelete}
+      onCopy={text => Clipboard.copyToSystem(text)}
       onChoices={choices => {
         pane.setChoices(choices);
         options.keep(choices);

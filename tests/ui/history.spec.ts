@@ -4,19 +4,37 @@ import { execute, openLab, picture, setTheme, writePastRuns } from './lab';
 
 // Two thousand runs of the past, of which two have epochs and two tasks each.
 const MANY = 2000;
+const HEAD = Array.from({ length: 12 }, (_, line) => `import module_${line}`);
+const program = (optimizer: string) => [...HEAD, `model.compile("${optimizer}")`, 'model.fit(x, y)'].join('\n');
+const design = (task: number) =>
+  JSON.stringify({ version: 1, placement: { devices: { dense: `/job:worker/task:${task}/device:CPU:0` } } });
+// Other stories have left runs of their own.
+const STORY = { story: 'history' };
 let page: Page;
 
 test.beforeAll(async ({ browser }) => {
   const metrics = ['loss', 'epoch_loss', 'val_loss', 'accuracy'];
   const common = { metrics, tasks: 2, points: 60, epoch: 20, strategy: 'allreduce' };
   writePastRuns([
-    { ...common, id: 'first', name: 'digits', age: 10, parameters: { batch_size: 64, optimizer: 'SGD', epochs: 3 } },
+    {
+      ...common,
+      id: 'first',
+      name: 'digits',
+      age: 10,
+      parameters: { ...STORY, batch_size: 64, optimizer: 'SGD', epochs: 3 },
+      code: program('SGD'),
+      design: design(0),
+      origin: { commit: 'a1b2c3d4'.repeat(5), versions: { TensorFlow: '2.20.0', Python: '3.12.1' } }
+    },
     {
       ...common,
       id: 'second',
       name: 'digits 2',
       age: 5,
-      parameters: { batch_size: 128, optimizer: 'Adam', epochs: 3 }
+      parameters: { ...STORY, batch_size: 128, optimizer: 'Adam', epochs: 3 },
+      code: program('Adam'),
+      design: design(1),
+      origin: { commit: 'a1b2c3d4'.repeat(5), versions: { TensorFlow: '2.21.0', Python: '3.12.1' } }
     },
     ...Array.from({ length: MANY }, (_, index) => ({
       id: `old-${index}`,
@@ -25,7 +43,7 @@ test.beforeAll(async ({ browser }) => {
       tasks: 1,
       points: 0,
       age: 1_000_000 + index, // older than what other stories show in the panel
-      parameters: { batch_size: index }
+      parameters: { ...STORY, batch_size: index }
     }))
   ]);
   page = await browser.newPage();
@@ -68,6 +86,26 @@ test('runs are found among thousands, tagged, deleted and had back', async () =>
   await find.fill('');
 });
 
+test('runs are grouped, folded until they are asked for', async () => {
+  await page.getByRole('searchbox', { name: 'Find runs by words or conditions' }).fill('story = history');
+  const choice = page.getByLabel('Group by');
+  await choice.selectOption('strategy');
+  const groups = page.locator('.jp-dtf-history-group');
+  await expect(groups).toHaveCount(2);
+  await expect(groups.first()).toContainText('allreduce 2 runs');
+  await expect(groups.nth(1)).toContainText(`without strategy ${MANY} runs`);
+  await expect(rows()).toHaveCount(0);
+  await groups.first().getByRole('button').click();
+  await expect(rows()).toHaveCount(2);
+  await page.getByRole('button', { name: 'Fold all' }).click();
+  await page.getByRole('button', { name: 'Open all' }).click();
+  await expect(rows().nth(40)).toBeAttached();
+  expect(await rows().count()).toBeLessThan(200);
+  await picture(page, 'history-groups-light');
+  await choice.selectOption('');
+  await expect(groups).toHaveCount(0);
+});
+
 test('those that are ticked lie upon each other, with what differs', async () => {
   await page.getByLabel('Compare digits', { exact: true }).check();
   await page.getByLabel('Compare digits 2', { exact: true }).check();
@@ -79,6 +117,40 @@ test('those that are ticked lie upon each other, with what differs', async () =>
   await compared.getByRole('tab', { name: 'Parameters' }).click();
   await expect(compared.getByRole('row', { name: /parameters.batch_size/ })).toContainText('64128');
   await expect(compared.getByRole('row', { name: /parameters.epochs/ })).toHaveCount(0);
+  await compared.getByRole('tab', { name: 'Code' }).click();
+  const piece = compared.getByRole('region', { name: 'cell', exact: true });
+  await expect(piece).toContainText('1 line differs');
+  await expect(piece.locator('tr[data-differs]')).toContainText('model.compile("SGD")13+model.compile("Adam")');
+  await expect(piece.getByRole('button', { name: '9 lines that are the same' })).toBeVisible();
+  await expect(compared.getByRole('row', { name: /TensorFlow/ })).toContainText('2.20.02.21.0');
+  await picture(page, 'history-code-light');
+  await compared.getByRole('tab', { name: 'Designs' }).click();
+  await expect(compared.getByRole('row', { name: /placement.dense/ })).toContainText('worker:0 CPU:0worker:1 CPU:0');
+  await picture(page, 'history-designs-light');
   await setTheme(page, true);
-  await picture(page, 'history-parameters-dark');
+  await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
+  await picture(page, 'history-designs-dark');
+  for (const tab of ['Code', 'Parameters']) {
+    await compared.getByRole('tab', { name: tab }).click();
+    await picture(page, `history-${tab.toLowerCase()}-dark`);
+  }
+  await page.setViewportSize({ width: 800, height: 900 });
+  await compared.getByRole('tab', { name: 'Code' }).click();
+  await picture(page, 'history-code-narrow-dark');
+  await page.setViewportSize({ width: 1400, height: 900 });
+  await setTheme(page, false);
+});
+
+test('a run has its code in its dashboard', async () => {
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.getByRole('button', { name: 'digits', exact: true }).click();
+  const dashboard = page.locator('.jp-dtf-dashboard:visible');
+  await dashboard.getByRole('tab', { name: 'Code' }).click();
+  const code = dashboard.getByRole('tabpanel', { name: 'Code' });
+  await expect(code.locator('.jp-dtf-code-text')).toHaveText(program('SGD') + '\n');
+  await code.getByRole('button', { name: 'Copy cell', exact: true }).click();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(program('SGD'));
+  await code.getByRole('button', { name: 'Copy the commit', exact: true }).click();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('a1b2c3d4'.repeat(5));
+  await picture(page, 'dashboard-code-light');
 });

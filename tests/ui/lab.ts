@@ -89,6 +89,11 @@ export interface PastRun {
   slow?: { step: number; until: number; task: string };
   /** Which trial of which search it is, if it is one. */
   trial?: Record<string, unknown>;
+  /** What it was submitted with: the text of a cell, and that of a `.dtf` file. */
+  code?: string;
+  design?: string;
+  /** What else it was made of: fields of `Origin`. */
+  origin?: Record<string, unknown>;
   /** Its tasks reported histograms and pictures, and printed in colours. */
   shows?: boolean;
 }

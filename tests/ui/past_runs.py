@@ -8,7 +8,7 @@ reported; ``nan`` (``metric``, ``step``, ``task``) is where a metric begins to b
 (``step``, ``from``, ``task``) is where a task died, and the step from which the next attempt went on; ``checkpoint``
 after how many steps there was one; ``slow`` (``step``, ``until``, ``task``) where a task held up the others. With
 ``shows`` its tasks reported histograms and pictures, and printed in colours. ``trial`` makes it a trial: the fields of
-``TrialInfo``.
+``TrialInfo``. ``code`` and ``design`` are texts that it was submitted with, ``origin`` has fields of ``Origin``.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ from jupyter_dtf.schema.events import (
     Points,
     Progressed,
     RunChanged,
+    Submitted,
     TaskChanged,
     checkpoints_of,
     encode_event,
     encode_points,
 )
+from jupyter_dtf.schema.origin import Origin, Source
 from jupyter_dtf.schema.run import Progress, RunInfo, RunState, TaskInfo, TaskState
 from jupyter_dtf.schema.search_trial import TrialInfo
 
@@ -194,7 +196,12 @@ def print_into(run_dir: Path, run: dict[str, Any]) -> None:
 def events_of(run: dict[str, Any], created: float) -> list[AnyEvent]:
     tasks = [f"worker:{index}" for index in range(run["tasks"])]
     names: list[str] = run["metrics"]
-    events: list[AnyEvent] = [RunChanged(time=created, state=RunState.LAUNCHING)]
+    events: list[AnyEvent] = []
+    if "code" in run or "design" in run:
+        code = [Source(name="cell", text=run["code"])] if "code" in run else []
+        design = Source(name="lab.dtf", text=run["design"]) if "design" in run else None
+        events.append(Submitted(time=created, code=code, design=design))
+    events.append(RunChanged(time=created, state=RunState.LAUNCHING))
     events += [TaskChanged(time=created, task=task, state=TaskState.RUNNING, host="0", pid=1) for task in tasks]
     events.append(RunChanged(time=created, state=RunState.RUNNING))
     if lost := run.get("lost"):
@@ -264,6 +271,7 @@ def main() -> None:
             run_dir=str(run_dir or ""),
             jobs={"worker": run["tasks"]},
             tasks=tasks_of(run),
+            origin=msgspec.convert(run.get("origin", {}), Origin),
             trial=msgspec.convert(run.get("trial"), TrialInfo | None),
             checkpoint=saved[-1] if saved else None,
             next_seq=len(events),

@@ -19,6 +19,7 @@ from ...schema.cluster import check_jobs
 from ...schema.events import Submitted
 from ...schema.run import RunDescriptor, RunRequest
 from ..machine import paths
+from ..planning.check_design import drawn
 from .active_run import Run
 from .cluster_runs import Runs
 from .parcel import Parcel
@@ -102,7 +103,8 @@ class Submission:
             trial=wanted.trial,
         )
         run = self._runs.add(descriptor, wanted)
-        if wanted.code:
-            run.record(Submitted(time=descriptor.created, code=wanted.code))
+        design = wanted.design or drawn(self._settings.request)
+        if wanted.code or design is not None:
+            run.record(Submitted(time=descriptor.created, code=wanted.code, design=design))
         self._warnings.tell(run)
         return run

@@ -17,6 +17,7 @@ from ...schema.cluster_request import ClusterRequest
 from ...schema.design import ClusterDesign, Design, DesignReport
 from ...schema.graph import LayerGraph, containers_of
 from ...schema.hosts import HostDesign, TaskPlace
+from ...schema.origin import Source
 from ...schema.placement import Device, Placement, Prediction
 from . import design_problems
 from . import place_layers as placing
@@ -154,6 +155,19 @@ def as_drawn(info: ClusterInfo) -> ClusterDesign:
         for host in info.hosts
     ]
     return ClusterDesign(name=info.name, kind=info.kind, jobs=dict(info.jobs), hosts=hosts, tasks=tasks)
+
+
+def drawn(request: ClusterRequest) -> Source | None:
+    """The design of a cluster that was started from one, for the record of its runs: None where nothing was drawn.
+
+    It has no options: they may be a person's credentials, and are not needed to see what ran where.
+    """
+    if not request.hosts and not request.tasks:
+        return None
+    cluster = ClusterDesign(
+        name=request.name, kind=request.kind, jobs=request.jobs, hosts=request.hosts, tasks=request.tasks
+    )
+    return Source(name=request.name, text=Design(cluster=cluster).text())
 
 
 # -- devices -------------------------------------------------------------------------------------------------------

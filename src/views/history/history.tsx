@@ -6,11 +6,14 @@ import type { RunInfo } from '../../api/schema';
 import type { PlotChoices } from '../../model/choices';
 import type { PreferenceValues } from '../../model/preferences';
 import type { RunModel } from '../../model/run';
+import { groupedRuns, groupLines } from '../../model/rungroups';
 import { chosenRuns, columnsOf, FilterError, FIRST_COLUMNS, sortedRuns } from '../../model/runtable';
 import { PALETTE } from '../../plots/palette';
 import { SmallButton } from '../basics';
 import { useMinute } from '../hooks';
 import { Tabs } from '../tabs';
+import { ComparedCode } from './comparedcode';
+import { ComparedDesigns } from './compareddesigns';
 import { Comparison } from './runcomparison';
 import { Overlay } from './overlay';
 import { columnTitle, RunsTable, Sorting } from './runstable';
@@ -18,15 +21,21 @@ import { columnTitle, RunsTable, Sorting } from './runstable';
 /** So many runs are compared: more lines in a plot tell nobody anything. */
 const MOST_COMPARED = 24;
 
+/** What is another one in every run. */
+const OWN: ReadonlySet<string> = new Set(['id', 'name', 'message', 'seconds']);
+
 /** What a person chose to see of the runs, as it is kept. */
 export interface HistoryChoices {
   columns: string[];
   sorting: Sorting;
+  /** The column by which runs are grouped; empty: by none. */
+  group: string;
 }
 
 export const FIRST_CHOICES: HistoryChoices = {
   columns: [...FIRST_COLUMNS],
-  sorting: { column: 'created', descending: true }
+  sorting: { column: 'created', descending: true },
+  group: ''
 };
 
 export interface HistoryActions {
@@ -35,6 +44,7 @@ export interface HistoryActions {
   onArchive: (ids: readonly string[]) => void;
   onDelete: (ids: readonly string[]) => void;
   onChoices: (choices: HistoryChoices) => void;
+  onCopy: (text: string) => void;
 }
 
 /** All runs of the past and the present: found, sorted, and those that are ticked compared. */
@@ -52,12 +62,13 @@ export function History(
   } & HistoryActions
 ): React.ReactElement {
   const { runs, choices, trans, onOpen, onMenu, onChoices } = props;
-  const { columns, sorting } = choices;
+  const { columns, sorting, group } = choices;
   const now = useMinute();
   const [query, setQuery] = React.useState('');
   const [archived, setArchived] = React.useState(false);
   const [ticked, setTicked] = React.useState<readonly string[]>([]);
   const [tab, setTab] = React.useState('plots');
+  const [open, setOpen] = React.useState<ReadonlySet<string>>(new Set());
   const there = React.useMemo(() => runs.filter(run => archived || !run.marks.archived), [runs, archived]);
   const { found, problem } = React.useMemo(() => {
     try {
@@ -70,6 +81,9 @@ export function History(
     }
   }, [there, query]);
   const shown = React.useMemo(() => sortedRuns(found, sorting.column, sorting.descending), [found, sorting]);
+  const groups = React.useMemo(() => (group === '' ? null : groupedRuns(shown, group)), [shown, group]);
+  const lines = React.useMemo(() => (groups ? groupLines(groups, open) : shown), [groups, open, shown]);
+  const all = React.useMemo(() => columnsOf(runs), [runs]);
   // What is hidden is neither compared nor acted on, and is ticked still when it is shown again.
   const tickedShown = React.useMemo(() => ticked.flatMap(id => found.filter(run => run.id === id)), [ticked, found]);
   const compared = React.useMemo(() => tickedShown.slice(0, MOST_COMPARED), [tickedShown]);
@@ -101,7 +115,9 @@ export function History(
       const { choices: known, onChoices: keep } = latest.current;
       const descending = known.sorting.column === column ? !known.sorting.descending : false;
       keep({ ...known, sorting: { column, descending } });
-    }
+    },
+    onFold: (key: string) =>
+      setOpen(before => new Set(before.has(key) ? [...before].filter(other => other !== key) : [...before, key]))
   }));
   return (
     <div className="jp-dtf-history">
@@ -118,8 +134,22 @@ export function History(
         <span role="status" className="jp-dtf-number jp-dtf-faint">
           {problem !== '' ? trans.__('Not understood: %1', problem) : trans.__('%1 of %2', found.length, there.length)}
         </span>
+        <GroupBy
+          all={all}
+          group={group}
+          trans={trans}
+          onChange={chosen => {
+            setOpen(new Set());
+            onChoices({ ...choices, group: chosen });
+          }}
+        />
+        {groups && (
+          <SmallButton onClick={() => setOpen(open.size > 0 ? new Set() : new Set(groups.map(({ key }) => key)))}>
+            {open.size > 0 ? trans.__('Fold all') : trans.__('Open all')}
+          </SmallButton>
+        )}
         <Columns
-          all={columnsOf(runs)}
+          all={all}
           chosen={columns}
           trans={trans}
           onChange={changed => onChoices({ ...choices, columns: changed })}
@@ -144,7 +174,9 @@ export function History(
         </p>
       )}
       <RunsTable
-        runs={shown}
+        lines={lines}
+        group={group}
+        open={open}
         columns={columns}
         sorting={sorting}
         selected={selected}
@@ -174,9 +206,11 @@ function Compared(props: {
   plots: PlotChoices;
   themeChanged: ISignal<unknown, unknown> | null;
   trans: TranslationBundle;
+  onCopy: (text: string) => void;
 }): React.ReactElement {
-  const { ids, runs, trans, model, title } = props;
-  const said = ids.split('\n').map(title).join('\n');
+  const { ids: joined, runs, trans, model, title, colours, now, onCopy } = props;
+  const ids = React.useMemo(() => joined.split('\n'), [joined]);
+  const said = ids.map(title).join('\n');
   const titles = React.useMemo(() => said.split('\n'), [said]);
   const found = React.useRef(model);
   React.useEffect(() => {
@@ -184,8 +218,11 @@ function Compared(props: {
   });
   const [models, setModels] = React.useState<readonly RunModel[]>([]);
   React.useEffect(() => {
-    setModels(ids.split('\n').flatMap(id => found.current(id) ?? []));
+    setModels(ids.flatMap(id => found.current(id) ?? []));
   }, [ids]);
+  const heads = { ids, titles, colours, now, trans };
+  // For a moment they are those before.
+  const isReady = models.length === ids.length && models.every((one, index) => one.id === ids[index]);
   return (
     <Tabs
       label={trans.__('Comparison')}
@@ -195,25 +232,58 @@ function Compared(props: {
         {
           id: 'plots',
           title: trans.__('Plots'),
-          content:
-            models.length === titles.length ? (
-              <Overlay
-                models={models}
-                titles={titles}
-                preferences={props.preferences}
-                choices={props.plots}
-                themeChanged={props.themeChanged}
-                trans={trans}
-              />
-            ) : null
+          content: isReady ? (
+            <Overlay
+              models={models}
+              titles={titles}
+              preferences={props.preferences}
+              choices={props.plots}
+              themeChanged={props.themeChanged}
+              trans={trans}
+            />
+          ) : null
         },
         {
           id: 'parameters',
           title: trans.__('Parameters'),
-          content: <Comparison runs={runs} titles={titles} colours={props.colours} now={props.now} trans={trans} />
+          content: <Comparison runs={runs} {...heads} />
+        },
+        {
+          id: 'code',
+          title: trans.__('Code'),
+          content: isReady ? <ComparedCode models={models} runs={runs} onCopy={onCopy} {...heads} /> : null
+        },
+        {
+          id: 'designs',
+          title: trans.__('Designs'),
+          content: isReady ? <ComparedDesigns models={models} onCopy={onCopy} {...heads} /> : null
         }
       ]}
     />
+  );
+}
+
+/** By what runs are grouped: by anything that several may have in common. */
+function GroupBy(props: {
+  all: readonly string[];
+  group: string;
+  trans: TranslationBundle;
+  onChange: (group: string) => void;
+}): React.ReactElement {
+  const { all, group, trans, onChange } = props;
+  const columns = [...new Set([...all, ...(group === '' ? [] : [group])])].filter(column => !OWN.has(column));
+  return (
+    <label>
+      {trans.__('Group by')}
+      <select value={group} onChange={event => onChange(event.target.value)}>
+        <option value="">{trans.__('nothing')}</option>
+        {columns.map(column => (
+          <option key={column} value={column}>
+            {column === 'created' ? trans.__('day') : column === 'tags' ? trans.__('tag') : columnTitle(column)}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 

@@ -1,9 +1,10 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { caretDownIcon, caretUpIcon, ellipsesIcon } from '@jupyterlab/ui-components';
+import { caretDownIcon, caretRightIcon, caretUpIcon, ellipsesIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { RunInfo } from '../../api/schema';
 import { formatDuration, formatNumber } from '../../model/format';
+import { groupCell, GroupedRun, RunGroup } from '../../model/rungroups';
 import { Cell, rowOf } from '../../model/runtable';
 import { IconButton, StateMark } from '../basics';
 import { LongList } from '../longlist';
@@ -20,6 +21,8 @@ export interface TableActions {
   onMenu: (id: string, at: HTMLElement) => void;
   onSelect: (id: string, selected: boolean) => void;
   onSort: (column: string) => void;
+  /** A group is opened, or folded. */
+  onFold: (group: string) => void;
 }
 
 /** A column's name without the group that it is in, where that is said by the heading's description. */
@@ -44,9 +47,16 @@ export function cellText(column: string, value: Cell | undefined, now: number, t
   return column === 'seconds' ? formatDuration(value) : Number.isInteger(value) ? String(value) : formatNumber(value);
 }
 
+/** A row: a run, a group, or a run in a group. */
+export type TableLine = RunInfo | RunGroup | GroupedRun;
+
 /** Runs in rows, of which those far from the view are not in the page. */
 export function RunsTable(props: {
-  runs: readonly RunInfo[];
+  lines: readonly TableLine[];
+  /** By what they are grouped; empty: by nothing. */
+  group: string;
+  /** The groups that are open, by their keys. */
+  open: ReadonlySet<string>;
   columns: readonly string[];
   sorting: Sorting;
   /** The colours of those that are compared, by their ids. */
@@ -55,53 +65,82 @@ export function RunsTable(props: {
   trans: TranslationBundle;
   actions: TableActions;
 }): React.ReactElement {
-  const { runs, columns, sorting, selected, now, trans, actions } = props;
+  const { lines, group, open, columns, sorting, selected, now, trans, actions } = props;
   const widths = `24px 22px minmax(140px, 2fr) repeat(${columns.length}, minmax(70px, 1fr)) 28px`;
-  const stamp = React.useMemo(() => ({ columns, selected, now }), [columns, selected, now]);
+  const stamp = React.useMemo(() => ({ columns, group, open, selected, now }), [columns, group, open, selected, now]);
   return (
     <div className="jp-dtf-history-table" style={{ '--jp-dtf-history-columns': widths } as React.CSSProperties}>
       <div className="jp-dtf-history-row jp-dtf-history-head" role="group" aria-label={trans.__('Sort by')}>
         <span />
         <span />
         {['name', ...columns].map(column => (
-          <Heading key={column} column={column} sorting={sorting} trans={trans} onSort={actions.onSort} />
+          <Heading
+            key={column}
+            column={column}
+            isNumber={isNumeric(column, lines)}
+            sorting={sorting}
+            trans={trans}
+            onSort={actions.onSort}
+          />
         ))}
         <span />
       </div>
       <LongList
         className="jp-dtf-history-list"
-        items={runs}
+        items={lines}
         rowHeight={28}
         stamp={stamp}
-        row={run => (
-          <Row
-            key={run.id}
-            run={run}
-            columns={columns}
-            colour={selected.get(run.id)}
-            now={now}
-            trans={trans}
-            actions={actions}
-          />
-        )}
+        row={line => {
+          const common = { columns, now, trans, actions };
+          if ('runs' in line) {
+            return <GroupRow key={line.key} group={line} by={group} open={open.has(line.key)} {...common} />;
+          }
+          const { run, group: within } = 'run' in line ? line : { run: line, group: '' };
+          return (
+            <Row
+              key={`${within}\n${run.id}`}
+              run={run}
+              grouped={group !== ''}
+              colour={selected.get(run.id)}
+              {...common}
+            />
+          );
+        }}
       />
     </div>
   );
 }
 
+// So many rows are asked what a column has.
+const ASKED = 100;
+
+/** Whether a column has numbers, whose heading stands over them. */
+function isNumeric(column: string, lines: readonly TableLine[]): boolean {
+  for (const line of lines.slice(0, ASKED)) {
+    const run = 'runs' in line ? line.runs[0] : 'run' in line ? line.run : line;
+    const value = run && rowOf(run).get(column);
+    if (value !== undefined) {
+      return typeof value === 'number';
+    }
+  }
+  return false;
+}
+
 function Heading(props: {
   column: string;
+  isNumber: boolean;
   sorting: Sorting;
   trans: TranslationBundle;
   onSort: (column: string) => void;
 }): React.ReactElement {
-  const { column, sorting, trans } = props;
+  const { column, isNumber, sorting, trans } = props;
   const sorted = sorting.column === column;
   const Caret = sorting.descending ? caretDownIcon : caretUpIcon;
   return (
     <button
       type="button"
       className="jp-dtf-link jp-dtf-history-heading"
+      data-number={isNumber || undefined}
       title={trans.__('Sort by %1', column)}
       aria-pressed={sorted}
       onClick={() => props.onSort(column)}
@@ -112,15 +151,98 @@ function Heading(props: {
   );
 }
 
+/** What runs have in common, how many they are, and the best of them. */
+function GroupRow(props: {
+  group: RunGroup;
+  by: string;
+  open: boolean;
+  columns: readonly string[];
+  now: number;
+  trans: TranslationBundle;
+  actions: TableActions;
+}): React.ReactElement {
+  const { group, by, open, columns, now, trans, actions } = props;
+  const { runs } = group;
+  const Caret = open ? caretDownIcon : caretRightIcon;
+  const cells = React.useMemo(() => columns.map(column => groupCell(runs, column)), [runs, columns]);
+  const count = trans._n('%1 run', '%1 runs', runs.length);
+  const name = groupTitle(by, group.value, now, trans);
+  return (
+    <div role="listitem" className="jp-dtf-history-row jp-dtf-history-group" data-group={group.key}>
+      <button
+        type="button"
+        className="jp-dtf-link jp-dtf-history-group-name"
+        aria-expanded={open}
+        title={`${columnTitle(by)}: ${name}`}
+        onClick={() => actions.onFold(group.key)}
+      >
+        <Caret.react tag="span" className="jp-dtf-icon" />
+        <strong>{name}</strong> <span className="jp-dtf-faint">{count}</span>
+      </button>
+      {columns.map((column, index) => {
+        const cell = cells[index];
+        if (!cell || column === by) {
+          return <span key={column} />;
+        }
+        const text = cellText(column, cell.value, now, trans);
+        const isNumber = typeof cell.value === 'number';
+        return (
+          <span
+            key={column}
+            className={isNumber ? 'jp-dtf-number' : 'jp-dtf-history-text'}
+            data-is={cell.is}
+            title={groupCellTitle(cell.is, text, trans)}
+          >
+            {cell.is === 'best' && (
+              <span role="img" aria-label={trans.__('best')}>
+                ★{' '}
+              </span>
+            )}
+            {text}
+          </span>
+        );
+      })}
+      <span />
+    </div>
+  );
+}
+
+function groupTitle(by: string, value: Cell | undefined, now: number, trans: TranslationBundle): string {
+  if (value === undefined) {
+    return trans.__('without %1', columnTitle(by));
+  }
+  if (by === 'created' && typeof value === 'number') {
+    return new Date(1000 * value).toLocaleDateString([], {
+      weekday: 'short',
+      day: 'numeric',
+      month: 'short',
+      year: 'numeric'
+    });
+  }
+  return cellText(by, value, now, trans);
+}
+
+function groupCellTitle(is: 'all' | 'best' | 'newest', text: string, trans: TranslationBundle): string {
+  switch (is) {
+    case 'best':
+      return trans.__('%1, the best of them', text);
+    case 'newest':
+      return trans.__('the newest of them');
+    case 'all':
+      return trans.__('%1, all of them', text);
+  }
+}
+
 function Row(props: {
   run: RunInfo;
+  grouped: boolean;
   columns: readonly string[];
   colour: string | undefined;
   now: number;
   trans: TranslationBundle;
   actions: TableActions;
 }): React.ReactElement {
-  const { run, columns, colour, now, trans, actions } = props;
+  const { run, grouped, columns, colour, now, trans, actions } = props;
   const row = rowOf(run);
   return (
     <div
@@ -128,6 +250,7 @@ function Row(props: {
       className="jp-dtf-history-row"
       data-run={run.id}
       data-archived={run.marks.archived || undefined}
+      data-grouped={grouped || undefined}
       onContextMenu={event => {
         event.preventDefault();
         event.stopPropagation();

@@ -1,3 +1,4 @@
+import { codeTab } from './codetab';
 import type { DashboardTab } from './dashboardtab';
 import { eventsTab } from './eventstab';
 import { machinesTab } from './machinestab';
@@ -13,5 +14,6 @@ export const DASHBOARD_TABS: readonly DashboardTab[] = [
   machinesTab,
   timelineTab,
   outputTab,
-  eventsTab
+  eventsTab,
+  codeTab
 ];

@@ -50,6 +50,8 @@ def worker_of(args: None, ctx: Any) -> str:
 def test_tasks_run_where_they_were_drawn(cluster: dtf.Cluster) -> None:
     run = cluster.run(worker_of)
     assert {task.task: task.host for task in run.info.tasks} == DRAWN
+    assert run.design is not None
+    assert dtf.Design.parse(run.design.text).cluster == DESIGN.cluster
     info = cluster.info
     assert (info.name, info.jobs) == ("drawn", {"worker": 3, "ps": 1})
     assert {seat.task: seat.host for seat in info.tasks} == DRAWN

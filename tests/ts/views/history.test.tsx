@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { cleanup, fireEvent, render, screen, within } from '@testing-library/react';
+import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import React from 'react';
 import { afterEach, expect, it, vi } from 'vitest';
 
@@ -15,9 +15,11 @@ afterEach(cleanup);
 
 const trans = nullTranslator.load('jupyter_dtf');
 const marks = runInfo('x').marks;
+const best = (value: number) => ({ val_loss: { value, step: 0, epoch: 1 } });
+const origin = { ...runInfo('x').origin, versions: { Keras: '3.15.1' } };
 const RUNS = [
-  runInfo('a', { created: 2, parameters: { batch_size: 64 }, state: 'succeeded' }),
-  runInfo('b', { created: 3, parameters: { batch_size: 128 }, state: 'failed' }),
+  runInfo('a', { created: 2, parameters: { batch_size: 64 }, state: 'succeeded', best: best(0.5), origin }),
+  runInfo('b', { created: 3, parameters: { batch_size: 128 }, state: 'failed', best: best(0.25), origin }),
   runInfo('c', { created: 1, marks: { ...marks, archived: true } })
 ];
 const socket = { show: () => undefined, subscribe: () => undefined, unsubscribe: () => undefined };
@@ -43,6 +45,7 @@ function Shown(props: { told?: (what: string) => void }): React.ReactElement {
       onArchive={tell('archive')}
       onDelete={tell('delete')}
       onChoices={setChoices}
+      onCopy={tell('copy')}
     />
   );
 }
@@ -90,6 +93,56 @@ it('compares what is ticked, with the differences first', () => {
   expect(told).toEqual(['open a']);
   fireEvent.click(screen.getByRole('button', { name: 'Untick' }));
   expect(screen.queryByRole('region', { name: 'Comparison' })).toBeNull();
+});
+
+it('groups by a column, folded, with counts and the best', () => {
+  render(<Shown />);
+  fireEvent.click(within(screen.getByRole('group', { name: 'Columns', hidden: true })).getByLabelText('best val_loss'));
+  fireEvent.change(screen.getByLabelText('Group by'), { target: { value: 'strategy' } });
+  const [group] = screen.getAllByRole('listitem');
+  expect(group!.textContent).toBe('allreduce 2 runs★ 0.25');
+  expect(screen.queryByLabelText('Compare name-a')).toBeNull();
+  fireEvent.click(within(group!).getByRole('button', { expanded: false }));
+  expect(names()).toEqual([null, 'b', 'a']);
+  fireEvent.click(screen.getByLabelText('Archived as well'));
+  expect(names()).toEqual([null, 'b', 'a', 'c']);
+  fireEvent.click(screen.getByRole('button', { name: 'Fold all' }));
+  expect(names()).toEqual([null]);
+});
+
+it('has what two runs were submitted with side by side', () => {
+  const code = (rate: string) => [{ name: 'cell', text: `import keras\nrate = ${rate}\nfit(rate)\n` }];
+  const design = (batch: number) => ({
+    name: 'lab.dtf',
+    text: JSON.stringify({ version: 1, run: { batch_size: batch }, placement: { devices: { dense: 'x' } } })
+  });
+  const submitted = (id: string, rate: string, batch: number) => ({
+    type: 'events' as const,
+    run: id,
+    next_seq: 1,
+    events: [{ type: 'submitted' as const, seq: 0, time: 1, attempt: 0, code: code(rate), design: design(batch) }]
+  });
+  const told: string[] = [];
+  render(<Shown told={what => told.push(what)} />);
+  ['a', 'b'].forEach(id => fireEvent.click(screen.getByLabelText(`Compare name-${id}`)));
+  fireEvent.click(screen.getByRole('tab', { name: 'Code' }));
+  expect(screen.getByText('Looking for the code…')).toBeTruthy();
+  act(() => {
+    models.get('a')!.applyEvents(submitted('a', '0.1', 64));
+    models.get('b')!.applyEvents(submitted('b', '0.25', 128));
+  });
+  const piece = within(screen.getByRole('region', { name: 'cell' }));
+  expect(piece.getByText('1 line differs')).toBeTruthy();
+  const [, , changed] = piece.getAllByRole('row');
+  expect(changed!.textContent).toBe('2−rate = 0.12+rate = 0.25');
+  expect(changed!.querySelector('ins')!.textContent).toBe('25');
+  fireEvent.change(screen.getByLabelText('Run on the left'), { target: { value: 'b' } });
+  fireEvent.click(screen.getByRole('button', { name: 'Copy the versions and the commit of name-b' }));
+  expect(told).toEqual(['copy Keras 3.15.1\n']);
+  fireEvent.click(screen.getByRole('tab', { name: 'Designs' }));
+  const designs = () => within(screen.getByRole('table', { name: 'Designs' }));
+  expect(designs().getByRole('row', { name: 'run.batch_size 64 128' })).toBeTruthy();
+  expect(designs().queryByText('placement.dense')).toBeNull();
 });
 
 it('archives and deletes what is ticked and shown alone, and unticks it', () => {

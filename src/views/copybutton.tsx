@@ -1,0 +1,41 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { checkIcon, copyIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { IconButton } from './basics';
+
+// So long it says that it has copied.
+const SAYS_MS = 1500;
+
+/** Copies a text, and says that it has. */
+export function CopyButton(props: {
+  /** What it copies, for those who cannot see beside what it stands. */
+  label: string;
+  text: string;
+  trans: TranslationBundle;
+  onCopy: (text: string) => void;
+}): React.ReactElement {
+  const [copied, setCopied] = React.useState('');
+  React.useEffect(() => {
+    if (copied !== '') {
+      const timer = setTimeout(() => setCopied(''), SAYS_MS);
+      return () => clearTimeout(timer);
+    }
+    return;
+  }, [copied]);
+  return (
+    <>
+      <IconButton
+        icon={copied === '' ? copyIcon : checkIcon}
+        label={props.label}
+        onClick={() => {
+          props.onCopy(props.text);
+          setCopied(props.text);
+        }}
+      />
+      <span role="status" className="jp-dtf-only-read">
+        {copied !== '' && props.trans.__('Copied')}
+      </span>
+    </>
+  );
+}
