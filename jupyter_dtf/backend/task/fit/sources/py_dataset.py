@@ -6,7 +6,7 @@ import itertools
 import pickle
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -20,9 +20,10 @@ from keras.src.trainers.epoch_iterator import EpochIterator
 from .....errors import InvalidInput
 from . import failures
 from .ahead import Ahead
-from .base import BatchSource, Opened, Reading
-from .exchange import Exchange, Turns, check_fits, checked, machines_of
-from .shared_state import apply, changes_of, draw_from, drawing_from, vary
+from .base import BatchSource, Opened, Reading, Share
+from .exchange import Exchange, check_fits, checked, ended, machines_of
+from .shared_state import Changes, all_of, apply, changes_of, draw_from, drawing_from, vary
+from .turns import Turns
 
 _LOOKED_AT = 2
 """How many batches say what all are like, as in Keras."""
@@ -55,6 +56,11 @@ class PyDatasetSource(BatchSource):
         options.autotune.enabled = False
         options.threading.private_threadpool_size = 1  # while one waits for a batch, the training has its threads
         return Opened(dataset.with_options(options), self.length, division=reader.division)
+
+    def leave(self, ctx: Any, share: Share) -> None:
+        """See ``BatchSource``."""
+        with suppress(OSError):  # the run is over: who would read it has no directory any more
+            ended(ctx, share)
 
 
 class _Reader:
@@ -154,10 +160,12 @@ class _Reader:
     def _bound(self) -> int:
         return max(1, int(self._dataset.max_queue_size) // len(self._exchange.members))
 
-    def _ahead(self, passed: int, start: int, order: Any, numbers: Iterable[int]) -> Ahead:
+    def _ahead(
+        self, passed: int, start: int, order: Any, numbers: Iterable[int], *, instead_of: int | None = None
+    ) -> Ahead:
         dataset, reading = self._dataset, self._reading
         known = (reading.own_seed, reading.seed or 0, reading.share.rank, len(reading.field))
-        word = (*known, reading.first_epoch + passed, start)
+        word = (*known, reading.first_epoch + passed, start, *(() if instead_of is None else (instead_of,)))
 
         def begin(worker: int) -> None:
             """Processes are forked anew each time, all alike: without this every epoch would draw the same numbers."""
@@ -201,7 +209,7 @@ class _Reader:
             self._epochs += 1
 
     def _call(self, hook: str) -> None:
-        """Call one of Keras's hooks on this copy, and make of it what the copy of the machine's first task becomes."""
+        """Call one of Keras's hooks on this copy, and make of it what the copy of the task becomes that leads."""
         if hook not in self._changing:
             return
         self._told += 1
@@ -214,11 +222,17 @@ class _Reader:
                 getattr(self._dataset, hook)()
 
         exchange = self._exchange
-        if exchange.place or not exchange.others:
+        if not (leads := exchange.leads) or not exchange.others:
             call()
         if exchange.others:
-            changes = exchange.told(f"told-{self._told}", lambda: changes_of(self._dataset, call), lambda: False)
-            if exchange.place:
+            told: list[Changes] = []
+
+            def tell() -> Changes:
+                told.append(changes_of(self._dataset, call) if leads else all_of(self._dataset))
+                return told[0]
+
+            changes = exchange.told(f"told-{self._told}", tell, lambda: False)
+            if not told:
                 apply(self._dataset, changes)
                 vary(self._dataset, self._reading.share.rank)
 

@@ -114,6 +114,50 @@ def test_shares_are_the_batches_of_one_process() -> None:
                 assert [len(shares) for shares in tasks[0]["plain"][0]] == [5 // size] * 4 + [3 // size], epoch
 
 
+LEAVING = {
+    "ends in the middle": ("", [[1], [9], [9]]),
+    "goes on with the next pass": ("", [[9, 9], [2, 9], [9, 9]]),
+    "never begins": ("numpy", [[], [9, 9], [9, 9]]),
+    "ends where it leads": ("own", [[2], [9, 9, 9], [9, 9, 9]]),
+}
+"""How each passes are shuffled, and by rank how many batches a program takes of each at most, until it ends."""
+
+
+def test_nobody_waits_for_a_task_that_has_left() -> None:
+    def program(ctx: Any) -> Any:
+        from jupyter_dtf.backend.task import fed_program
+
+        def main_fun(limits: list[int], ctx: Any) -> list[list[list[int]]]:
+            dataset: Any = ctx.fed() if limits else None
+            return [[y.numpy().tolist() for _, y in dataset.take(limit)] for limit in limits]
+
+        found = {}
+        for name, (draw, plan) in LEAVING.items():
+            ctx.attempt += 1  # each is a run of its own
+            source: Any = py_dataset(Numbers(draw, max_queue_size=3), None, None, "feed")
+            limits = plan[ctx.rank if ctx.size > 1 else 1]
+            found[name] = fed_program.run(fed_program.Fed(source, None, None), main_fun, limits, ctx)
+        return found
+
+    (alone,) = run_gang(1, program)
+    tasks = run_gang(3, program)
+    for name, (draw, plan) in LEAVING.items():
+        for rank, task in enumerate(tasks):
+            assert [len(each) for each in task[name]] == [min(limit, 5) for limit in plan[rank]], (name, rank)
+        if draw == "own":
+            continue
+        order = (
+            alone[name] if draw else [[[*range(at, min(at + BATCH, EXAMPLES))] for at in range(0, EXAMPLES, BATCH)]] * 2
+        )
+        for rank, task in enumerate(tasks):
+            for batches, whole in zip(task[name], order, strict=False):
+                shares = [batch[len(batch) * rank // 3 : len(batch) * (rank + 1) // 3] for batch in whole]
+                assert batches == shares[: len(batches)], (name, rank)
+    for others in zip(*(tasks[rank]["ends where it leads"] for rank in (1, 2)), strict=True):
+        seen = [example for batches in others for batch in batches for example in batch]
+        assert len(set(seen)) == len(seen), "their copies have the same order"
+
+
 def test_processes_draw_other_numbers_in_every_epoch_and_task() -> None:
     class Drawn(keras.utils.PyDataset):
         def __init__(self) -> None:
