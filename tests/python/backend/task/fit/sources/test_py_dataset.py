@@ -6,7 +6,7 @@ import math
 import multiprocessing
 import random
 import threading
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import keras
@@ -112,6 +112,38 @@ def test_shares_are_the_batches_of_one_process() -> None:
             }
             for epoch in whole["plain"]:
                 assert [len(shares) for shares in tasks[0]["plain"][0]] == [5 // size] * 4 + [3 // size], epoch
+
+
+def test_what_goes_on_within_a_pass_reads_what_was_left() -> None:
+    """Of a pass of several epochs, of one, and of an endless one; in the order that its hooks draw by then."""
+    forms: list[tuple[dict[str, Any], int | None, int | None, list[tuple[int, int, int]]]] = [
+        ({}, 5, 2, [(0, 1, 1), (1, 0, 2), (1, 1, 3), (2, 1, 5), (4, 1, 8)]),
+        ({"workers": 3}, None, None, [(0, 3, 3), (1, 5, 10)]),
+        ({"endless": True}, None, 3, [(0, 2, 2), (2, 1, 7)]),
+    ]
+
+    def program(ctx: Any) -> None:
+        from jupyter_dtf.backend.task.fit.sources.base import Reading, Share
+        from jupyter_dtf.backend.task.fit.sources.pass_place import pass_place
+        from jupyter_dtf.backend.task.fit.sources.py_dataset import _Reader
+
+        for options, seed, steps, places in forms:
+
+            def rest(epochs: int, within: int, count: int) -> list[list[int]]:
+                source: Any = py_dataset(Numbers("numpy", **options), None, None, "x")  # noqa: B023
+                share = Share(ctx.rank, ctx.size)
+                reader = _Reader(source, ctx, Reading("x", share, seed, epochs, own_seed=11, steps=steps))  # noqa: B023
+                reader.go_to(pass_place(source.length, epochs, within, steps))  # noqa: B023
+                found: list[list[int]] = []
+                while len(found) < count:
+                    found += [y.tolist() for _, y in islice(reader.shares(), count - len(found))]
+                return found
+
+            whole = rest(0, 0, 12)
+            for epochs, within, done in places:
+                assert rest(epochs, within, 12 - done) == whole[done:], (options, epochs, within)
+
+    run_gang(2, program)
 
 
 LEAVING = {
