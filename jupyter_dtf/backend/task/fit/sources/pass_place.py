@@ -22,14 +22,14 @@ def pass_place(length: int, epochs: int, steps: int, steps_per_epoch: int | None
 
     ``length``: batches in a pass; -1 if it is endless. As in Keras an epoch ends with its pass.
     """
-    passes, seen = epochs, 0
     if length < 0:
-        passes, seen = 0, 0
-        steps += epochs * (steps_per_epoch or 0)
-    elif steps_per_epoch is not None:
-        passes, within = divmod(epochs, max(-(-length // steps_per_epoch), 1))
-        seen = within * steps_per_epoch
+        assert steps_per_epoch is not None
+        return PassPlace(0, epochs * steps_per_epoch + steps, 0, epochs + (steps == steps_per_epoch))
+    steps_per_epoch = steps_per_epoch or length
+    passes, within = divmod(epochs, max(-(-length // steps_per_epoch), 1))
+    seen = within * steps_per_epoch
+    is_over = steps > 0 and steps == min(steps_per_epoch, length - seen)
     if seen + steps == length:
         # Keras, which knows the length, asks for nothing of this pass: the next iteration is over the one after it.
-        return PassPlace(passes + 1, 0, seen, epochs + 1)
-    return PassPlace(passes, seen + steps, seen, epochs)
+        return PassPlace(passes + 1, 0, seen, epochs + is_over)
+    return PassPlace(passes, seen + steps, seen, epochs + is_over)
