@@ -190,16 +190,26 @@ def joined(parts: Any) -> list[list[int]]:
 
 
 class Weights(keras.callbacks.Callback):
-    """The weights after each step; ``ends`` the training by an error after so many."""
+    """The weights after each step."""
 
-    def __init__(self, ends: int = 0) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.after: list[Any] = []
-        self.ends = ends
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.after.append(self.model.get_weights())
-        if len(self.after) == self.ends:
+
+
+class Ends(keras.callbacks.Callback):
+    """Ends the training by an error after so many steps."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left = left
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.left -= 1
+        if not self.left:
             raise RuntimeError("enough")
 
 
@@ -218,7 +228,7 @@ def test_goes_on_within_a_pass_of_several_epochs(cluster: dtf.Cluster) -> None:
     cluster.fit(**options(callbacks=[expected], checkpoint=False))
     assert len(expected.after) == 2 * 7
     policy = dtf.Checkpoint(every_steps=1, every_epochs=None)
-    run = cluster.fit(**options(callbacks=[Weights(5)], checkpoint=policy, wait=False))
+    run = cluster.fit(**options(callbacks=[Ends(5)], checkpoint=policy, wait=False))
     run.wait()
     assert "enough" in run.info.message
     path = run.checkpoints[-1].path

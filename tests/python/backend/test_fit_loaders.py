@@ -194,16 +194,26 @@ def test_a_killed_worker_reads_on_where_the_others_are(cluster: dtf.Cluster, che
 
 
 class Weights(keras.callbacks.Callback):
-    """The weights after each step; ``ends`` the training by an error after so many."""
+    """The weights after each step."""
 
-    def __init__(self, ends: int = 0) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.after: list[Any] = []
-        self.ends = ends
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.after.append(self.model.get_weights())
-        if len(self.after) == self.ends:
+
+
+class Ends(keras.callbacks.Callback):
+    """Ends the training by an error after so many steps."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left = left
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.left -= 1
+        if not self.left:
             raise RuntimeError("enough")
 
 
@@ -222,7 +232,7 @@ def test_goes_on_in_the_middle_of_a_pass(cluster: dtf.Cluster, ends: int, epochs
     expected, rest = Weights(), Weights()
     fit(cluster, Shuffled(), **options(callbacks=[expected]))
     policy = dtf.Checkpoint(every_steps=1, every_epochs=None)
-    run = fit(cluster, Shuffled(), **options(callbacks=[Weights(ends)], checkpoint=policy, wait=False))
+    run = fit(cluster, Shuffled(), **options(callbacks=[Ends(ends)], checkpoint=policy, wait=False))
     run.wait()
     assert "enough" in run.info.message
     fit(cluster, Shuffled(), **options(callbacks=[rest], resume=run.checkpoints[-1].path))

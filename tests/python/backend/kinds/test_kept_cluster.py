@@ -52,7 +52,11 @@ def test_a_worker_that_has_gone_and_a_nanny_that_has_ended_have_successors(
 
 
 async def _worker(cluster: Any, is_meant: Callable[[int], bool]) -> int:
-    """The process of the worker that is there, once it is the one that is meant."""
-    while not (found := [worker.pid for worker in cluster.scheduler.workers.values() if is_meant(worker.pid)]):
+    """The process of the worker that is there, once it is the one that is meant, and its nanny is known."""
+
+    def found() -> list[int]:
+        return [worker.pid for worker in cluster.scheduler.workers.values() if is_meant(worker.pid)]
+
+    while not (found() and cluster.workers):
         await asyncio.sleep(0.05)
-    return int(found[0])
+    return found()[0]

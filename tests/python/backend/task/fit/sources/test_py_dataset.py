@@ -163,9 +163,10 @@ def test_nobody_waits_for_a_task_that_has_left() -> None:
             dataset: Any = ctx.fed() if limits else None
             return [[y.numpy().tolist() for _, y in dataset.take(limit)] for limit in limits]
 
-        found = {}
+        found, shared = {}, ctx.shared_dir
         for name, (draw, plan) in LEAVING.items():
-            ctx.attempt += 1  # each is a run of its own
+            ctx.run_id, ctx.shared_dir = name, shared / name  # each is a run of its own
+            ctx.shared_dir.mkdir(exist_ok=True)
             source: Any = py_dataset(Numbers(draw, max_queue_size=3), None, None, "feed")
             limits = plan[ctx.rank if ctx.size > 1 else 1]
             found[name] = fed_program.run(fed_program.Fed(source, None, None), main_fun, limits, ctx)
