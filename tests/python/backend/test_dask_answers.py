@@ -163,7 +163,7 @@ def test_what_cannot_be_is_a_sentence_that_names_the_partition(cluster: dtf.Clus
         cluster.evaluate(random, da.from_array(X), X)
     with pytest.raises(InvalidInput, match=r"`retries` of a Feed must be 0 .*answers\.compute\(retries=2\)"):
         cluster.predict(model, dtf.Feed(da.from_array(X), retries=2))
-    with pytest.raises(InvalidInput, match="whose answers are one too: of delayed objects and futures make one"):
+    with pytest.raises(InvalidInput, match=r"must be a Dask array, dataframe or bag.* got \[Delayed"):
         cluster.predict(model, [dask.delayed(X)])
     with pytest.raises(InvalidInput, match="a dict, list or tuple of Dask arrays or dataframes"):
         cluster.predict(model, {"a": da.from_array(X), "b": X})
