@@ -51,7 +51,8 @@ class Answering(ClusterHandle):
 
         Of a Dask collection the answers are one too, lazy, with the same partitions, computed where it is computed:
         each partition by a process of its Dask worker, which loads the model once. Of arrays and bags it is an array or
-        a bag, of dataframes a dataframe with the same index. The arguments after ``callbacks`` are for runs alone.
+        a bag, of dataframes a dataframe with the same index. Of a ``dtf.Feed`` its ``x`` is answered, in order.
+        The arguments after ``callbacks`` are for runs alone.
 
         Waits until the end unless ``wait=False``, which returns the run, whose ``result()`` is the answer. ``restart``:
         what is done when a task dies; by default the run ends. ``gpus_per_task``, ``gpu_memory`` and ``modules`` as in
@@ -63,6 +64,7 @@ class Answering(ClusterHandle):
         from . import answers, dask_answers
 
         del verbose
+        x = dask_answers.examples_of(x)
         if dask_answers.is_collection(x):
             answers.refuse_callbacks(callbacks)
             return dask_answers.predict(model, x, batch_size, steps)

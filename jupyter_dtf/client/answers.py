@@ -82,8 +82,8 @@ def prepare(
         data = held_batches(iter(x), y, sample_weight, steps)
     if not evaluates and isinstance(data, DaskCollections):
         raise InvalidInput(
-            "`x` must be a Dask array, dataframe or bag in cluster.predict, whose answers are one too: of a Feed pass "
-            f"its x, of delayed objects and futures make one, got {x!r:.200}",
+            "`x` must be a Dask array, dataframe or bag in cluster.predict, whose answers are one too: of "
+            f"delayed objects and futures make one, got {x!r:.200}",
             field="x",
         )
     if batch_size is not None:

@@ -10,12 +10,29 @@ from ..backend.host.dask_partition import Like, answered, as_frame, as_items
 from ..backend.task.model import keras_io
 from ..errors import InvalidInput
 from ..schema import payload
+from .feed import Feed
 from .fit import check_count, keras_settings
 
 
 def is_collection(x: Any) -> bool:
     """Whether ``x`` is a Dask collection, or a dict, list or tuple with one in it. Imports no Dask."""
     return any(hasattr(type(leaf), "__dask_graph__") for leaf in _leaves(x))
+
+
+def examples_of(x: Any) -> Any:
+    """The collections that a ``dtf.Feed`` is of, whose partitions are answered in their order; other data as it is.
+
+    Raises InvalidInput for what is not known here: how often Dask is to try what somebody else computes.
+    """
+    if not isinstance(x, Feed):
+        return x
+    if x.retries:
+        raise InvalidInput(
+            "`retries` of a Feed must be 0 in cluster.predict, whose answers are computed by whoever wants them, with "
+            f"`answers.compute(retries={x.retries})`. Received: {x.retries}",
+            field="x",
+        )
+    return x.x
 
 
 def predict(model: Any, x: Any, batch_size: int | None, steps: int | None) -> Any:

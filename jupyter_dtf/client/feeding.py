@@ -68,6 +68,8 @@ class Feed:
         self._cursors: dict[int, Cursor] = {}
         self._by_descriptor: dict[int, Cursor] = {}
         self._size = 0
+        self._ended: set[int] = set()
+        """Tasks that have ended, by rank: unless they are started again they want nothing more."""
         self._turn = self._read_turn = 0
         """Which iterator is to be read, and which one is: what another gives is not wanted any more."""
         self._most: int | None = None if trains else self._window.heads
@@ -201,8 +203,8 @@ class Feed:
         self._move()
 
     def _move(self) -> None:
-        places = [cursor.following for cursor in self._cursors.values()]
-        if self._size and len(places) == self._size:
+        places = [cursor.following for rank, cursor in self._cursors.items() if rank not in self._ended]
+        if self._size and len(self._ended | self._cursors.keys()) == self._size:
             known = [place for place in places if place is not None]
             self._window.move(min(known) if known else self._window.count)
         if self._window.has_room:
@@ -354,6 +356,11 @@ class Feed:
             peer.close()
             return
         with self._lock:
+            if hello.ended:
+                self._ended.add(hello.rank)
+                peer.close()
+                self._move()
+                return
             cursor = Cursor(peer, Share(hello.rank, hello.size))
             self._by_descriptor[peer.fileno()] = cursor
             self._poll.register(peer, select.EPOLLIN)
@@ -421,6 +428,7 @@ class Feed:
             for other in self._cursors.values():
                 self._lost(other)
             self._cursors, self._size = {}, hello.size
+        self._ended.discard(hello.rank)
         if (before := self._cursors.get(hello.rank)) is not None:
             self._lost(before)
         self._cursors[hello.rank] = cursor

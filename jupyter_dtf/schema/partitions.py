@@ -58,6 +58,8 @@ class PassRequest:
     seed: int | None = None
     described: Described | None = None
     """What the partitions are to be like; None asks for just that, and for no examples."""
+    first: int = 0
+    """The batch that the pass begins with, in the place of 0."""
 
 
 @dataclass

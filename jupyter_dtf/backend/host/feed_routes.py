@@ -53,15 +53,15 @@ class Piece:
 
 
 class Router:
-    """Cuts blocks, which are added in the order of the pass, into one task's pieces."""
+    """Cuts blocks, which are added in the order of the pass, into one task's pieces, from batch ``first`` on."""
 
-    def __init__(self, batch_size: int, rank: int, size: int) -> None:
+    def __init__(self, batch_size: int, rank: int, size: int, first: int = 0) -> None:
         self._batch = batch_size
         self._rank = rank
         self._size = size
         self._blocks: list[tuple[int, Block]] = []
         self._known = 0
-        self._done = 0
+        self._done = first * batch_size
 
     def add(self, block: Block) -> list[Piece]:
         """What can be cut now: of a batch that is not full yet nobody knows the shares."""
@@ -78,6 +78,9 @@ class Router:
         pieces: list[Piece] = []
         while self._done < limit:
             begin, block = self._blocks[0]
+            if begin + block.rows <= self._done:
+                del self._blocks[0]
+                continue
             stop = min(limit, begin + block.rows, self._done + block.most)
             pieces.append(self._piece(begin, block, stop, limit))
             self._done = stop

@@ -160,7 +160,7 @@ class Feeding:
     async def _pieces(self, request: PassRequest) -> AsyncIterator[Any]:
         """The fetching of each piece of the pass, in order."""
         futures = await self.partitions.of(request)
-        router = Router(request.batch_size, request.rank, request.size)
+        router = Router(request.batch_size, request.rank, request.size, request.first)
         async for block in self._blocks(request, futures):
             for piece in router.add(block):
                 yield self._fetch(piece, futures, request)

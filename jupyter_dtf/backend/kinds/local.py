@@ -65,13 +65,12 @@ class LocalKind(Kind):
         ]
 
     async def create(self, options: Mapping[str, Any], security: Any, directory: Path) -> Any:
-        from distributed import LocalCluster
-
         from .dask_http import SilentNanny, SilentScheduler
+        from .kept_cluster import KeptCluster
 
         hosts = options["hosts"]
         cores = len(os.sched_getaffinity(0))
-        cluster = LocalCluster(
+        cluster = KeptCluster(
             n_workers=0,
             threads_per_worker=options["threads_per_host"] or max(1, cores // hosts),
             memory_limit=options["memory_per_host_bytes"] or f"{1 / hosts:.6f}",

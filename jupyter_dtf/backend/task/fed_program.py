@@ -30,20 +30,24 @@ class Fed:
 
 
 def run(fed: Fed, main_fun: Callable[..., Any], args: Any, ctx: Context) -> Any:
-    """The program of a run that is fed."""
+    """The program of a run that is fed. When it has ended, the other tasks' reading does without it."""
     ctx.fed = partial(dataset_of, ctx, fed)
-    return main_fun(args, ctx)
+    try:
+        return main_fun(args, ctx)
+    finally:
+        share = _share_of(ctx)
+        if share is not None and isinstance(fed.data, BatchSource):
+            fed.data.leave(ctx, share)
 
 
 def dataset_of(ctx: Context, fed: Fed) -> Any:
     """This task's shares of the batches. Raises InvalidInput where there is nothing for this task."""
-    tasks = [task for task in ctx.tasks if task.partition(":")[0] in FIRST_JOBS]
-    if ctx.task not in tasks:
+    share = _share_of(ctx)
+    if share is None:
         raise InvalidInput(
             f"ctx.feed() is for the tasks of the jobs {' and '.join(FIRST_JOBS)}. Received: a call in {ctx.task}",
             field=FIELD,
         )
-    share = Share(tasks.index(ctx.task), len(tasks))
     if isinstance(fed.data, BatchSource):
         opened = fed.data.open(ctx, Reading(FIELD, share, fed.seed, batch_size=fed.batch_size))
         if opened.division:
@@ -52,3 +56,9 @@ def dataset_of(ctx: Context, fed: Fed) -> Any:
     from .fit.array_shares import adapter_of, next_epoch, shares
 
     return shares(adapter_of(fed.data, fed.batch_size, None, None), share, fed.seed, next_epoch(0))
+
+
+def _share_of(ctx: Context) -> Share | None:
+    """This task's part of every batch; None for those of jobs that are not fed."""
+    tasks = [task for task in ctx.tasks if task.partition(":")[0] in FIRST_JOBS]
+    return Share(tasks.index(ctx.task), len(tasks)) if ctx.task in tasks else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +15,7 @@ OUTPUT = "output"
 ERROR = "error"
 CONTROL = "control"
 """The end of its feed is the end of a node that serves (``ps``, ``evaluator``)."""
-CONSUMED = "consumed"
-"""Results: numbers of partitions that a node has consumed."""
+_CONSUMED = "consumed"
 QUEUES = (INPUT, OUTPUT, ERROR)
 """What a cluster's queues are, where nothing else is said."""
 
@@ -36,18 +37,25 @@ class Standing(NamedTuple):
     """The traceback, or what was said then."""
 
 
-def leave(inlet: Path, standing: Standing) -> None:
-    """Leave word beside the inlet, before it refuses."""
-    private.write_file(_path(inlet), json.dumps(standing._asdict()).encode())
+def consumed(queue: str) -> str:
+    """Results: numbers of the partitions of a queue that a node has consumed."""
+    return f"{_CONSUMED} {queue}"
 
 
-def left(inlet: Path) -> Standing | None:
-    """The word that was left; None where the node has left none."""
-    try:
-        return Standing(**json.loads(private.read_file(_path(inlet))))
-    except OSError:
-        return None
+def leave(inlet: Path, standing: Standing, queue: str = "") -> None:
+    """Leave word beside the inlet, before it refuses: of the whole node, or of one queue alone."""
+    private.write_file(_path(inlet, queue), json.dumps(standing._asdict()).encode())
 
 
-def _path(inlet: Path) -> Path:
-    return inlet.with_suffix(".standing")
+def left(inlet: Path, queue: str = "") -> Standing | None:
+    """The word that was left: of the node, or else of the queue; None where it has left none."""
+    for path in [_path(inlet), *([_path(inlet, queue)] if queue else [])]:
+        with suppress(OSError):
+            return Standing(**json.loads(private.read_file(path)))
+    return None
+
+
+def _path(inlet: Path, queue: str = "") -> Path:
+    # A queue may be called anything.
+    own = f".{hashlib.sha256(queue.encode()).hexdigest()[:16]}" if queue else ""
+    return inlet.with_suffix(f"{own}.standing")

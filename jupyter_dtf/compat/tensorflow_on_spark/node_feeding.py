@@ -106,8 +106,8 @@ def end(place: Place, task: str, queues: Iterable[str]) -> None:
 def _feed(
     rows: list[Any], number: int, inlet: Path, task: str, queue: str, timeout_s: float, wants_results: bool = False
 ) -> tuple[str, list[Any]]:
-    if words.left(inlet) is not None:
-        return _ended(inlet, number, task), []
+    if words.left(inlet, queue) is not None:
+        return _ended(inlet, number, task, queue), []
     ends = time.monotonic() + timeout_s
     try:
         with ExitStack() as stack:
@@ -115,13 +115,13 @@ def _feed(
             outlet.give_up_at(ends)
             for piece in _pieces(rows, number):
                 if not outlet.put(queue, piece):
-                    return _ended(inlet, number, task), []
-            while rows and (consumed := outlet.take(words.CONSUMED, 1)) != [number]:
+                    return _ended(inlet, number, task, queue), []
+            while rows and (consumed := outlet.take(words.consumed(queue), 1)) != [number]:
                 if not consumed:
-                    return _ended(inlet, number, task), []
+                    return _ended(inlet, number, task, queue), []
             results = outlet.take(words.OUTPUT, len(rows)) if wants_results else []
             if wants_results and len(results) < len(rows):
-                _ended(inlet, number, task)
+                _ended(inlet, number, task, queue)
                 raise AssertionError(_too_few(len(results), len(rows), number, task))
             return FED, results
     except TimeoutError:
@@ -134,13 +134,13 @@ def _feed(
         words.leave(inlet, words.Standing("behind", text))
         raise Unfed(text) from None
     except ConnectionError as error:
-        if words.left(inlet) is not None:
-            return _ended(inlet, number, task), []
+        if words.left(inlet, queue) is not None:
+            return _ended(inlet, number, task, queue), []
         raise _lost(inlet)(f"The partition {number} could not be fed: {task} has gone ({error})") from None
 
 
-def _ended(inlet: Path, number: int, task: str) -> str:
-    standing = words.left(inlet)
+def _ended(inlet: Path, number: int, task: str, queue: str) -> str:
+    standing = words.left(inlet, queue)
     if standing is None:
         raise _lost(inlet)(f"The partition {number} could not be fed: {task} takes no more data")
     if standing.state == "failed":

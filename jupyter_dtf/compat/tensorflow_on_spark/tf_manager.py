@@ -114,7 +114,7 @@ class FeedQueue:
             ended = self._ends.popleft() if self._ends else -1
             self._changed.notify_all()
         if ended >= 0 and self._manager.inlet is not None:
-            self._manager.inlet.give(words.CONSUMED, ended)
+            self._manager.inlet.give(words.consumed(self._name), ended)
 
     def join(self) -> None:
         """Wait until all items have been taken care of."""
@@ -183,11 +183,11 @@ class TFManager:
         self._values[key] = value
 
     def terminate(self, name: str) -> None:
-        """No more data is wanted in a queue: who feeds is told, what waits is dropped."""
+        """No more data is wanted in a queue: who feeds is told, what waits is dropped. Other queues go on."""
         self.set("state", "terminating")
         if self.inlet is not None:
-            words.leave(self.inlet.path, words.Standing("terminating"))
-            self.inlet.end_results(words.CONSUMED)
+            words.leave(self.inlet.path, words.Standing("terminating"), name)
+            self.inlet.end_results(words.consumed(name))
         self._queues[name].drop()
 
     def refuse_all(self, standing: words.Standing) -> None:
@@ -196,9 +196,9 @@ class TFManager:
         before = words.left(self.inlet.path)
         if before is None or before.state != "behind":  # that is why it may have failed
             words.leave(self.inlet.path, standing)
-        self.inlet.end_results(words.CONSUMED)
         self.inlet.end_results(words.OUTPUT)
-        for queue in self._queues.values():
+        for name, queue in self._queues.items():
+            self.inlet.end_results(words.consumed(name))
             queue.drop()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import dask
 import dask.array as da
 import dask.bag as db
 import keras
@@ -124,6 +125,8 @@ def test_several_inputs_and_outputs(cluster: dtf.Cluster, client: Client) -> Non
 
 def test_a_bag_and_a_dataframe(cluster: dtf.Cluster, client: Client, tmp_path: Path) -> None:
     model = network()
+    feed = dtf.Feed(da.from_array(X, chunks=(250, 64)), da.from_array(Y), compute="each_epoch", shuffle_buffer=7)
+    np.testing.assert_array_equal(client.compute(cluster.predict(model, feed)).result(), by_partition(model, X, [250]))
     bag = cluster.predict(model, db.from_sequence(list(X[:60]), npartitions=2))
     np.testing.assert_array_equal(np.stack(client.compute(bag).result()), by_partition(model, X[:60], [30]))
     dd = pytest.importorskip("dask.dataframe")
@@ -158,7 +161,9 @@ def test_what_cannot_be_is_a_sentence_that_names_the_partition(cluster: dtf.Clus
         cluster.predict(model, da.from_array(X), steps=3)
     with pytest.raises(InvalidInput, match="must all be Dask collections where one of them is"):
         cluster.evaluate(random, da.from_array(X), X)
-    with pytest.raises(InvalidInput, match=r"in cluster\.predict, whose answers are one too: of a Feed pass its x"):
-        cluster.predict(model, dtf.Feed(da.from_array(X)))
+    with pytest.raises(InvalidInput, match=r"`retries` of a Feed must be 0 .*answers\.compute\(retries=2\)"):
+        cluster.predict(model, dtf.Feed(da.from_array(X), retries=2))
+    with pytest.raises(InvalidInput, match=r"must be a Dask array, dataframe or bag.* got \[Delayed"):
+        cluster.predict(model, [dask.delayed(X)])
     with pytest.raises(InvalidInput, match="a dict, list or tuple of Dask arrays or dataframes"):
         cluster.predict(model, {"a": da.from_array(X), "b": X})

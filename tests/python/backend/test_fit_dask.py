@@ -189,6 +189,59 @@ def joined(parts: Any) -> list[list[int]]:
     return [list(chain(*batch)) for batch in zip(*parts, strict=True)]
 
 
+class Weights(keras.callbacks.Callback):
+    """The weights after each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.after: list[Any] = []
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.after.append(self.model.get_weights())
+
+
+class Ends(keras.callbacks.Callback):
+    """Ends the training by an error after so many steps."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left = left
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.left -= 1
+        if not self.left:
+            raise RuntimeError("enough")
+
+
+def test_goes_on_within_a_pass_of_several_epochs(cluster: dtf.Cluster) -> None:
+    """With the batches that are left, in the order of that pass, and then those of the next."""
+
+    def options(**more: Any) -> dict[str, Any]:
+        keras.utils.set_random_seed(3)  # what orders are drawn from
+        feed = dtf.Feed(
+            forms("arrays")["x"], forms("arrays")["y"], compute=more.pop("compute", "once"), shuffle_buffer=120
+        )
+        jobs = {"jobs": {"worker": 2}, "threads_per_task": 1, "restart": False}
+        return {"model": model(), "x": feed, "batch_size": BATCH, "epochs": 6, "steps_per_epoch": 3, **jobs, **more}
+
+    expected, rest = Weights(), Weights()
+    cluster.fit(**options(callbacks=[expected], checkpoint=False))
+    assert len(expected.after) == 2 * 7
+    policy = dtf.Checkpoint(every_steps=1, every_epochs=None)
+    run = cluster.fit(**options(callbacks=[Ends(5)], checkpoint=policy, wait=False))
+    run.wait()
+    assert "enough" in run.info.message
+    path = run.checkpoints[-1].path
+    cluster.fit(**options(callbacks=[rest], resume=path))
+    done = len(expected.after) - len(rest.after)
+    assert 3 < done <= 5
+    for received, wanted in zip(rest.after, expected.after[done:], strict=True):
+        for one, other in zip(received, wanted, strict=True):
+            np.testing.assert_allclose(one, other, atol=2e-5)
+    with pytest.raises(dtf.RunFailed, match="where an epoch is a whole pass over it"):
+        cluster.fit(**options(resume=path, compute="each_epoch"))
+
+
 def test_a_program_gets_every_example_once_a_pass(cluster: dtf.Cluster) -> None:
     numbers = cluster.client.persist(da.arange(333, chunks=(CHUNKS,)))
     kept = {key for key, workers in cluster.client.who_has(numbers).items() if workers}

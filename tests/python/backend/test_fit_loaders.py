@@ -193,6 +193,55 @@ def test_a_killed_worker_reads_on_where_the_others_are(cluster: dtf.Cluster, che
     assert_same(run.model, expected)
 
 
+class Weights(keras.callbacks.Callback):
+    """The weights after each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.after: list[Any] = []
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.after.append(self.model.get_weights())
+
+
+class Ends(keras.callbacks.Callback):
+    """Ends the training by an error after so many steps."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left = left
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.left -= 1
+        if not self.left:
+            raise RuntimeError("enough")
+
+
+def test_goes_on_within_a_pass_of_several_epochs(cluster: dtf.Cluster) -> None:
+    """With the batches that are left of it, in the order that they have by then."""
+
+    class Shuffled(Digits):
+        def on_epoch_end(self) -> None:
+            np.random.shuffle(self.order)
+
+    def options(**more: Any) -> dict[str, Any]:
+        keras.utils.set_random_seed(3)  # what orders are drawn from
+        return {"jobs": {"worker": 2}, "shuffle": True, "restart": False, "epochs": 8, "steps_per_epoch": 2, **more}
+
+    expected, rest = Weights(), Weights()
+    fit(cluster, Shuffled(), **options(callbacks=[expected]))
+    policy = dtf.Checkpoint(every_steps=1, every_epochs=None)
+    run = fit(cluster, Shuffled(), **options(callbacks=[Ends(3)], checkpoint=policy, wait=False))
+    run.wait()
+    assert "enough" in run.info.message
+    fit(cluster, Shuffled(), **options(callbacks=[rest], resume=run.checkpoints[-1].path))
+    done = len(expected.after) - len(rest.after)
+    assert 1 < done <= 3
+    for received, wanted in zip(rest.after, expected.after[done:], strict=True):
+        for one, other in zip(received, wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from jupyter_dtf.backend.task.fit.sources.base import Share
 from jupyter_dtf.backend.task.fit.sources.stream import StreamSource
 from jupyter_dtf.backend.task.fit.sources.stream_wire import HEADER, Hello, address_of, receive
 from jupyter_dtf.client.feed_window import Batch
@@ -79,6 +80,16 @@ def test_every_task_gets_its_share_of_every_batch(started: Any) -> None:
         thread.join()
     for rank, rows in enumerate((1, 2, 2)):
         assert shares[rank] == [(0, rows), (1, rows), (2, rows), ""]
+
+
+def test_who_has_ended_holds_up_nobody(started: Any) -> None:
+    """More is read than is kept for a task that does not come: one that has read something, and one that has not."""
+    source = started(numbers(12, 300_000))  # 86 MB
+    with asking(source, rank=0, size=3) as peer:
+        receive(peer)
+    for rank in (0, 1):
+        source.leave(None, Share(rank, 3))
+    assert [number for number, _ in heard(source, asking(source, rank=2, size=3))[:-1]] == list(range(12))
 
 
 def test_a_pass_after_the_end_is_the_first_two_batches_as_in_keras(started: Any) -> None:

@@ -14,9 +14,10 @@ from jupyter_dtf.backend.host.feed_routes import Block, Router, rows_order
     size=st.integers(1, 4),
     seed=st.none() | st.integers(0, 99),
     most=st.integers(1, 20),
+    first=st.integers(0, 4),
 )
 def test_every_batch_is_cut_into_contiguous_shares(
-    blocks: list[list[int]], batch: int, size: int, seed: int | None, most: int
+    *, blocks: list[list[int]], batch: int, size: int, seed: int | None, most: int, first: int
 ) -> None:
     made: list[Block] = []
     stream: list[tuple[int, int]] = []
@@ -30,7 +31,7 @@ def test_every_batch_is_cut_into_contiguous_shares(
         made.append(block)
     whole = [stream[start : start + batch] for start in range(0, len(stream), batch)]
     for rank in range(size):
-        router = Router(batch, rank, size)
+        router = Router(batch, rank, size, first)
         pieces = [piece for block in made for piece in router.add(block)] + router.end()
         batches: list[list[tuple[int, int]]] = []
         is_closed = True
@@ -45,5 +46,5 @@ def test_every_batch_is_cut_into_contiguous_shares(
                 batches[-1] += found[:count]
                 found = found[count:]
             is_closed = piece.is_closed
-        assert batches == [each[len(each) * rank // size : len(each) * (rank + 1) // size] for each in whole]
+        assert batches == [each[len(each) * rank // size : len(each) * (rank + 1) // size] for each in whole[first:]]
         assert is_closed

@@ -152,6 +152,28 @@ def test_nodes_that_wait_for_each_other_are_fed_at_the_same_time(sc: Any) -> Non
     assert cluster.run.result() == [6, 6]
 
 
+def test_a_queue_that_is_terminated_is_that_one_alone(sc: Any) -> None:
+    """What has been trained on enough answers yet, from another queue."""
+
+    def program(args: Any, ctx: Any) -> int:
+        ctx.get_data_feed().terminate()
+        more = ctx.get_data_feed(train_mode=False, qname_in="more")
+        answered = 0
+        while not more.should_stop():
+            batch = more.next_batch(4)
+            more.batch_results([-x for x in batch])
+            answered += len(batch)
+        return answered
+
+    queues = ["input", "output", "error", "more"]
+    cluster = TFCluster.run(sc, program, {}, 2, 0, input_mode=SPARK, queues=queues)
+    cluster.train(sc.parallelize(range(100), 4), 2)
+    answers = cluster.inference(sc.parallelize(range(40), 4), qname="more")
+    assert answers.collect() == [-x for x in range(40)]
+    cluster.shutdown()
+    assert sum(cluster.run.result()) == 40
+
+
 def test_who_feeds_nodes_that_have_ended_by_themselves_is_done(sc: Any) -> None:
     """Also if the driver has not heard of it."""
 

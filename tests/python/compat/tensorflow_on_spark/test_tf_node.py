@@ -102,13 +102,19 @@ def test_what_is_fed_is_consumed_with_its_last_item(tmp_path: Path) -> None:
         outlet.put("input", words.Piece(7, ["c"], True))
         outlet.put("input", words.Piece(8, ["d"], True))
         assert feed.next_batch(3) == ["a", "b", "c"]
-        assert outlet.take(words.CONSUMED, 1) == [7]
+        assert outlet.take(words.consumed("input"), 1) == [7]
         feed.batch_results(["A", "B", "C"])
         assert outlet.take(words.OUTPUT, 3) == ["A", "B", "C"]
         feed.terminate()
         assert not outlet.put("input", words.Piece(9, ["e"], True))
-        assert words.left(inlet.path) == words.Standing("terminating")
+        assert outlet.take(words.consumed("input"), 1) == []
+        assert words.left(inlet.path, "input") == words.Standing("terminating")
         assert manager.get("state") == "terminating"
+        # The node's other queues go on.
+        assert words.left(inlet.path) is None and words.left(inlet.path, "error") is None
+        assert outlet.put("error", words.Piece(1, ["f"], True))
+        assert TFNode.DataFeed(manager, False, "error").next_batch(1) == ["f"]
+        assert outlet.take(words.consumed("error"), 1) == [1]
 
 
 def test_a_node_that_waits_for_data_hears_of_a_stop(tmp_path: Path) -> None:

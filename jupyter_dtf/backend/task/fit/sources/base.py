@@ -113,3 +113,9 @@ class BatchSource(ABC):
     @abstractmethod
     def open(self, ctx: Any, reading: Reading) -> Opened:
         """Read it in a task. No collective. Raises InvalidInput for data that cannot be used."""
+
+    def leave(self, ctx: Any, share: Share) -> None:
+        """A task's program has ended, whether it has opened the source or not, and read it to its end or not: tasks
+        that go on do not wait for its part in their reading. Raises nothing.
+        """
+        return  # of most, each task reads by itself

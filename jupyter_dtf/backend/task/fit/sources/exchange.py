@@ -1,4 +1,4 @@
-"""Batches read in turn by the tasks of a machine: each reads every so many-th whole and hands the others their shares.
+"""What the tasks of a machine that read the same source hand each other.
 
 What one task hands another is a file in the memory that the tasks of a machine share, renamed when it is complete and
 removed by the one that takes it. The training's collectives go on meanwhile, and know nothing of it.
@@ -7,13 +7,11 @@ removed by the one that takes it. The training's collectives go on meanwhile, an
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
-import queue
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,6 +33,10 @@ class Ended(Exception):
     """The reading has been given up: nobody wants what comes next."""
 
 
+class Left(Exception):
+    """Who was to hand something over has left, and has not."""
+
+
 class Exchange:
     """This task's way to the others of its machine that read the same source. ``field`` tells sources apart.
 
@@ -42,6 +44,8 @@ class Exchange:
     """
 
     _opened: ClassVar[Counter[tuple[str, int, str]]] = Counter()
+    _telling: ClassVar[threading.Lock] = threading.Lock()
+    """What is told, all of the others are told, before this task says that it has ended."""
 
     def __init__(self, ctx: Any, field: str, share: Share, *, alone: bool = False) -> None:
         self._ctx = ctx
@@ -54,8 +58,7 @@ class Exchange:
         self._prefix = f"{self.attempt}-{field}-{self._opened[known]}"
         self._opened[known] += 1  # every task of an attempt opens the same sources in the same order
         if len(self.members) > 1:
-            self._directory = Path(ctx.shared_dir) / "batches"
-            self._directory.mkdir(mode=0o700, exist_ok=True)
+            self._directory = _directory(ctx)
             self._forget_earlier_attempts()
 
     @property
@@ -93,22 +96,47 @@ class Exchange:
             last = taken()
             self.wait(taken, stopped)
 
-    def take(self, name: str, stopped: Callable[[], bool]) -> Any:
-        """What another task hands over by this name, when it has come. Raises Ended, RuntimeError for a lost task."""
+    def take(self, name: str, stopped: Callable[[], bool], sender: int, stretch: str = "") -> Any:
+        """What another task hands over by this name, when it has come. Raises Ended, RuntimeError for a lost task, and
+        Left if it comes no more, for ``sender`` has left ``stretch``.
+        """
         path = self._path(name, self.rank)
-        self.wait(path.exists, stopped)
+        self.wait(lambda: path.exists() or self.has_left(sender, stretch), stopped)
+        if not path.exists():  # nor has it come before the word that nothing more does
+            raise Left
         value = payload.load(path)
         path.unlink()
         return value
 
     def told(self, name: str, value: Callable[[], Any], stopped: Callable[[], bool]) -> Any:
-        """What ``value`` returns on the first of the members, on all of them. Raises as ``take``."""
-        if self.place:
-            return self.take(name, stopped)
-        found = value()
-        for rank in self.others:
-            self.put(name, rank, found, stopped, lambda: True)
+        """What ``value`` returns on the first of the members that has not ended, on all of them. Raises as ``take``."""
+        for rank in self.members[: self.place]:
+            try:
+                return self.take(name, stopped, rank)
+            except Left:
+                continue
+        with self._telling:
+            found = value()
+            for rank in self.members[self.place + 1 :]:
+                self.put(name, rank, found, stopped, lambda: True)
         return found
+
+    @property
+    def leads(self) -> bool:
+        """Whether this task is the one that tells the others: those before it have ended."""
+        return all(self.has_left(rank) for rank in self.members[: self.place])
+
+    def leave(self, stretch: str) -> None:
+        """Say that this task takes nothing of a stretch any more, and hands nothing over. What waits is removed."""
+        self._left(self.rank, stretch).touch(mode=0o600)
+        for path in self._directory.glob(f"{self._prefix}-{stretch}-*-{self.rank}"):
+            path.unlink(missing_ok=True)
+
+    def has_left(self, rank: int, stretch: str = "") -> bool:
+        """Whether a task has ended, or has left a stretch."""
+        return _ended(self._directory, self.attempt, rank).exists() or (
+            bool(stretch) and self._left(rank, stretch).exists()
+        )
 
     def wait(self, condition: Callable[[], bool], stopped: Callable[[], bool]) -> None:
         """Return when the condition is true. Raises Ended, and RuntimeError where other tasks are lost."""
@@ -126,6 +154,9 @@ class Exchange:
             raise Ended
         check_gang()
 
+    def _left(self, rank: int, stretch: str) -> Path:
+        return self._directory / f"{self._prefix}-{stretch}-{rank}.left"
+
     def _path(self, name: str, to: int) -> Path:
         return self._directory / f"{self._prefix}-{name}-{to}"
 
@@ -134,6 +165,23 @@ class Exchange:
             attempt = path.name.lstrip(".").partition("-")[0]
             if attempt.isdecimal() and int(attempt) < self.attempt:
                 path.unlink(missing_ok=True)
+
+
+def ended(ctx: Any, share: Share) -> None:
+    """Say that a task's program has ended, and it takes and reads nothing any more. Raises OSError."""
+    if len(members_of(ctx, share)) > 1:
+        with Exchange._telling:
+            _ended(_directory(ctx), getattr(ctx, "attempt", 1), share.rank).touch(mode=0o600)
+
+
+def _directory(ctx: Any) -> Path:
+    path = Path(ctx.shared_dir) / "batches"
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def _ended(directory: Path, attempt: int, rank: int) -> Path:
+    return directory / f"{attempt}-ended-{rank}"
 
 
 def members_of(ctx: Any, share: Share) -> list[int]:
@@ -145,118 +193,6 @@ def members_of(ctx: Any, share: Share) -> list[int]:
 def machines_of(ctx: Any, share: Share) -> int:
     """On how many machines the share's tasks are."""
     return len(set(ctx.machines[: share.size])) if share.size > 1 else 1
-
-
-class Turns:
-    """One stretch of a source's batches, numbered from 0, of which the members read one after the other.
-
-    ``read(numbers)`` is an iterable of the whole batches of these numbers, in order, with a ``stop``. ``bound``: how
-    many shares may wait in memory for each of the other tasks.
-    """
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        share: Share,
-        name: str,
-        *,
-        count: int | None,
-        read: Callable[[Iterable[int]], Any],
-        bound: int,
-    ) -> None:
-        self._exchange = exchange
-        self._share = share
-        self._name = name
-        self._count = count
-        self._bound = max(1, bound)
-        self._stop = threading.Event()
-        together = len(exchange.members)
-        numbers: Iterable[int] = itertools.count(exchange.place, together)
-        if count is not None:
-            numbers = range(exchange.place, count, together)
-        self._read = read(numbers)
-        self._numbers = iter(numbers)
-        self._own: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(self._bound)
-        self._thread = threading.Thread(target=self._send, name="dtf-batches", daemon=True)
-        if together > 1:
-            self._thread.start()
-
-    def __iter__(self) -> Iterator[Any]:
-        """This task's shares. Raises what reading raises, and RuntimeError where another task is lost."""
-        if len(self._exchange.members) == 1:
-            for batch in self._read:
-                yield part(batch, self._share)
-            return
-        together, place = len(self._exchange.members), self._exchange.place
-        for number in itertools.count() if self._count is None else range(self._count):
-            if number % together == place:
-                value, error = self._next_own()
-                if error is not None:
-                    raise error
-                yield value
-            else:
-                yield self._exchange.take(f"{self._name}-{number}", self._stop.is_set)
-
-    def stop(self) -> None:
-        """Read no more. Waits until nothing is under way."""
-        self._stop.set()
-        self._read.stop()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _next_own(self) -> tuple[Any, BaseException | None]:
-        while True:
-            try:
-                return self._own.get(timeout=0.05)
-            except queue.Empty:
-                if self._stop.is_set():
-                    raise Ended from None
-                self._exchange.check()
-
-    def _send(self) -> None:
-        waiting: dict[int, deque[Path]] = {rank: deque() for rank in self._exchange.others}
-        try:
-            for number, batch in zip(self._numbers, self._read, strict=False):
-                for rank, files in waiting.items():
-                    while len(files) >= self._bound:
-                        self._exchange.wait(lambda: not files[0].exists(), self._stop.is_set)  # noqa: B023
-                        files.popleft()
-                    share = part(batch, Share(rank, self._share.size))
-                    files.append(
-                        self._exchange.put(
-                            f"{self._name}-{number}",
-                            rank,
-                            share,
-                            self._stop.is_set,
-                            lambda: not any(file.exists() for each in waiting.values() for file in each),
-                        )
-                    )
-                self._keep((part(batch, self._share), None))
-        except BaseException as error:
-            with contextlib.suppress(Ended):
-                self._keep((None, error))
-        finally:
-            self._read.stop()
-
-    def _keep(self, outcome: tuple[Any, BaseException | None]) -> None:
-        while True:
-            try:
-                return self._own.put(outcome, timeout=0.05)
-            except queue.Full:
-                if self._stop.is_set() or self._exchange.is_stale:
-                    raise Ended from None
-
-
-def part(batch: Any, share: Share) -> Any:
-    """A task's share of a batch of arrays."""
-    if share.size == 1:
-        return batch
-    low, high = share.bounds(examples_of(batch))
-    return tf.nest.map_structure(lambda leaf: leaf[low:high], batch)
-
-
-def examples_of(batch: Any) -> int:
-    return len(tf.nest.flatten(batch)[0])
 
 
 def checked(batch: Any, what: str, number: int) -> Any:

@@ -18,6 +18,7 @@ from .....schema import feed_wire
 from .....schema.partitions import LENGTH, Collection, Described, PassRequest, Rows
 from .....schema.payload import packed, unpack
 from .base import BatchSource, Opened, Reading
+from .pass_place import PassPlace, pass_place
 
 BATCH_SIZE = 32
 """As in Keras, where none is said."""
@@ -47,11 +48,23 @@ class Partitions(BatchSource):
         batch_size = reading.batch_size or BATCH_SIZE
         share = reading.share
 
+        begins = PassPlace(reading.first_epoch, 0, 0, 0)
+
         def request(number: int, described: Described | None, *, whole: bool = False) -> PassRequest:
             rank, size = (0, 1) if whole else (share.rank, share.size)
-            number += reading.first_epoch
+            first = 0 if number else begins.first
+            number += begins.passes
             return PassRequest(
-                ctx.run_id, reading.field, self.collection, number, batch_size, rank, size, reading.seed, described
+                ctx.run_id,
+                reading.field,
+                self.collection,
+                number,
+                batch_size,
+                rank,
+                size,
+                reading.seed,
+                described,
+                first,
             )
 
         described = _ask(ctx.feed_socket, request(0, None))
@@ -76,7 +89,17 @@ class Partitions(BatchSource):
         length = None if examples is None else -(-examples // batch_size)
         dataset = _as_batches(chunks, described, length)
         smallest = None if examples is None else (examples % batch_size or batch_size)
-        return Opened(dataset, length, smallest, first_batches)
+
+        def standing(epochs: int, steps: int, steps_per_epoch: int | None) -> tuple[Any, int]:
+            nonlocal begins
+            assert length is not None
+            place = pass_place(length, epochs, steps, steps_per_epoch)
+            begins = place._replace(passes=reading.began + place.passes)
+            return dataset, place.seen
+
+        # What is computed anew may be drawn anew: the rest of it is not what was left.
+        is_kept = length is not None and self.collection.graph is None
+        return Opened(dataset, length, smallest, first_batches, standing if is_kept else None)
 
 
 def _as_batches(chunks: Any, described: Described, length: int | None) -> Any:

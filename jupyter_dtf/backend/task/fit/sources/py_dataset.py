@@ -6,7 +6,7 @@ import itertools
 import pickle
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -20,9 +20,11 @@ from keras.src.trainers.epoch_iterator import EpochIterator
 from .....errors import InvalidInput
 from . import failures
 from .ahead import Ahead
-from .base import BatchSource, Opened, Reading
-from .exchange import Exchange, Turns, check_fits, checked, machines_of
-from .shared_state import apply, changes_of, draw_from, drawing_from, vary
+from .base import BatchSource, Opened, Reading, Share
+from .exchange import Exchange, check_fits, checked, ended, machines_of
+from .pass_place import PassPlace, pass_place
+from .shared_state import Changes, all_of, apply, changes_of, draw_from, drawing_from, vary
+from .turns import Turns
 
 _LOOKED_AT = 2
 """How many batches say what all are like, as in Keras."""
@@ -54,7 +56,19 @@ class PyDatasetSource(BatchSource):
         options.experimental_optimization.apply_default_optimizations = False  # which add a prefetch
         options.autotune.enabled = False
         options.threading.private_threadpool_size = 1  # while one waits for a batch, the training has its threads
-        return Opened(dataset.with_options(options), self.length, division=reader.division)
+        dataset = dataset.with_options(options)
+
+        def standing(epochs: int, steps: int, steps_per_epoch: int | None) -> tuple[Any, int]:
+            place = pass_place(self.length, epochs, steps, steps_per_epoch)
+            reader.go_to(place)
+            return dataset, place.seen
+
+        return Opened(dataset, self.length, standing=standing, division=reader.division)
+
+    def leave(self, ctx: Any, share: Share) -> None:
+        """See ``BatchSource``."""
+        with suppress(OSError):  # the run is over: who would read it has no directory any more
+            ended(ctx, share)
 
 
 class _Reader:
@@ -66,6 +80,10 @@ class _Reader:
         self._reading = reading
         self._turns: Turns | None = None
         self._lock = threading.RLock()
+        self._before = reading.first_epoch - reading.began if source.length >= 0 else 0
+        """Epochs that the training has had before."""
+        self._first_pass, self._first = reading.first_epoch, 0
+        """The number of the first pass that is read here, and the batch that it begins with."""
         self._begin()
         machines = machines_of(ctx, reading.share)
         self._refuse_apart(machines)
@@ -79,6 +97,10 @@ class _Reader:
             )
             if together > 1 and machines > 1:
                 self.division += f"; each of the {machines} machines computes every batch once"
+
+    def go_to(self, place: PassPlace) -> None:
+        """The first pass that is read is the rest of one that the training has begun with."""
+        self._before, self._first_pass, self._first = place.epochs, self._reading.began + place.passes, place.first
 
     def _begin(self) -> None:
         """The beginning of the training, or of an attempt of its run: with the copy that was sent."""
@@ -117,14 +139,14 @@ class _Reader:
             number, self._passes = self._passes, self._passes + 1
             if _RESETS and (not number or reading.field != "x"):
                 self._call("on_epoch_end")
-            if not number and length >= 0:
-                for _ in range(reading.first_epoch - reading.began):
+            if not number:
+                for _ in range(self._before):
                     self._begin_epoch()
                     self._end_epoch()
         order = None
         if reading.seed is not None and length >= 0:
-            order = np.random.default_rng([reading.seed, reading.first_epoch + number]).permutation(length)
-        stretches = _stretches(length, reading.steps)
+            order = np.random.default_rng([reading.seed, self._first_pass + number]).permutation(length)
+        stretches = _stretches(length, reading.steps, 0 if number else self._first)
         if reading.field != "x":  # what is read beyond a validation would be left in memory, for nobody takes it
             stretches = itertools.islice(stretches, 1)
         for start, count in stretches:
@@ -154,10 +176,12 @@ class _Reader:
     def _bound(self) -> int:
         return max(1, int(self._dataset.max_queue_size) // len(self._exchange.members))
 
-    def _ahead(self, passed: int, start: int, order: Any, numbers: Iterable[int]) -> Ahead:
+    def _ahead(
+        self, passed: int, start: int, order: Any, numbers: Iterable[int], *, instead_of: int | None = None
+    ) -> Ahead:
         dataset, reading = self._dataset, self._reading
         known = (reading.own_seed, reading.seed or 0, reading.share.rank, len(reading.field))
-        word = (*known, reading.first_epoch + passed, start)
+        word = (*known, self._first_pass + passed, start, *(() if instead_of is None else (instead_of,)))
 
         def begin(worker: int) -> None:
             """Processes are forked anew each time, all alike: without this every epoch would draw the same numbers."""
@@ -201,7 +225,7 @@ class _Reader:
             self._epochs += 1
 
     def _call(self, hook: str) -> None:
-        """Call one of Keras's hooks on this copy, and make of it what the copy of the machine's first task becomes."""
+        """Call one of Keras's hooks on this copy, and make of it what the copy of the task becomes that leads."""
         if hook not in self._changing:
             return
         self._told += 1
@@ -214,11 +238,17 @@ class _Reader:
                 getattr(self._dataset, hook)()
 
         exchange = self._exchange
-        if exchange.place or not exchange.others:
+        if not (leads := exchange.leads) or not exchange.others:
             call()
         if exchange.others:
-            changes = exchange.told(f"told-{self._told}", lambda: changes_of(self._dataset, call), lambda: False)
-            if exchange.place:
+            told: list[Changes] = []
+
+            def tell() -> Changes:
+                told.append(changes_of(self._dataset, call) if leads else all_of(self._dataset))
+                return told[0]
+
+            changes = exchange.told(f"told-{self._told}", tell, lambda: False)
+            if not told:
                 apply(self._dataset, changes)
                 vary(self._dataset, self._reading.share.rank)
 
@@ -262,17 +292,16 @@ def _is_own(dataset: Any, name: str) -> bool:
     return getattr(type(dataset), name, None) is not getattr(keras.utils.PyDataset, name)
 
 
-def _stretches(length: int, steps: int | None) -> Iterator[tuple[int, int | None]]:
-    """Where each epoch of a pass begins, and its batches; None if it is endless."""
+def _stretches(length: int, steps: int | None, first: int) -> Iterator[tuple[int, int | None]]:
+    """Where each epoch of a pass begins, from batch ``first`` on, and its batches; None if it is endless."""
     if length < 0 and not steps:
-        yield 0, None
-    elif length < 0:
-        assert steps is not None
-        for start in itertools.count(0, steps):
-            yield start, steps
-    else:
-        for start in range(0, length, steps or length):
-            yield start, min(steps or length, length - start)
+        yield first, None
+        return
+    epoch = steps or length
+    begins = first // epoch * epoch
+    for start in itertools.count(begins, epoch) if length < 0 else range(begins, length, epoch):
+        end = start + epoch if length < 0 else min(start + epoch, length)
+        yield max(start, first), end - max(start, first)
 
 
 @contextmanager

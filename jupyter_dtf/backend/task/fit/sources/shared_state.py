@@ -39,6 +39,11 @@ def changes_of(value: Any, call: Callable[[], object]) -> Changes:
     return Changes(values, [path for path in before if path not in after and not _has(value, path)])
 
 
+def all_of(value: Any) -> Changes:
+    """What makes another copy as ``value`` is, whatever has changed."""
+    return Changes({path: leaf for path, leaf, _ in _leaves(value)})
+
+
 def apply(value: Any, changes: Changes) -> None:
     """Make the same changes in another copy."""
     for path, leaf in changes.values.items():

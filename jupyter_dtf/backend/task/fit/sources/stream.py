@@ -14,8 +14,8 @@ import numpy as np
 
 from .....errors import InvalidInput, Unavailable
 from . import failures
-from .base import BatchSource, Opened, Reading
-from .stream_wire import HEADER, Hello, Message, address_of, is_own, receive
+from .base import BatchSource, Opened, Reading, Share
+from .stream_wire import Hello, Message, address_of, is_own, receive, say
 
 _PREFETCHED = 2
 
@@ -78,6 +78,13 @@ class StreamSource(BatchSource):
         if reading.field == "x":
             dataset = dataset.prefetch(_PREFETCHED)  # elsewhere a part of it may be wanted, and no more of it read
         return Opened(dataset, None, first_batches=batches.first)
+
+    def leave(self, ctx: Any, share: Share) -> None:
+        """See ``BatchSource``: the client keeps no batches for it any more."""
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+            peer.connect(address_of(self.name))
+            if is_own(peer):
+                say(peer, Hello(secret=self.secret, rank=share.rank, size=share.size, ended=True))
 
     def _specs(self) -> list[Any]:
         return [leaf.spec for leaf in self.leaves]
@@ -206,8 +213,7 @@ class Batches:
         try:
             peer.connect(address_of(self._source.name))
             if is_own(peer):
-                data = msgspec.msgpack.encode(hello)
-                peer.sendall(HEADER.pack(len(data), 0) + data)
+                say(peer, hello)
                 return peer
         except OSError:
             pass

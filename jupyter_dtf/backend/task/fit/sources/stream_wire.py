@@ -44,6 +44,8 @@ class Hello(msgspec.Struct, forbid_unknown_fields=True):
     """Whether epochs are parts of one pass."""
     peek: int = 0
     """Only the first so many batches, if they are still there; no part in the training."""
+    ended: bool = False
+    """The task's program has ended: it wants nothing, now or later, and nobody is to wait for it."""
 
 
 class Message(msgspec.Struct, omit_defaults=True):
@@ -75,6 +77,12 @@ def is_own(peer: socket.socket) -> bool:
     """Whether the other end of a Unix socket is a process of this user, by the word of the kernel."""
     found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return bool(struct.unpack("3i", found)[1] == os.getuid())
+
+
+def say(peer: socket.socket, hello: Hello) -> None:
+    """Tell a client what a task wants. Raises OSError."""
+    data = msgspec.msgpack.encode(hello)
+    peer.sendall(HEADER.pack(len(data), 0) + data)
 
 
 def encoded(message: Message, parts: Sequence[Any] = ()) -> list[Any]:

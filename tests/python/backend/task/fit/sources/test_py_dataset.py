@@ -6,7 +6,7 @@ import math
 import multiprocessing
 import random
 import threading
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import keras
@@ -112,6 +112,83 @@ def test_shares_are_the_batches_of_one_process() -> None:
             }
             for epoch in whole["plain"]:
                 assert [len(shares) for shares in tasks[0]["plain"][0]] == [5 // size] * 4 + [3 // size], epoch
+
+
+def test_what_goes_on_within_a_pass_reads_what_was_left() -> None:
+    """Of a pass of several epochs, of one, and of an endless one; in the order that its hooks draw by then."""
+    forms: list[tuple[dict[str, Any], int | None, int | None, list[tuple[int, int, int]]]] = [
+        ({}, 5, 2, [(0, 1, 1), (1, 0, 2), (1, 1, 3), (2, 1, 5), (4, 1, 8)]),
+        ({"workers": 3}, None, None, [(0, 3, 3), (1, 5, 10)]),
+        ({"endless": True}, None, 3, [(0, 2, 2), (2, 1, 7)]),
+    ]
+
+    def program(ctx: Any) -> None:
+        from jupyter_dtf.backend.task.fit.sources.base import Reading, Share
+        from jupyter_dtf.backend.task.fit.sources.pass_place import pass_place
+        from jupyter_dtf.backend.task.fit.sources.py_dataset import _Reader
+
+        for options, seed, steps, places in forms:
+
+            def rest(epochs: int, within: int, count: int) -> list[list[int]]:
+                source: Any = py_dataset(Numbers("numpy", **options), None, None, "x")  # noqa: B023
+                share = Share(ctx.rank, ctx.size)
+                reader = _Reader(source, ctx, Reading("x", share, seed, epochs, own_seed=11, steps=steps))  # noqa: B023
+                reader.go_to(pass_place(source.length, epochs, within, steps))  # noqa: B023
+                found: list[list[int]] = []
+                while len(found) < count:
+                    found += [y.tolist() for _, y in islice(reader.shares(), count - len(found))]
+                return found
+
+            whole = rest(0, 0, 12)
+            for epochs, within, done in places:
+                assert rest(epochs, within, 12 - done) == whole[done:], (options, epochs, within)
+
+    run_gang(2, program)
+
+
+LEAVING = {
+    "ends in the middle": ("", [[1], [9], [9]]),
+    "goes on with the next pass": ("", [[9, 9], [2, 9], [9, 9]]),
+    "never begins": ("numpy", [[], [9, 9], [9, 9]]),
+    "ends where it leads": ("own", [[2], [9, 9, 9], [9, 9, 9]]),
+}
+"""How each passes are shuffled, and by rank how many batches a program takes of each at most, until it ends."""
+
+
+def test_nobody_waits_for_a_task_that_has_left() -> None:
+    def program(ctx: Any) -> Any:
+        from jupyter_dtf.backend.task import fed_program
+
+        def main_fun(limits: list[int], ctx: Any) -> list[list[list[int]]]:
+            dataset: Any = ctx.fed() if limits else None
+            return [[y.numpy().tolist() for _, y in dataset.take(limit)] for limit in limits]
+
+        found, shared = {}, ctx.shared_dir
+        for name, (draw, plan) in LEAVING.items():
+            ctx.run_id, ctx.shared_dir = name, shared / name  # each is a run of its own
+            ctx.shared_dir.mkdir(exist_ok=True)
+            source: Any = py_dataset(Numbers(draw, max_queue_size=3), None, None, "feed")
+            limits = plan[ctx.rank if ctx.size > 1 else 1]
+            found[name] = fed_program.run(fed_program.Fed(source, None, None), main_fun, limits, ctx)
+        return found
+
+    (alone,) = run_gang(1, program)
+    tasks = run_gang(3, program)
+    for name, (draw, plan) in LEAVING.items():
+        for rank, task in enumerate(tasks):
+            assert [len(each) for each in task[name]] == [min(limit, 5) for limit in plan[rank]], (name, rank)
+        if draw == "own":
+            continue
+        order = (
+            alone[name] if draw else [[[*range(at, min(at + BATCH, EXAMPLES))] for at in range(0, EXAMPLES, BATCH)]] * 2
+        )
+        for rank, task in enumerate(tasks):
+            for batches, whole in zip(task[name], order, strict=False):
+                shares = [batch[len(batch) * rank // 3 : len(batch) * (rank + 1) // 3] for batch in whole]
+                assert batches == shares[: len(batches)], (name, rank)
+    for others in zip(*(tasks[rank]["ends where it leads"] for rank in (1, 2)), strict=True):
+        seen = [example for batches in others for batch in batches for example in batch]
+        assert len(set(seen)) == len(seen), "their copies have the same order"
 
 
 def test_processes_draw_other_numbers_in_every_epoch_and_task() -> None:
