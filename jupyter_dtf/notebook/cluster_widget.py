@@ -15,7 +15,7 @@ from ..schema.api import ClusterInfo, ClusterState
 from ..schema.run import RunInfo
 from ..schema.sizes import bytes_, number
 from .display import cluster_bundle
-from .live_widget import LiveWidget, Seen, finite, ipywidgets, text_of
+from .widgets import LiveWidget, Seen, finite, ipywidgets, text_of
 
 if TYPE_CHECKING:
     from ..client.cluster import Cluster

@@ -10,8 +10,8 @@ import traitlets
 
 from ..schema.run import RunInfo, RunState
 from .display import RUN_MIME
-from .live_widget import LiveWidget, Seen, finite, ipywidgets, text_of
 from .still import still
+from .widgets import LiveWidget, Seen, finite, ipywidgets, text_of
 
 if TYPE_CHECKING:
     from ..client.run import Run

@@ -151,8 +151,8 @@ class LiveWidget(ipywidgets.VBox):
             raise
         self._unsubscribe = unsubscribe
         self._changed.set()
-        target = contextvars.copy_context().run  # another copy than the loop's: a context is in one place at a time
-        self._thread = threading.Thread(target=target, args=(self._follow,), name="dtf-widget", daemon=True)
+        # Without this cell's context: what is sent is of the cell that runs then, and nbclient heeds no other.
+        self._thread = threading.Thread(target=self._follow, name="dtf-widget", daemon=True)
         self._thread.start()
 
     def _follow(self) -> None:
@@ -206,6 +206,14 @@ class LiveWidget(ipywidgets.VBox):
                     self.set_trait(name, value)
         finally:
             self._taking = False
+
+    def send_state(self, key: Any = None) -> None:
+        """As of any widget; not as output of the cell that made it, where observers print (see ``_begin``)."""
+        send = super().send_state
+        if self._taking:
+            contextvars.Context().run(send, key)
+        else:
+            send(key)
 
     def notify_change(self, change: Any) -> None:
         """As of any widget; an observer that raises is shown, and the others are called all the same."""
