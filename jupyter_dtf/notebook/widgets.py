@@ -71,6 +71,7 @@ class LiveWidget(ipywidgets.VBox):
         self._changed = threading.Event()
         self._closing = threading.Event()
         self._showing = threading.Lock()
+        self._has_ended = False  # its thread
         self._is_over = False
         self._handles = []
 
@@ -103,17 +104,16 @@ class LiveWidget(ipywidgets.VBox):
         thread = self._thread
         if thread is None:
             return True
-        if self._loop is None or _running_loop() is not self._loop:
-            thread.join(timeout_s)
-            return not thread.is_alive()
-        while thread.is_alive():
-            left_s = None if ends is None else ends - time.monotonic()
-            if (left_s is not None and left_s <= 0) or not self._given.wait(left_s):
-                return False
-            self._given.clear()
+        if self._loop is not None and _running_loop() is self._loop:
+            while not self._has_ended:
+                left_s = None if ends is None else ends - time.monotonic()
+                if (left_s is not None and left_s <= 0) or not self._given.wait(left_s):
+                    return False
+                self._given.clear()
+                self._take_pending()
             self._take_pending()
-        self._take_pending()
-        return True
+        thread.join(None if ends is None else max(ends - time.monotonic(), 0.0))
+        return not thread.is_alive()
 
     def close(self) -> None:
         """Follow no more; what it followed goes on. Traits keep their values, and cells that show it a picture."""
@@ -162,10 +162,13 @@ class LiveWidget(ipywidgets.VBox):
                 self._changed.clear()
                 if self._closing.is_set() or self._show():
                     return
-        except Exception as error:  # the kernel is ending
-            logger.debug("%r does not follow any more: %s", type(self).__name__, error)
+        except Unavailable as error:  # the kernel is ending
+            logger.debug("%s does not follow any more: %s", type(self).__name__, error)
+        except Exception as error:
+            logger.warning("%s does not follow any more: %s: %s", type(self).__name__, type(error).__name__, error)
         finally:
             self._unsubscribe()
+            self._has_ended = True
             self._given.set()
 
     def _show(self) -> bool:
@@ -173,10 +176,10 @@ class LiveWidget(ipywidgets.VBox):
         began = time.monotonic()
         seen = self._look()
         seen.draw()
+        self._give(seen.traits)
         if seen.is_last:
             self._end_displays()
-        self._give(seen.traits)
-        if not seen.is_last:
+        else:
             self._closing.wait(max(REFRESH_S, _DRAWING * (time.monotonic() - began)))
         return seen.is_last
 
