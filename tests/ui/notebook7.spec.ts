@@ -1,4 +1,6 @@
 import { expect, Locator, Page, test } from '@playwright/test';
+import { execFileSync } from 'node:child_process';
+import path from 'node:path';
 
 import { execute, picture, writeNotebook } from './lab';
 
@@ -57,7 +59,7 @@ test('outputs are the dashboard, and widgets follow the run', async () => {
   for (const cell of [0, 1, 2]) {
     await expect(dashboard(output(cell)).getByRole('region', { name: 'loss' })).toBeVisible();
   }
-  await expect(output(0).getByRole('button', { name: 'Stop the run watched' })).toBeHidden(); // the dashboard has one
+  await expect(output(0).getByTitle('Stop the run watched')).toBeHidden(); // the dashboard has one
   const plain = output(3);
   await expect(plain.getByAltText('Metrics of the run')).toBeVisible();
   await expect(dashboard(plain)).toHaveCount(0);
@@ -74,14 +76,19 @@ test('outputs are the dashboard, and widgets follow the run', async () => {
   }).toPass();
   const copied = await page.request.post('/api/contents?token=test', { data: { copy_from: 'seven.ipynb' } });
   expect(copied.ok()).toBe(true);
+  const directory = process.env.DTF_UI_DIRECTORY!;
+  // Otherwise it would be shown without its widgets in any case.
+  execFileSync('python', ['-m', 'jupyter', 'trust', path.join(directory, 'root', 'seven-Copy1.ipynb')], {
+    env: { ...process.env, JUPYTER_DATA_DIR: path.join(directory, 'data') }
+  });
 
-  await plain.getByRole('button', { name: 'Stop', exact: true }).click();
+  await plain.getByTitle('Stop the run watched').click();
   await expect(output(0).getByText('It is stopped')).toBeVisible();
-  await expect(dashboard(output(1)).getByRole('status')).toContainText('stopped');
+  await expect(dashboard(output(1)).locator('.jp-dtf-header-state')).toContainText('stopped');
   await expect(plain.getByRole('button')).toHaveCount(0); // the last picture is there in its place
   await expect(plain.locator('img')).toBeVisible();
   await expect(cluster.getByRole('row', { name: 'watched ■ stopped' })).toBeVisible();
-  await cluster.getByRole('button', { name: 'Stop', exact: true }).click();
+  await cluster.getByTitle('Stop the cluster seven').click();
   await expect(cluster.getByText('stopped', { exact: false }).first()).toBeVisible();
   await expect(cluster.getByRole('button')).toHaveCount(0);
   expect(complaints).toEqual([]);
@@ -102,7 +109,7 @@ test('what was saved while the run went on is opened again without its kernel', 
   }
   await open('seven-Copy1.ipynb');
   for (const cell of [1, 2]) {
-    await expect(dashboard(output(cell)).getByRole('status')).toContainText('stopped');
+    await expect(dashboard(output(cell)).locator('.jp-dtf-header-state')).toContainText('stopped');
   }
   await picture(page, 'notebook7-again-light');
 });
