@@ -61,6 +61,8 @@ if TYPE_CHECKING:
         RunStopped,
         Unavailable,
     )
+    from .notebook.cluster_widget import ClusterWidget
+    from .notebook.run_widget import RunWidget
     from .notebook.this_notebook import cluster
     from .schema.checkpoint import Checkpoint
     from .schema.cluster import ClusterSpec
@@ -88,12 +90,14 @@ _HOMES = {
     "DistributedOptimizer": "compat.horovod.optimizer",
     "Cluster": "client.cluster",
     "cluster": "notebook.this_notebook",
+    "ClusterWidget": "notebook.cluster_widget",
     "clusters": "client.known",
     "connect": "client.known",
     "Feed": "client.feed",
     "run": "client.known",
     "runs": "client.known",
     "Run": "client.run",
+    "RunWidget": "notebook.run_widget",
     "PopulationBased": "client.search.population",
     "Search": "client.search.search",
     "launch": "client.launch",
@@ -137,6 +141,7 @@ __all__ = [
     "Cluster",
     "ClusterLost",
     "ClusterSpec",
+    "ClusterWidget",
     "Conflict",
     "Design",
     "DistributedGradientTape",
@@ -158,6 +163,7 @@ __all__ = [
     "Run",
     "RunFailed",
     "RunStopped",
+    "RunWidget",
     "Search",
     "Unavailable",
     "__version__",

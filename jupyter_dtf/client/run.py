@@ -343,7 +343,7 @@ class Run(NamedRun):
         surroundings.here().show(self)
 
     def widget(self) -> ipywidgets.VBox:
-        """Bar, plots and a stop button as an ipywidget: live where the JupyterLab extension is not, as in VS Code."""
+        """``dtf.RunWidget(run)``: an ipywidget, live also where the JupyterLab extension is not, as in VS Code."""
         widget: ipywidgets.VBox = surroundings.here().widget(self)
         return widget
 

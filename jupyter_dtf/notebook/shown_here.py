@@ -61,7 +61,7 @@ class Anywhere:
         return StreamedOutput(run)
 
     def widget(self, run: Run) -> Any:
-        from .widgets import RunWidget
+        from .run_widget import RunWidget
 
         return RunWidget(run)
 

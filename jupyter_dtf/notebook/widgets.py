@@ -1,79 +1,291 @@
-"""A run as an ipywidget: live wherever ipywidgets are, without the JupyterLab extension."""
+"""What widgets of runs and clusters have in common: traits and views that follow what is known, and an end."""
 
 from __future__ import annotations
 
-import base64
+import asyncio
+import contextlib
+import contextvars
 import html
 import logging
+import math
 import threading
-from typing import TYPE_CHECKING, Any
-
-import ipywidgets
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from ..client import wording
-from .still import still
+from ..errors import DtfError, Unavailable
+from . import kernel_cluster
 
-if TYPE_CHECKING:
-    from ..client.run import Run
+try:
+    import ipywidgets
+except ModuleNotFoundError as _missing:
+    if _missing.name != "ipywidgets":
+        raise
+    raise Unavailable("Widgets need ipywidgets, which is not installed: pip install ipywidgets") from None
+
+__all__ = ["LiveWidget", "Seen", "finite", "ipywidgets", "text_of"]
 
 logger = logging.getLogger(__name__)
 
-_REFRESH_S = 0.5  # each refresh is a picture
+REFRESH_S = 0.2
+_DRAWING = 5
+"""A view is drawn again after so many times what it took to draw it, so that it takes a sixth of a core at most."""
 
 
-class RunWidget(ipywidgets.VBox):
-    """A bar, the newest metrics, the plots so far and a stop button. Follows the run until it has ended."""
+class Seen(NamedTuple):
+    """What is known now."""
 
-    def __init__(self, run: Run, **options: Any) -> None:
-        self._run = run
-        self._hub = run._session.hub
-        self._line = ipywidgets.HTML()
-        self._bar = ipywidgets.IntProgress(min=0, layout=ipywidgets.Layout(width="240px"))
-        self._stop = ipywidgets.Button(description="Stop", icon="stop", tooltip=f"Stop the run {run.info.name}")
-        self._stop.on_click(lambda _button: run.stop())
-        self._picture = ipywidgets.HTML()
-        super().__init__([ipywidgets.HBox([self._bar, self._stop, self._line]), self._picture], **options)
+    traits: Mapping[str, Any]
+    draw: Callable[[], None]
+    """Shows it in the widget's own children."""
+    is_last: bool
+    """Whether nothing can come after it."""
+
+
+class LiveWidget(ipywidgets.VBox):
+    """A widget whose traits follow something until that has ended, or until ``close()``.
+
+    Traits change where widgets' values do: on the event loop of the kernel that made it, so between cells, and in
+    ``wait``. Observers are called there, and print into the cell that made it. Where no loop runs (a script) that is a
+    thread of the widget's own. What it shows is drawn in that thread in either case, so also while a cell runs.
+
+    A subclass sets up its children, and calls ``_begin`` with that done.
+    """
+
+    # Of one whose constructor has raised, too, which Python closes.
+    _thread: threading.Thread | None = None
+    _handles: Any = ()
+    _shipped: tuple[Any, ...] = ()
+    _taking = False
+
+    def __init__(self, children: list[Any], options: Mapping[str, Any]) -> None:
+        super().__init__(children, **options)
+        self._shipped = self.children
+        self._loop = _running_loop()
+        self._on_loop = contextvars.copy_context()  # which tells a kernel whose cell's output it is
+        self._lock = threading.Lock()
+        self._pending: Mapping[str, Any] | None = None
+        self._given = threading.Event()
         self._changed = threading.Event()
+        self._closing = threading.Event()
+        self._showing = threading.Lock()
+        self._has_ended = False  # its thread
+        self._is_over = False
+        self._handles = []
+
+    # -- of the subclass ----------------------------------------------------------------------------------------------
+
+    def _subscribe(self) -> Callable[[], None]:
+        """Have ``_changed`` set after each change; returns what ends that."""
+        raise NotImplementedError
+
+    def _look(self) -> Seen:
+        """Called in the widget's thread, but for the first time."""
+        raise NotImplementedError
+
+    def _still(self) -> dict[str, Any]:
+        """A mime bundle of how it is now, for viewers without a kernel."""
+        raise NotImplementedError
+
+    def _said(self, text: str) -> None:
+        """Show why something that a button was to do was not done."""
+        raise NotImplementedError
+
+    # -- for everybody ------------------------------------------------------------------------------------------------
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until what it follows has ended, and that is shown. False after ``timeout_s``.
+
+        Traits change meanwhile, and observers are called, in a cell as well. Returns True for one that is closed.
+        """
+        ends = None if timeout_s is None else time.monotonic() + timeout_s
+        thread = self._thread
+        if thread is None:
+            return True
+        if self._loop is not None and _running_loop() is self._loop:
+            while not self._has_ended:
+                left_s = None if ends is None else ends - time.monotonic()
+                if (left_s is not None and left_s <= 0) or not self._given.wait(left_s):
+                    return False
+                self._given.clear()
+                self._take_pending()
+            self._take_pending()
+        thread.join(None if ends is None else max(ends - time.monotonic(), 0.0))
+        return not thread.is_alive()
+
+    def close(self) -> None:
+        """Follow no more; what it followed goes on. Traits keep their values, and cells that show it a picture."""
+        if self._thread is not None:
+            self._closing.set()
+            self._changed.set()
+            if threading.current_thread() is not self._thread:  # where an observer closes it
+                self._thread.join()
+            self._thread = None
+        for child in _with_descendants(self._shipped):
+            child.close()
+        super().close()
+        if self._handles and not self._is_over:
+            with contextlib.suppress(DtfError):  # nothing is known of it any more
+                self._end_displays()
+
+    def _ipython_display_(self, **_options: Any) -> None:
+        if kernel_cluster.kernel() is None:
+            raise NotImplementedError  # IPython's terminal shows the text
+        from IPython.display import display
+
+        with self._showing:
+            # With a name, so that the picture that a notebook keeps can become the final one.
+            self._handles.append(display(self._bundle(), raw=True, display_id=True))
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        unsubscribe = self._subscribe()
+        try:
+            self._take(self._look().traits)
+        except BaseException:
+            unsubscribe()
+            self.close()
+            raise
+        self._unsubscribe = unsubscribe
         self._changed.set()
-        self._unsubscribe = self._hub.subscribe(lambda run_id: self._changed.set() if run_id == run.id else None)
+        # Without this cell's context: what is sent is of the cell that runs then, and nbclient heeds no other.
         self._thread = threading.Thread(target=self._follow, name="dtf-widget", daemon=True)
         self._thread.start()
 
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the run has ended and that is shown. False after ``timeout_s``."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def __repr__(self) -> str:
-        return f"<Widget of {self._run!r}>"
-
     def _follow(self) -> None:
         try:
-            self._follow_to_the_end()
-        except Exception as error:  # the kernel is ending
-            logger.debug("The widget of %s is not drawn any more: %s", self._run.id, error)
+            while not self._closing.is_set():
+                self._changed.wait()
+                self._changed.clear()
+                if self._closing.is_set() or self._show():
+                    return
+        except Unavailable as error:  # the kernel is ending
+            logger.debug("%s does not follow any more: %s", type(self).__name__, error)
+        except Exception as error:
+            logger.warning("%s does not follow any more: %s: %s", type(self).__name__, type(error).__name__, error)
+        finally:
+            self._unsubscribe()
+            self._has_ended = True
+            self._given.set()
 
-    def _follow_to_the_end(self) -> None:
-        pause = threading.Event()
-        while True:
-            self._changed.wait()
-            self._changed.clear()
-            if self._draw():
-                self._unsubscribe()
-                return
-            pause.wait(_REFRESH_S)  # no more often than the eye can follow
+    def _show(self) -> bool:
+        """Give and draw what is known now, and rest a while. Returns whether it is the last."""
+        began = time.monotonic()
+        seen = self._look()
+        seen.draw()
+        self._give(seen.traits)
+        if seen.is_last:
+            self._end_displays()
+        else:
+            self._closing.wait(max(REFRESH_S, _DRAWING * (time.monotonic() - began)))
+        return seen.is_last
 
-    def _draw(self) -> bool:
-        """Show the present state; returns whether it is the last."""
-        from ..client.run import describe
+    def _give(self, traits: Mapping[str, Any]) -> None:
+        if self._loop is None:
+            self._take(traits)
+            return
+        with self._lock:
+            is_on_its_way = self._pending is not None
+            self._pending = traits
+        self._given.set()
+        if not is_on_its_way:
+            self._loop.call_soon_threadsafe(self._take_pending, context=self._on_loop)
 
-        info = self._hub.info(self._run.id)
-        progress, final = info.progress, info.state.is_final
-        self._bar.max = progress.total or 1
-        self._bar.value = progress.done if progress.total else int(final)
-        self._bar.bar_style = {"succeeded": "success", "failed": "danger", "lost": "danger"}.get(info.state.value, "")
-        self._line.value = html.escape(wording.without_control(describe(info)))
-        self._stop.disabled = final
-        picture = base64.b64encode(still(info, self._hub.lines(info.id)).encode()).decode()
-        self._picture.value = f'<img alt="Metrics of the run" src="data:image/svg+xml;base64,{picture}">'
-        return final
+    def _take_pending(self) -> None:
+        with self._lock:
+            traits, self._pending = self._pending, None
+        if traits is not None:
+            self._take(traits)
+
+    def _take(self, traits: Mapping[str, Any]) -> None:
+        """Set the traits, all before the first observer is called, and tell the browser once."""
+        self._taking = True
+        try:
+            with self.hold_sync(), self.hold_trait_notifications():
+                for name, value in traits.items():
+                    self.set_trait(name, value)
+        finally:
+            self._taking = False
+
+    def send_state(self, key: Any = None) -> None:
+        """As of any widget; not as output of the cell that made it, where observers print (see ``_begin``)."""
+        send = super().send_state
+        if self._taking:
+            contextvars.Context().run(send, key)
+        else:
+            send(key)
+
+    def notify_change(self, change: Any) -> None:
+        """As of any widget; an observer that raises is shown, and the others are called all the same."""
+        try:
+            super().notify_change(change)
+        except Exception:
+            if not self._taking:
+                raise
+            _show_traceback()
+
+    def _ask(self, what: Callable[[], object]) -> None:
+        """Do what a button is for, beside the kernel's own work. What cannot be done is said in the widget."""
+
+        def ask() -> None:
+            try:
+                what()
+            except (DtfError, TimeoutError) as error:
+                self._said(str(error))
+            except Exception as error:
+                self._said(f"{type(error).__name__}: {error}")
+
+        self._said("")
+        threading.Thread(target=ask, name="dtf-widget-ask", daemon=True).start()
+
+    def _bundle(self) -> dict[str, Any]:
+        """What a cell keeps. Of what has ended a picture: no saved notebook has a widget in it that is not live.
+
+        What somebody has put more into stays a widget.
+        """
+        if self.comm is None or (self._is_over and self.children == self._shipped):
+            return self._still()
+        return {**self._still(), **super()._repr_mimebundle_()}
+
+    def _end_displays(self) -> None:
+        with self._showing:
+            self._is_over = True
+            bundle = self._bundle()
+            for handle in self._handles:
+                handle.update(bundle, raw=True)
+
+
+def finite(value: Any, _widget: Any = None) -> Any:
+    """Plain data as JSON can have it: without the numbers that are not finite, which become ``None``."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    return [finite(each) for each in value] if isinstance(value, list) else value
+
+
+def text_of(text: str) -> str:
+    """What people wrote, as text in HTML."""
+    return html.escape(wording.without_control(text))
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    with contextlib.suppress(RuntimeError):
+        return asyncio.get_running_loop()
+    return None
+
+
+def _with_descendants(widgets: Any) -> list[Any]:
+    return [each for widget in widgets for each in (*_with_descendants(getattr(widget, "children", ())), widget)]
+
+
+def _show_traceback() -> None:
+    """As ipywidgets does for observers of what a browser has changed."""
+    kernel = kernel_cluster.kernel()
+    if kernel is None:
+        traceback.print_exc()
+    else:
+        kernel.shell.showtraceback()

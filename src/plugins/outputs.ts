@@ -20,8 +20,9 @@ import {
 import { openResumeMenu } from './resume';
 import { searchActions } from './searches';
 
-// Before every type that stands beside it in an output: they are for viewers without this extension.
-const RANK = 0;
+// Before every type that stands beside it in an output: they are for viewers without this extension. That of ipywidgets
+// has the rank -10, and shows an error where the kernel is gone.
+const RANK = -20;
 
 /** Live runs and clusters in the outputs of notebooks. */
 export const outputs: JupyterFrontEndPlugin<void> = {

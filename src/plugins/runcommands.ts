@@ -18,6 +18,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import { momentText } from '../views/words';
 import { RunDashboard } from '../widgets/dashboard';
 import { attempt, choose, describe } from './ask';
+import { addToMain } from './mainarea';
 import { addGoingOnCommands, openResumeMenu, RUN_COMMANDS } from './resume';
 
 /** Dashboards of runs, and the commands for runs. */
@@ -111,7 +112,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
         }
         if (!widget.isAttached) {
           const mode = args['mode'] as 'split-right' | undefined;
-          app.shell.add(widget, 'main', mode === undefined ? {} : { mode });
+          addToMain(app.shell, widget, mode === undefined ? {} : { mode });
         }
         if (args['activate'] !== false) {
           app.shell.activateById(widget.id);

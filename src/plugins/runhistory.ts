@@ -20,6 +20,7 @@ import type { HistoryChoices } from '../views/history/history';
 import { HistoryPane } from '../widgets/historypane';
 import { describe } from './ask';
 import { askLines } from './asklines';
+import { addToMain } from './mainarea';
 import { Saying } from './saying';
 
 const KEPT = 'jupyter_dtf:history';
@@ -104,7 +105,7 @@ export const history: JupyterFrontEndPlugin<void> = {
           await tracker.add(widget);
         }
         if (!widget.isAttached) {
-          app.shell.add(widget, 'main');
+          addToMain(app.shell, widget);
         }
         app.shell.activateById(widget.id);
       }

@@ -16,6 +16,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import type { SearchActions } from '../views/search/searchview';
 import { SearchPane } from '../widgets/searchpane';
 import { attempt, choose, describe } from './ask';
+import { addToMain } from './mainarea';
 
 /** What a search's view does, wherever it is shown. */
 export function searchActions(commands: JupyterFrontEnd['commands'], trans: TranslationBundle): SearchActions {
@@ -89,7 +90,7 @@ export const searches: JupyterFrontEndPlugin<void> = {
         }
         if (!widget.isAttached) {
           const mode = args['mode'] as 'split-right' | undefined;
-          app.shell.add(widget, 'main', mode === undefined ? {} : { mode });
+          addToMain(app.shell, widget, mode === undefined ? {} : { mode });
         }
         if (args['activate'] !== false) {
           app.shell.activateById(widget.id);

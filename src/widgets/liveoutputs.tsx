@@ -69,6 +69,7 @@ abstract class LiveOutput extends Widget implements IRenderMime.IRenderer {
     const { runs, server } = this._options.dtf;
     const gone = (runs.isReady && !this.isKnown(this._id)) || server.health === 'missing';
     const picture = gone && this._picture !== undefined;
+    this.toggleClass('jp-mod-gone', gone); // in an ipywidget, what that draws is shown in its place
     this.toggleClass('jp-mod-picture', picture);
     if (picture && !this._image) {
       this._image = document.createElement('img');

@@ -13,4 +13,5 @@ c.ServerApp.ip = "127.0.0.1"
 c.ServerApp.port_retries = 0
 c.ServerApp.allow_root = True
 c.LabApp.expose_app_in_browser = True  # for commands that are not this extension's own
+c.JupyterNotebookApp.expose_app_in_browser = True
 c.IdentityProvider.token = "test"

@@ -36,6 +36,7 @@ class FakeRun:
         self.view.hub.add_run(RunDescriptor(id="run-1", name=name, cluster="here", jobs={"worker": 2}, created=1.0))
         self.run = Run("run-1", in_session=self.view)  # type: ignore[arg-type]
         self._seq = 0
+        self._points: dict[str, int] = {}  # so many of each task
         self.give(*(TaskChanged(time=1.0, task=f"worker:{i}", state=TaskState.PENDING) for i in (0, 1)))
 
     def give(self, *events: AnyEvent) -> None:
@@ -60,4 +61,6 @@ class FakeRun:
 
     def points(self, task: str, metric: str, values: list[float]) -> None:
         points = [Point(step=float(step), time=3.0, values={metric: value}) for step, value in enumerate(values)]
-        self.give(Points(time=3.0, task=task, first=0, count=len(points), data=encode_points(points)))
+        first = self._points.get(task, 0)
+        self._points[task] = first + len(points)
+        self.give(Points(time=3.0, task=task, first=first, count=len(points), data=encode_points(points)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from nbclient import NotebookClient
@@ -24,6 +25,15 @@ class Notebook:
 
     def __exit__(self, *error: Any) -> None:
         self._context.__exit__(*error)
+
+    def saved(self, *, state: bool = False) -> Any:
+        """A copy of the notebook as it would be saved now; with ``state``, with that of its widgets."""
+        found = copy.deepcopy(self._notebook)
+        if state:
+            self._client.set_widgets_metadata()
+            found.metadata.update(self._notebook.metadata)
+            self._notebook.metadata.pop("widgets", None)
+        return found
 
     def run(self, source: str) -> Any:
         """The cell as it is after its run, which must not fail."""

@@ -101,8 +101,9 @@ def test_in_a_notebook() -> None:
     with Notebook() as notebook:
         notebook.run(THINGS)
         for name, pattern in SHOWN.items():
-            if name != "servers":
+            if name not in ("servers", "widget"):
                 assert re.fullmatch(pattern, notebook.value(name))
+        assert re.fullmatch(SHOWN["widget"], notebook.displayed("widget")["text/plain"])
         assert "application/vnd.jupyter-dtf.run+json" in notebook.displayed("run.show()")
         notebook.run("cluster.close()")
 

@@ -14,6 +14,7 @@ from jupyter_dtf.client.run_trace import Trace
 from jupyter_dtf.client.servers import Servers
 
 OPEN = {"Cluster": "options", "cluster": "options", "report": "metrics", "Cluster.upload": "modules"}
+OPEN |= {"RunWidget": "options", "ClusterWidget": "options"}
 OPEN |= {f"{kind}.{name}": "tags" for kind in ("Run", "FitRun") for name in ("tag", "untag")}
 """What takes any number of arguments, or any name, which its docstring speaks of: a kind's options, a person's metrics.
 """

@@ -1,40 +1,133 @@
+"""Widgets in a real kernel, of a real cluster: the documentation's example, and what a saved notebook has of it."""
+
 from __future__ import annotations
 
 import base64
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from nbconvert import HTMLExporter
 
-from jupyter_dtf.schema.run import RunState
+from .kernel import Notebook
 
-from ..client.fake_run import FakeRun
-from ..patience import left_s
+pytestmark = pytest.mark.module_directories
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+RUN = "application/vnd.jupyter-dtf.run+json"
+DOCS = Path(__file__).parents[3] / "docs" / "notebook.md"
+
+SETUP = """
+import asyncio, threading
+import keras
+from sklearn.datasets import load_digits
+import jupyter_dtf as dtf
+
+x, y = load_digits(return_X_y=True)
+x = x.astype("float32") / 16
+model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(32, "relu"), keras.layers.Dense(10, "softmax")])
+model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+cluster = dtf.Cluster(jobs={"worker": 2}, name="watched", threads_per_host=2)
+whole = dtf.ClusterWidget(cluster)
+called = []
+whole.observe(lambda change: called.append((threading.current_thread() is threading.main_thread(), change.new)), "runs")
+
+async def until(widget, condition):
+    come = asyncio.Event()
+    look = lambda change: condition() and come.set()
+    widget.observe(look)
+    look(None)
+    await come.wait()
+    widget.unobserve(look)
+"""
 
 
-def test_it_follows_the_run_to_its_end() -> None:
-    fake = FakeRun()
-    fake.start()
-    widget = fake.run.widget()
-    bar, stop, line = widget.children[0].children
-    assert not widget.wait(0)
-    fake.points("worker:0", "loss", [3, 2, 1])
-    fake.progress(100, 100)
-    fake.end()
-    assert widget.wait(left_s())
-    assert (bar.value, bar.max, bar.bar_style) == (100, 100, "success")
-    assert stop.disabled
-    assert line.value == "mlp · succeeded · loss 1"
-    picture = base64.b64decode(widget.children[1].value.split("base64,")[1].split('"')[0]).decode()
-    assert "loss" in picture
+@pytest.fixture(scope="module")
+def notebook(no_process_left_by_module: None) -> Iterator[Notebook]:
+    with Notebook() as made:
+        made.run(SETUP)
+        yield made
+        made.run("cluster.close()")
 
 
-def test_the_button_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = FakeRun()
-    fake.start()
-    widget = fake.run.widget()
-    stopped = []
-    monkeypatch.setattr(fake.run, "stop", lambda: stopped.append(True))
-    widget.children[0].children[1].click()
-    assert stopped == [True]
-    fake.end(RunState.FAILED, "<b>worker:1</b> died")
-    assert widget.wait(left_s())
-    assert "&lt;b&gt;worker:1" in widget.children[0].children[2].value
+def picture(data: dict[str, Any]) -> str:
+    """The heading of the picture that an output has."""
+    (title,) = re.findall("<title>(.*?)</title>", data["image/svg+xml"])[:1]
+    return str(title)
+
+
+@pytest.mark.timeout(300)
+def test_the_example_and_what_is_saved_of_it(notebook: Notebook) -> None:
+    (example,) = (text for text in re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL) if "Widget" in text)
+    composed = notebook.run(example)
+    alone = notebook.run("shown")
+    dashboard = notebook.run("third = dtf.RunWidget(run); third")
+    edited = notebook.run("more = dtf.RunWidget(run); more.children += (ipywidgets.Label('mine'),); more")
+    of_run = notebook.run("run.show()")
+    assert VIEW in composed.outputs[0].data
+    assert notebook.value("await until(shown, lambda: shown.state == 'stopped'); shown.best['loss'] < 2") == "True"
+    assert notebook.value("best.value == f'best loss {shown.best[\"loss\"]:.3f}', shown.progress < 1") == "(True, True)"
+    assert notebook.value("sorted(shown.task_metrics), sorted(shown.tasks)") == (
+        "(['worker:0', 'worker:1'], ['worker:0', 'worker:1'])"
+    )
+    notebook.run("for widget in (shown, third, more): assert widget.wait()")
+    assert notebook.value("[t.name for t in threading.enumerate() if t.name.startswith('dtf-widget')]") == (
+        "['dtf-widget']"  # the cluster's, which goes on
+    )
+
+    # The cells that showed it have the last picture by now, and nothing that wants a kernel.
+    kept = {
+        name: cell.outputs[0].data for name, cell in {"alone": alone, "dashboard": dashboard, "edited": edited}.items()
+    }
+    assert {name: VIEW in data for name, data in kept.items()} == {"alone": False, "dashboard": False, "edited": True}
+    assert {name: RUN in data for name, data in kept.items()} == {"alone": False, "dashboard": True, "edited": False}
+    assert all(
+        re.search("stopped · epoch [0-9]+/500", picture(data)) for data in (*kept.values(), of_run.outputs[0].data)
+    )
+
+    # Elsewhere: a picture for each that was shown alone; for the composed one what ipywidgets keep.
+    html, _ = HTMLExporter().from_notebook_node(notebook.saved())
+    images = [base64.b64decode(image).decode() for image in re.findall('data:image/svg.xml;base64,([^"]+)', html)]
+    assert len([image for image in images if "stopped · epoch" in image]) == 4
+    state = notebook.saved(state=True).metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
+    drawn = (
+        re.search('base64,([^"]+)', model["state"].get("value", ""))
+        for model in state.values()
+        if "HTML" in model["model_name"]
+    )
+    pictures = [base64.b64decode(image[1]).decode() for image in drawn if image]
+    assert any("stopped · epoch" in each for each in pictures)
+    json.dumps(state, allow_nan=False)
+
+
+@pytest.mark.timeout(300)
+def test_a_cluster(notebook: Notebook) -> None:
+    shown = notebook.run("whole")
+    assert VIEW in shown.outputs[0].data and "watched" in shown.outputs[0].data["text/html"]
+    assert notebook.value("whole.state, whole.jobs, whole.workers") == "('running', {'worker': 2}, 2)"
+    assert notebook.value("await until(whole, lambda: whole.hosts); whole.hosts[0]['threads'] > 0") == "True"
+    notebook.run(
+        """
+def wait_on(ctx_path, ctx):
+    ctx.report(step=1, loss=0.5)
+    ctx.stop_requested.wait()
+
+run = cluster.run(wait_on, name="waits", wait=False)
+await until(whole, lambda: [r["metrics"] for r in whole.runs if r["state"] == "running"] == [{"loss": 0.5}])
+"""
+    )
+    assert notebook.value("all(on_main for on_main, _ in called), whole.runs[0]['name']") == "(True, 'waits')"
+    head = "(_line, wanted, scale, stop) = whole.children[0].children; "
+    notebook.run(head + "wanted.value = 3; scale.click(); await until(whole, lambda: whole.workers == 3)")
+    assert notebook.value("cluster.jobs") == "{'worker': 3}"
+    # One click would end a run: it asks first.
+    notebook.run("await until(whole, lambda: whole.active_runs == 1)")
+    assert notebook.value("stop.click(); stop.description, whole.state") == "('Stop it, and 1 run', 'running')"
+    notebook.run("stop.click(); await until(whole, lambda: whole.state == 'stopped')")
+    assert notebook.value("whole.wait(), run.wait().status, whole.hosts") == "(True, 'stopped', [])"
+    assert notebook.value("[t for t in threading.enumerate() if t.name.startswith('dtf-widget')]") == "[]"
+    data = shown.outputs[0].data
+    assert VIEW not in data and "stopped" in data["text/html"]

@@ -1,0 +1,182 @@
+"""``RunWidget``: a run as an ipywidget, to look at and to build on."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import traitlets
+
+from ..schema.run import RunInfo, RunState
+from .display import RUN_MIME
+from .still import still
+from .widgets import LiveWidget, Seen, finite, ipywidgets, text_of
+
+if TYPE_CHECKING:
+    from ..client.run import Run
+
+_LIVE = "jp-dtf-widget"
+_PLAIN = "jp-dtf-widget-plain"
+"""What the extension's style hides while its dashboard is beside it."""
+_BAR_STYLES = {"succeeded": "success", "failed": "danger", "lost": "danger", "paused": "warning"}
+
+
+class RunWidget(LiveWidget):
+    """A run: its dashboard where the JupyterLab extension is, elsewhere a bar, the plots so far and buttons.
+
+    It is an ``ipywidgets.VBox`` and goes into any other; ``options`` are keyword arguments of it, such as ``layout``.
+    ``dashboard=False``: bar, plots and buttons everywhere.
+
+    Traits to read, observe and link; they follow the run until it has ended:
+
+    ``state``         as ``run.status``
+    ``message``       one line: why it waits, why it failed
+    ``error``         the same of a run that has failed or is lost; empty otherwise
+    ``progress``      from 0 to 1; 0 where it is not known
+    ``step``, ``steps``    how many are done, and of how many; 0 where that is not known
+    ``epoch``, ``epochs``  counted from 1; 0 where there are none
+    ``metrics``       the newest value of each metric, the mean of its tasks
+    ``task_metrics``  the same of each task: ``{"worker:1": {"loss": 0.5}}``
+    ``best``          the best value of each metric of which it is known whether more or less is better
+    ``tasks``         the state of each task
+    ``attempt``       how often the task that was started again most often was
+
+    Raises NotFound.
+    """
+
+    run_id = traitlets.Unicode(read_only=True).tag(sync=True)
+    state = traitlets.Unicode(read_only=True).tag(sync=True)
+    message = traitlets.Unicode(read_only=True).tag(sync=True)
+    error = traitlets.Unicode(read_only=True).tag(sync=True)
+    progress = traitlets.Float(read_only=True).tag(sync=True)
+    step = traitlets.Int(read_only=True).tag(sync=True)
+    steps = traitlets.Int(read_only=True).tag(sync=True)
+    epoch = traitlets.Int(read_only=True).tag(sync=True)
+    epochs = traitlets.Int(read_only=True).tag(sync=True)
+    metrics = traitlets.Dict(read_only=True).tag(sync=True, to_json=finite)
+    task_metrics = traitlets.Dict(read_only=True).tag(sync=True, to_json=finite)
+    best = traitlets.Dict(read_only=True).tag(sync=True, to_json=finite)
+    tasks = traitlets.Dict(read_only=True).tag(sync=True)
+    attempt = traitlets.Int(read_only=True).tag(sync=True)
+
+    def __init__(self, run: Run, *, dashboard: bool = True, **options: Any) -> None:
+        name = run.info.name
+        self._run = run
+        self._hub = run._session.hub
+        self._has_dashboard = dashboard
+        self._bar = ipywidgets.FloatProgress(min=0, max=1, layout=ipywidgets.Layout(width="240px"))
+        self._stop = ipywidgets.Button(description="Stop", icon="stop", tooltip=f"Stop the run {name}")
+        self._stop.on_click(lambda _button: self._ask(run.stop))
+        self._pause = ipywidgets.Button()
+        self._pause.on_click(lambda _button: self._ask(run.continue_ if self.state == "paused" else run.pause))
+        for button in (self._stop, self._pause):
+            button.layout.width = "auto"
+        self._line, self._why, self._picture = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
+        head = ipywidgets.HBox([self._bar, self._stop, self._pause, self._line])
+        head.layout.flex_flow = "row wrap"
+        children = [head, self._why, self._picture]
+        if dashboard:
+            for child in (head, self._picture):
+                child.add_class(_PLAIN)
+            # In a viewer without the extension this is empty.
+            shown = {
+                "output_type": "display_data",
+                "data": {RUN_MIME: {"run": run.id}, "text/html": ""},
+                "metadata": {},
+            }
+            children.append(ipywidgets.Output(outputs=(shown,)))
+        super().__init__(children, {"layout": ipywidgets.Layout(min_width="0", flex="1 1 auto"), **options})
+        self.add_class(_LIVE)
+        self.set_trait("run_id", run.id)
+        self._begin()
+
+    @property
+    def run(self) -> Run:
+        """What it shows."""
+        return self._run
+
+    def stop(self, *, now: bool = False) -> None:
+        """As ``run.stop``."""
+        self._run.stop(now=now)
+
+    def pause(self) -> None:
+        """As ``run.pause``. Raises Conflict."""
+        self._run.pause()
+
+    def continue_(self) -> None:
+        """As ``run.continue_``. Raises Conflict."""
+        self._run.continue_()
+
+    def __repr__(self) -> str:
+        return f"<Widget of {self._run!r}>"
+
+    # -- following ----------------------------------------------------------------------------------------------------
+
+    def _subscribe(self) -> Callable[[], None]:
+        return self._hub.subscribe(lambda run_id: self._changed.set() if run_id == self._run.id else None)
+
+    def _look(self) -> Seen:
+        info = self._hub.info(self._run.id)
+        traits = traits_of(info, self._task_metrics())
+        return Seen(traits, lambda: self._draw(info, traits["progress"]), info.state.is_final)
+
+    def _task_metrics(self) -> dict[str, dict[str, float]]:
+        found: dict[str, dict[str, float]] = {}
+        for (metric, task), series in list(self._hub.record(self._run.id).series.items()):
+            if size := len(series):  # which grows meanwhile
+                found.setdefault(task, {})[metric] = float(series.value[size - 1])
+        return found
+
+    def _draw(self, info: RunInfo, progress: float) -> None:
+        from ..client.run import describe
+
+        state = info.state.value
+        self._bar.value = progress
+        self._bar.bar_style = _BAR_STYLES.get(state, "")
+        self._line.value = text_of(describe(info))
+        self._stop.disabled = info.state.is_final
+        is_paused = info.state is RunState.PAUSED
+        self._pause.description, self._pause.icon = ("Continue", "play") if is_paused else ("Pause", "pause")
+        self._pause.disabled = not is_paused and info.state is not RunState.RUNNING
+        self._pause.layout.display = None if info.goes_on and not info.state.is_final else "none"
+        picture = base64.b64encode(still(info, self._hub.lines(info.id)).encode()).decode()
+        self._picture.value = (
+            f'<img alt="Metrics of the run" style="max-width: 100%" src="data:image/svg+xml;base64,{picture}">'
+        )
+
+    def _still(self) -> dict[str, Any]:
+        bundle = {"image/svg+xml": still(self._run.info, self._hub.lines(self._run.id)), "text/plain": repr(self)}
+        # Of what stands beside a widget's own type, the extension prefers this one: it needs no kernel.
+        live = self._has_dashboard and self.children == self._shipped
+        return {RUN_MIME: {"run": self._run.id}, **bundle} if live else bundle
+
+    def _said(self, text: str) -> None:
+        self._why.value = f'<span role="alert">{text_of(text)}</span>' if text else ""
+
+
+def traits_of(info: RunInfo, task_metrics: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """What the traits of a ``RunWidget`` are for what is known of its run. Pure."""
+    progress = info.progress
+    if info.state is RunState.SUCCEEDED:
+        part = 1.0
+    elif progress.total:
+        part = progress.done / progress.total
+    else:
+        part = max(progress.epoch - 1, 0) / progress.epochs if progress.epochs else 0.0
+    has_failed = info.state in (RunState.FAILED, RunState.LOST)
+    return {
+        "state": info.state.value,
+        "message": info.message,
+        "error": info.message if has_failed else "",
+        "progress": min(max(part, 0.0), 1.0),
+        "step": progress.done,
+        "steps": progress.total,
+        "epoch": progress.epoch,
+        "epochs": progress.epochs,
+        "metrics": dict(info.latest),
+        "task_metrics": {task: dict(values) for task, values in task_metrics.items()},
+        "best": {metric: best.value for metric, best in info.best.items()},
+        "tasks": {task.task: task.state.value for task in info.tasks},
+        "attempt": max((task.attempt for task in info.tasks), default=0),
+    }

@@ -1,0 +1,115 @@
+import { expect, Locator, Page, test } from '@playwright/test';
+import { execFileSync } from 'node:child_process';
+import path from 'node:path';
+
+import { execute, picture, writeNotebook } from './lab';
+
+// Notebook 7, which the same server has beside JupyterLab. One story: each test goes on where the one before it stopped.
+test.describe.configure({ mode: 'serial' });
+
+const CELLS = [
+  `import ipywidgets, traitlets
+import jupyter_dtf as dtf
+
+def trains(_args, ctx):
+    for step in range(1, 10**6):
+        ctx.report(step=step, loss=1 / step)
+        if ctx.stop_requested.wait(0.05):
+            return
+
+cluster = dtf.Cluster(jobs={"worker": 1}, name="seven")
+run = cluster.run(trains, name="watched", wait=False)
+widget, label = dtf.RunWidget(run), ipywidgets.Label()
+traitlets.dlink((widget, "state"), (label, "value"), lambda state: f"It is {state}")
+ipywidgets.HBox([widget, label])`,
+  'run.show()',
+  'dtf.RunWidget(run)',
+  'dtf.RunWidget(run, dashboard=False)',
+  'dtf.ClusterWidget(cluster)'
+];
+
+let page: Page;
+const output = (cell: number): Locator => page.locator('.jp-CodeCell').nth(cell).locator('.jp-Cell-outputArea').first();
+const dashboard = (within: Locator): Locator => within.locator('.jp-dtf-dashboard');
+
+async function open(name: string): Promise<void> {
+  await page.goto(`/notebooks/${name}?token=test`);
+  await page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').waitFor();
+}
+
+test.beforeAll(async ({ browser }) => {
+  writeNotebook('seven.ipynb', CELLS);
+  page = await browser.newPage();
+});
+
+test.afterAll(async () => {
+  await page.close();
+});
+
+test('outputs are the dashboard, and widgets follow the run', async () => {
+  const complaints: string[] = [];
+  page.on('console', message => {
+    if (message.type() === 'error' && message.text().includes('jupyter_dtf')) {
+      complaints.push(message.text());
+    }
+  });
+  await open('seven.ipynb');
+  await execute(page, 'notebook:run-all-cells');
+  await expect(output(0).getByText('It is running')).toBeVisible();
+  for (const cell of [0, 1, 2]) {
+    await expect(dashboard(output(cell)).getByRole('region', { name: 'loss' })).toBeVisible();
+  }
+  await expect(output(0).getByTitle('Stop the run watched')).toBeHidden(); // the dashboard has one
+  const plain = output(3);
+  await expect(plain.getByAltText('Metrics of the run')).toBeVisible();
+  await expect(dashboard(plain)).toHaveCount(0);
+  const cluster = output(4);
+  await expect(cluster.getByText('seven running · local · 1 worker')).toBeVisible();
+  await expect(cluster.getByRole('row', { name: 'watched running' })).toBeVisible();
+  await picture(page, 'notebook7-light');
+  await execute(page, 'docmanager:save'); // as it is while the run goes on
+  await expect(async () => {
+    const { content } = (await (await page.request.get('/api/contents/seven.ipynb?token=test')).json()) as {
+      content: { cells: { outputs: { data: object }[] }[] };
+    };
+    expect(content.cells.map(({ outputs }) => outputs.length)).toEqual([1, 1, 1, 1, 1]);
+  }).toPass();
+  const copied = await page.request.post('/api/contents?token=test', { data: { copy_from: 'seven.ipynb' } });
+  expect(copied.ok()).toBe(true);
+  const directory = process.env.DTF_UI_DIRECTORY!;
+  // Otherwise it would be shown without its widgets in any case.
+  execFileSync('python', ['-m', 'jupyter', 'trust', path.join(directory, 'root', 'seven-Copy1.ipynb')], {
+    env: { ...process.env, JUPYTER_DATA_DIR: path.join(directory, 'data') }
+  });
+
+  await plain.getByTitle('Stop the run watched').click();
+  await expect(output(0).getByText('It is stopped')).toBeVisible();
+  await expect(dashboard(output(1)).locator('.jp-dtf-header-state')).toContainText('stopped');
+  await expect(plain.getByRole('button')).toHaveCount(0); // the last picture is there in its place
+  await expect(plain.locator('img')).toBeVisible();
+  await expect(cluster.getByRole('row', { name: 'watched ■ stopped' })).toBeVisible();
+  await cluster.getByTitle('Stop the cluster seven').click();
+  await expect(cluster.getByText('stopped', { exact: false }).first()).toBeVisible();
+  await expect(cluster.getByRole('button')).toHaveCount(0);
+  expect(complaints).toEqual([]);
+});
+
+test('a dashboard opens below the notebook', async () => {
+  const runs = (await (await page.request.get('/jupyter-dtf/api/runs?token=test')).json()) as { id: string }[];
+  await execute(page, 'jupyter-dtf:open-run', { run: runs[0]!.id });
+  const below = page.locator('#jp-down-stack');
+  await expect(dashboard(below)).toBeVisible();
+  await picture(page, 'notebook7-below-light');
+});
+
+test('what was saved while the run went on is opened again without its kernel', async () => {
+  const sessions = (await (await page.request.get('/api/sessions?token=test')).json()) as { id: string }[];
+  for (const { id } of sessions) {
+    await page.request.delete(`/api/sessions/${id}?token=test`);
+  }
+  await open('seven-Copy1.ipynb');
+  for (const cell of [1, 2]) {
+    await expect(dashboard(output(cell)).locator('.jp-dtf-header-state')).toContainText('stopped');
+  }
+  await picture(page, 'notebook7-again-light');
+});
