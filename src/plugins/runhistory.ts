@@ -20,6 +20,7 @@ import type { HistoryChoices } from '../views/history/history';
 import { HistoryPane } from '../widgets/historypane';
 import { describe } from './ask';
 import { askLines } from './asklines';
+import { showInMain } from './mainarea';
 import { Saying } from './saying';
 
 const KEPT = 'jupyter_dtf:history';
@@ -103,10 +104,7 @@ export const history: JupyterFrontEndPlugin<void> = {
           widget.title.label = trans.__('Runs');
           await tracker.add(widget);
         }
-        if (!widget.isAttached) {
-          app.shell.add(widget, 'main');
-        }
-        app.shell.activateById(widget.id);
+        showInMain(app.shell, widget);
       }
     });
 
@@ -169,7 +167,7 @@ export const history: JupyterFrontEndPlugin<void> = {
     });
 
     palette?.addItem({ command: CommandIDs.openHistory, category, args: { isPalette: true } });
-    launcher?.add({ command: CommandIDs.openHistory, category, rank: 12 });
+    launcher?.add({ command: CommandIDs.openHistory, category, rank: 13 });
     void restorer?.restore(tracker, { command: CommandIDs.openHistory, name: () => 'history' });
   }
 };

@@ -9,6 +9,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import type { SearchActions } from '../views/search/searchview';
 import { SearchPane } from '../widgets/searchpane';
 import { choose, describe } from './ask';
+import { showInMain } from './mainarea';
 
 /** What a search's view does, wherever it is shown. */
 export function searchActions(commands: JupyterFrontEnd['commands'], trans: TranslationBundle): SearchActions {
@@ -78,13 +79,7 @@ export const searches: JupyterFrontEndPlugin<void> = {
           widget.disposed.connect(() => dtf.runs.changed.disconnect(name));
           await tracker.add(widget);
         }
-        if (!widget.isAttached) {
-          const mode = args['mode'] as 'split-right' | undefined;
-          app.shell.add(widget, 'main', mode === undefined ? {} : { mode });
-        }
-        if (args['activate'] !== false) {
-          app.shell.activateById(widget.id);
-        }
+        showInMain(app.shell, widget, args);
       }
     });
     palette?.addItem({ command: CommandIDs.openSearch, category: trans.__('Distributed TensorFlow') });
