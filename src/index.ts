@@ -9,9 +9,11 @@ import { history } from './plugins/runhistory';
 import { notebook } from './plugins/notebook';
 import { outputs } from './plugins/outputs';
 import { panel } from './plugins/panel';
+import { runningSessions } from './plugins/runningsessions';
 import { runs } from './plugins/runcommands';
 import { searches } from './plugins/searches';
 import { settings } from './plugins/settings';
+import { statusBar } from './plugins/statusbaritem';
 
 export { IDtf, INotebookClusters } from './tokens';
 
@@ -27,7 +29,9 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   notebook,
   outputs,
   alarms,
-  history
+  history,
+  runningSessions,
+  statusBar
 ];
 
 export default plugins;

@@ -45,6 +45,7 @@ export const CommandIDs = {
   copyClusterSpec: 'jupyter-dtf:copy-cluster-spec',
   keepTemplate: 'jupyter-dtf:keep-template',
   openRun: 'jupyter-dtf:open-run',
+  openNotebookRun: 'jupyter-dtf:open-notebook-run',
   stopRun: 'jupyter-dtf:stop-run',
   pauseRun: 'jupyter-dtf:pause-run',
   continueRun: 'jupyter-dtf:continue-run',

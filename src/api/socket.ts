@@ -43,6 +43,11 @@ export function backoff(attempt: number, random: () => number = Math.random): nu
 export class EventSocket implements IDisposable {
   constructor(private readonly _settings: ServerConnection.ISettings) {}
 
+  /** Where the server takes it, without what is said in its query. */
+  get url(): string {
+    return URLExt.join(this._settings.wsUrl, API_PATH, 'events');
+  }
+
   get state(): SocketState {
     return this._state;
   }
@@ -102,9 +107,8 @@ export class EventSocket implements IDisposable {
     clearTimeout(this._timer);
     this._drop();
     this._setState('connecting');
-    const { wsUrl, token, appendToken, WebSocket } = this._settings;
-    let url = URLExt.join(wsUrl, API_PATH, 'events');
-    url += `?protocol=${PROTOCOL}&oldest=${OLDEST}`;
+    const { token, appendToken, WebSocket } = this._settings;
+    let url = `${this.url}?protocol=${PROTOCOL}&oldest=${OLDEST}`;
     if (appendToken && token !== '') {
       url += `&token=${encodeURIComponent(token)}`;
     }

@@ -3,7 +3,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { PlotChoices } from './choices';
 import type { XAxis } from './run';
 
-/** What the person set once for all dashboards; see schema/settings.json. */
+/** What the person set once for all; see schema/settings.json. */
 export interface PreferenceValues {
   xAxis: XAxis;
   tasks: 'auto' | 'each' | 'mean' | 'split';
@@ -12,6 +12,11 @@ export interface PreferenceValues {
   updatesPerSecond: number;
   followOutput: boolean;
   openOnStart: boolean;
+  /** Of which runs the page tells that they have ended. */
+  tellOfEnds: 'all' | 'failed' | 'none';
+  /** Seconds that such a run has taken at least. */
+  longRun: number;
+  statusBar: boolean;
 }
 
 export const DEFAULT_PREFERENCES: Readonly<PreferenceValues> = {
@@ -21,7 +26,10 @@ export const DEFAULT_PREFERENCES: Readonly<PreferenceValues> = {
   logScale: false,
   updatesPerSecond: 10,
   followOutput: true,
-  openOnStart: false
+  openOnStart: false,
+  tellOfEnds: 'all',
+  longRun: 60,
+  statusBar: true
 };
 
 /** The preferences in force: the defaults until the settings have been read. */

@@ -8,9 +8,12 @@ import type { EventSocket } from '../api/socket';
 /**
  * How the browser stands with the server extension. `missing`: the Jupyter server does not know it; `stale`: it runs
  * another version than the page; `foreign`: one that speaks no protocol that the page understands, which shows nothing of
- * it; `refused`: it does not let this user in.
+ * it; `refused`: it does not let this user in; `blocked`: it answers requests, but its WebSocket cannot be opened.
  */
-export type ServerHealth = 'connecting' | 'ok' | 'offline' | 'missing' | 'stale' | 'foreign' | 'refused';
+export type ServerHealth = 'connecting' | 'ok' | 'offline' | 'missing' | 'stale' | 'foreign' | 'refused' | 'blocked';
+
+/** So often the socket is lost, without a word, while requests are answered, until something must be in its way. */
+const BLOCKED_AFTER = 3;
 
 /** Whether the server extension is there, and is the one that this page was made for. */
 export class ServerModel {
@@ -21,6 +24,13 @@ export class ServerModel {
   ) {
     _socket.stateChanged.connect((_, state) => {
       if (state === 'open' || state === 'waiting') {
+        void this.check();
+      }
+    });
+    // A proxy may accept a socket and drop it: only a message proves that it is open.
+    _socket.message.connect(() => {
+      this._lost = 0;
+      if (this._health === 'blocked') {
         void this.check();
       }
     });
@@ -38,6 +48,11 @@ export class ServerModel {
     return this._changed;
   }
 
+  /** Where the socket is, for who has to let it through. */
+  get socketUrl(): string {
+    return this._socket.url;
+  }
+
   /** Ask the server what it is. Called when the socket opens or is lost: a refused socket does not say why. */
   async check(): Promise<void> {
     this._set(await this._ask());
@@ -53,6 +68,7 @@ export class ServerModel {
     try {
       this._status = await this._api.status();
     } catch (error) {
+      this._lost = 0; // it is not the socket alone
       if (!(error instanceof ApiError)) {
         return 'offline';
       }
@@ -64,6 +80,10 @@ export class ServerModel {
     if (release(this._status.version) !== release(this.version)) {
       return 'stale';
     }
+    this._lost += this._socket.state === 'waiting' ? 1 : 0;
+    if (this._lost >= BLOCKED_AFTER) {
+      return 'blocked';
+    }
     return this._socket.state === 'open' ? 'ok' : this._health === 'connecting' ? 'connecting' : 'offline';
   }
 
@@ -74,6 +94,7 @@ export class ServerModel {
     }
   }
 
+  private _lost = 0;
   private _health: ServerHealth = 'connecting';
   private _status: StatusInfo | null = null;
   private readonly _changed = new Signal<this, void>(this);

@@ -1,36 +1,53 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { Notification as Toast } from '@jupyterlab/apputils';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 
-import type { Alarm, RunInfo } from '../api/schema';
+import type { RunInfo } from '../api/schema';
 import { AlarmWatch } from '../model/alarms';
+import { formatDuration } from '../model/format';
+import { EndWatch, isToldOfEnd } from '../model/runends';
+import { reason, secondsTaken } from '../model/state';
 import { CommandIDs, IDtf } from '../tokens';
+import { stateText } from '../views/words';
 
-/** Tells of what a person wanted to be told of runs (`notify=`): here, and by the browser where the page is not looked at. */
+/** What a person is told, and how: `text` is one line, the browser has room for `more`. */
+interface Word {
+  about: string;
+  kind: 'success' | 'warning' | 'error';
+  text: string;
+  more: string;
+  /** Milliseconds until it goes by itself. */
+  autoClose: number | false;
+}
+
+const SUCCESS_MS = 15_000;
+
+/**
+ * Tells of the end of long runs, and of what a person wanted to be told of runs (`notify=`): here, and by the browser where
+ * the page is not looked at.
+ */
 export const alarms: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:alarms',
-  description: 'Notifications of the alarms of runs.',
+  description: 'Notifications of the ends and the alarms of runs.',
   autoStart: true,
   requires: [IDtf],
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, dtf: IDtf, translator: ITranslator | null): void => {
     const trans = (translator ?? nullTranslator).load('jupyter_dtf');
     const watch = new AlarmWatch();
+    const ends = new EndWatch();
     const open = (run: RunInfo) => void app.commands.execute(CommandIDs.openRun, { run: run.id });
 
-    const tell = (run: RunInfo, alarm: Alarm) => {
-      const failed = alarm.about === 'end' && run.state !== 'succeeded';
+    const tell = (run: RunInfo, { about, kind, text, more, autoClose }: Word) => {
       const actions = [{ label: trans.__('Open Dashboard'), callback: () => open(run) }];
       if (mayAsk()) {
         // A browser asks a person only after a click.
         const callback = () => void window.Notification.requestPermission();
         actions.push({ label: trans.__('Tell Me in the Browser as Well'), callback });
       }
-      const text = alarm.about === 'end' ? alarm.title : `${dtf.runs.title(run.id)}: ${alarm.title}`;
-      const kind = failed ? 'error' : alarm.about === 'end' ? 'success' : 'warning';
-      Toast.emit(text, kind, { actions, autoClose: false });
+      Toast.emit(text, kind, { actions, autoClose });
       if (document.hidden && 'Notification' in window && window.Notification.permission === 'granted') {
-        const told = new window.Notification(text, { body: alarm.text, tag: `jupyter-dtf-${run.id}-${alarm.about}` });
+        const told = new window.Notification(text, { body: more, tag: `jupyter-dtf-${run.id}-${about}` });
         told.onclick = () => {
           window.focus();
           open(run);
@@ -38,12 +55,35 @@ export const alarms: JupyterFrontEndPlugin<void> = {
       }
     };
     dtf.runs.changed.connect(() => {
-      if (dtf.runs.isReady) {
-        watch.look(dtf.runs.runs).forEach(([run, alarm]) => tell(run, alarm));
+      if (!dtf.runs.isReady) {
+        return;
+      }
+      for (const [run, { about, title, text: more }] of watch.look(dtf.runs.runs)) {
+        const kind = about !== 'end' ? 'warning' : run.state === 'succeeded' ? 'success' : 'error';
+        const text = about === 'end' ? title : `${dtf.runs.title(run.id)}: ${title}`;
+        tell(run, { about, kind, text, more, autoClose: false });
+      }
+      for (const run of ends.look(dtf.runs.runs)) {
+        if (isToldOfEnd(run, dtf.preferences.values)) {
+          tell(run, endOf(run, dtf.runs.title(run.id), trans));
+        }
       }
     });
   }
 };
+
+/** That a long run has ended: what went wrong stays until it is closed. */
+export function endOf(run: RunInfo, name: string, trans: TranslationBundle): Word {
+  const took = formatDuration(secondsTaken(run, 0));
+  const why = reason(run);
+  if (run.state === 'succeeded') {
+    const text = trans.__('%1 has succeeded after %2', name, took);
+    return { about: 'end', kind: 'success', text, more: why, autoClose: SUCCESS_MS };
+  }
+  const text = trans.__('%1: %2 after %3', name, stateText(run.state, trans), took);
+  const line = why.split('\n', 1)[0]!;
+  return { about: 'end', kind: 'error', text: line === '' ? text : `${text}. ${line}`, more: why, autoClose: false };
+}
 
 function mayAsk(): boolean {
   return 'Notification' in window && window.Notification.permission === 'default';

@@ -8,6 +8,8 @@ import { ILauncher } from '@jupyterlab/launcher';
 import { IMainMenu } from '@jupyterlab/mainmenu';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { runIcon } from '@jupyterlab/ui-components';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { Widget } from '@lumino/widgets';
 
 import { type ClusterRequest, DESIGN_SUFFIX } from '../api/schema';
@@ -155,7 +157,12 @@ export const designer: JupyterFrontEndPlugin<void> = {
     };
 
     commands.addCommand(CommandIDs.newDesign, {
-      label: args => (args['isPalette'] ? trans.__('New Design') : trans.__('TensorFlow Design')),
+      label: args => {
+        if (args['isContextMenu']) {
+          return trans.__('New TensorFlow Design');
+        }
+        return args['isPalette'] ? trans.__('New Design') : trans.__('TensorFlow Design');
+      },
       caption: trans.__('Draw a cluster, and a model placed on it'),
       icon: args => (args['isPalette'] ? undefined : designIcon),
       describedBy: {
@@ -164,7 +171,8 @@ export const designer: JupyterFrontEndPlugin<void> = {
           properties: {
             cwd: { type: 'string', description: trans.__('The folder of the new file') },
             request: { type: 'object', description: trans.__('What POST clusters takes: the cluster to be drawn') },
-            isPalette: { type: 'boolean' }
+            isPalette: { type: 'boolean' },
+            isContextMenu: { type: 'boolean' }
           }
         }
       },
@@ -192,14 +200,30 @@ export const designer: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    /** The design that a command is about, if it is not the one in front. */
+    const pathOf = ({ path, isContextMenu }: ReadonlyPartialJSONObject): string | undefined => {
+      if (isContextMenu) {
+        return [...(browser?.selectedItems() ?? [])].find(({ name }) => name.endsWith(DESIGN_SUFFIX))?.path;
+      }
+      return typeof path === 'string' ? path : undefined;
+    };
     commands.addCommand(CommandIDs.startDesign, {
       label: trans.__('Start Cluster of Design'),
-      describedBy: describe({ path: trans.__('The path of the design; the one in front without') }),
-      isEnabled: args => dtf.server.health === 'ok' && (typeof args['path'] === 'string' || current() !== null),
+      icon: args => (args['isContextMenu'] ? runIcon : undefined),
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            path: { type: 'string', description: trans.__('The path of the design; the one in front without') },
+            isContextMenu: { type: 'boolean', description: trans.__('The one that is chosen in the file browser') }
+          }
+        }
+      },
+      isEnabled: args => dtf.server.health === 'ok' && (pathOf(args) !== undefined || current() !== null),
       execute: async args => {
         const document = current();
-        if (typeof args['path'] === 'string') {
-          const path = args['path'];
+        const path = pathOf(args);
+        if (path !== undefined) {
           await attempt(trans, async () => {
             const file = await contents.get(path, { type: 'file', format: 'text', content: true });
             const { cluster } = readDesign(file.content as string);
@@ -237,7 +261,6 @@ export const designer: JupyterFrontEndPlugin<void> = {
     });
     menu?.editMenu.undoers.undo.add({ id: CommandIDs.undoDesign });
     menu?.editMenu.undoers.redo.add({ id: CommandIDs.redoDesign });
-    menu?.fileMenu.newMenu.addItem({ command: CommandIDs.newDesign, rank: 40 });
     launcher?.add({ command: CommandIDs.newDesign, category: trans.__('Distributed TensorFlow'), rank: 12 });
     for (const command of [
       CommandIDs.newDesign,

@@ -1,18 +1,29 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { Widget } from '@lumino/widgets';
+import { type DockLayout, TabPanel, type Widget } from '@lumino/widgets';
 
 /**
- * Add a widget to the main area, or below it where that has room for one alone: in Notebook 7 it is the notebook's, and what
- * comes later is left out without a word.
+ * Show a widget in the main area. That of Notebook 7 holds its one document, and takes no other without a word: there the
+ * widget is below it.
+ *
+ * `mode`: where it goes if it is nowhere yet. `activate`: `false` leaves in front what is there.
  */
-export function addToMain(
-  shell: JupyterFrontEnd.IShell,
+export function showInMain(
+  shell: JupyterFrontEnd['shell'],
   widget: Widget,
-  options: DocumentRegistry.IOpenOptions = {}
+  options: { mode?: unknown; activate?: unknown } = {}
 ): void {
-  shell.add(widget, 'main', options);
-  if (!widget.parent) {
-    shell.add(widget, 'down', options);
+  const { mode, activate } = options;
+  if (!widget.isAttached) {
+    shell.add(widget, 'main', mode === undefined ? {} : { mode: mode as DockLayout.InsertMode });
+  }
+  if (!widget.isAttached) {
+    shell.add(widget, 'down');
+  }
+  if (activate !== false) {
+    shell.activateById(widget.id);
+    const tabs = widget.parent?.parent;
+    if (tabs instanceof TabPanel) {
+      tabs.currentWidget = widget; // Notebook 7 shows the area, not which of its widgets is meant
+    }
   }
 }

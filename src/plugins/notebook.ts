@@ -9,6 +9,7 @@ import type { ClusterInfo } from '../api/schema';
 import { NOTEBOOK_CODE, hasNotebookCode } from '../model/code';
 import { formatJobs } from '../model/format';
 import { NotebookClusters } from '../model/notebookclusters';
+import { runOn } from '../model/notebookstatus';
 import { CommandIDs, IDtf, INotebookClusters } from '../tokens';
 import { NotebookClusterTool } from '../widgets/notebookclustertool';
 import { attempt, choose, describe } from './ask';
@@ -70,9 +71,9 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
       }
     });
     commands.addCommand(CommandIDs.disconnectNotebook, {
-      label: trans.__('Disconnect'),
+      label: args => (args['isMenu'] ? trans.__('Disconnect') : trans.__('Disconnect from Cluster')),
       caption: trans.__('Leave the notebook without a cluster; the cluster goes on'),
-      describedBy: describe({}),
+      describedBy: { args: { type: 'object', properties: { isMenu: { type: 'boolean' } } } },
       isEnabled: () => current() !== '',
       execute: () => chosen.current?.choose('')
     });
@@ -95,6 +96,20 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
         }
       }
     });
+    const currentRun = () => {
+      const cluster = dtf.clusters.get(current());
+      return cluster ? runOn(cluster, dtf.runs.current)?.run : undefined;
+    };
+    commands.addCommand(CommandIDs.openNotebookRun, {
+      label: trans.__("Open Dashboard of the Notebook's Run"),
+      caption: trans.__("The run that is under way on the notebook's cluster, or was the last to end there"),
+      describedBy: describe({}),
+      isEnabled: () => currentRun() !== undefined,
+      execute: () => {
+        const run = currentRun();
+        return run ? commands.execute(CommandIDs.openRun, { run: run.id }) : undefined;
+      }
+    });
     const start = (template: unknown) =>
       typeof template === 'string' ? trans.__('Start %1', template) : trans.__('Start Two Local Workers');
 
@@ -112,7 +127,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
       menu.addItem({ command: CommandIDs.startForNotebook, args: { command: CommandIDs.newCluster } });
       menu.addItem({ type: 'separator' });
       if (current() !== '') {
-        menu.addItem({ command: CommandIDs.disconnectNotebook });
+        menu.addItem({ command: CommandIDs.disconnectNotebook, args: { isMenu: true } });
         if (dtf.clusters.get(current())) {
           menu.addItem({ command: CommandIDs.stopCluster, args: { name: current(), isMenu: true } });
         }
@@ -132,6 +147,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
     const category = trans.__('Distributed TensorFlow');
     palette?.addItem({ command: CommandIDs.connectNotebook, category });
     palette?.addItem({ command: CommandIDs.disconnectNotebook, category });
+    palette?.addItem({ command: CommandIDs.openNotebookRun, category });
     chosen.changed.connect(() => commands.notifyCommandChanged(CommandIDs.disconnectNotebook));
     return chosen;
   }

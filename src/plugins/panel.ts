@@ -68,6 +68,8 @@ export const panel: JupyterFrontEndPlugin<void> = {
       menu: (name, at) =>
         openMenu(
           [
+            CommandIDs.scaleCluster,
+            CommandIDs.stopCluster,
             CommandIDs.daskDashboard,
             CommandIDs.copyClusterSpec,
             CommandIDs.copyClusterName,

@@ -18,7 +18,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import { momentText } from '../views/words';
 import { RunDashboard } from '../widgets/dashboard';
 import { attempt, choose, describe } from './ask';
-import { addToMain } from './mainarea';
+import { showInMain } from './mainarea';
 import { addGoingOnCommands, openResumeMenu, RUN_COMMANDS } from './resume';
 
 /** Dashboards of runs, and the commands for runs. */
@@ -110,13 +110,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
           widget.disposed.connect(() => dtf.runs.changed.disconnect(name));
           await tracker.add(widget);
         }
-        if (!widget.isAttached) {
-          const mode = args['mode'] as 'split-right' | undefined;
-          addToMain(app.shell, widget, mode === undefined ? {} : { mode });
-        }
-        if (args['activate'] !== false) {
-          app.shell.activateById(widget.id);
-        }
+        showInMain(app.shell, widget, args);
       }
     });
     commands.addCommand(CommandIDs.stopRun, {

@@ -20,7 +20,7 @@ import type { HistoryChoices } from '../views/history/history';
 import { HistoryPane } from '../widgets/historypane';
 import { describe } from './ask';
 import { askLines } from './asklines';
-import { addToMain } from './mainarea';
+import { showInMain } from './mainarea';
 import { Saying } from './saying';
 
 const KEPT = 'jupyter_dtf:history';
@@ -104,10 +104,7 @@ export const history: JupyterFrontEndPlugin<void> = {
           widget.title.label = trans.__('Runs');
           await tracker.add(widget);
         }
-        if (!widget.isAttached) {
-          addToMain(app.shell, widget);
-        }
-        app.shell.activateById(widget.id);
+        showInMain(app.shell, widget);
       }
     });
 
@@ -170,7 +167,7 @@ export const history: JupyterFrontEndPlugin<void> = {
     });
 
     palette?.addItem({ command: CommandIDs.openHistory, category, args: { isPalette: true } });
-    launcher?.add({ command: CommandIDs.openHistory, category, rank: 12 });
+    launcher?.add({ command: CommandIDs.openHistory, category, rank: 13 });
     void restorer?.restore(tracker, { command: CommandIDs.openHistory, name: () => 'history' });
   }
 };

@@ -16,7 +16,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import type { SearchActions } from '../views/search/searchview';
 import { SearchPane } from '../widgets/searchpane';
 import { attempt, choose, describe } from './ask';
-import { addToMain } from './mainarea';
+import { showInMain } from './mainarea';
 
 /** What a search's view does, wherever it is shown. */
 export function searchActions(commands: JupyterFrontEnd['commands'], trans: TranslationBundle): SearchActions {
@@ -88,13 +88,7 @@ export const searches: JupyterFrontEndPlugin<void> = {
           widget.disposed.connect(() => dtf.runs.changed.disconnect(name));
           await tracker.add(widget);
         }
-        if (!widget.isAttached) {
-          const mode = args['mode'] as 'split-right' | undefined;
-          addToMain(app.shell, widget, mode === undefined ? {} : { mode });
-        }
-        if (args['activate'] !== false) {
-          app.shell.activateById(widget.id);
-        }
+        showInMain(app.shell, widget, args);
       }
     });
     const describedBy = describe({ search: trans.__('The id of the search') });

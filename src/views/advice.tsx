@@ -5,6 +5,10 @@ import { OLDEST, PROTOCOL } from '../api/schema';
 import type { ServerHealth } from '../model/server';
 import { SmallButton } from './basics';
 
+const NGINX = `proxy_http_version 1.1;
+proxy_set_header Upgrade $http_upgrade;
+proxy_set_header Connection "upgrade";`;
+
 function numbers(oldest: number, newest: number): string {
   return oldest === newest ? `${newest}` : `${oldest}–${newest}`;
 }
@@ -16,6 +20,7 @@ export function Advice(props: {
   serverProtocol: number;
   serverOldest: number;
   pageVersion: string;
+  socketUrl: string;
   trans: TranslationBundle;
   onRetry: () => void;
   onReload: () => void;
@@ -32,6 +37,19 @@ export function Advice(props: {
         <>
           <p>{trans.__('The Jupyter server runs without the jupyter_dtf server extension. Enable it and restart:')}</p>
           <pre>jupyter server extension enable jupyter_dtf</pre>
+          <p>{trans.__('Where that is not found, jupyter_dtf has to be installed where that server is.')}</p>
+        </>
+      )}
+      {health === 'blocked' && (
+        <>
+          <p>
+            {trans.__(
+              'The Jupyter server answers, but its WebSocket cannot be opened: a proxy, or a filter, between it and this page does not let it through. It has to pass WebSockets on at'
+            )}
+          </p>
+          <pre>{props.socketUrl}</pre>
+          <p>{trans.__('With nginx, that is:')}</p>
+          <pre>{NGINX}</pre>
         </>
       )}
       {health === 'stale' && (

@@ -179,6 +179,11 @@ export function ClusterRow(props: {
       aria-label={trans.__('Cluster %1', name)}
       onPointerDown={usable ? drag : undefined}
       title={usable ? trans.__('Drag into a notebook to connect it') : undefined}
+      onContextMenu={event => {
+        event.preventDefault();
+        event.stopPropagation();
+        actions.menu(name, event.currentTarget);
+      }}
     >
       <div className="jp-dtf-row-head">
         <StateMark state={state} trans={trans} />
@@ -244,7 +249,16 @@ export function TemplateRow(props: {
   const { template, trans } = props;
   const { name, request } = template;
   return (
-    <li className="jp-dtf-row jp-dtf-template" data-name={name} aria-label={trans.__('Template %1', name)}>
+    <li
+      className="jp-dtf-row jp-dtf-template"
+      data-name={name}
+      aria-label={trans.__('Template %1', name)}
+      onContextMenu={event => {
+        event.preventDefault();
+        event.stopPropagation();
+        props.onMenu(name, event.currentTarget);
+      }}
+    >
       <div className="jp-dtf-row-head">
         <Mark kind="pending" />
         <span className="jp-dtf-name">{name}</span>

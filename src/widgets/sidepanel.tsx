@@ -4,6 +4,7 @@ import { Signal } from '@lumino/signaling';
 import React from 'react';
 
 import type { DesignsModel } from '../model/designs';
+import type { ServerHealth } from '../model/server';
 import type { IDtf, INotebookClusters } from '../tokens';
 import { Advice } from '../views/advice';
 import { ClusterActions, Clusters } from '../views/clusterlist';
@@ -59,6 +60,11 @@ export class DtfPanel extends ReactWidget {
   }
 }
 
+/** Whether there is anything to show below the advice: what the server extension tells, or told before it was lost. */
+function shows(health: ServerHealth, ready: boolean): boolean {
+  return health !== 'missing' && health !== 'foreign' && (health !== 'blocked' || ready);
+}
+
 function Panel(props: {
   dtf: IDtf;
   actions: PanelActions;
@@ -84,11 +90,12 @@ function Panel(props: {
         serverProtocol={server.status?.protocol ?? 0}
         serverOldest={server.status?.oldest ?? 0}
         pageVersion={server.version}
+        socketUrl={server.socketUrl}
         trans={trans}
         onRetry={() => server.retry()}
         onReload={() => window.location.reload()}
       />
-      {server.health !== 'missing' && server.health !== 'foreign' && (
+      {shows(server.health, clusters.isReady) && (
         <>
           <Clusters
             clusters={clusters.clusters}

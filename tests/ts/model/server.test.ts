@@ -52,6 +52,44 @@ describe('ServerModel', () => {
     await vi.waitFor(() => expect(server.health).toBe(health));
   });
 
+  it('is blocked when requests are answered and the socket is lost again and again, until it says something', async () => {
+    vi.useFakeTimers();
+    try {
+      let answers = true;
+      const server = make(() => {
+        if (!answers) {
+          throw new TypeError('Failed to fetch');
+        }
+        return status('0.1.0')();
+      });
+      const lose = async () => {
+        FakeSocket.last.lose();
+        await vi.advanceTimersByTimeAsync(30_000); // the next attempt
+      };
+      socket.connect();
+      await lose();
+      answers = false; // it was restarted: that is no proxy's fault, and counting begins anew
+      await lose();
+      answers = true;
+      await lose();
+      await lose();
+      expect(server.health).toBe('offline');
+      FakeSocket.last.open(); // a proxy accepts it, and drops it at once
+      await vi.advanceTimersByTimeAsync(0);
+      await lose();
+      expect(server.health).toBe('blocked');
+      expect(server.socketUrl).toBe('ws://server/base/jupyter-dtf/api/events');
+      FakeSocket.last.open();
+      await vi.advanceTimersByTimeAsync(0);
+      expect(server.health).toBe('blocked');
+      FakeSocket.last.receive({ type: 'clusters', clusters: [] });
+      await vi.advanceTimersByTimeAsync(0);
+      expect(server.health).toBe('ok');
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it('compares releases, which npm and Python write differently before a release', async () => {
     const server = make(status('0.1.0a1'));
     socket.connect();

@@ -69,6 +69,19 @@ describe('Clusters', () => {
     expect(screen.queryByRole('button', { name: 'Connect the notebook to digits' })).toBeNull();
   });
 
+  it('has the menu of a cluster and of a template where they are clicked with the other button', () => {
+    const props = { ...clustersProps(), templates: [{ name: 'big', request: { kind: 'local' } }] };
+    render(<Clusters {...props} clusters={[clusterInfo('digits')]} />);
+    for (const [label, menu] of [
+      ['Cluster digits', props.actions.menu],
+      ['Template big', props.onTemplateMenu]
+    ] as const) {
+      const row = screen.getByRole('listitem', { name: label });
+      expect(fireEvent.contextMenu(row)).toBe(false);
+      expect(menu).toHaveBeenCalledExactlyOnceWith(label.split(' ')[1], row);
+    }
+  });
+
   it('says that a cluster does not answer, and what is wrong with it', () => {
     const warning = 'The Dask worker 0 on node-a does not answer. Stopping its runs, or the cluster, ends it';
     const silent = clusterInfo('digits', { silent_s: 12.3, warnings: [warning] });
@@ -263,7 +276,8 @@ describe('Advice', () => {
     ['missing', 'jupyter server extension enable jupyter_dtf'],
     ['stale', /0\.2\.0.*0\.1\.0/],
     ['foreign', /0\.2\.0\) speaks protocol 2–3, this page .*0\.1\.0\) 1: .*\. Reload the page/],
-    ['offline', /does not answer/]
+    ['offline', /does not answer/],
+    ['blocked', 'ws://host/base/jupyter-dtf/api/events']
   ] as const)('%s', (health, text) => {
     const [retry, reload] = [vi.fn(), vi.fn()];
     render(
@@ -273,6 +287,7 @@ describe('Advice', () => {
         serverProtocol={3}
         serverOldest={2}
         pageVersion="0.1.0"
+        socketUrl="ws://host/base/jupyter-dtf/api/events"
         trans={trans}
         onRetry={retry}
         onReload={reload}
