@@ -17,7 +17,7 @@ function page() {
   const runs = { runs: [] as RunInfo[], isReady: true, title: (id: string) => `title-${id}`, changed };
   const execute = vi.fn(() => Promise.resolve());
   const app = { commands: { execute } } as unknown as JupyterFrontEnd;
-  void alarms.activate(app, { runs, preferences: { values: DEFAULT_PREFERENCES } } as unknown as IDtf, null);
+  void alarms.activate(app, { runs, preferences: { values: DEFAULT_PREFERENCES } }, null);
   return (...now: RunInfo[]) => {
     runs.runs = now;
     changed.emit();
