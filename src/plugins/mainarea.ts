@@ -1,6 +1,6 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { Widget } from '@lumino/widgets';
+import { TabPanel, Widget } from '@lumino/widgets';
 
 /**
  * Add a widget to the main area, or below it where that has room for one alone: in Notebook 7 it is the notebook's, and what
@@ -13,6 +13,16 @@ export function addToMain(
 ): void {
   shell.add(widget, 'main', options);
   if (!widget.parent) {
+    widget.addClass('jp-dtf-below'); // which gives it a height: the shell takes the least that it can have
     shell.add(widget, 'down', options);
+  }
+}
+
+/** Bring a widget to the front, in the area below as well, where the shell leaves the tab as it is. */
+export function activate(shell: JupyterFrontEnd.IShell, widget: Widget): void {
+  shell.activateById(widget.id);
+  const tabs = widget.parent?.parent;
+  if (tabs instanceof TabPanel) {
+    tabs.currentWidget = widget;
   }
 }

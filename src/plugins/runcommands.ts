@@ -18,7 +18,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import { momentText } from '../views/words';
 import { RunDashboard } from '../widgets/dashboard';
 import { attempt, choose, describe } from './ask';
-import { addToMain } from './mainarea';
+import { activate, addToMain } from './mainarea';
 import { addGoingOnCommands, openResumeMenu, RUN_COMMANDS } from './resume';
 
 /** Dashboards of runs, and the commands for runs. */
@@ -115,7 +115,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
           addToMain(app.shell, widget, mode === undefined ? {} : { mode });
         }
         if (args['activate'] !== false) {
-          app.shell.activateById(widget.id);
+          activate(app.shell, widget);
         }
       }
     });

@@ -20,7 +20,7 @@ import type { HistoryChoices } from '../views/history/history';
 import { HistoryPane } from '../widgets/historypane';
 import { describe } from './ask';
 import { askLines } from './asklines';
-import { addToMain } from './mainarea';
+import { activate, addToMain } from './mainarea';
 import { Saying } from './saying';
 
 const KEPT = 'jupyter_dtf:history';
@@ -107,7 +107,7 @@ export const history: JupyterFrontEndPlugin<void> = {
         if (!widget.isAttached) {
           addToMain(app.shell, widget);
         }
-        app.shell.activateById(widget.id);
+        activate(app.shell, widget);
       }
     });
 

@@ -9,7 +9,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import type { SearchActions } from '../views/search/searchview';
 import { SearchPane } from '../widgets/searchpane';
 import { choose, describe } from './ask';
-import { addToMain } from './mainarea';
+import { activate, addToMain } from './mainarea';
 
 /** What a search's view does, wherever it is shown. */
 export function searchActions(commands: JupyterFrontEnd['commands'], trans: TranslationBundle): SearchActions {
@@ -84,7 +84,7 @@ export const searches: JupyterFrontEndPlugin<void> = {
           addToMain(app.shell, widget, mode === undefined ? {} : { mode });
         }
         if (args['activate'] !== false) {
-          app.shell.activateById(widget.id);
+          activate(app.shell, widget);
         }
       }
     });
