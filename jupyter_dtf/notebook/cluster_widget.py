@@ -176,16 +176,18 @@ class ClusterWidget(LiveWidget):
 
 
 def _hosts(info: ClusterInfo) -> Iterator[str]:
+    gpus = ["GPUs"] if any(host.gpus for host in info.hosts) else []
     if info.hosts:
-        yield f'<table style="{_TABLE}"><tr>{_head("Host", "Machine", "CPU", "Memory", "GPUs")}</tr>'
+        yield f'<table style="{_TABLE}"><tr>{_head("Host", "Machine", "CPU", "Memory", *gpus)}</tr>'
     for host in info.hosts:
         cells = [
             text_of(host.name),
             text_of(host.machine),
             _share(host.cpu, host.threads, f"{number(host.cpu)} of {host.threads} cores"),
             _share(host.memory_used_bytes, host.memory_bytes, bytes_(host.memory_used_bytes)),
-            text_of(", ".join(f"{gpu.name} {100 * gpu.utilization:.0f} %" for gpu in host.gpus)),
         ]
+        if gpus:
+            cells.append(text_of(", ".join(f"{gpu.name} {100 * gpu.utilization:.0f} %" for gpu in host.gpus)))
         yield f"<tr>{_row(cells)}</tr>"
     if info.hosts:
         yield "</table>"

@@ -86,7 +86,8 @@ class RunWidget(LiveWidget):
                 "metadata": {},
             }
             children.append(ipywidgets.Output(outputs=(shown,)))
-        super().__init__(children, {"layout": ipywidgets.Layout(min_width="0", flex="1 1 auto"), **options})
+        least = "300px" if dashboard else "0"  # in less a dashboard would be cut off: a box that has no room scrolls
+        super().__init__(children, {"layout": ipywidgets.Layout(min_width=least, flex="1 1 auto"), **options})
         self.add_class(_LIVE)
         self.set_trait("run_id", run.id)
         self._begin()

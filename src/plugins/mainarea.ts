@@ -17,6 +17,7 @@ export function showInMain(
     shell.add(widget, 'main', mode === undefined ? {} : { mode: mode as DockLayout.InsertMode });
   }
   if (!widget.isAttached) {
+    widget.addClass('jp-dtf-below'); // which gives it a height: the shell takes the least that it can have
     shell.add(widget, 'down');
   }
   if (activate !== false) {

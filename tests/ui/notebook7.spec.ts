@@ -34,7 +34,18 @@ const dashboard = (within: Locator): Locator => within.locator('.jp-dtf-dashboar
 
 async function open(name: string): Promise<void> {
   await page.goto(`/notebooks/${name}?token=test`);
-  await page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').waitFor();
+  // Until then JupyterLab's parts would ask which kernel is meant.
+  await page.waitForFunction(() => {
+    interface Context {
+      isReady: boolean;
+      session: { kernel: { status: string } | null } | null;
+    }
+    const { jupyterapp } = window as unknown as {
+      jupyterapp?: { shell: { currentWidget: { sessionContext: Context } | null } };
+    };
+    const context = jupyterapp?.shell.currentWidget?.sessionContext;
+    return context?.isReady === true && context.session?.kernel?.status === 'idle';
+  });
 }
 
 test.beforeAll(async ({ browser }) => {
@@ -67,6 +78,8 @@ test('outputs are the dashboard, and widgets follow the run', async () => {
   await expect(cluster.getByText('seven running · local · 1 worker')).toBeVisible();
   await expect(cluster.getByRole('row', { name: 'watched running' })).toBeVisible();
   await picture(page, 'notebook7-light');
+  await cluster.scrollIntoViewIfNeeded();
+  await picture(page, 'notebook7-widgets-light');
   await execute(page, 'docmanager:save'); // as it is while the run goes on
   await expect(async () => {
     const { content } = (await (await page.request.get('/api/contents/seven.ipynb?token=test')).json()) as {
@@ -98,7 +111,11 @@ test('a dashboard opens below the notebook', async () => {
   const runs = (await (await page.request.get('/jupyter-dtf/api/runs?token=test')).json()) as { id: string }[];
   await execute(page, 'jupyter-dtf:open-run', { run: runs[0]!.id });
   const below = page.locator('#jp-down-stack');
-  await expect(dashboard(below)).toBeVisible();
+  await expect(dashboard(below).getByRole('region', { name: 'loss' })).toBeInViewport();
+  await execute(page, 'jupyter-dtf:open-history');
+  await expect(below.locator('.jp-dtf-history-row[data-run]').first()).toBeInViewport();
+  await execute(page, 'jupyter-dtf:open-run', { run: runs[0]!.id });
+  await expect(dashboard(below).getByRole('region', { name: 'loss' })).toBeInViewport();
   await picture(page, 'notebook7-below-light');
 });
 
