@@ -6,7 +6,6 @@ import { beforeEach, expect, it, vi } from 'vitest';
 import type { RunInfo } from '../../../src/api/schema';
 import { DEFAULT_PREFERENCES } from '../../../src/model/preferences';
 import { alarms } from '../../../src/plugins/alarmnotices';
-import type { IDtf } from '../../../src/tokens';
 import { runInfo } from '../fixtures';
 
 beforeEach(() => Notification.dismiss());
