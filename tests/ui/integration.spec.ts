@@ -132,7 +132,7 @@ test('Notebook 7, which has no status bar, loads all that it can', async ({ brow
   await other.getByRole('tab', { name: 'Running' }).click();
   await expect(other.getByText('TensorFlow Clusters')).toBeVisible();
   await other.goto(`/notebooks/${NOTEBOOK}?token=test`);
-  await expect(other.locator('.jp-dtf-notebook-cluster button')).toContainText('status');
+  await expect(other.locator('.jp-dtf-notebook-cluster button')).toContainText('No cluster'); // none has been saved
   await execute(other, 'jupyter-dtf:open-history');
   await expect(other.locator('.jp-dtf-history-row[data-run]').first()).toBeVisible();
   await picture(other, 'notebook-7');
