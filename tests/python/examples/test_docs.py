@@ -134,9 +134,20 @@ def test_getting_started(tmp_path: Path) -> None:
     assert found.stdout.splitlines()[-1] == "local-1"  # no panel has chosen another: one was started
 
 
+MODEL = """
+import keras
+from sklearn.datasets import load_digits
+
+x, y = load_digits(return_X_y=True)
+model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(10)])
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+"""
+
+
 @pytest.mark.slow
 def test_notebook() -> None:
     with Notebook() as notebook:
+        notebook.run(MODEL)  # which the page's cell with a `fit` takes for granted
         for block in blocks("notebook.md"):
             for cell in [block] if block.startswith("%%") else block.splitlines():
                 outputs = notebook.run(cell).outputs

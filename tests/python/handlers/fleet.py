@@ -13,6 +13,7 @@ from jupyter_dtf.schema.api import ClusterInfo, ClusterState, FieldInfo, KindInf
 from jupyter_dtf.schema.cluster_request import ClusterRequest
 from jupyter_dtf.schema.machines import MachineSeries
 from jupyter_dtf.schema.run import RunDescriptor, RunInfo
+from jupyter_dtf.schema.search_trial import SearchRequest
 
 
 class MemoryFleet:
@@ -121,6 +122,11 @@ class MemoryFleet:
         self.hub.add_run(RunDescriptor(id=f"{run_id}-again", name="again", cluster=cluster, resumed_from=run_id))
         opened(new := self.hub.info(f"{run_id}-again"))
         return new
+
+    async def ask_search(self, search_id: str, request: SearchRequest) -> None:
+        if all(info.trial is None or info.trial.search != search_id for info in self.hub.runs()):
+            raise NotFound(f"There is no search {search_id}")
+        self.asked.append(("ask_search", search_id, request))
 
     # -- for tests -----------------------------------------------------------------------------------------------------
 

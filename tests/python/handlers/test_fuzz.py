@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,11 @@ BODIES = {
     "designs/profile": {"design": DESIGN, "cluster": "a"},
     "examples/digits.ipynb": {"folder": "a"},
     "runs/x/resume": {"cluster": "a", "step": 5},
+    "searches/x": {"stop": False, "more": 5},
     "runs/x": {"name": "a", "tags": ["b"], "note": "c", "archived": True, "deleted": False},
 }
 METHODS = {"clusters": "POST", "clusters/preview": "POST", "clusters/x": "PATCH", "templates/x": "PUT"}
-METHODS |= {path: "POST" for path in BODIES if path.startswith(("designs/", "examples/", "runs/"))}
+METHODS |= {path: "POST" for path in BODIES if path.startswith(("designs/", "examples/", "runs/", "searches/"))}
 METHODS["runs/x"] = "PATCH"
 
 VALUES: list[Any] = [
@@ -74,7 +76,7 @@ RAW = [
 def test_every_route_with_a_body_is_here() -> None:
     named = {"/examples/{name}": "/examples/digits.ipynb"}
     with_body = {
-        (named.get(path, path).strip("/").replace("{name}", "x").replace("{run_id}", "x"), method.upper())
+        (re.sub(r"\{\w+\}", "x", named.get(path, path).strip("/")), method.upper())
         for (path, method), operation in OPERATIONS.items()
         if operation.body
     }

@@ -47,7 +47,7 @@ EXAMPLES_OF_DESIGNS = 3
 def document() -> dict[str, Any]:
     """The file's, in which a name is one that there is as often as not."""
     described: dict[str, Any] = json.loads(json.dumps(generate()))
-    known = {"name": "there", "run_id": "r1", "path": "status"}
+    known = {"name": "there", "run_id": "r1", "search_id": "s1", "path": "status"}
     for item in described["paths"].values():
         for operation in item.values():
             for parameter in operation.get("parameters", []):

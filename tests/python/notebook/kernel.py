@@ -38,7 +38,8 @@ class Notebook:
     def run(self, source: str) -> Any:
         """The cell as it is after its run, which must not fail."""
         cell = self._run(source)
-        assert not [output.traceback for output in cell.outputs if output.output_type == "error"]
+        failed = ["\n".join(output.traceback) for output in cell.outputs if output.output_type == "error"]
+        assert not failed, f"The cell fails:\n{source}\n{failed[0]}"
         return cell
 
     def value(self, source: str) -> str:
