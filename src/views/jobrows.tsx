@@ -91,7 +91,7 @@ export function JobRows(props: {
                 onChange={event => set(index, { count: event.target.value })}
               />
               <span className="jp-dtf-faint" aria-hidden="true">
-                {Number(row.count) === 1 ? trans.__('task') : trans.__('tasks')}
+                {trans._n('task', 'tasks', Number(row.count))}
               </span>
               {!fixed && rows.length > 1 && (
                 <IconButton

@@ -114,7 +114,7 @@ export function Output(props: {
     <div className="jp-dtf-output">
       <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Output')}>
         <label>
-          {trans.__('task')}
+          {trans._p('whose', 'task')}
           <select
             value={task}
             onChange={event => {

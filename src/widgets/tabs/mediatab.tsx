@@ -75,7 +75,7 @@ function RunMedia({ model, options }: TabProps): React.ReactElement {
       {tasks.length > 1 && (
         <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Histograms and images')}>
           <label>
-            {trans.__('task')}
+            {trans._p('whose', 'task')}
             <select value={task} onChange={event => setTask(event.target.value)}>
               {tasks.map(name => (
                 <option key={name} value={name}>
