@@ -1,6 +1,6 @@
 """The runs of the past, in SQLite. One process writes a run (its cluster's); many read.
 
-A ``Store`` may be used from several threads. A damaged file is moved aside and a new one started; one made by a newer version
+A ``Store`` may be used from several threads. A damaged file is moved aside and a new one started; one that is newer
 is used as far as it allows (``store_file``), and otherwise left alone and refused. Parts of a row that this version
 cannot read stay in it.
 """
