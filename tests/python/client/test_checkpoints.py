@@ -209,7 +209,7 @@ def test_what_cannot_go_on_is_refused_before_anything_starts(
     run, _ = whole
     with pytest.raises(dtf.NotFound, match=r"has checkpoints of the steps 7, 10, .*Received: step=3"):
         run.resume(3)
-    with pytest.raises(dtf.Conflict, match=r"A training goes on as what `dtf\.run\('.*'\)` holds"):
+    with pytest.raises(dtf.Conflict, match=r"use the object that `dtf\.run\('.*'\)` returns"):
         Run(run.id).resume()
     with pytest.raises(dtf.NotFound, match="resume is a run, its id, or the path of a checkpoint. Received: 'no-run'"):
         fit(cluster, model(), resume="no-run")
