@@ -228,7 +228,7 @@ class ClusterHandle:
             return
         except (TimeoutError, asyncio.TimeoutError):
             raise Unavailable(
-                f"The cluster {self._name} has not ended within {timeout_s:g} s. {self._session.do(self._last_word)}"
+                f"The cluster {self._name} did not end within {timeout_s:g} s. {self._session.do(self._last_word)}"
             ) from None
         if word:
             warnings.warn(word, stacklevel=3)

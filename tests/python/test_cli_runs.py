@@ -113,7 +113,7 @@ def test_run_stops_with_its_command(cluster: dtf.Cluster, script: str, number: s
             assert process.stdout is not None and process.stderr is not None
             assert process.stdout.readline() == f"worker:0 | worker 0 42 wait {os.getcwd()}\n"
             process.send_signal(number)
-            assert "another interrupt ends it at once" in process.stderr.readline()
+            assert "interrupt again to end it immediately" in process.stderr.readline()
             process.send_signal(number)
             assert process.wait(left_s()) == 130
             assert "is stopped" in process.stderr.read()

@@ -194,7 +194,7 @@ def test_a_generator_is_read_here_and_answered_there(cluster: dtf.Cluster) -> No
         )
     with pytest.raises(InvalidInput, match="got batch 1 of .*int64.* after .*float32"):
         cluster.predict(model, iter([X, Y]))
-    with pytest.raises(InvalidInput, match="got a generator that has ended"):
+    with pytest.raises(InvalidInput, match="got an exhausted generator"):
         cluster.predict(model, iter(()))
 
 

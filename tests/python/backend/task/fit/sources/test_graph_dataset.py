@@ -323,7 +323,7 @@ def refused() -> dict[str, tuple[Callable[[], Any], str]]:
         "windows": (lambda: DATASET.range(4).window(2), "are tensors"),
         "a generator of ragged tensors": (
             lambda: DATASET.from_generator(lambda: iter([tf.ragged.constant([[1], []])]), output_signature=ragged),
-            "must have dense tensors of known ranks.*from_generator",
+            "must consist of dense tensors of known rank.*from_generator",
         ),
         "by files": (lambda: slices().batch(2).with_options(sharded), "AUTO or DATA"),
     }
