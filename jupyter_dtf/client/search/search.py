@@ -156,7 +156,7 @@ class Search:
 
     @property
     def best_trials(self) -> list[Trial]:
-        """The Pareto front: the trials that no other one beats in all objectives. With one objective, the best trial."""
+        """The Pareto front: the trials that no other one beats in all objectives."""
         return [Trial.of(trial, self._metrics) for trial in self.study.best_trials]
 
     def ensemble(

@@ -230,10 +230,10 @@ def test_batches_of_another_shape_are_named(cluster: dtf.Cluster) -> None:
 def test_what_cannot_be_a_batch_is_refused_before_anything_starts(cluster: dtf.Cluster) -> None:
     for data, text in (
         (iter(()), "must yield at least one batch"),
-        (iter([[X, Y]]), r"yields \(x,\), \(x, y\) or \(x, y, sample_weight\)"),
-        (iter([(X, Y[:5])]), "Batch 1 of the iterator: .*equally many examples"),
+        (iter([[X, Y]]), r"must yield a tuple \(x,\), \(x, y\) or \(x, y, sample_weight\)"),
+        (iter([(X, Y[:5])]), "Batch 1 of the iterator: .*must have the same length"),
         (iter([(X, Y), (X,)]), "Batch 2 of the iterator: All batches must have the same structure"),
-        (iter([(X, object())]), "first dimension"),
+        (iter([(X, object())]), "at least one dimension"),
     ):
         with pytest.raises(InvalidInput, match=text):
             fit(cluster, data)

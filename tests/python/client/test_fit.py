@@ -148,7 +148,7 @@ def _generator() -> Any:
         ({"x": lambda ctx: ctx, "batch_size": 4}, "`batch_size` must be left out for a function's"),
         ({"x": lambda ctx: ctx, "validation_split": 0.1}, "`validation_split` must be used with arrays"),
         ({"x": X, "y": Y, "callbacks": ["no callback"]}, "`callbacks` must be keras.callbacks"),
-        ({"x": X, "y": Y, "strategy": "alone"}, 'strategy is one of "allreduce"'),
+        ({"x": X, "y": Y, "strategy": "alone"}, '`strategy` must be one of "allreduce"'),
         ({"x": X, "y": Y, "scale_lr": 2}, "`scale_lr` must be True or False, got 2"),
         ({"x": X, "y": Y, "scale_lr": True, "warmup_epochs": -1}, "`warmup_epochs` must be a number >= 0, got -1"),
         (

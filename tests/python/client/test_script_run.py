@@ -57,7 +57,7 @@ def test_what_is_no_script_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"must be Python, got '.*train.py': .*line 2"):
         read(script(tmp_path, "a = 1\nif\n"))
     (tmp_path / "bytes.py").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidInput, match="not Python"):
+    with pytest.raises(InvalidInput, match="must be Python"):
         read(tmp_path / "bytes.py")
 
 

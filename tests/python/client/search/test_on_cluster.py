@@ -451,7 +451,7 @@ def test_a_search_is_stopped_and_goes_on(cluster: dtf.Cluster, tmp_path: Path) -
     search = cluster.search(waits_for, space, sampler="grid", direction="minimize", **kept)
     complete = search.trials.query("state == 'complete'")
     assert sorted(complete["x"]) == [0, 1, 2, 3]  # those that were stopped are tried again, the others are not
-    with pytest.raises(InvalidInput, match="`trials` or a `timeout`"):
+    with pytest.raises(InvalidInput, match="`trials` or `timeout` must be given"):
         cluster.search(waits_for, space, **kept)
 
 

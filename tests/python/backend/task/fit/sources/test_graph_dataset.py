@@ -389,5 +389,5 @@ def test_what_tasks_would_read_otherwise_is_read_where_it_was_made(name: str) ->
 
 
 def test_labels_are_in_the_dataset() -> None:
-    with pytest.raises(InvalidInput, match="y must be in the dataset"):
+    with pytest.raises(InvalidInput, match="`y` must be contained in the dataset"):
         data_of(slices().batch(2), Y, None, "x")
