@@ -46,6 +46,8 @@ html_theme = "furo"
 html_title = f"jupyter_dtf {release}"
 html_theme_options = {"navigation_with_keys": True}
 html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -204,7 +204,7 @@ def test_options_are_documented() -> None:
 
 @pytest.mark.slow
 def test_search(tmp_path: Path) -> None:
-    found = run_script("\n".join(blocks("search.md", "python")), tmp_path)
+    found = run_script("\n".join(blocks("searches.md", "python")), tmp_path)
     assert found.stdout.splitlines()[0] == "[10, 40, 90]"
     assert "{'units': " in found.stdout
     assert found.stdout.splitlines()[-1] == "4"
