@@ -108,7 +108,9 @@ class TestScripts:
 
     def test_backup_workers(self, said: Said) -> None:
         """How often the slow one was late depends on the machine; that a step takes two gradients does not."""
-        rows = re.findall(r"(\d) backup workers: .*accuracy ([\d.]+), applied: (.*) dropped: (.*)", said("backup_workers.py"))
+        rows = re.findall(
+            r"(\d) backup workers: .*accuracy ([\d.]+), applied: (.*) dropped: (.*)", said("backup_workers.py")
+        )
         assert [row[0] for row in rows] == ["0", "1"]
         assert all(float(row[1]) > 0.8 for row in rows)
         applied, dropped = ([[int(n) for n in re.findall(r"\d+", row[column])] for row in rows] for column in (2, 3))
@@ -212,12 +214,12 @@ class TestNotebooks:
     def test_dask_fed(self, kernel: Notebook, execute: Execute) -> None:
         execute("dask_fed")
         assert self.value(kernel, "run.history['accuracy'][-1]") > 0.25  # type: ignore[operator]
-        assert self.value(kernel, "answers.shape") == (8000, 8)
 
     def test_recovery(self, kernel: Notebook, execute: Execute) -> None:
         execute("recovery")
         assert self.value(kernel, "happened.exists()") is True
-        assert self.value(kernel, "{task.task: task.attempt for task in run.info.tasks}['worker:1']") == 2
+        assert self.value(kernel, "steps['step'].astype(int).to_list()") == list(range(1, 4 * 29 + 1))
+        assert self.value(kernel, "sorted(set(steps['attempt'].astype(int).to_list()))") == [0, 1]
         assert self.value(kernel, "len(run.history.epoch)") == 4
         assert self.value(kernel, "float(apart)") < 1e-6  # type: ignore[operator]
         assert self.value(kernel, "longer.history.epoch") == [4, 5]
@@ -225,7 +227,7 @@ class TestNotebooks:
     def test_search(self, kernel: Notebook, execute: Execute) -> None:
         execute("search")
         assert self.value(kernel, "set(search.trials['state']) <= {'complete', 'pruned'}") is True
-        assert self.value(kernel, "len(search.trials)") == 12
+        assert self.value(kernel, "len(search.trials)") == 8
         assert self.value(kernel, "search.best.value < by_hand['val_loss']") is True
 
     def test_learning(self, kernel: Notebook, execute: Execute) -> None:
