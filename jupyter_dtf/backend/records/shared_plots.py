@@ -1,4 +1,4 @@
-"""The decimated series of one metric for one width, worked out and encoded once for all who look at them."""
+"""The decimated series of one metric for one width, computed and encoded once for all viewers."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ _lock = threading.Lock()
 
 
 def shared_plot(hub: Hub, run: str, metric: str, width: int, x: str) -> Plot:
-    """The plot of a metric that everybody shares who looks at it in this width. Raises InvalidInput."""
+    """The plot that all viewers of a metric at this width share. Raises InvalidInput."""
     with _lock:
         plots = _plots.setdefault(hub, WeakValueDictionary())
         plot = plots.get((run, metric, width, x))
@@ -118,5 +118,5 @@ def shared_plot(hub: Hub, run: str, metric: str, width: int, x: str) -> Plot:
 
 
 def series_message(run: str, frames: Sequence[bytes]) -> bytes:
-    """A SeriesMessage of frames that are encoded."""
+    """A SeriesMessage made of encoded frames."""
     return encode_json(SeriesMessage(run=run, frames=[msgspec.Raw(frame) for frame in frames]))  # type: ignore[misc]
