@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..backend.planning import calibration, check_design, costs, place_layers, prediction
 from ..backend.planning.unused_devices import why_unused, with_reasons
 from ..backend.task import profile
@@ -42,8 +44,9 @@ def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
         >>> [(layer.id, layer.parameters) for layer in graph.layers]
     """
     from ..backend.task.describe.layer_graph import describe
+    from ..backend.task.fit.pipeline.loss_by_parts import takes_turns
 
-    return describe(model, input_shapes)
+    return msgspec.structs.replace(describe(model, input_shapes), takes_turns=takes_turns(model))
 
 
 def place(

@@ -864,6 +864,8 @@ export interface LayerGraph {
   /** What could not be seen. */
   notes: string[];
   refusals: Refusal[];
+  /** Whether a pipeline takes one forward, one backward: the loss is compiled, and a sum over examples. */
+  takes_turns: boolean;
 }
 
 /**
@@ -1142,7 +1144,7 @@ export const DEFAULTS = {
   Layer: {"calls": 1, "input_shapes": [], "output_shapes": [], "parameters": 0, "parameter_bytes": 0, "gradient_bytes": 0, "slot_bytes": 0, "activation_bytes": 0, "flops": 0},
   Input: {"shape": [], "dtype": "", "targets": []},
   Refusal: {},
-  LayerGraph: {"inputs": [], "notes": [], "refusals": []},
+  LayerGraph: {"inputs": [], "notes": [], "refusals": [], "takes_turns": false},
   Placement: {"devices": {}, "splits": {}, "pinned": []},
   Link: {"bytes_per_s": 1000000000.0, "latency_s": 0.0002},
   Device: {"memory_bytes": 0},

@@ -35,10 +35,14 @@ class Costs:
     """Of each step."""
     memory: Floats
     """Bytes: weights, gradients, slots, and the activations of all microbatches."""
+    activations: Floats
+    """Bytes: of the memory, that for the activations."""
     edges: npt.NDArray[np.int64]
     """(position of the source, position of the target, bytes of an example) of each edge, by source and target."""
     batch_size: int
     microbatches: int
+    takes_turns: bool = False
+    """Whether a device holds the activations of a few microbatches only: one forward, one backward."""
 
     @property
     def examples(self) -> float:
@@ -67,9 +71,11 @@ class Costs:
             backward=self.backward[kept],
             update=self.update[kept],
             memory=self.memory[kept],
+            activations=self.activations[kept],
             edges=np.column_stack([position[edges[:, :2]], edges[:, 2]]),
             batch_size=self.batch_size,
             microbatches=self.microbatches,
+            takes_turns=self.takes_turns,
         )
 
 
@@ -81,17 +87,19 @@ def costs(graph: LayerGraph, batch_size: int, microbatches: int, calibration: Ca
     examples = batch_size / microbatches
     work = np.array([_work(layer, examples, calibration) for layer in layers], float).reshape(-1, 3)
     standing = [layer.parameter_bytes + layer.gradient_bytes + layer.slot_bytes for layer in layers]
-    activations = [layer.activation_bytes * batch_size for layer in layers]
+    activations = np.array([layer.activation_bytes * batch_size for layer in layers], float)
     edges = sorted((position[edge.source], position[edge.target], edge.bytes) for edge in graph.edges)
     return Costs(
         layers=layers,
         forward=work[:, 0],
         backward=work[:, 1],
         update=work[:, 2],
-        memory=np.array(standing, float) + np.array(activations, float),
+        memory=np.array(standing, float) + activations,
+        activations=activations,
         edges=np.array(edges, np.int64).reshape(-1, 3),
         batch_size=batch_size,
         microbatches=microbatches,
+        takes_turns=graph.takes_turns,
     )
 
 
