@@ -93,6 +93,22 @@ def report_image(name: str, image: Any, step: float | None = None, caption: str 
     current().report_image(name, image, step, caption)
 
 
+def report_text(name: str, text: str, step: float | None = None) -> None:
+    """Show a text of ``step``, as ``ctx.report_text``.
+
+    Raises RuntimeError outside a task, and InvalidInput for what is no text, or too long.
+    """
+    current().report_text(name, text, step)
+
+
+def report_table(name: str, table: Any, step: float | None = None) -> None:
+    """Show a table of ``step``, as ``ctx.report_table``.
+
+    Raises RuntimeError outside a task, and InvalidInput for what is no table, or too large.
+    """
+    current().report_table(name, table, step)
+
+
 def traced(step: int) -> AbstractContextManager[None]:
     """Mark a step, so that ``trace_steps`` can record it.
 

@@ -15,7 +15,7 @@ from .dask import DaskHandler
 from .designs import CheckHandler, DescribeHandler, PlaceHandler, ProfileHandler, RunPlacementHandler, ScriptHandler
 from .examples import ExampleHandler
 from .kinds import KindsHandler
-from .media import HistogramsHandler, ImageHandler, MediaHandler
+from .media import HistogramsHandler, ImageHandler, MediaHandler, TableHandler, TextHandler
 from .operation import Operation, operation_of
 from .output import OutputHandler, OutputTextHandler
 from .runs import (
@@ -70,6 +70,8 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/runs/{run_id}/media": MediaHandler,
     "/runs/{run_id}/histograms": HistogramsHandler,
     "/runs/{run_id}/image": ImageHandler,
+    "/runs/{run_id}/text": TextHandler,
+    "/runs/{run_id}/table": TableHandler,
     "/runs/{run_id}/metrics.csv": MetricsHandler,
     "/runs/{run_id}/trace": TraceHandler,
     "/runs/{run_id}/placement": RunPlacementHandler,

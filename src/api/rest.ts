@@ -17,6 +17,8 @@ import type {
   MediaSeries,
   OutputPage,
   Picture,
+  ReportedTable,
+  ReportedText,
   Placement,
   Preview,
   ResumeRequest,
@@ -154,7 +156,7 @@ export class RestApi {
     return this._request('GET', ['runs', id, 'series'], undefined, undefined, query);
   }
 
-  /** Which histograms and pictures there are of a run. */
+  /** Which histograms, pictures, texts and tables there are of a run. */
   media(id: string): Promise<MediaSeries[]> {
     return this._request('GET', ['runs', id, 'media']);
   }
@@ -162,6 +164,18 @@ export class RestApi {
   histograms(id: string, name: string, task: string): Promise<Histogram[]> {
     const query = new URLSearchParams({ name, task });
     return this._request('GET', ['runs', id, 'histograms'], undefined, undefined, query);
+  }
+
+  /** The text of a step, or the last before it. */
+  text(id: string, name: string, task: string, step: number): Promise<ReportedText> {
+    const query = new URLSearchParams({ name, task, step: String(step) });
+    return this._request('GET', ['runs', id, 'text'], undefined, undefined, query);
+  }
+
+  /** The table of a step, or the last before it. */
+  table(id: string, name: string, task: string, step: number): Promise<ReportedTable> {
+    const query = new URLSearchParams({ name, task, step: String(step) });
+    return this._request('GET', ['runs', id, 'table'], undefined, undefined, query);
   }
 
   /** The picture of a step, or the last before it. */

@@ -659,7 +659,32 @@ export interface Picture {
   attempt: number;
 }
 
-/** The histograms, or the pictures, of one name that a task has reported, as far as they are kept. */
+/** A text of a step, of at most `media.MOST_TEXT_BYTES` as UTF-8. */
+export interface ReportedText {
+  type: 'text';
+  time: number;
+  task: string;
+  name: string;
+  step: number;
+  text: string;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
+/** A table of a step. Every row has a cell for each of `columns`; numbers are finite. */
+export interface ReportedTable {
+  type: 'table';
+  time: number;
+  task: string;
+  name: string;
+  step: number;
+  columns: string[];
+  rows: ((string | number | boolean | null)[])[];
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
+/** The histograms, pictures, texts or tables of one name that a task has reported, as far as they are kept. */
 export interface MediaSeries {
   kind: string;
   name: string;

@@ -15,9 +15,8 @@ from ...errors import Conflict
 from ...schema.events import (
     AnyEvent,
     EpochEnded,
-    Histogram,
     Logged,
-    Picture,
+    MediaEvent,
     Point,
     Points,
     RunChanged,
@@ -113,7 +112,7 @@ class RunRecord:
             self._add_points(event)
         elif isinstance(event, Logged):
             self._add_output(seq, event)
-        elif isinstance(event, (Histogram, Picture)):
+        elif isinstance(event, MediaEvent):
             self.media.add(event)
         else:
             apply_event(self.info, event)
