@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
@@ -11,10 +11,14 @@ from ..backend.planning import calibration, check_design, costs, place_layers, p
 from ..backend.planning.unused_devices import why_unused, with_reasons
 from ..backend.task import profile
 from ..backend.task.model import keras_io
+from ..errors import InvalidInput
+from ..schema.design import Design
+from ..schema.forecast import Forecast
 from ..schema.graph import LayerGraph, containers_of
 from ..schema.placement import Calibration, Device, Link, Placement, Prediction
 from ..schema.run_options import RunOptions
 from ..schema.strategy import Pipeline
+from . import forecasting
 from .run import Run
 from .submitting import request_of, submit
 from .waiting import show_until_end
@@ -100,6 +104,7 @@ def place(
     )
 
 
+@overload
 def predict(
     model: Any,
     placement: Placement | Mapping[str, str],
@@ -110,30 +115,78 @@ def predict(
     replicas: int = 1,
     link: Link | None = None,
     calibration: Calibration | None = None,
-) -> Prediction:
-    """Predict the cost of a training step of ``dtf.Pipeline``: time (seconds), memory and traffic (bytes) per device.
+) -> Prediction: ...
 
-    Without a calibration, times are only meaningful relative to each other.
+
+@overload
+def predict(
+    model: Any,
+    placement: Cluster | Design | Sequence[Device] | None = None,
+    *,
+    machines: Cluster | Design | Sequence[Device] | None = None,
+    strategy: Any = "allreduce",
+    tasks: int | Sequence[int] | None = None,
+    calibration: Calibration | None = None,
+    batch_size: int = 0,
+    **settings: Any,
+) -> Forecast: ...
+
+
+def predict(
+    model: Any, placement: Any = None, devices: Any = None, *, machines: Any = None, **options: Any
+) -> Prediction | Forecast:
+    """Predict what a training step takes: for one placement in detail, or how it scales with the number of tasks.
+
+    ``predict(model, placement, devices)`` predicts a step of ``dtf.Pipeline`` with this placement: time (seconds),
+    memory and traffic (bytes) per device. Without a calibration, times are only meaningful relative to each other.
+
+    ``predict(model, machines, strategy="allreduce", tasks=[1, 2, 4, ...])`` forecasts how far a training scales:
+    examples per second with a band, the parts of a step, memory per device, efficiency, and where it stops paying.
 
     Args:
-        model: A Keras model, or the graph that ``dtf.describe`` returned.
-        placement: A ``dtf.Placement``, or a device for each layer.
-        devices: See ``place``.
-        batch_size: Examples per step.
-        microbatches: The number of microbatches that a step is divided into.
-        replicas: The number of copies of the pipeline, which share the batch.
-        link: See ``place``.
-        calibration: See ``place``.
+        model: A Keras model, or the graph that ``dtf.describe`` returned. For a forecast also a ``dtf.Design`` or the
+            path of one.
+        placement: A ``dtf.Placement``, or a device for each layer. Anything else is taken as ``machines``.
+        devices: See ``place``. Only with a placement.
+        machines: A cluster, a design or devices. Without them and without ``device``, one core of 10 GFLOP/s.
+        **options: With a placement: ``batch_size`` (64), ``microbatches`` (8), ``replicas``, ``link`` and
+            ``calibration``. For a forecast: ``strategy`` as in ``cluster.fit`` or ``"pipeline"``, ``tasks``, either
+            ``batch_size`` (examples per step of all tasks) or ``per_device``, and the fields of ``ForecastSettings``:
+            ``device="A100"``, ``precision="tf32"``, ``utilisation``, ``network="25gbit"`` (or ``"measured"``, of a
+            cluster), ``transport="rdma"``, ``local="nvlink3"``, ``devices_per_machine``, ``algorithm``, ``servers``,
+            ``stages``, ``input_examples_per_s``, ``straggling``, ``threshold``.
 
     Returns:
-        The prediction. ``problems`` lists layers without a device and devices without enough memory.
+        A ``Prediction``, whose ``problems`` list layers without a device and devices without enough memory; or a
+        ``Forecast``.
 
     Raises:
-        InvalidInput: If the placement names a layer or a device that does not exist.
+        InvalidInput: If a layer, a device or a setting does not exist or is out of range.
 
     Example:
         >>> dtf.predict(model, placement, cluster).show()
+        >>> dtf.predict(model, device="A100", network="25gbit", per_device=64)
     """
+    if isinstance(placement, (Placement, Mapping)):
+        return _predict_placed(model, placement, devices, **options)
+    if devices is not None:
+        raise InvalidInput(
+            f"placement is a Placement or maps layers to devices. Received: {placement!r:.100}", field="placement"
+        )
+    return forecasting.forecast_of(model, placement if machines is None else machines, **options)
+
+
+def _predict_placed(
+    model: Any,
+    placement: Placement | Mapping[str, str],
+    devices: Cluster | Sequence[Device],
+    *,
+    batch_size: int = 64,
+    microbatches: int = 8,
+    replicas: int = 1,
+    link: Link | None = None,
+    calibration: Calibration | None = None,
+) -> Prediction:
     graph, there = _graph(model), _devices(devices)
     if not isinstance(placement, Placement):
         placement = Placement(devices=dict(placement))
