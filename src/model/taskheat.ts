@@ -56,6 +56,23 @@ export function xOf({ start, end, columns }: TaskHeat, column: number): number {
   return start + ((column + 0.5) / columns) * (end - start);
 }
 
+/** The mean of the tasks over time, where any has reported. */
+export function meanOf(heat: TaskHeat): { x: Float64Array; y: Float64Array } {
+  const { tasks, columns, values } = heat;
+  const means = Array.from({ length: columns }, (_, column) => {
+    let [sum, count] = [0, 0];
+    for (let row = 0; row < tasks.length; row++) {
+      const value = values[row * columns + column]!;
+      if (Number.isFinite(value)) {
+        sum += value;
+        count += 1;
+      }
+    }
+    return { x: xOf(heat, column), y: count > 0 ? sum / count : NaN };
+  }).filter(({ y }) => !Number.isNaN(y));
+  return { x: Float64Array.from(means, ({ x }) => x), y: Float64Array.from(means, ({ y }) => y) };
+}
+
 /** Fill a task's columns; the mean of all its finite values. What is between two of its points has the former's value. */
 function intoColumns({ x, y }: Line, start: number, end: number, into: Float64Array): number {
   const counts = new Uint32Array(into.length);

@@ -80,7 +80,14 @@ function History(props: TabProps & { plots: GridOptions; isThere: boolean }): Re
     () => new MachinesModel(origin, after => dtf.api.machines(cluster, after)),
     [dtf, cluster, origin]
   );
-  const source = React.useMemo(() => new MachinePlots(machines), [machines]);
+  const source = React.useMemo(
+    () =>
+      new MachinePlots(machines, {
+        all: hosts => trans.__('All %1 hosts', hosts),
+        each: trans.__('Each host')
+      }),
+    [machines, trans]
+  );
   const host = React.useRef<HTMLDivElement>(null);
   const seen = useSeen(host);
   React.useEffect(() => machines.setEnd(ended), [machines, ended]);
