@@ -5,6 +5,7 @@ import type { OutputLine } from '../model/output';
 import { cutAt, filtered, Level } from '../model/outputfilter';
 import { OVERSCAN, visibleRows } from '../model/rows';
 import { taskColours } from '../plots/palette';
+import { TaskPicker } from './taskpicker';
 
 const LINE_HEIGHT_PX = 18;
 
@@ -107,24 +108,17 @@ export function Output(props: {
   return (
     <div className="jp-dtf-output">
       <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Output')}>
-        <label>
-          {trans._p('whose', 'task')}
-          <select
-            value={task}
-            onChange={event => {
-              setTask(event.target.value);
-              first.current = undefined;
-              pages?.follow(event.target.value);
-            }}
-          >
-            <option value="">{trans.__('all')}</option>
-            {tasks.map(name => (
-              <option key={name} value={name}>
-                {name}
-              </option>
-            ))}
-          </select>
-        </label>
+        <TaskPicker
+          tasks={tasks}
+          task={task}
+          all={trans.__('all')}
+          onTask={name => {
+            setTask(name);
+            first.current = undefined;
+            pages?.follow(name);
+          }}
+          trans={trans}
+        />
         <label>
           <input
             type="checkbox"
