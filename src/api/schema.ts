@@ -1077,6 +1077,267 @@ export interface RunPlacement {
   steps: StepTimes | null;
 }
 
+/** What a device does, by its maker's data sheet; of one example of it. */
+export interface DeviceFigures {
+  name: string;
+  title: string;
+  /** The peak by precision, without sparsity; `fp32`, `tf32`, `bf16`, `fp16`. */
+  flops_per_s: Record<string, number | null>;
+  memory_bytes: number;
+  memory_bytes_per_s: number;
+  /** What part of its peak training reaches that nobody has tuned. */
+  utilisation: number;
+  source: string;
+}
+
+/** What a kind of network carries, one way. */
+export interface NetworkFigures {
+  name: string;
+  title: string;
+  /** What is written on it. */
+  bytes_per_s: number;
+  /** What part of that a collective reaches, by transport: `tcp`, `rdma`; or `local`, within a machine. */
+  efficiency: Record<string, number | null>;
+  /** Of a small message, by transport. */
+  latency_s: Record<string, number | null>;
+  /** Whether it is within a machine. */
+  is_local: boolean;
+  source: string;
+}
+
+/** The devices and networks that a forecast knows by name. */
+export interface Hardware {
+  devices: DeviceFigures[];
+  networks: NetworkFigures[];
+}
+
+/** What is to be forecast. Empty and 0 leave it to the design, its calibration, or the defaults. */
+export interface ForecastSettings {
+  /** `allreduce`, `ps`, `mirrored` (in-graph) or `pipeline`. */
+  strategy: string;
+  /**
+   * How many tasks compute; empty: 1, 2, 4, ..., 512. A `ps` task comes on top. Of a pipeline: all of its stages
+   * and replicas.
+   */
+  tasks: number[];
+  /** Examples in a step of all tasks together, the same for every number of tasks (strong scaling). */
+  batch_size: number;
+  /** Examples in a step of each task (weak scaling). If both are 0, as many as each task has in the design. */
+  per_device: number;
+  /**
+   * Of all-reduce: `ring`, `hierarchical` (a ring between machines, each of which sums up first), `tree`, or
+   * `auto`, what `dtf.AllReduce` would do.
+   */
+  algorithm: string;
+  /** Of gradients on their way: `none`, `fp16`, `bf16`. */
+  compression: string;
+  /** Of `ps`: whether all workers wait for the slowest in each step. */
+  sync: boolean;
+  /** The number of `ps` tasks, which share the variables. */
+  servers: number;
+  /** Of `ps` with `sync`: so many of the last gradients of each step are not waited for. */
+  backup_workers: number;
+  /** Of a pipeline. 0: the design's. */
+  microbatches: number;
+  /** Of a pipeline: devices that one copy of the model is spread over. 0: the design's, or 2. */
+  stages: number;
+  /** Of a pipeline: the copies of the model. 0: as many as there are tasks for; 1: all tasks are stages of one. */
+  replicas: number;
+  /**
+   * A device of `GET /hardware`, such as `A100`. Empty: what the calibration measured, or else one that is taken
+   * to do what the designer's do.
+   */
+  device: string;
+  precision: string;
+  /** What part of the device's peak a step reaches, from 0 to 1. 0: the table's. */
+  utilisation: number;
+  /**
+   * Between machines: a network of `GET /hardware`, such as `25gbit`. Empty: `link`, the calibration's, or
+   * 10 Gbit/s.
+   */
+  network: string;
+  /** Over that network: `tcp` or `rdma`. */
+  transport: string;
+  /** Between the devices of one machine: a network of `GET /hardware`. Empty: `pcie3`, or `memory` for CPUs. */
+  local: string;
+  /** Measured between machines, by `jupyter dtf doctor --network` for instance. It goes before `network`. */
+  link: Link | null;
+  /** 0: the most that a host of the design has, or 1. */
+  devices_per_machine: number;
+  /** What the input pipeline of each task yields; 0: it never holds the step up. */
+  input_examples_per_s: number;
+  /**
+   * How much the steps of a task vary: the standard deviation of their time, as a part of their mean. 0: as
+   * measured, or a usual value.
+   */
+  straggling: number;
+  /** More tasks pay as long as they add at least this part of what as many perfect ones would. */
+  threshold: number;
+}
+
+/** A design that has a model, and what is to be forecast of it; for comparison several at once. */
+export interface ForecastRequest {
+  design: Design;
+  settings: ForecastSettings[];
+}
+
+/** A step of one task, from its beginning to its end, in seconds. The parts but for `hidden_s` add up to it. */
+export interface StepParts {
+  /** Waiting for the next batch. */
+  input_s: number;
+  /** Forward and backward pass. */
+  compute_s: number;
+  /** Exchanging while the backward pass goes on: this costs nothing. */
+  hidden_s: number;
+  /** Exchanging while nothing is computed. */
+  exposed_s: number;
+  /** The optimizer. */
+  update_s: number;
+  /** Waiting for other tasks: the slowest of a step, other stages of a pipeline, a busy parameter server. */
+  idle_s: number;
+}
+
+/** What so many tasks would do. */
+export interface ForecastPoint {
+  /** That compute. */
+  tasks: number;
+  /** `ps` tasks on top. */
+  servers: number;
+  /** That the computing tasks are on. */
+  machines: number;
+  /** Examples in a step of all tasks; of asynchronous training, of one step of each. */
+  batch_size: number;
+  step_seconds: number;
+  parts: StepParts;
+  examples_per_second: number;
+  /** Examples per second if compute and network do less than was taken. */
+  low: number;
+  /** The same if they do more. */
+  high: number;
+  /** Examples per second if every task did what one does alone. */
+  linear: number;
+  /** `examples_per_second` over `linear`. */
+  efficiency: number;
+  /** What each task gives that is more than at the point before, as a part of what one does alone. */
+  marginal: number;
+  /** Of the variables. */
+  updates_per_second: number;
+  /** Updates by others between a worker's fetching the variables and its gradient's being applied; the mean. */
+  staleness: number;
+  /** The part of the gradients that come too late (backup workers). */
+  dropped: number;
+  /** By each task in a step. */
+  sent_bytes: number;
+  /** That the fullest device needs. */
+  memory_bytes: number;
+  /** That a device has; 0 where that is not known. */
+  memory_limit_bytes: number;
+  /**
+   * What takes most of the time that is lost: `exchange`, `input`, `waiting`, `servers`, `update`; empty
+   * where nothing much is lost.
+   */
+  limit: string;
+  /** Why it would not work: memory, more tasks than examples. */
+  problem: string;
+}
+
+/**
+ * Examples per second over numbers of tasks, with what a step is made of and how sure that is.
+ *
+ * `show()` prints all of it, `frame()` is a DataFrame with a row for each number of tasks.
+ */
+export interface Forecast {
+  model: string;
+  /** Those that were asked for, with what was left open filled in. */
+  settings: ForecastSettings;
+  /** The strategy in words: `all-reduce, ring, 25 Gbit/s Ethernet (TCP)`. */
+  title: string;
+  /** Where the seconds of compute are from: `calibration`, `published`, `run` or `assumed`. */
+  source: string;
+  /** By number of tasks. */
+  points: ForecastPoint[];
+  /** The largest number of tasks of `points` up to which more of them pay; 0 if not even the first does. */
+  pays_until: number;
+  /** A sentence on where it stops paying, and why. */
+  why: string;
+  /** What the forecast takes for granted. */
+  notes: string[];
+  problems: Problem[];
+}
+
+/** What is to be reached: one of the three. */
+export interface ScaleTarget {
+  examples_per_second: number;
+  /** For `examples` in all. */
+  hours: number;
+  /** A budget: the fastest that `examples` can be had for so many hours of one device. */
+  device_hours: number;
+  /** In all epochs together. */
+  examples: number;
+}
+
+/** A design that has a model, the strategies that may be used, and the target. */
+export interface PlanRequest {
+  design: Design;
+  target: ScaleTarget;
+  /** Empty: all-reduce, synchronous parameter servers, and pipelines, with what else is as by default. */
+  settings: ForecastSettings[];
+}
+
+/** The best that one strategy does for a target. */
+export interface PlanOption {
+  title: string;
+  settings: ForecastSettings;
+  reached: boolean;
+  /** The fewest tasks that reach the target, or those that come nearest to it. */
+  point: ForecastPoint;
+  /** For the target's examples; 0 where it names none. */
+  hours: number;
+  device_hours: number;
+  problem: string;
+}
+
+/** The fewest machines that reach a target, and the strategy that does it; the others for comparison. */
+export interface ScalePlan {
+  target: ScaleTarget;
+  reached: boolean;
+  best: PlanOption;
+  others: PlanOption[];
+  /** The cluster, the model, and where it is a pipeline the placement: save it, and it opens in the designer. */
+  design: Design | null;
+  why: string;
+}
+
+/** One part of a run's step beside what was forecast for it. */
+export interface PartGap {
+  /** `input`, `compute`, `exchange`, `update`, `idle`, or `step`, which is all of it. */
+  part: string;
+  forecast_s: number;
+  /** None where the run has not measured it. */
+  measured_s: number | null;
+  /** What it says: `the exchange is not hidden`; or why it was not measured. */
+  text: string;
+}
+
+/** What a run did, laid over what was forecast for it. */
+export interface EfficiencyReport {
+  run: string;
+  title: string;
+  /** That computed. */
+  tasks: number;
+  /** That were counted; 0: too few to say anything. */
+  steps: number;
+  examples_per_second: number;
+  forecast_examples_per_second: number;
+  /** Of what as many tasks would do that did not wait for each other; None where the run does not tell. */
+  efficiency: number | null;
+  gaps: PartGap[];
+  /** The task for which the others wait, if it is always the same. */
+  slowest: string;
+  /** Sentences, what costs most first. */
+  findings: string[];
+}
+
 export type StoryEvent = RunChanged | TaskChanged | Note | CheckpointSaved;
 
 export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded | Submitted | TrialValued | SearchAsked;
@@ -1109,6 +1370,21 @@ export const STORY: readonly string[] = ['run', 'task', 'note', 'checkpoint'];
 
 /** Classes of layers whose columns may be parted among devices. */
 export const SPLITTABLE: readonly string[] = ['Dense', 'Embedding'];
+
+/** What is forecast: all-reduce, parameter servers, in-graph towers, pipelines. */
+export const FORECAST_STRATEGIES: readonly string[] = ['allreduce', 'ps', 'mirrored', 'pipeline'];
+
+/** How an all-reduce goes about it. */
+export const FORECAST_ALGORITHMS: readonly string[] = ['auto', 'ring', 'hierarchical', 'tree'];
+
+/** What a device computes in. Not every device has all of them. */
+export const FORECAST_PRECISIONS: readonly string[] = ['fp32', 'tf32', 'bf16', 'fp16'];
+
+/** How tasks of several machines send. */
+export const FORECAST_TRANSPORTS: readonly string[] = ['tcp', 'rdma'];
+
+/** What gradients travel as. */
+export const FORECAST_COMPRESSIONS: readonly string[] = ['none', 'fp16', 'bf16'];
 
 export const DESIGN_SUFFIX = '.dtf';
 
@@ -1150,7 +1426,9 @@ export const DEFAULTS = {
   ModelSource: {"kind": "none", "path": "", "variable": ""},
   ModelDesign: {"source": {"kind": "none", "path": "", "variable": ""}},
   RunSettings: {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1},
-  Design: {"version": 1, "cluster": {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": []}, "model": null, "placement": {"devices": {}, "splits": {}, "pinned": []}, "run": {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1}, "calibration": null, "drawing": {}}
+  Design: {"version": 1, "cluster": {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": []}, "model": null, "placement": {"devices": {}, "splits": {}, "pinned": []}, "run": {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1}, "calibration": null, "drawing": {}},
+  ForecastSettings: {"strategy": "allreduce", "tasks": [], "batch_size": 0, "per_device": 0, "algorithm": "auto", "compression": "none", "sync": true, "servers": 1, "backup_workers": 0, "microbatches": 0, "stages": 0, "replicas": 0, "device": "", "precision": "fp32", "utilisation": 0.0, "network": "", "transport": "tcp", "local": "", "link": null, "devices_per_machine": 0, "input_examples_per_s": 0.0, "straggling": 0.0, "threshold": 0.5},
+  ScaleTarget: {"examples_per_second": 0.0, "hours": 0.0, "device_hours": 0.0, "examples": 0.0}
 };
 
 /** An event with its number within its run, as the socket sends it. */
