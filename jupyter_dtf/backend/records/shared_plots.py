@@ -70,7 +70,8 @@ class Plot:
             (metric, task, attempt): series
             for (metric, task, attempt), series in self._hub.replaced(self._run, [self._metric]).items()
         }
-        each = width_of_each(self._width, len(self._hub.info(self._run).tasks))
+        known = sum(task != "" for _metric, task, _attempt in lines)
+        each = width_of_each(self._width, max(known, len(self._hub.info(self._run).tasks)))
         for line, series in {**lines, **again}.items():
             cursor = self._cursors.get(line)
             if cursor is None:

@@ -3,7 +3,7 @@ import { addIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { ClusterDesign, GpuInfo, HostDesign, HostInfo } from '../../../api/schema';
-import { DesignTask, HostDevice, devicesOfHost } from '../../../model/clusterdesign';
+import { DesignTask, HostDevice, devicesOfHost, liveHosts } from '../../../model/clusterdesign';
 import { type HostGroup, hostGroups, tasksOfGroup } from '../../../model/clustergroups';
 import type { Said } from '../../../model/designproblems';
 import { formatBytes, formatBytesOf, formatPercent } from '../../../model/format';
@@ -50,7 +50,7 @@ export function Hosts(props: HostsProps): React.ReactElement {
   const groups = React.useMemo(() => hostGroups(cluster, byDevice), [cluster, byDevice]);
   const [open, setOpen] = React.useState<ReadonlySet<string>>(new Set());
   const fold = (key: string) => setOpen(before => new Set([...before].filter(other => other !== key)));
-  const lives = React.useMemo(() => new Map(live.map(host => [host.drawn || host.name, host])), [live]);
+  const lives = React.useMemo(() => liveHosts(live), [live]);
   // What is selected, or carried to by the keyboard, is drawn whatever is folded.
   const isLookedAt = ({ name }: HostDesign) => name === props.selected || name === props.target?.host;
   const take = (source: HostSource) => {
