@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .backend.task.ensemble import Ensemble, ensemble
     from .client.cluster import Cluster
     from .client.feed import Feed
+    from .client.forecasting import plan
     from .client.in_task import broadcast, feed, is_chief, rank, report, size, traced
     from .client.known import clusters, connect, run, runs
     from .client.launch import launch
@@ -117,6 +118,7 @@ _HOMES = {
     "calibrate": "client.model_placement",
     "describe": "client.model_placement",
     "place": "client.model_placement",
+    "plan": "client.forecasting",
     "predict": "client.model_placement",
     "InGraph": "schema.strategy",
     "ParameterServer": "schema.strategy",
@@ -187,6 +189,7 @@ __all__ = [
     "is_chief",
     "launch",
     "place",
+    "plan",
     "predict",
     "rank",
     "reducescatter",

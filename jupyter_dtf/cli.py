@@ -68,7 +68,7 @@ def _say(parser: argparse.ArgumentParser, error: Exception, status: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from .commands import arguments as reading
-    from .commands import run_commands
+    from .commands import forecast_commands, run_commands
 
     parser = argparse.ArgumentParser(prog="jupyter dtf", description="Distributed TensorFlow: clusters and runs.")
     parser.add_argument("--version", action="version", version=f"jupyter_dtf {__version__}")
@@ -131,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     runs.set_defaults(do=_runs)
 
     run_commands.add_to(commands)
+    forecast_commands.add_to(commands)
 
     resume = commands.add_parser("resume", help="go on with a training from a checkpoint, as a new run")
     resume.add_argument("run", help="its id, a part of it, or its name")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ..backend.planning import calibration, check_design, costs, place_layers, prediction
 from ..backend.planning.unused_devices import why_unused, with_reasons
 from ..backend.task import profile
 from ..backend.task.model import keras_io
+from ..errors import InvalidInput
+from ..schema.design import Design
+from ..schema.forecast import Forecast
 from ..schema.graph import LayerGraph, containers_of
 from ..schema.placement import Calibration, Device, Link, Placement, Prediction
 from ..schema.run_options import RunOptions
 from ..schema.strategy import Pipeline
+from . import forecasting
 from .run import Run
 from .submitting import request_of, submit
 from .waiting import show_until_end
@@ -65,6 +69,7 @@ def place(
     )
 
 
+@overload
 def predict(
     model: Any,
     placement: Placement | Mapping[str, str],
@@ -75,12 +80,62 @@ def predict(
     replicas: int = 1,
     link: Link | None = None,
     calibration: Calibration | None = None,
-) -> Prediction:
-    """What a training step of ``dtf.Pipeline`` with this placement would take: seconds, memory and traffic by device.
+) -> Prediction: ...
 
-    Seconds are worth something only in comparison, unless there is a ``calibration``. Raises InvalidInput for layers
-    and devices that are not there; what is missing or does not fit is in ``problems``.
+
+@overload
+def predict(
+    model: Any,
+    placement: Cluster | Design | Sequence[Device] | None = None,
+    *,
+    machines: Cluster | Design | Sequence[Device] | None = None,
+    strategy: Any = "allreduce",
+    tasks: int | Sequence[int] | None = None,
+    calibration: Calibration | None = None,
+    batch_size: int = 0,
+    **settings: Any,
+) -> Forecast: ...
+
+
+def predict(
+    model: Any, placement: Any = None, devices: Any = None, *, machines: Any = None, **options: Any
+) -> Prediction | Forecast:
+    """What a training step would take: of one placement in detail, or over numbers of tasks.
+
+    ``predict(model, placement, devices)``: a step of ``dtf.Pipeline`` with this placement, with seconds, memory and
+    traffic by device (a ``Prediction``). ``batch_size`` (64), ``microbatches`` (8), ``replicas``, ``link`` and
+    ``calibration`` say how. Seconds are worth something only in comparison, unless there is a ``calibration``. Raises
+    InvalidInput for layers and devices that are not there; what is missing or does not fit is in ``problems``.
+
+    ``predict(model, machines, strategy="allreduce", tasks=[1, 2, 4, ...])``: how far a training scales, as a
+    ``Forecast``: examples per second with a band, the parts of a step, memory, efficiency, and where it stops paying.
+    ``model`` may be a ``dtf.Design`` or the path of one. ``machines``: a cluster, a design, devices; without them and
+    without ``device``, one core that is taken to do 10 GFLOP/s. ``strategy`` is that of ``cluster.fit``, or
+    ``"pipeline"``. Either ``batch_size`` (of a step of all tasks) or ``per_device`` is given. All fields of
+    ``ForecastSettings`` may be: ``device="A100"``, ``precision="tf32"``, ``utilisation``, ``network="25gbit"`` (or
+    ``"measured"``, of a cluster), ``transport="rdma"``, ``local="nvlink3"``, ``devices_per_machine``, ``algorithm``,
+    ``servers``, ``stages``, ``input_examples_per_s``, ``straggling``, ``threshold``. Raises InvalidInput.
     """
+    if isinstance(placement, (Placement, Mapping)):
+        return _predict_placed(model, placement, devices, **options)
+    if devices is not None:
+        raise InvalidInput(
+            f"placement is a Placement or maps layers to devices. Received: {placement!r:.100}", field="placement"
+        )
+    return forecasting.forecast_of(model, placement if machines is None else machines, **options)
+
+
+def _predict_placed(
+    model: Any,
+    placement: Placement | Mapping[str, str],
+    devices: Cluster | Sequence[Device],
+    *,
+    batch_size: int = 64,
+    microbatches: int = 8,
+    replicas: int = 1,
+    link: Link | None = None,
+    calibration: Calibration | None = None,
+) -> Prediction:
     graph, there = _graph(model), _devices(devices)
     if not isinstance(placement, Placement):
         placement = Placement(devices=dict(placement))

@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..backend.planning.launch_plan import ordered_tasks
+from ..backend.records.run_forecast import efficiency, run_forecast
 from ..backend.records.trace_files import read_placement, read_traces
 from ..backend.viewer.resuming import check_goes_on
 from ..errors import ClusterLost, Conflict, NotFound, RunFailed, RunStopped
 from ..schema.checkpoint import CheckpointInfo
+from ..schema.efficiency import EfficiencyReport
 from ..schema.events import Submitted, checkpoints_of, last_epochs
+from ..schema.forecast import Forecast
 from ..schema.origin import Source
 from ..schema.run import RunInfo, RunState, TaskState
 from ..schema.strategy import Pipeline
 from . import surroundings, wording
+from .forecast_settings import settings_of
 from .named_run import NamedRun
 from .session import Session, session
 
@@ -203,6 +207,22 @@ class Run(NamedRun):
         ]
         table: pd.DataFrame = pd.DataFrame(rows, columns=["layer", "planned", "actual", "as_planned"])
         return table
+
+    def forecast(self, **settings: Any) -> Forecast:
+        """How it would scale, by what its own steps took: ``run.forecast(tasks=[1, 2, 4, 64], network="25gbit")``.
+
+        Settings are those of ``dtf.predict``; the strategy and the sizes are the run's own. Raises Conflict for a run
+        of too few steps, or that is no ``fit`` by all-reduce, parameter servers or in-graph; InvalidInput.
+        """
+        settings.setdefault("strategy", self.info.strategy or "allreduce")
+        wanted = settings_of(settings.pop("strategy"), settings.pop("tasks", None), **settings)
+        return run_forecast(self._session.hub.record(self.id), wanted)
+
+    def efficiency(self) -> EfficiencyReport:
+        """What its steps were made of, beside what would be forecast for it: which part took longer, and whom the
+        others waited for. What was not measured is named.
+        """
+        return efficiency(self._session.hub.record(self.id))
 
     # -- what to do with it -------------------------------------------------------------------------------------
 

@@ -56,8 +56,8 @@ class ForecastSettings(Struct):
     ``auto``, what ``dtf.AllReduce`` would do."""
     compression: str = "none"
     """Of gradients on their way: ``none``, ``fp16``, ``bf16``."""
-    sync: bool = True
-    """Of ``ps``: whether all workers wait for the slowest in each step."""
+    sync: bool = False
+    """Of ``ps``: whether all workers wait for the slowest in each step. As ``dtf.ParameterServer``, not by default."""
     servers: int = 1
     """The number of ``ps`` tasks, which share the variables."""
     backup_workers: int = 0

@@ -9,10 +9,10 @@ from __future__ import annotations
 from ...errors import InvalidInput
 from ...schema.hardware import DeviceFigures
 
-UTILISATION = {"fp32": 0.55, "tf32": 0.35, "bf16": 0.3, "fp16": 0.3}
+UTILISATION = {"fp32": 0.62, "tf32": 0.35, "bf16": 0.3, "fp16": 0.3}
 """Of the peak, by precision, where arithmetic is what a layer waits for. ``fp32`` was fitted to what TensorFlow
 published for one K80 and one P100 (docs/forecast.md); the others are what is commonly reached with tensor cores."""
-MEMORY_UTILISATION = 0.75
+MEMORY_UTILISATION = 0.55
 """Of the memory's bandwidth, where that is what a layer waits for."""
 LAUNCH_S = 8e-6
 """To start one pass of one layer on a GPU, whatever it computes."""
@@ -26,10 +26,10 @@ DEVICES = {
         DeviceFigures(
             name="K80",
             title="NVIDIA Tesla K80, one of its two GPUs",
-            flops_per_s={"fp32": 4.37 * _T},
+            flops_per_s={"fp32": 2.8 * _T},
             memory_bytes=12 * _GIB,
-            memory_bytes_per_s=240 * _G,
-            source="NVIDIA Tesla K80 board specification (8.74 TFLOP/s and 480 GB/s for both, boosted)",
+            memory_bytes_per_s=192 * _G,
+            source="NVIDIA Tesla K80 board specification (5.6 TFLOP/s for both at their base clock, 480 GB/s)",
         ),
         DeviceFigures(
             name="P100",

@@ -88,30 +88,39 @@ def overlapped(
     size = float(gradient_bytes.sum()) * share
     if tasks < 2 or not size:
         return Exchange(0.0, 0.0, 0.0)
-    end = float(ready_s.min(initial=math.inf)) if not ready_s.size else float(ready_s.max())
     sent = sent_bytes(size, tasks)
     if not overlaps:
         return Exchange(0.0, allreduce_s(size, tasks, fabric, algorithm), sent)
     limit = BUCKET_BYTES if fabric.machines(tasks) > 1 else LOCAL_BUCKET_BYTES
-    sizes, ready = _buckets(gradient_bytes[::-1] * share, ready_s[::-1], limit)
     latency = allreduce_s(0.0, tasks, fabric, algorithm)
     per_byte = (allreduce_s(size, tasks, fabric, algorithm) - latency) / size
-    free = busy = 0.0
-    for bucket, there in zip(sizes, ready, strict=True):
-        duration = bucket * per_byte + latency / RING_PIPELINE
-        free = max(free, there) + duration
-        busy += duration
-    free += latency * (1 - 1 / RING_PIPELINE)
-    busy += latency * (1 - 1 / RING_PIPELINE)
-    exposed = min(busy, max(0.0, free - end))
+    busy, exposed = hidden(gradient_bytes[::-1] * share, ready_s[::-1], per_byte, latency, limit)
     return Exchange(busy - exposed, exposed, sent)
 
 
+def hidden(sizes: Floats, ready_s: Floats, per_byte: float, latency: float, limit: float) -> tuple[float, float]:
+    """Seconds in which tensors travel, one after the other in buckets, and those that are left after the last is there.
+
+    ``ready_s``: when each of them is there, in this order.
+    """
+    free = busy = 0.0
+    for bucket, there in zip(*_buckets(sizes, ready_s, limit), strict=True):
+        duration = bucket * per_byte + latency / RING_PIPELINE
+        free = max(free, there) + duration
+        busy += duration
+    rest = latency * (1 - 1 / RING_PIPELINE)
+    busy += rest
+    return busy, min(busy, max(0.0, free + rest - float(ready_s.max(initial=0.0))))
+
+
 def _buckets(sizes: Floats, ready: Floats, limit: float) -> tuple[list[float], list[float]]:
-    """Gradients put together until there are ``limit`` bytes: the bytes of each bucket, and when it is full."""
-    together = np.cumsum(sizes)
-    number = np.minimum((together - sizes / 2) // limit, 1e6).astype(int) if sizes.size else np.zeros(0, int)
-    first = np.flatnonzero(np.diff(number, prepend=-1))
+    """Tensors put together until there are ``limit`` bytes: the bytes of each bucket, and when it is full. 0: alone."""
+    if not sizes.size:
+        return [], []
+    if limit:
+        number = np.floor_divide(np.cumsum(sizes) - sizes / 2, limit)
+        first = np.flatnonzero(np.diff(number, prepend=-1.0))
+    else:
+        first = np.arange(sizes.size)
     last = np.append(first[1:], sizes.size) - 1
-    totals = np.add.reduceat(sizes, first) if sizes.size else np.zeros(0)
-    return totals.tolist(), np.maximum.accumulate(ready)[last].tolist()
+    return np.add.reduceat(sizes, first).tolist(), np.maximum.accumulate(ready)[last].tolist()

@@ -23,7 +23,7 @@ UNSURE = {"calibration": 0.07, "run": 0.07, "published": 0.25, "assumed": 0.5}
 """What compute may be off by, either way, by where its seconds are from."""
 UNSURE_NETWORK = 0.25
 """What the network's bandwidth may be off by."""
-STRAGGLING = 0.02
+STRAGGLING = 0.03
 """How much steps vary from task to task where nobody has measured it."""
 _MUCH = 0.02
 """A part of the step that is lost and worth a word."""
@@ -161,7 +161,7 @@ def title(found: Basis) -> str:
         backup = f", {settings.backup_workers} backup" if settings.backup_workers else ""
         words = f"{count}, {'synchronous' if settings.sync else 'asynchronous'}{backup}"
     elif settings.strategy == "pipeline":
-        depth = f"{settings.stages} stages" if settings.replicas != 1 else "all tasks in a row"
+        depth = f"{settings.stages} stages" if settings.stages else "all tasks in a row"
         words = f"pipeline, {depth}, {settings.microbatches} microbatches"
     else:
         words = "in-graph towers"
@@ -236,7 +236,9 @@ def _where_it_pays(points: Sequence[ForecastPoint], threshold: float) -> tuple[i
                 "update": "the update takes the time",
             }.get(point.limit, "each task has too little to do")
             first = f"From {pays} to {point.tasks} tasks" if pays else f"At {point.tasks} task{'s' * (point.tasks > 1)}"
-            gain = f"each one more gives {max(point.marginal, 0):.0%} of what one does alone"
+            gain = f"each one more gives {point.marginal:.0%} of what one does alone"
+            if point.marginal < 0:
+                gain = "all of them together do less"
             return pays, f"{first} it does not pay: {why}" + ("." if point.problem else f"; {gain}.")
         pays = point.tasks
     return pays, f"It pays up to {pays} tasks, the most that were asked for." if points else ""

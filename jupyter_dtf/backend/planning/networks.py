@@ -9,9 +9,9 @@ from ...schema.forecast import ForecastSettings
 from ...schema.hardware import NetworkFigures
 from ...schema.placement import Link
 
-TCP_EFFICIENCY = 0.65
+TCP_EFFICIENCY = 0.55
 """What part of the rate that is written on a network a collective gets by TCP, which costs processors time."""
-RDMA_EFFICIENCY = 0.85
+RDMA_EFFICIENCY = 0.8
 """The same by RDMA: what is left are headers, and the pieces that wait for each other."""
 LOCAL_EFFICIENCY = 0.7
 """What part of PCI Express or NVLink a collective gets."""

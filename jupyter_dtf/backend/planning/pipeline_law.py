@@ -10,13 +10,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...schema.graph import LayerGraph
-from ...schema.placement import Device, Placement
+from ...schema.placement import Device, Link, Placement
 from .costs import Costs, Floats, costs, ordered
 from .networks import Fabric
 from .prediction import copying_s
 from .schedule import UPDATE, Segment, play
 from .spread import Spread
 from .workload import Workload
+
+_MOST_PLAYED = 20_000
+"""Passes of microbatches through segments that are played through one by one. Of more, the first microbatch goes
+through all stages, and the slowest stage is waited for by each one more."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,7 @@ class Staged:
             device: float(self._update_s[device]) + exchange
             for device, exchange in zip(self._spread.used, exchanges, strict=True)
         }
-        busy = play(segments, updates, self.microbatches, link)
-        end = max((one.start_s + one.duration_s for one in busy), default=0.0)
-        computing = sum(one.duration_s for one in busy if one.phase != UPDATE) / self.stages
+        end, computing = self._played(segments, updates, link)
         given, _ = self._spread.traffic()
         return PipelineStep(
             step_s=end + self._work.overhead_s,
@@ -89,6 +91,18 @@ class Staged:
             sent_bytes=2 * max(given, default=0.0) * examples,
             memory_bytes=float((self._kept + self._activations * examples).max(initial=0.0)),
         )
+
+    def _played(self, segments: list[Segment], updates: dict[int, float], link: Link) -> tuple[float, float]:
+        """Seconds of a step, and those in which a device computes, the mean over them."""
+        if len(segments) * self.microbatches <= _MOST_PLAYED:
+            busy = play(segments, updates, self.microbatches, link)
+            end = max((one.start_s + one.duration_s for one in busy), default=0.0)
+            return end, sum(one.duration_s for one in busy if one.phase != UPDATE) / self.stages
+        work = [segment.forward_s + segment.backward_s for segment in segments]
+        sent = [sum(segment.sends.values()) / link.bytes_per_s + link.latency_s for segment in segments]
+        first = sum(work) + 2 * sum(sent)
+        end = first + (self.microbatches - 1) * max(work) + max(updates.values(), default=0.0)
+        return end, sum(work) * self.microbatches / self.stages
 
     def _segment(self, segment: Segment, examples: float, copying: float) -> Segment:
         """Of a microbatch of so many examples; the segment is that of one."""

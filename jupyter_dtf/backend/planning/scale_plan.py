@@ -20,8 +20,8 @@ from .forecast import Basis, basis, of_basis, title
 
 _DEFAULTS = (
     ForecastSettings(),
-    ForecastSettings(strategy="ps", servers=1),
-    ForecastSettings(strategy="ps", servers=4),
+    ForecastSettings(strategy="ps", sync=True, servers=1),
+    ForecastSettings(strategy="ps", sync=True, servers=4),
     ForecastSettings(strategy="pipeline"),
 )
 _MOST_TASKS = 1024
@@ -141,18 +141,21 @@ def _why(best: PlanOption, target: ScaleTarget) -> str:
     wanted = (
         f"{number(target.examples_per_second)} examples a second"
         if target.examples_per_second
-        else f"{number(target.examples)} examples in {number(target.hours)} hours"
+        else f"{number(target.examples)} examples in {_count(target.hours, 'hour')}"
         if target.hours
-        else f"{number(target.examples)} examples for {number(target.device_hours)} device-hours"
+        else f"{number(target.examples)} examples for {_count(target.device_hours, 'device-hour')}"
     )
-    servers = f" and {point.servers} parameter servers" if point.servers else ""
-    on = f"{point.tasks} tasks{servers} on {point.machines} machines"
+    on = f"{_count(point.tasks, 'task')} on {_count(point.machines, 'machine')}"
     if best.reached:
         return f"{wanted}: {best.title}, {on}, {number(point.examples_per_second)} examples a second."
     return (
         f"Nothing that was tried reaches {wanted}. The nearest is {best.title}, {on}: "
         f"{number(point.examples_per_second)} examples a second{f' ({best.problem})' if best.problem else ''}."
     )
+
+
+def _count(value: float, what: str) -> str:
+    return f"{number(value)} {what}{'s' * (value != 1)}"
 
 
 # -- as a design ---------------------------------------------------------------------------------------------------

@@ -183,7 +183,7 @@ def _pipeline(situation: Situation, tasks: int, examples: float) -> Step:
     settings = situation.settings
     if situation.graph is None:
         return _unknown("a pipeline's forecast needs the layers of the model")
-    wanted = tasks if settings.replicas == 1 else min(tasks, settings.stages)
+    wanted = tasks if settings.replicas == 1 and not settings.stages else min(tasks, settings.stages)
     staged = situation.staged(wanted)
     replicas = max(1, tasks // wanted)
     problem = ""

@@ -9,8 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...schema.placement import Link
+from .exchange import hidden
 from .order_statistics import expected, slowest
+from .workload import Workload
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,21 @@ def synchronous(
     computing, idle = compute_s * min(last, 1.0), compute_s * max(last - 1, 0.0)
     step = computing + idle + exchange + update
     return ServerStep(computing, exchange, update, idle, 1 / step, backup / workers)
+
+
+def overlapped(work: Workload, examples: float, per_byte_s: float, latency_s: float) -> tuple[float, float]:
+    """What is left of sending gradients and fetching variables where tensors travel one by one while others compute.
+
+    TensorFlow's own parameter servers go about it so; this project's send all gradients at once when all are there.
+    ``per_byte_s``: of each byte on the busiest link. Returns the seconds of both that are hidden, and those that are
+    not.
+    """
+    ends = work.backward_ends_s(examples)
+    sending, late = hidden(work.gradient_bytes[::-1], ends[::-1], per_byte_s, latency_s, 0.0)
+    begins = np.cumsum(work.forward_s) * examples
+    needed = float(begins[-1]) - begins[::-1] if begins.size else begins
+    fetching, early = hidden(work.gradient_bytes[::-1], needed, per_byte_s, latency_s, 0.0)
+    return sending + fetching - late - early, late + early
 
 
 def asynchronous(
