@@ -1159,7 +1159,7 @@ export interface ForecastSettings {
   algorithm: string;
   /** Of gradients on their way: `none`, `fp16`, `bf16`. */
   compression: string;
-  /** Of `ps`: whether all workers wait for the slowest in each step. */
+  /** Of `ps`: whether all workers wait for the slowest in each step. As `dtf.ParameterServer`, not by default. */
   sync: boolean;
   /** The number of `ps` tasks, which share the variables. */
   servers: number;
@@ -1455,7 +1455,7 @@ export const DEFAULTS = {
   ModelDesign: {"source": {"kind": "none", "path": "", "variable": ""}},
   RunSettings: {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1},
   Design: {"version": 1, "cluster": {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": []}, "model": null, "placement": {"devices": {}, "splits": {}, "pinned": []}, "run": {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1}, "calibration": null, "drawing": {}},
-  ForecastSettings: {"strategy": "allreduce", "tasks": [], "batch_size": 0, "per_device": 0, "algorithm": "auto", "compression": "none", "sync": true, "servers": 1, "backup_workers": 0, "microbatches": 0, "stages": 0, "replicas": 0, "device": "", "precision": "fp32", "utilisation": 0.0, "network": "", "transport": "tcp", "local": "", "link": null, "devices_per_machine": 0, "input_examples_per_s": 0.0, "straggling": 0.0, "threshold": 0.5},
+  ForecastSettings: {"strategy": "allreduce", "tasks": [], "batch_size": 0, "per_device": 0, "algorithm": "auto", "compression": "none", "sync": false, "servers": 1, "backup_workers": 0, "microbatches": 0, "stages": 0, "replicas": 0, "device": "", "precision": "fp32", "utilisation": 0.0, "network": "", "transport": "tcp", "local": "", "link": null, "devices_per_machine": 0, "input_examples_per_s": 0.0, "straggling": 0.0, "threshold": 0.5},
   ScaleTarget: {"examples_per_second": 0.0, "hours": 0.0, "device_hours": 0.0, "examples": 0.0}
 };
 
