@@ -160,7 +160,7 @@ def test_a_table_may_be_a_frame_columns_or_rows() -> None:
         ({"a": [1, 2], "b": [1]}, "of one length, got a: "),
         ({"a": 5}, "of one length"),
         ({"a": range(1001)}, "1,000 rows and 100 columns, got 1,001 rows and 1 columns"),
-        ({"a": ["x" * 300_000]}, "at most 256.0 KiB, got "),
+        ({"a": ["x" * 300_000]}, "at most 256 KiB, got "),
     ],
 )
 def test_a_wrong_table_is_refused(wrong: Any, says: str) -> None:
