@@ -1,7 +1,8 @@
 """Distributed TensorFlow and Keras from JupyterLab: clusters, training over processes, live plots.
 
-The public names are loaded when they are first asked for: importing this package imports neither TensorFlow nor Dask.
-Imported before TensorFlow, it keeps TensorFlow's remarks on its build out of the output (``quiet``), never its errors.
+Public names are loaded on first use, so importing this package imports neither TensorFlow nor Dask. If it is imported
+before TensorFlow, it keeps TensorFlow's start-up messages about its build out of the output (``quiet``), but never its
+errors.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from .backend.task.ensemble import Ensemble, ensemble
     from .client.cluster import Cluster
     from .client.feed import Feed
+    from .client.forecasting import plan
     from .client.in_task import (
         broadcast,
         feed,
@@ -133,6 +135,7 @@ _HOMES = {
     "calibrate": "client.model_placement",
     "describe": "client.model_placement",
     "place": "client.model_placement",
+    "plan": "client.forecasting",
     "predict": "client.model_placement",
     "InGraph": "schema.strategy",
     "ParameterServer": "schema.strategy",
@@ -204,6 +207,7 @@ __all__ = [
     "is_chief",
     "launch",
     "place",
+    "plan",
     "predict",
     "rank",
     "reducescatter",
@@ -242,7 +246,7 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext jupyter_dtf``: the magics ``%dtf`` and ``%%dtf``."""
+    """Register the ``%dtf`` and ``%%dtf`` magics. Called by ``%load_ext jupyter_dtf``."""
     from .notebook.magics import register
 
     register(shell)

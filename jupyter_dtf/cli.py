@@ -68,7 +68,7 @@ def _say(parser: argparse.ArgumentParser, error: Exception, status: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from .commands import arguments as reading
-    from .commands import run_commands
+    from .commands import forecast_commands, run_commands
 
     parser = argparse.ArgumentParser(prog="jupyter dtf", description="Distributed TensorFlow: clusters and runs.")
     parser.add_argument("--version", action="version", version=f"jupyter_dtf {__version__}")
@@ -93,12 +93,12 @@ def _parser() -> argparse.ArgumentParser:
     list_.set_defaults(do=_list)
 
     scale = commands.add_parser("scale", help="new numbers of tasks, for the runs to come")
-    scale.add_argument("name")
-    scale.add_argument("jobs", metavar="JOB=N,...")
+    scale.add_argument("name", help="the cluster")
+    scale.add_argument("jobs", metavar="JOB=N,...", help="the tasks of each job, as worker=4,ps=1")
     scale.set_defaults(do=_scale)
 
     stop = commands.add_parser("stop", help="end clusters and their runs, and forget lost ones")
-    stop.add_argument("names", nargs="*", metavar="NAME")
+    stop.add_argument("names", nargs="*", metavar="NAME", help="the clusters")
     stop.add_argument("--all", action="store_true", help="end every cluster")
     stop.set_defaults(do=_stop)
 
@@ -131,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     runs.set_defaults(do=_runs)
 
     run_commands.add_to(commands)
+    forecast_commands.add_to(commands)
 
     resume = commands.add_parser("resume", help="go on with a training from a checkpoint, as a new run")
     resume.add_argument("run", help="its id, a part of it, or its name")

@@ -14,6 +14,7 @@ from .clusters import ClusterHandler, ClustersHandler, DashboardHandler, Machine
 from .dask import DaskHandler
 from .designs import CheckHandler, DescribeHandler, PlaceHandler, ProfileHandler, RunPlacementHandler, ScriptHandler
 from .examples import ExampleHandler
+from .forecasts import EfficiencyHandler, ForecastHandler, HardwareHandler, PlanHandler, RunForecastHandler
 from .kinds import KindsHandler
 from .media import HistogramsHandler, ImageHandler, MediaHandler, TableHandler, TextHandler
 from .operation import Operation, operation_of
@@ -55,6 +56,9 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/designs/describe": DescribeHandler,
     "/designs/script": ScriptHandler,
     "/designs/profile": ProfileHandler,
+    "/designs/forecast": ForecastHandler,
+    "/designs/plan": PlanHandler,
+    "/hardware": HardwareHandler,
     "/examples/{name}": ExampleHandler,
     "/runs": RunsHandler,
     "/runs/{run_id}": RunHandler,
@@ -75,6 +79,8 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/runs/{run_id}/metrics.csv": MetricsHandler,
     "/runs/{run_id}/trace": TraceHandler,
     "/runs/{run_id}/placement": RunPlacementHandler,
+    "/runs/{run_id}/forecast": RunForecastHandler,
+    "/runs/{run_id}/efficiency": EfficiencyHandler,
     "/runs/{run_id}/chrome-trace.json": ChromeTraceHandler,
     "/events": EventsHandler,
 }

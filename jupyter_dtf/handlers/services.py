@@ -19,10 +19,14 @@ from ..schema import errand, protocol
 from ..schema.api import KindInfo, Preview, ResumeRequest, StatusInfo
 from ..schema.cluster_request import ClusterRequest
 from ..schema.design import VERSION, Design, DesignProblem, DesignReport, RunSettings, version_of
+from ..schema.efficiency import EfficiencyReport
+from ..schema.forecast import Forecast, ForecastRequest, ForecastSettings
 from ..schema.graph import LayerGraph
+from ..schema.hardware import Hardware
 from ..schema.hosts import HostDesign
 from ..schema.placement import Calibration, Placement
 from ..schema.run import RunInfo
+from ..schema.scale_plan import PlanRequest, ScalePlan
 from ..schema.text import InvalidText
 
 if TYPE_CHECKING:
@@ -170,6 +174,40 @@ class Services:
             return script(design)
 
         return await asyncio.to_thread(work)
+
+    async def forecast_design(self, wanted: ForecastRequest) -> list[Forecast]:
+        """How a design would scale, once for each of the settings. Raises InvalidInput."""
+        from ..backend.planning import design_forecast
+
+        promised, _ = await self._promised(wanted.design)
+        return await asyncio.to_thread(design_forecast.forecasts, wanted.design, wanted.settings, promised)
+
+    async def plan_design(self, wanted: PlanRequest) -> ScalePlan:
+        """The fewest machines on which a design's model reaches a target. Raises InvalidInput."""
+        from ..backend.planning import scale_plan
+
+        promised, _ = await self._promised(wanted.design)
+        return await asyncio.to_thread(scale_plan.plan, wanted.design, wanted.target, wanted.settings, promised)
+
+    async def forecast_run(self, run_id: str, settings: ForecastSettings) -> Forecast:
+        """How a run would scale, by what its own steps took. Raises NotFound, and Conflict for one of too few steps."""
+        from ..backend.records.run_forecast import run_forecast
+
+        hub = await self.hub()
+        return await asyncio.to_thread(lambda: run_forecast(hub.record(run_id), settings))
+
+    async def efficiency_of(self, run_id: str) -> EfficiencyReport:
+        """What a run did beside what would be forecast for it. Raises NotFound."""
+        from ..backend.records.run_forecast import efficiency
+
+        hub = await self.hub()
+        return await asyncio.to_thread(lambda: efficiency(hub.record(run_id)))
+
+    def hardware(self) -> Hardware:
+        """Devices and networks that forecasts know by name."""
+        from ..backend.planning import devices_table, networks
+
+        return Hardware(devices=list(devices_table.DEVICES.values()), networks=list(networks.NETWORKS.values()))
 
     async def describe_model(self, path: Path) -> LayerGraph:
         """The layers of a model in a file. Raises InvalidInput."""

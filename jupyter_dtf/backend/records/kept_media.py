@@ -1,4 +1,4 @@
-"""The histograms, pictures, texts and tables of a run, as many as there is room for. Pure."""
+"""Keeps a bounded number of a run's histograms, pictures, texts and tables. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Key = tuple[str, str, str]
 
 
 class _Kept:
-    """Of one name of a task: every so manieth of all that came, evenly, and the newest."""
+    """What is kept for one name of one task: every nth of all that arrived, evenly spaced, and the newest."""
 
     def __init__(self, attempt: int) -> None:
         self.attempt = attempt
@@ -50,7 +50,7 @@ class _Kept:
         self.bytes += _size(event)
 
     def thin(self) -> None:
-        """Every second goes, the newest never."""
+        """Drop every second item, but never the newest."""
         self._every *= 2
         newest = self._numbered[-1][0]
         self._put([item for item in self._numbered if item[0] % self._every == 0 or item[0] == newest])
@@ -59,7 +59,7 @@ class _Kept:
         self._put(self._numbered[1:])
 
     def begin_again(self, attempt: int, step: float) -> None:
-        """What follows is of a later attempt, which begins with this step."""
+        """Start a later attempt, which begins at this step."""
         self.attempt = attempt
         self._put([item for item in self._numbered if item[1].step < step])
 
@@ -100,7 +100,7 @@ class KeptMedia:
             self._make_room(MOST_BYTES - MOST_BYTES // 8)  # for some more too, so that this is seldom
 
     def _make_room(self, most_bytes: int) -> None:
-        """Keep no more than so many bytes, but always what came last."""
+        """Drop items until the rest fits in the given number of bytes, but always keep the newest."""
         largest = [(-kept.bytes, key) for key, kept in self._kept.items() if len(kept) > 2]
         heapq.heapify(largest)
         while self._bytes > most_bytes and largest:
@@ -122,7 +122,7 @@ class KeptMedia:
         self._bytes += kept.bytes - before
 
     def overview(self) -> list[MediaSeries]:
-        """What there is, by name and task, without the things themselves."""
+        """The names that exist, by task, without their contents."""
         return [
             MediaSeries(
                 kind=kind,
@@ -134,20 +134,20 @@ class KeptMedia:
         ]
 
     def histograms(self, name: str, task: str) -> list[Histogram]:
-        """Those of one name of a task, by their steps. Raises NotFound."""
+        """The histograms of one name of a task, by step. Raises NotFound."""
         found = self._of("histogram", name, task)
         return sorted((event for event in found if isinstance(event, Histogram)), key=lambda event: event.step)
 
     def picture(self, name: str, task: str, step: float) -> Picture:
-        """The newest of this name of a task, at or before a step. Raises NotFound."""
+        """The newest picture of this name of a task, at or before a step. Raises NotFound."""
         return self._newest(Picture, name, task, step)
 
     def text(self, name: str, task: str, step: float) -> ReportedText:
-        """The same of texts."""
+        """The newest text, likewise."""
         return self._newest(ReportedText, name, task, step)
 
     def table(self, name: str, task: str, step: float) -> ReportedTable:
-        """The same of tables."""
+        """The newest table, likewise."""
         return self._newest(ReportedTable, name, task, step)
 
     def _newest(self, kind: type[One], name: str, task: str, step: float) -> One:

@@ -6,6 +6,7 @@ import { HistogramPlot } from '../../views/histogram';
 import { useSeen, useSignals } from '../../views/hooks';
 import { Pictures } from '../../views/pictures';
 import { ReportedTexts } from '../../views/reportedtexts';
+import { TaskPicker } from '../../views/taskpicker';
 import type { DashboardTab, TabProps } from './dashboardtab';
 
 // Between two looks at what there is, while a run goes on and this is seen.
@@ -75,16 +76,7 @@ function RunMedia({ model, options }: TabProps): React.ReactElement {
       )}
       {tasks.length > 1 && (
         <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Histograms, images, text')}>
-          <label>
-            {trans._p('whose', 'task')}
-            <select value={task} onChange={event => setTask(event.target.value)}>
-              {tasks.map(name => (
-                <option key={name} value={name}>
-                  {name}
-                </option>
-              ))}
-            </select>
-          </label>
+          <TaskPicker tasks={tasks} task={task} onTask={setTask} trans={trans} />
         </div>
       )}
       <div className="jp-dtf-plot-grid">

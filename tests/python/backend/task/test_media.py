@@ -141,7 +141,9 @@ def table(of: Any) -> Any:
 
 
 def test_a_table_may_be_a_frame_columns_or_rows() -> None:
-    frame = pd.DataFrame({"image": np.array([3, 1]), "loss": np.array([0.5, np.inf], np.float32), "right": [True, False]})
+    frame = pd.DataFrame(
+        {"image": np.array([3, 1]), "loss": np.array([0.5, np.inf], np.float32), "right": [True, False]}
+    )
     found = table(frame)
     assert found.columns == ["image", "loss", "right"]
     assert found.rows == [[3.0, 0.5, True], [1.0, "inf", False]]
