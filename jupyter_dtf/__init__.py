@@ -43,13 +43,26 @@ if TYPE_CHECKING:
     from .client.cluster import Cluster
     from .client.feed import Feed
     from .client.forecasting import plan
-    from .client.in_task import broadcast, feed, is_chief, rank, report, size, traced
+    from .client.in_task import (
+        broadcast,
+        feed,
+        is_chief,
+        rank,
+        report,
+        report_histogram,
+        report_image,
+        report_table,
+        report_text,
+        size,
+        traced,
+    )
     from .client.known import clusters, connect, run, runs
     from .client.launch import launch
     from .client.model_placement import calibrate, describe, place, predict
     from .client.run import Run
     from .client.search.population import PopulationBased
     from .client.search.search import Search
+    from .client.tensorboard_import import import_tensorboard
     from .compat.horovod.optimizer import DistributedOptimizer
     from .compat.horovod.tape import DistributedGradientTape
     from .errors import (
@@ -96,6 +109,7 @@ _HOMES = {
     "clusters": "client.known",
     "connect": "client.known",
     "Feed": "client.feed",
+    "import_tensorboard": "client.tensorboard_import",
     "run": "client.known",
     "runs": "client.known",
     "Run": "client.run",
@@ -189,6 +203,7 @@ __all__ = [
     "grouped_allgather",
     "grouped_allreduce",
     "grouped_reducescatter",
+    "import_tensorboard",
     "is_chief",
     "launch",
     "place",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .run_trace import Trace
+    from .tensorboard_process import TensorBoard
 
 
 class Results(list[Any]):
@@ -460,6 +461,16 @@ class Run(NamedRun):
     def show(self) -> None:
         """Show the run: live plots in a notebook (a static picture where the extension is missing), else one line."""
         surroundings.here().show(self)
+
+    def tensorboard(self, directory: str | os.PathLike[str] | None = None) -> TensorBoard:
+        """Write all points so far as TensorBoard's event files, into ``directory`` or the run's own, and open
+        TensorBoard on them: its ``url`` is for this user of this machine, until ``close()`` or the end of this process.
+
+        Raises Unavailable where TensorBoard is not installed.
+        """
+        from .tensorboard import open_tensorboard
+
+        return open_tensorboard(self.metrics, self.info.run_dir, directory)
 
     def widget(self) -> ipywidgets.VBox:
         """A live ``ipywidgets`` view of the run, also for frontends without the JupyterLab extension, such as VS Code.

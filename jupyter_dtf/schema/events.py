@@ -230,6 +230,7 @@ class ReportedTable(TaskEvent, tag="table"):
     rows: list[list[Cell]]
 
 
+MEDIA_EVENTS = (Histogram, Picture, ReportedText, ReportedTable)
 MediaEvent = Union[Histogram, Picture, ReportedText, ReportedTable]
 """What has a place of its own among what is known of a run, and is asked for there (``records/kept_media.py``)."""
 

@@ -13,11 +13,11 @@ import msgspec
 from ...errors import Conflict, IllegalTransition
 from ...schema.events import (
     LOG,
+    MEDIA_EVENTS,
     POINTS,
     AnyEvent,
     EpochEnded,
     Logged,
-    MediaEvent,
     Note,
     Progressed,
     RunChanged,
@@ -225,7 +225,7 @@ class Run:
                 return  # until it is known what the loss has cost
             self._apply(event)
             self._append(data)
-            if isinstance(event, MediaEvent):
+            if isinstance(event, MEDIA_EVENTS):
                 self._media.add(len(self.log) - 1, len(data))
                 self._empty_media()
             self._tell_cost(event)

@@ -141,7 +141,9 @@ def table(of: Any) -> Any:
 
 
 def test_a_table_may_be_a_frame_columns_or_rows() -> None:
-    frame = pd.DataFrame({"image": np.array([3, 1]), "loss": np.float32([0.5, np.inf]), "right": [True, False]})
+    frame = pd.DataFrame(
+        {"image": np.array([3, 1]), "loss": np.array([0.5, np.inf], np.float32), "right": [True, False]}
+    )
     found = table(frame)
     assert found.columns == ["image", "loss", "right"]
     assert found.rows == [[3.0, 0.5, True], [1.0, "inf", False]]
@@ -160,7 +162,7 @@ def test_a_table_may_be_a_frame_columns_or_rows() -> None:
         ({"a": [1, 2], "b": [1]}, "of one length, got a: "),
         ({"a": 5}, "of one length"),
         ({"a": range(1001)}, "1,000 rows and 100 columns, got 1,001 rows and 1 columns"),
-        ({"a": ["x" * 300_000]}, "at most 256.0 KiB, got "),
+        ({"a": ["x" * 300_000]}, "at most 256 KiB, got "),
     ],
 )
 def test_a_wrong_table_is_refused(wrong: Any, says: str) -> None:
