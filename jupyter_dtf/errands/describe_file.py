@@ -1,4 +1,4 @@
-"""A helper process that describes the layers of a model in a file. It imports TensorFlow; the Jupyter server does not.
+"""A subprocess that describes the layers of a model in a file. It imports TensorFlow; the Jupyter server does not.
 
 No code that a file contains or names is run: ``.keras`` and ``.h5`` files are rebuilt from Keras's own layers without
 allocating weights, and a SavedModel is read as protocol buffers. The process can neither write nor open sockets.

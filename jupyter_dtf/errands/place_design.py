@@ -1,4 +1,4 @@
-"""A helper process that computes the automatic placement of a design, which takes seconds if the model is large."""
+"""A subprocess that computes the automatic placement of a design, which takes seconds if the model is large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A helper process that measures a model from a file on the tasks of a cluster. The run that it starts ends with it."""
+"""A subprocess that measures a model from a file on the tasks of a cluster. The run that it starts ends with it."""
 
 from __future__ import annotations
 
