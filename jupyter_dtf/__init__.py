@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from .notebook.this_notebook import cluster
     from .schema.checkpoint import Checkpoint
     from .schema.cluster import ClusterSpec
+    from .schema.context import Context
     from .schema.design import Design
     from .schema.notify import Notify
     from .schema.placement import Placement
@@ -130,6 +131,7 @@ _HOMES = {
     "traced": "client.in_task",
     "Checkpoint": "schema.checkpoint",
     "ClusterSpec": "schema.cluster",
+    "Context": "schema.context",
     "AllReduce": "schema.strategy",
     "Design": "schema.design",
     "calibrate": "client.model_placement",
@@ -162,6 +164,7 @@ __all__ = [
     "ClusterSpec",
     "ClusterWidget",
     "Conflict",
+    "Context",
     "Design",
     "DistributedGradientTape",
     "DistributedOptimizer",

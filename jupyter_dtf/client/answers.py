@@ -160,6 +160,8 @@ def _concatenated(arrays: list[Any]) -> Any:
     if len({array.shape[1:] for array in arrays}) == 1:
         return np.concatenate(arrays) if arrays[0].ndim else np.stack(arrays)
     import tensorflow as tf
+
+    # Keras 3.15: how predict joins batches, ragged ones included, is not public.
     from keras.src.backend.tensorflow.trainer import potentially_ragged_concat
 
     return potentially_ragged_concat([tf.convert_to_tensor(array) for array in arrays])

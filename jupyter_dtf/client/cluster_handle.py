@@ -249,7 +249,7 @@ class ClusterHandle:
             if self.status != ClusterState.LOST.value:  # a lost cluster stays listed until somebody has seen that
                 self._end()
 
-    # -- helpers -------------------------------------------------------------------------------------------------
+    # -- internal ------------------------------------------------------------------------------------------------
 
     def _with_modules(self, modules: Sequence[Any], program: tuple[Any, ...]) -> tuple[Any, ...]:
         return own_modules.with_modules(self._this_one, modules, program)

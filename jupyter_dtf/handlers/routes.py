@@ -1,6 +1,6 @@
-"""The routes: a path and its handler, whose methods say the rest (``operation``).
+"""The routes: paths and their handlers, whose methods declare the rest (``operation``).
 
-``openapi.json`` beside this file is made of them, and a test holds the two together.
+``openapi.json`` in this folder is generated from them; a test checks that it is up to date.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _METHODS = ("get", "head", "post", "put", "patch", "delete")
 
 
 def operations() -> Iterator[tuple[str, str, Operation]]:
-    """(path, method, what is declared of it) of every route. Raises LookupError for a method that is not declared."""
+    """``(path, method, declaration)`` for every route. Raises LookupError if a method is not declared."""
     for path, handler in ROUTES.items():
         for name in _METHODS:
             method = getattr(handler, name)
@@ -99,7 +99,7 @@ def operations() -> Iterator[tuple[str, str, Operation]]:
 
 
 def patterns() -> list[tuple[str, type[RequestHandler]]]:
-    """(regular expression, handler) of every route, below the server's base URL."""
+    """``(regular expression, handler)`` for every route, below the server's base URL."""
     result = []
     for path, handler in ROUTES.items():
         pattern = (PREFIX + path).replace(".", r"\.")

@@ -6,6 +6,7 @@ version, so unknown keys are ignored. The base class of a struct says which of t
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -28,6 +29,14 @@ class Struct(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defa
 
 class PeerStruct(msgspec.Struct, kw_only=True, omit_defaults=False):
     """Base of structs that processes of jupyter_dtf write for each other or to files. Unknown keys are ignored."""
+
+
+_SECTIONS = re.compile(r"\n\n(?:Args|Attributes|Returns|Raises|Example):\n")
+
+
+def description_of(doc: str) -> str:
+    """A docstring without its sections (``Args:`` and so on), dedented: for readers who do not use Python."""
+    return _SECTIONS.split(inspect.cleandoc(doc), maxsplit=1)[0]
 
 
 _PATH = re.compile(r"^(?P<message>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)

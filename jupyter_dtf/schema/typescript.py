@@ -12,7 +12,6 @@ import enum
 import inspect
 import itertools
 import json
-import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ import msgspec
 
 from . import (
     api,
+    base,
     checkpoint,
     cluster,
     cluster_request,
@@ -46,9 +46,6 @@ from . import (
     socket_messages,
     trace,
 )
-
-_SECTIONS = re.compile(r"\n\n(?:Args|Attributes|Returns|Raises|Example):\n")
-"""Where the sections of a docstring begin."""
 
 HEADER = """\
 // Made from jupyter_dtf/schema by `python -m jupyter_dtf.schema.typescript`. Change the structs there, not this file.
@@ -342,8 +339,7 @@ def _docs(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 def _comment(doc: str | None) -> str:
     if not doc:
         return ""
-    said = _SECTIONS.split(inspect.cleandoc(doc), maxsplit=1)[0]  # of Python, for Python
-    lines = said.replace("``", "`").splitlines()
+    lines = base.description_of(doc).replace("``", "`").splitlines()
     if len(lines) == 1:
         return f"/** {lines[0]} */\n"
     return "\n".join(["/**", *(f" * {line}".rstrip() for line in lines), " */", ""])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...errors import InvalidInput
+from ...schema.context import Context
 from ...schema.restart import Restart
 from ...schema.run_options import RunOptions
 from ...schema.search_trial import TrialInfo
@@ -30,7 +31,7 @@ class Searching:
     @names_arguments
     def search(
         self,
-        train_fn: Callable[[dict[str, Any], Any], Any],
+        train_fn: Callable[[dict[str, Any], Context], Any],
         space: Mapping[str, Any],
         *,
         trials: int | None = None,

@@ -81,7 +81,10 @@ def _serialized(dataset: Any, field: str) -> bytes:
 
 def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
     """The Python functions that a graph calls, by token, in a form that can be pickled."""
+    # TensorFlow 2.21: the registry of functions of tf.py_function is not public.
     from tensorflow.python.ops import script_ops
+
+    # TensorFlow 2.21: the function behind the wrapper of tf.py_function is not public.
     from tensorflow.python.util import tf_decorator
 
     from ...backend.task.fit.sources.graph_view import PYTHON

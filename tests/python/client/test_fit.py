@@ -110,7 +110,7 @@ def test_strings_travel_as_tensorflow_has_them() -> None:
     ],
 )
 def test_arrays_of_other_things_are_refused_before_the_start(x: Any, received: str) -> None:
-    with pytest.raises(InvalidInput, match=rf"arrays of x must hold numbers, truth values or strings.*{received}"):
+    with pytest.raises(InvalidInput, match=rf"must contain only numbers, only booleans or only strings.*{received}"):
         prepare(model_function, x, Y[: len(x)])
 
 
@@ -130,7 +130,7 @@ def _generator() -> Any:
     ("arguments", "message"),
     [
         ({"x": None}, "`x` must be data that keras.Model.fit accepts"),
-        ({"x": _generator()}, "yields (x,)"),
+        ({"x": _generator()}, "must yield a tuple (x,)"),
         ({"x": [[1.0, 2.0], [3.0, 4.0]]}, "np.asarray"),
         ({"x": X, "y": Y[:4]}, "must have the same length"),
         ({"x": np.float32(3)}, "at least one dimension"),

@@ -110,7 +110,7 @@ def test_the_command_line_goes_on_with_a_run_and_says_where(
     assert again.wait(left_s()).status == "succeeded"
     assert [info.step for info in again.checkpoints] == [20]
     assert cli.main(["runs"]) == 0
-    assert f"goes on from {run.id}" in capsys.readouterr().out
+    assert f"continues {run.id}" in capsys.readouterr().out
     for arguments, refusal in (
         (["--step", "15"], "`step` must be one of 7, 14, 20, the checkpoints of the run"),
         (["--on", "none"], "There is no cluster of that name"),

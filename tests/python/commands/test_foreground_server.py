@@ -31,10 +31,10 @@ def test_its_place_in_the_cluster() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((SPEC,), "The job is one of worker, ps. Received none"),
-        ((SPEC, "worker", 2), "Received: worker:2"),
-        ((SPEC, "chief"), "Received: chief:0"),
-        (("worker|localhost:2222", "worker", -1), "Received: worker:-1"),
+        ((SPEC,), "--job_name must be one of worker, ps, got none"),
+        ((SPEC, "worker", 2), "got worker:2"),
+        ((SPEC, "chief"), "got chief:0"),
+        (("worker|localhost:2222", "worker", -1), "got worker:-1"),
         (("worker|localhost",), "An endpoint must be host:port, got 'localhost'"),
     ],
 )

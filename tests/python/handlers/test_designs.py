@@ -73,7 +73,7 @@ async def test_an_older_version_is_answered_as_it_is_written_today(fleet: Memory
 @pytest.mark.parametrize(
     ("cluster", "field", "message"),
     [
-        ({"kind": "mars"}, "cluster.kind", "The kinds of cluster here are local, moon. Received: 'mars'"),
+        ({"kind": "mars"}, "cluster.kind", "`kind` must be one of local, moon, got 'mars'"),
         ({"jobs": {"worker": 0}}, "cluster.jobs.worker", "The number of tasks of a job must be an integer"),
     ],
 )

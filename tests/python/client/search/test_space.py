@@ -55,7 +55,7 @@ def test_samplers_and_pruners_by_name() -> None:
     assert as_pruner(own) is own
     with pytest.raises(InvalidInput, match="tpe, random, grid.*got 'best'"):
         as_sampler("best", None)
-    with pytest.raises(InvalidInput, match="sampler='grid'"):
+    with pytest.raises(InvalidInput, match="`sampler` must be 'grid'"):
         as_sampler(GridSampler({"a": [1]}), None)
     with pytest.raises(InvalidInput, match="median, asha"):
         as_pruner("often")
@@ -80,7 +80,7 @@ def test_a_study_goes_on_in_its_own_direction_only() -> None:
     storage, sampler, pruner = InMemoryStorage(), as_sampler("tpe", 1), as_pruner(None)
     open_study("one", storage, sampler, pruner, ["minimize"])
     open_study("one", storage, sampler, pruner, ["minimize"])
-    with pytest.raises(InvalidInput, match="directions"):
+    with pytest.raises(InvalidInput, match="`direction` must be"):
         open_study("one", storage, sampler, pruner, ["maximize"])
     with pytest.raises(InvalidInput, match="study_name"):
         open_study(None, storage, sampler, pruner, ["minimize"])
