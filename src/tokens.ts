@@ -62,6 +62,7 @@ export const CommandIDs = {
   stopSearch: 'jupyter-dtf:stop-search',
   addTrials: 'jupyter-dtf:add-trials',
   openExample: 'jupyter-dtf:open-example',
+  chooseExample: 'jupyter-dtf:choose-example',
   newDesign: 'jupyter-dtf:new-design',
   saveDesign: 'jupyter-dtf:save-design',
   startDesign: 'jupyter-dtf:start-design',

@@ -13,7 +13,7 @@ from .base import UnknownHandler
 from .clusters import ClusterHandler, ClustersHandler, DashboardHandler, MachinesHandler, PreviewHandler
 from .dask import DaskHandler
 from .designs import CheckHandler, DescribeHandler, PlaceHandler, ProfileHandler, RunPlacementHandler, ScriptHandler
-from .examples import ExampleHandler
+from .examples import ExampleHandler, ExamplesHandler
 from .kinds import KindsHandler
 from .media import HistogramsHandler, ImageHandler, MediaHandler
 from .operation import Operation, operation_of
@@ -55,6 +55,7 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/designs/describe": DescribeHandler,
     "/designs/script": ScriptHandler,
     "/designs/profile": ProfileHandler,
+    "/examples": ExamplesHandler,
     "/examples/{name}": ExampleHandler,
     "/runs": RunsHandler,
     "/runs/{run_id}": RunHandler,
