@@ -1,6 +1,6 @@
 """A convolutional network reads handwritten digits that are shifted at random: python examples/convolutions.py.
 
-Each of two workers computes the gradients of its half of every batch. The model is plain Keras and knows nothing of them.
+Each of two workers computes the gradients of its half of every batch. The model is plain Keras.
 """
 
 import jupyter_dtf as dtf

@@ -1,8 +1,9 @@
 """Run examples and keep a picture of each for docs/gallery.md: python -m tools.gallery [NAME...].
 
-A NAME is a file of ``examples``, as ``notebooks/search.ipynb``; without any, all of them are run. Scripts run in a
-kernel, as ``%run`` does it, so that they draw what they draw in a notebook. The picture is what ``_HOW`` says of the
-example: a plot or an image of its own, the run's or the search's still picture, or else what it has printed.
+A NAME is a file of ``examples``, as ``notebooks/search.ipynb``; without any, all of them are run, but for the programs
+of Horovod and TensorFlowOnSpark. Scripts run in a kernel, as ``%run`` does it, so that they draw what they draw in a
+notebook. The picture is what ``_HOW`` says of the example: a plot or an image of its own, the run's or the search's
+still picture, or else what it has printed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
+
+import jupyter_dtf as dtf
+from tests.python import slurm
+from tests.python.machines import Net
 
 ROOT = Path(__file__).absolute().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -53,35 +58,43 @@ How = Callable[["Ran"], None]
 
 
 class Ran:
-    """An example that runs in a kernel of its own, in an empty directory. A context manager."""
+    """Examples, one after another in one kernel, each in an empty directory. A context manager."""
 
-    def __init__(self, name: str) -> None:
-        self.path = EXAMPLES / name
-        self.directory = Path(tempfile.mkdtemp(prefix="dtf-gallery-"))
-        self.outputs: list[Any] = []
+    def __init__(self) -> None:
         self._notebook = new_notebook()
-        self._client = NotebookClient(
-            self._notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(self.directory)}}
-        )
+        self._client = NotebookClient(self._notebook, timeout=600, kernel_name="python3")
+        self.path = EXAMPLES
+        self.directory = Path()
+        self.outputs: list[Any] = []
 
     def __enter__(self) -> Ran:
-        os.environ["JUPYTER_DTF_DATA_DIR"] = str(self.directory / "data")
         self._kernel = self._client.setup_kernel()
         self._kernel.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._kernel.__exit__(*error)
-        shutil.rmtree(self.directory, ignore_errors=True)
 
-    def run(self) -> None:
+    def run(self, name: str, directory: Path) -> None:
+        self.path, self.directory, self.outputs = EXAMPLES / name, directory, []
+        self.cell(f"%reset -f\n%cd {directory}")
+        if name == "ssh.py":
+            with Net(directory, ["ada", "bert"]) as net:
+                hosts = " ".join(machine.entry for machine in net.machines)
+                self._script(f"--key-file {net.key} --known-hosts {net.known_hosts} {hosts}")
+        elif name == "slurm.py":
+            self.cell(f"import os\nos.environ.update({slurm.install(directory)!r})")
+            self._script("--memory 1 --interface lo")
+        elif self.path.suffix == ".py":
+            self._script()
+        else:
+            for cell in nbformat.read(self.path, as_version=4).cells:
+                if cell.cell_type == "code":
+                    self.outputs += self.cell(cell.source)
         self.cell("import jupyter_dtf as dtf")
-        if self.path.suffix == ".py":
-            self.outputs += self.cell(f"%run {self.path}")
-            return
-        for cell in nbformat.read(self.path, as_version=4).cells:
-            if cell.cell_type == "code":
-                self.outputs += self.cell(cell.source)
+
+    def _script(self, arguments: str = "") -> None:
+        self.outputs += self.cell(f"%run {self.path} {arguments}")
 
     def cell(self, source: str) -> list[Any]:
         cell = new_code_cell(source)
@@ -208,12 +221,18 @@ _HOW: dict[str, How] = {
 
 def main(names: list[str]) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
-    every = [path for end in ("py", "ipynb") for path in sorted(EXAMPLES.rglob(f"*.{end}"))]
-    for name in names or [path.relative_to(EXAMPLES).as_posix() for path in every]:
-        print(name, flush=True)
-        with Ran(name) as ran:
-            ran.run()
-            _HOW.get(name, LOSS)(ran)
+    every = [path.relative_to(EXAMPLES).as_posix() for path in [*EXAMPLES.glob("*.py"), *EXAMPLES.rglob("*.ipynb")]]
+    of_horovod = [name for name in every if name.startswith("horovod_")]  # scripts of their own kind: no pictures
+    with tempfile.TemporaryDirectory(prefix="dtf-gallery-") as directory:
+        os.environ["JUPYTER_DTF_DATA_DIR"] = f"{directory}/data"
+        with dtf.Cluster(jobs={"worker": 2}) as cluster:
+            os.environ["JUPYTER_DTF_CLUSTER"] = cluster.name
+            with Ran() as ran:
+                for number, name in enumerate(names or sorted(set(every) - set(of_horovod))):
+                    print(name, flush=True)
+                    (own := Path(directory, str(number))).mkdir()
+                    ran.run(name, own)
+                    _HOW.get(name, LOSS)(ran)
 
 
 if __name__ == "__main__":

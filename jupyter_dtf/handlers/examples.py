@@ -17,6 +17,9 @@ from .designs import MAX_PATH_BYTES
 from .operation import operation
 
 
+FIRST = "digits.ipynb"
+
+
 def directory() -> Path:
     """The directory of the examples: in the package if installed from a wheel, and next to it in a checkout."""
     package = Path(__file__).parents[1]
@@ -24,15 +27,28 @@ def directory() -> Path:
     return packaged if packaged.is_dir() else package.parent / "examples"
 
 
+def paths() -> dict[str, Path]:
+    """The examples that can be copied, by name: notebooks first, that for the first steps on top."""
+    folders = (directory(), directory() / "notebooks")
+    found = {path.name: path for folder in folders for path in folder.glob("*") if path.suffix in (".ipynb", ".py")}
+    return {name: found[name] for name in sorted(found, key=lambda name: (name != FIRST, name.endswith(".py"), name))}
+
+
 def model_of(name: str) -> dict[str, Any]:
-    """An example in the form that a contents manager saves. Raises NotFound."""
-    names = sorted(path.name for path in directory().glob("*") if path.suffix in (".ipynb", ".py"))
-    if name not in names:
-        raise NotFound(f"The example must be one of {', '.join(names)}, got {name!r:.200}")
-    text = (directory() / name).read_text(encoding="utf-8")
+    """An example as a contents manager saves it. Raises NotFound."""
+    found = paths()
+    if name not in found:
+        raise NotFound(f"The example must be one of {', '.join(found)}, got {name!r:.200}")
+    text = found[name].read_text(encoding="utf-8")
     if name.endswith(".ipynb"):
         return {"type": "notebook", "format": "json", "content": json.loads(text)}
     return {"type": "file", "format": "text", "content": text}
+
+
+class ExamplesHandler(Handler):
+    @operation("The names of the examples that can be copied, notebooks first")
+    async def get(self) -> list[str]:
+        return await asyncio.to_thread(lambda: list(paths()))
 
 
 class ExampleHandler(Handler):

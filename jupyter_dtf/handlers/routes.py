@@ -13,7 +13,7 @@ from .base import UnknownHandler
 from .clusters import ClusterHandler, ClustersHandler, DashboardHandler, MachinesHandler, PreviewHandler
 from .dask import DaskHandler
 from .designs import CheckHandler, DescribeHandler, PlaceHandler, ProfileHandler, RunPlacementHandler, ScriptHandler
-from .examples import ExampleHandler
+from .examples import ExampleHandler, ExamplesHandler
 from .forecasts import EfficiencyHandler, ForecastHandler, HardwareHandler, PlanHandler, RunForecastHandler
 from .kinds import KindsHandler
 from .media import HistogramsHandler, ImageHandler, MediaHandler, TableHandler, TextHandler
@@ -59,6 +59,7 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/designs/forecast": ForecastHandler,
     "/designs/plan": PlanHandler,
     "/hardware": HardwareHandler,
+    "/examples": ExamplesHandler,
     "/examples/{name}": ExampleHandler,
     "/runs": RunsHandler,
     "/runs/{run_id}": RunHandler,

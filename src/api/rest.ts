@@ -107,6 +107,11 @@ export class RestApi {
     return this._request('DELETE', ['templates', name]);
   }
 
+  /** The names of the examples, notebooks first. */
+  examples(): Promise<string[]> {
+    return this._request('GET', ['examples']);
+  }
+
   /** Copy an example into a folder below the server's root; says where it is. */
   copyExample(name: string, folder: string): Promise<ExampleCopy> {
     return this._request('POST', ['examples', name], { folder });

@@ -12,7 +12,7 @@ COMMANDS = ("sbatch", "squeue", "scancel")
 
 
 def install(directory: Path, commands: tuple[str, ...] = COMMANDS) -> dict[str, str]:
-    """Put the commands below a directory, and a queue for their jobs (``queue``); the environment in which they work."""
+    """Put the commands and a queue for jobs (``queue``) below a directory; the environment in which they work."""
     there, programs = directory / "queue", directory / "bin"
     there.mkdir()
     programs.mkdir()
