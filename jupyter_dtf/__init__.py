@@ -1,7 +1,8 @@
 """Distributed TensorFlow and Keras from JupyterLab: clusters, training over processes, live plots.
 
-The public names are loaded when they are first asked for: importing this package imports neither TensorFlow nor Dask.
-Imported before TensorFlow, it keeps TensorFlow's remarks on its build out of the output (``quiet``), never its errors.
+Public names are loaded on first use, so importing this package imports neither TensorFlow nor Dask. If it is imported
+before TensorFlow, it keeps TensorFlow's start-up messages about its build out of the output (``quiet``), but never its
+errors.
 """
 
 from __future__ import annotations
@@ -109,6 +110,8 @@ _HOMES = {
     "report": "client.in_task",
     "report_histogram": "client.in_task",
     "report_image": "client.in_task",
+    "report_table": "client.in_task",
+    "report_text": "client.in_task",
     "size": "client.in_task",
     "traced": "client.in_task",
     "Checkpoint": "schema.checkpoint",
@@ -196,6 +199,8 @@ __all__ = [
     "report",
     "report_histogram",
     "report_image",
+    "report_table",
+    "report_text",
     "run",
     "runs",
     "size",
@@ -226,7 +231,7 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext jupyter_dtf``: the magics ``%dtf`` and ``%%dtf``."""
+    """Register the ``%dtf`` and ``%%dtf`` magics. Called by ``%load_ext jupyter_dtf``."""
     from .notebook.magics import register
 
     register(shell)

@@ -93,12 +93,12 @@ def _parser() -> argparse.ArgumentParser:
     list_.set_defaults(do=_list)
 
     scale = commands.add_parser("scale", help="new numbers of tasks, for the runs to come")
-    scale.add_argument("name")
-    scale.add_argument("jobs", metavar="JOB=N,...")
+    scale.add_argument("name", help="the cluster")
+    scale.add_argument("jobs", metavar="JOB=N,...", help="the tasks of each job, as worker=4,ps=1")
     scale.set_defaults(do=_scale)
 
     stop = commands.add_parser("stop", help="end clusters and their runs, and forget lost ones")
-    stop.add_argument("names", nargs="*", metavar="NAME")
+    stop.add_argument("names", nargs="*", metavar="NAME", help="the clusters")
     stop.add_argument("--all", action="store_true", help="end every cluster")
     stop.set_defaults(do=_stop)
 

@@ -1,4 +1,4 @@
-"""The histograms and pictures that a run's tasks have reported."""
+"""The histograms, pictures, texts and tables that a run's tasks have reported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import math
 from typing import Annotated
 
-from ..schema.events import Histogram, Picture
+from ..schema.events import Histogram, Picture, ReportedTable, ReportedText
 from ..schema.media import MediaSeries
 from .base import Handler
 from .operation import operation
@@ -16,7 +16,7 @@ _TASK = "Which task, such as worker:1"
 
 
 class MediaHandler(Handler):
-    @operation("Which histograms and pictures there are of a run, and of which steps", errors=(404,))
+    @operation("Which histograms, pictures, texts and tables there are of a run, and of which steps", errors=(404,))
     async def get(self, run_id: str) -> list[MediaSeries]:
         hub = await self.services.hub()
         return await asyncio.to_thread(hub.media, run_id, lambda media: media.overview())
@@ -44,3 +44,33 @@ class ImageHandler(Handler):
         hub = await self.services.hub()
         at = math.inf if step is None else step
         return await asyncio.to_thread(hub.media, run_id, lambda media: media.picture(name, task, at))
+
+
+class TextHandler(Handler):
+    @operation("The text of one name of a task at a step, or the last before it", errors=(404,))
+    async def get(
+        self,
+        run_id: str,
+        *,
+        name: Annotated[str, _NAME] = "",
+        task: Annotated[str, _TASK] = "",
+        step: Annotated[float | None, "A step; without, the newest text"] = None,
+    ) -> ReportedText:
+        hub = await self.services.hub()
+        at = math.inf if step is None else step
+        return await asyncio.to_thread(hub.media, run_id, lambda media: media.text(name, task, at))
+
+
+class TableHandler(Handler):
+    @operation("The table of one name of a task at a step, or the last before it", errors=(404,))
+    async def get(
+        self,
+        run_id: str,
+        *,
+        name: Annotated[str, _NAME] = "",
+        task: Annotated[str, _TASK] = "",
+        step: Annotated[float | None, "A step; without, the newest table"] = None,
+    ) -> ReportedTable:
+        hub = await self.services.hub()
+        at = math.inf if step is None else step
+        return await asyncio.to_thread(hub.media, run_id, lambda media: media.table(name, task, at))

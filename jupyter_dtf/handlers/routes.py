@@ -16,7 +16,7 @@ from .designs import CheckHandler, DescribeHandler, PlaceHandler, ProfileHandler
 from .examples import ExampleHandler
 from .forecasts import EfficiencyHandler, ForecastHandler, HardwareHandler, PlanHandler, RunForecastHandler
 from .kinds import KindsHandler
-from .media import HistogramsHandler, ImageHandler, MediaHandler
+from .media import HistogramsHandler, ImageHandler, MediaHandler, TableHandler, TextHandler
 from .operation import Operation, operation_of
 from .output import OutputHandler, OutputTextHandler
 from .runs import (
@@ -74,6 +74,8 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/runs/{run_id}/media": MediaHandler,
     "/runs/{run_id}/histograms": HistogramsHandler,
     "/runs/{run_id}/image": ImageHandler,
+    "/runs/{run_id}/text": TextHandler,
+    "/runs/{run_id}/table": TableHandler,
     "/runs/{run_id}/metrics.csv": MetricsHandler,
     "/runs/{run_id}/trace": TraceHandler,
     "/runs/{run_id}/placement": RunPlacementHandler,

@@ -34,14 +34,14 @@ class ClusterWidget(LiveWidget):
 
     Traits to read, observe and link; they follow the cluster until it has stopped:
 
-    ``state``        as ``cluster.status``
-    ``message``      one line: what it waits for, why it failed, what is wrong with it; otherwise empty
-    ``jobs``         numbers of tasks per job
-    ``workers``      how many of the job ``worker``
-    ``hosts``        a dict for each host: ``name``, ``machine``, ``threads``, ``cpu`` (cores in use), ``memory_bytes``,
-                     ``memory_used_bytes``, ``gpus`` and more
-    ``runs``         a dict for each run, newest first: ``id``, ``name``, ``state``, ``progress`` (0 to 1), ``metrics``
-    ``active_runs``  how many runs are under way
+    * ``state``: as ``cluster.status``
+    * ``message``: one line, what it waits for, why it failed or what is wrong with it; otherwise empty
+    * ``jobs``: numbers of tasks per job
+    * ``workers``: how many of the job ``worker``
+    * ``hosts``: a dict for each host: ``name``, ``machine``, ``threads``, ``cpu`` (cores in use), ``memory_bytes``,
+      ``memory_used_bytes``, ``gpus`` and more
+    * ``runs``: a dict for each run, newest first: ``id``, ``name``, ``state``, ``progress`` (0 to 1), ``metrics``
+    * ``active_runs``: how many runs are under way
     """
 
     name = traitlets.Unicode(read_only=True).tag(sync=True)

@@ -265,7 +265,7 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
     start.set_defaults(do=magics.start)
 
     use = commands.add_parser("use", help="make a cluster that there is this notebook's")
-    use.add_argument("name")
+    use.add_argument("name", help="the cluster")
     use.set_defaults(do=magics.use, completes="cluster")
 
     clusters = commands.add_parser("clusters", help="list the clusters")

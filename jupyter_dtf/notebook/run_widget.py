@@ -30,17 +30,17 @@ class RunWidget(LiveWidget):
 
     Traits to read, observe and link; they follow the run until it has ended:
 
-    ``state``         as ``run.status``
-    ``message``       one line: why it waits, why it failed
-    ``error``         the same of a run that has failed or is lost; empty otherwise
-    ``progress``      from 0 to 1; 0 where it is not known
-    ``step``, ``steps``    how many are done, and of how many; 0 where that is not known
-    ``epoch``, ``epochs``  counted from 1; 0 where there are none
-    ``metrics``       the newest value of each metric, the mean of its tasks
-    ``task_metrics``  the same of each task: ``{"worker:1": {"loss": 0.5}}``
-    ``best``          the best value of each metric of which it is known whether more or less is better
-    ``tasks``         the state of each task
-    ``attempt``       how often the task that was started again most often was
+    * ``state``: as ``run.status``
+    * ``message``: one line, why it waits or why it failed
+    * ``error``: the same of a run that has failed or is lost; empty otherwise
+    * ``progress``: from 0 to 1; 0 where it is not known
+    * ``step``, ``steps``: how many are done, and of how many; 0 where that is not known
+    * ``epoch``, ``epochs``: counted from 1; 0 where there are none
+    * ``metrics``: the newest value of each metric, the mean of its tasks
+    * ``task_metrics``: the same of each task: ``{"worker:1": {"loss": 0.5}}``
+    * ``best``: the best value of each metric of which it is known whether more or less is better
+    * ``tasks``: the state of each task
+    * ``attempt``: how often the task that was started again most often was
 
     Raises NotFound.
     """

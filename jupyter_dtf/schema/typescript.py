@@ -12,6 +12,7 @@ import enum
 import inspect
 import itertools
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -45,6 +46,9 @@ from . import (
     socket_messages,
     trace,
 )
+
+_SECTIONS = re.compile(r"\n\n(?:Args|Attributes|Returns|Raises|Example):\n")
+"""Where the sections of a docstring begin."""
 
 HEADER = """\
 // Made from jupyter_dtf/schema by `python -m jupyter_dtf.schema.typescript`. Change the structs there, not this file.
@@ -338,7 +342,8 @@ def _docs(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 def _comment(doc: str | None) -> str:
     if not doc:
         return ""
-    lines = inspect.cleandoc(doc).replace("``", "`").splitlines()
+    said = _SECTIONS.split(inspect.cleandoc(doc), maxsplit=1)[0]  # of Python, for Python
+    lines = said.replace("``", "`").splitlines()
     if len(lines) == 1:
         return f"/** {lines[0]} */\n"
     return "\n".join(["/**", *(f" * {line}".rstrip() for line in lines), " */", ""])

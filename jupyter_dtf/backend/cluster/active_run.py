@@ -16,10 +16,9 @@ from ...schema.events import (
     POINTS,
     AnyEvent,
     EpochEnded,
-    Histogram,
     Logged,
+    MediaEvent,
     Note,
-    Picture,
     Progressed,
     RunChanged,
     TaskChanged,
@@ -226,7 +225,7 @@ class Run:
                 return  # until it is known what the loss has cost
             self._apply(event)
             self._append(data)
-            if isinstance(event, (Histogram, Picture)):
+            if isinstance(event, MediaEvent):
                 self._media.add(len(self.log) - 1, len(data))
                 self._empty_media()
             self._tell_cost(event)

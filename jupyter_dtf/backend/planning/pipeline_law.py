@@ -11,6 +11,7 @@ import numpy as np
 
 from ...schema.graph import LayerGraph
 from ...schema.placement import Link, Placement
+from ...schema.turns import Turns
 from .costs import Floats, ordered
 from .networks import Fabric
 from .prediction import copying_s
@@ -52,6 +53,7 @@ class Layered:
         position = {layer.id: index for index, layer in enumerate(self.layers)}
         found = [(position[edge.source], position[edge.target], edge.bytes) for edge in graph.edges]
         self.edges = np.array(found, np.int64).reshape(-1, 3)
+        self.takes_turns = graph.takes_turns
 
 
 class Staged:
@@ -121,13 +123,21 @@ class Staged:
             exposed_s=float(exchanges.max(initial=0.0)),
             update_s=float(self._update_s.max(initial=0.0)) * slower,
             sent_bytes=2 * given * examples,
-            memory_bytes=float((self._kept + self._activations * examples).max(initial=0.0)),
+            memory_bytes=float((self._kept + self._activations * examples * self._held()).max(initial=0.0)),
         )
+
+    def _held(self) -> Floats:
+        """The part of the microbatches whose activations each stage holds at once."""
+        levels = self.stages - 1
+        turns = Turns(levels, levels)
+        held = [turns.held(stage, levels - stage) for stage in range(self.stages)]
+        limited: Floats = np.minimum(np.array(held, float) / self.microbatches, 1.0)
+        return limited if self._layered.takes_turns else np.ones(self.stages)
 
     def _played(self, segments: list[Segment], updates: dict[int, float], link: Link) -> tuple[float, float]:
         """Seconds of a step, and those in which a device computes, the mean over them."""
         if len(segments) * self.microbatches <= _MOST_PLAYED:
-            busy = play(segments, updates, self.microbatches, link)
+            busy = play(segments, updates, self.microbatches, link, takes_turns=self._layered.takes_turns)
             end = max((one.start_s + one.duration_s for one in busy), default=0.0)
             return end, sum(one.duration_s for one in busy if one.phase != UPDATE) / self.stages
         work = [segment.forward_s + segment.backward_s for segment in segments]

@@ -107,7 +107,7 @@ def test_who_is_started_again_goes_on_after_what_has_been_trained_on(started: An
 
 def test_a_new_generator_does_not_begin_in_the_middle_of_an_epoch(started: Any) -> None:
     source = started(numbers(9))
-    assert "no place in the middle of one" in heard(source, asking(source, passes=1, within=2))[0]
+    assert "must be resumed from the end of an epoch" in heard(source, asking(source, passes=1, within=2))[0]
     assert heard(source, asking(source, in_parts=True, passes=5, passed=20))[0] == (0, 5)
 
 
@@ -213,7 +213,7 @@ def test_a_run_that_may_not_read_a_stream_leaves_it_to_the_one_that_does(started
     source, other = started(waits()), stream_of(numbers(2), "validation_data", "the generator")
     with asking(source) as peer:
         assert [receive(peer)[0].batch for _ in range(2)] == [0, 1]
-        with pytest.raises(Conflict, match="has been read by another run"):
+        with pytest.raises(Conflict, match="has already been read by another run"):
             fed([other.feed, source.feed], lambda: pytest.fail("nothing is submitted"))
         on.set()
         assert [receive(peer)[0].batch for _ in range(2)] == [2, -1]

@@ -63,7 +63,7 @@ def test_request_of_a_design(tmp_path: Path) -> None:
     assert (request.name, request.jobs, request.hosts, request.tasks) == ("lab", {"ps": 1}, drawn.hosts, [place])
     with pytest.raises(InvalidInput, match="A design says what --kind, --jobs and --option would.*worker=3 hosts=2"):
         reading.cluster_request(start(str(path), "--jobs", "worker=3", "--option", "hosts=2"), keep=True, grace_s=0)
-    with pytest.raises(NotFound, match=r"no design of that name. Received: 'missing\.dtf'"):
+    with pytest.raises(NotFound, match=r"no design 'missing\.dtf'"):
         reading.cluster_request(start("missing.dtf"), keep=True, grace_s=0)
 
 

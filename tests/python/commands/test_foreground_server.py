@@ -35,7 +35,7 @@ def test_its_place_in_the_cluster() -> None:
         ((SPEC, "worker", 2), "Received: worker:2"),
         ((SPEC, "chief"), "Received: chief:0"),
         (("worker|localhost:2222", "worker", -1), "Received: worker:-1"),
-        (("worker|localhost",), "An endpoint is host:port. Received: 'localhost'"),
+        (("worker|localhost",), "An endpoint must be host:port, got 'localhost'"),
     ],
 )
 def test_a_place_that_is_not_there(arguments: tuple[str, str, int], message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -173,9 +174,10 @@ def test_backup_workers_pay_where_steps_vary_much() -> None:
     assert wasted.examples_per_second < steady.examples_per_second
 
 
+@pytest.mark.parametrize("takes_turns", [False, True])
 @pytest.mark.parametrize("stages", [1, 2, 3])
-def test_a_pipeline_is_what_its_prediction_says(stages: int) -> None:
-    graph, batch, rate = chain(6), 64, 1e10
+def test_a_pipeline_is_what_its_prediction_says(stages: int, takes_turns: bool) -> None:
+    graph, batch, rate = msgspec.structs.replace(chain(6), takes_turns=takes_turns), 64, 1e10
     work = workload.assumed(graph, rate, on_cpu=False)
     staged = Staged(Layered(graph, work), stages, 8)
     devices = [Device(name=f"/job:worker/task:{number}/device:GPU:0", flops_per_s=rate) for number in range(stages)]

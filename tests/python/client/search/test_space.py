@@ -42,7 +42,7 @@ def test_a_grid_is_of_choices_and_steps() -> None:
     found = combinations(space)
     assert len(found) == 12
     assert {"a": "y", "b": 2, "c": 0.5} in found
-    with pytest.raises(InvalidInput, match="choices or steps"):
+    with pytest.raises(InvalidInput, match="choices or a step"):
         combinations(as_space({"a": (0.0, 1.0)}))
 
 
@@ -95,7 +95,7 @@ def test_the_lists_of_a_launch() -> None:
         with pytest.raises(InvalidInput, match="args_dict"):
             combined(given, grid=False)
     for own in ("state", "error", "seconds", "run"):
-        with pytest.raises(InvalidInput, match=f"columns of the table of their own, got '{own}'"):
+        with pytest.raises(InvalidInput, match=f"other columns of the table, got '{own}'"):
             combined({"a": [1], own: [2]}, grid=False)
 
 
