@@ -254,11 +254,11 @@ class Run(NamedRun):
         wanted = settings_of(settings.pop("strategy"), settings.pop("tasks", None), **settings)
         return run_forecast(self._session.hub.record(self.id), wanted)
 
-    def efficiency(self) -> EfficiencyReport:
-        """What its steps were made of, beside what would be forecast for it: which part took longer, and whom the
-        others waited for. What was not measured is named.
+    def efficiency(self, forecast: Forecast | None = None) -> EfficiencyReport:
+        """What its steps were made of, beside a ``forecast`` (by default one made of its own steps): which part took
+        longer, and whom the others waited for. What was not measured is named.
         """
-        return efficiency(self._session.hub.record(self.id))
+        return efficiency(self._session.hub.record(self.id), forecast)
 
     # -- what to do with it -------------------------------------------------------------------------------------
 

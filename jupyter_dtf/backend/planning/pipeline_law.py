@@ -5,20 +5,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...schema.graph import LayerGraph
-from ...schema.placement import Device, Link, Placement
-from .costs import Costs, Floats, costs, ordered
+from ...schema.placement import Link, Placement
+from ...schema.turns import Turns
+from .costs import Floats, ordered
 from .networks import Fabric
 from .prediction import copying_s
 from .schedule import UPDATE, Segment, play
-from .spread import Spread
+from .spread import OF_INPUTS
 from .workload import Workload
 
-_MOST_PLAYED = 20_000
+_MOST_PLAYED = 2_000
 """Passes of microbatches through segments that are played through one by one. Of more, the first microbatch goes
 through all stages, and the slowest stage is waited for by each one more."""
 
@@ -37,65 +38,106 @@ class PipelineStep:
     """Of the fullest device."""
 
 
+class Layered:
+    """What all cuts of a model into stages have in common."""
+
+    def __init__(self, graph: LayerGraph, work: Workload) -> None:
+        self.work = work
+        self.layers = ordered(graph)
+        of_weights = np.array([bool(layer.gradient_bytes) for layer in self.layers], bool)
+        self.inputs_s = np.where(of_weights, OF_INPUTS, 1.0) * work.backward_s
+        kept = ("parameter_bytes", "gradient_bytes", "slot_bytes", "activation_bytes")
+        self.bytes = [np.array([getattr(layer, name) for layer in self.layers], float) for name in kept]
+        self.touched = np.where(of_weights, sum(self.bytes[:3]), 0.0)
+        self.together_s = np.cumsum(work.forward_s + work.backward_s)
+        position = {layer.id: index for index, layer in enumerate(self.layers)}
+        found = [(position[edge.source], position[edge.target], edge.bytes) for edge in graph.edges]
+        self.edges = np.array(found, np.int64).reshape(-1, 3)
+        self.takes_turns = graph.takes_turns
+
+
 class Staged:
     """A model in so many stages. What is asked of it is linear in the examples, so it is cut once."""
 
-    def __init__(self, graph: LayerGraph, work: Workload, stages: int, microbatches: int) -> None:
+    def __init__(self, layered: Layered, stages: int, microbatches: int) -> None:
+        work = layered.work
         self.microbatches = microbatches
-        self._work = work
-        layers = ordered(graph)
-        seconds = work.forward_s + work.backward_s
-        self.stage_of = _even(seconds, min(stages, len(layers)))
+        self._layered, self._work = layered, work
+        self.stage_of = _even(layered.together_s, min(stages, len(layered.layers)))
         self.stages = int(self.stage_of.max(initial=0)) + 1
-        kind = "GPU" if work.overlaps else "CPU"
-        devices = [
-            Device(name=f"/job:worker/task:{number}/device:{kind}:0", flops_per_s=1.0) for number in range(self.stages)
-        ]
-        names = [device.name for device in devices]
-        placed = {layer.id: names[stage] for layer, stage in zip(layers, self.stage_of.tolist(), strict=True)}
-        self.placement = Placement(devices=placed)
-        every = costs(graph, microbatches, microbatches)
-        self._spread = Spread(_in_seconds(every, work), self.placement, devices)
-        self._segments = self._spread.segments()
-        started = np.bincount(self.stage_of, work.start_s, self.stages)
-        updated = np.bincount(self.stage_of, [_touched(layer) for layer in layers], self.stages)
-        self._start_s = started / 2
-        self._update_s = work.update_s * updated / max(float(updated.sum()), 1.0)
-        self._kept = np.bincount(
-            self.stage_of,
-            [layer.parameter_bytes + layer.gradient_bytes + layer.slot_bytes for layer in layers],
-            self.stages,
-        )
-        self._activations = np.bincount(self.stage_of, [layer.activation_bytes for layer in layers], self.stages)
+        self._forward_s, self._backward_s = (self._by_stage(each) for each in (work.forward_s, work.backward_s))
+        self._inputs_s = self._by_stage(layered.inputs_s)
+        self._start_s = self._by_stage(work.start_s) / 2
+        weights, gradients, slots, self._activations = (self._by_stage(each) for each in layered.bytes)
+        self._kept, self._exchanged = weights + gradients + slots, weights + gradients
+        self._update_s = work.update_s * self._by_stage(layered.touched) / max(float(layered.touched.sum()), 1.0)
+        self._sends = self._sent()
 
-    def step(self, examples: float, replicas: int, fabric: Fabric) -> PipelineStep:
-        """Of ``examples`` examples of one replica."""
+    def _by_stage(self, of_layers: Floats) -> Floats:
+        sums: Floats = np.bincount(self.stage_of, of_layers, self.stages)
+        return sums
+
+    def _sent(self) -> list[dict[int, float]]:
+        """Bytes of an example that each stage sends to others: what several layers there need of one, once."""
+        sources, targets, sizes = self._layered.edges.T
+        crosses = self.stage_of[sources] != self.stage_of[targets]
+        messages: dict[tuple[int, int], float] = {}
+        for source, target, size in zip(
+            sources[crosses].tolist(), self.stage_of[targets[crosses]].tolist(), sizes[crosses].tolist(), strict=True
+        ):
+            messages[source, target] = max(float(size), messages.get((source, target), 0.0))
+        sends: list[dict[int, float]] = [{} for _ in range(self.stages)]
+        for (source, target), size in messages.items():
+            own = sends[int(self.stage_of[source])]
+            own[target] = own.get(target, 0.0) + size
+        return sends
+
+    @property
+    def placement(self) -> Placement:
+        """The stages on the first tasks."""
+        kind = "GPU" if self._work.overlaps else "CPU"
+        return Placement(
+            devices={
+                layer.id: f"/job:worker/task:{stage}/device:{kind}:0"
+                for layer, stage in zip(self._layered.layers, self.stage_of.tolist(), strict=True)
+            }
+        )
+
+    def step(self, examples: float, replicas: int, fabric: Fabric, slower: float = 1.0) -> PipelineStep:
+        """Of ``examples`` examples of one replica, on devices that take so many times as long."""
         each = examples / self.microbatches
         within = self.stages * replicas <= fabric.per_machine or self.stages <= fabric.per_machine
         link = fabric.within if within else fabric.between
-        copies = 0.0 if self._work.overlaps else copying_s(link)
-        segments = [self._segment(segment, each, copies) for segment in self._segments]
         between = fabric.within if self.stages * replicas <= fabric.per_machine else fabric.between
-        exchanges = [self._spread.exchange_s(device, replicas, between) for device in self._spread.used]
-        updates = {
-            device: float(self._update_s[device]) + exchange
-            for device, exchange in zip(self._spread.used, exchanges, strict=True)
-        }
-        end, computing = self._played(segments, updates, link)
-        given, _ = self._spread.traffic()
+        exchanges = np.zeros(self.stages)
+        if replicas > 1:
+            exchanges = (replicas - 1) * self._exchanged / between.bytes_per_s + 2 * between.latency_s
+        updates = dict(enumerate((self._update_s * slower + exchanges).tolist()))
+        copying = 0.0 if self._work.overlaps else copying_s(link)
+        end, computing = self._played(self._segments(each, slower, copying), updates, link)
+        overhead = self._work.overhead_s * slower
+        given = max((sum(own.values()) for own in self._sends), default=0.0)
         return PipelineStep(
-            step_s=end + self._work.overhead_s,
-            compute_s=computing + self._work.overhead_s,
-            exposed_s=max(exchanges, default=0.0),
-            update_s=float(self._update_s.max(initial=0.0)),
-            sent_bytes=2 * max(given, default=0.0) * examples,
-            memory_bytes=float((self._kept + self._activations * examples).max(initial=0.0)),
+            step_s=end + overhead,
+            compute_s=computing + overhead,
+            exposed_s=float(exchanges.max(initial=0.0)),
+            update_s=float(self._update_s.max(initial=0.0)) * slower,
+            sent_bytes=2 * given * examples,
+            memory_bytes=float((self._kept + self._activations * examples * self._held()).max(initial=0.0)),
         )
+
+    def _held(self) -> Floats:
+        """The part of the microbatches whose activations each stage holds at once."""
+        levels = self.stages - 1
+        turns = Turns(levels, levels)
+        held = [turns.held(stage, levels - stage) for stage in range(self.stages)]
+        limited: Floats = np.minimum(np.array(held, float) / self.microbatches, 1.0)
+        return limited if self._layered.takes_turns else np.ones(self.stages)
 
     def _played(self, segments: list[Segment], updates: dict[int, float], link: Link) -> tuple[float, float]:
         """Seconds of a step, and those in which a device computes, the mean over them."""
         if len(segments) * self.microbatches <= _MOST_PLAYED:
-            busy = play(segments, updates, self.microbatches, link)
+            busy = play(segments, updates, self.microbatches, link, takes_turns=self._layered.takes_turns)
             end = max((one.start_s + one.duration_s for one in busy), default=0.0)
             return end, sum(one.duration_s for one in busy if one.phase != UPDATE) / self.stages
         work = [segment.forward_s + segment.backward_s for segment in segments]
@@ -104,33 +146,39 @@ class Staged:
         end = first + (self.microbatches - 1) * max(work) + max(updates.values(), default=0.0)
         return end, sum(work) * self.microbatches / self.stages
 
-    def _segment(self, segment: Segment, examples: float, copying: float) -> Segment:
-        """Of a microbatch of so many examples; the segment is that of one."""
-        start = float(self._start_s[segment.device])
-        moved = sum(segment.sends.values()) * copying
-        return Segment(
-            segment.device,
-            segment.forward_s * examples + start + moved * examples,
-            segment.backward_s * examples + start + moved * examples,
-            segment.inputs_s * examples + start,
-            {target: size * examples for target, size in segment.sends.items()},
-        )
+    def _segments(self, examples: float, slower: float, copying: float) -> list[Segment]:
+        """Of microbatches of so many examples, a segment for each stage. ``copying``: seconds of a byte, of a core."""
+        moved = [0.0] * self.stages
+        for stage, own in enumerate(self._sends):
+            for target, size in own.items():
+                moved[stage] += size * examples * copying
+                moved[target] += size * examples * copying
+        more = self._start_s * slower + np.array(moved)
+        each = examples * slower
+        return [
+            Segment(stage, *seconds, {target: size * examples for target, size in self._sends[stage].items()})
+            for stage, seconds in enumerate(
+                zip(
+                    (self._forward_s * each + more).tolist(),
+                    (self._backward_s * each + more).tolist(),
+                    (self._inputs_s * each + more).tolist(),
+                    strict=True,
+                )
+            )
+        ]
 
 
-def _in_seconds(every: Costs, work: Workload) -> Costs:
-    """The passes of one example in seconds of a device that does one operation in each."""
-    return replace(every, forward=work.forward_s, backward=work.backward_s, update=np.zeros(len(every.layers)))
+def _even(together: Floats, stages: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The stage of each layer: contiguous, no stage empty, the slowest as fast as cuts by even shares make it.
 
-
-def _even(seconds: Floats, stages: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The stage of each layer: contiguous, no stage empty, the slowest as fast as cuts by even shares make it."""
-    count = seconds.size
-    together = np.cumsum(seconds)
+    ``together``: the seconds of each layer and all before it.
+    """
+    count = together.size
     total = float(together[-1]) if count else 0.0
     if not total:
         return np.arange(count) * stages // max(count, 1)
-    low, high = max(total / stages, float(seconds.max())), total
-    for _ in range(40):
+    low, high = max(total / stages, float(np.diff(together, prepend=0.0).max())), total
+    for _ in range(30):
         middle = (low + high) / 2
         if _needed(together, middle) <= stages:
             high = middle
@@ -155,8 +203,3 @@ def _needed(together: Floats, limit: float) -> int:
         first = max(first + 1, int(np.searchsorted(together, before + limit * (1 + 1e-12), side="right")))
         stages += 1
     return stages
-
-
-def _touched(layer: object) -> float:
-    bytes_: float = layer.parameter_bytes + layer.gradient_bytes + layer.slot_bytes  # type: ignore[attr-defined]
-    return bytes_

@@ -14,7 +14,7 @@ from . import servers_law
 from .exchange import overlapped
 from .networks import Fabric
 from .order_statistics import slowest
-from .pipeline_law import Staged
+from .pipeline_law import Layered, Staged
 from .workload import Workload
 
 _SHARE = {"none": 1.0, "fp16": 0.5, "bf16": 0.5}
@@ -52,20 +52,24 @@ class Situation:
     settings: ForecastSettings
     graph: LayerGraph | None = None
     slower: float = 1.0
+    _layered: list[Layered] = field(default_factory=list)
     _staged: dict[int, Staged] = field(default_factory=dict)
+    """Shared with the situations made of this one: cuts do not depend on how fast all devices are."""
 
     def with_speeds(self, compute: float, network: float) -> Situation:
         """The same with compute that takes so many times as long, and links so many times as fast."""
         fabric = replace(
             self.fabric, within=_faster(self.fabric.within, network), between=_faster(self.fabric.between, network)
         )
-        return replace(self, work=self.work.scaled(compute), fabric=fabric, _staged={})
+        return replace(self, work=self.work.scaled(compute), fabric=fabric, slower=self.slower * compute)
 
     def staged(self, stages: int) -> Staged:
-        """The model cut into so many stages."""
+        """The model cut into so many stages, for devices as fast as those of the first situation."""
         assert self.graph is not None
+        if not self._layered:
+            self._layered.append(Layered(self.graph, self.work.scaled(1 / self.slower)))
         if stages not in self._staged:
-            self._staged[stages] = Staged(self.graph, self.work, stages, self.settings.microbatches)
+            self._staged[stages] = Staged(self._layered[0], stages, self.settings.microbatches)
         return self._staged[stages]
 
 
@@ -196,7 +200,7 @@ def _pipeline(situation: Situation, tasks: int, examples: float) -> Step:
     whole = examples * tasks
     if whole / replicas < settings.microbatches and not problem:
         problem = f"{whole / replicas:.0f} examples of a copy are fewer than {settings.microbatches} microbatches"
-    found = staged.step(whole / replicas, replicas, situation.fabric)
+    found = staged.step(whole / replicas, replicas, situation.fabric, situation.slower)
     computing = found.compute_s
     waiting = computing * (slowest(tasks, settings.straggling) - 1)
     step = found.step_s + waiting

@@ -24,6 +24,11 @@ from .series import Series
 from .step_times import LEFT_OUT
 
 _STRATEGIES = {"allreduce": "allreduce", "ps": "ps", "mirrored": "mirrored"}
+_SAID = {
+    "exchange": "The exchange is not hidden",
+    "compute": "Computing, with reading the input and updating, is slower than forecast",
+    "step": "A step is longer than forecast",
+}
 _FEWEST = 8
 """Steps of a task that say something."""
 _SLOWER = 0.1
@@ -118,8 +123,12 @@ def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: in
     return forecasting.complete(Basis(name, work, fabric, settings, 0, None, tuple(notes)), machines)
 
 
-def efficiency(record: RunRecord) -> EfficiencyReport:
-    """What the run's steps were made of, beside the forecast for as many tasks. What was not measured is named so."""
+def efficiency(record: RunRecord, forecast: Forecast | None = None) -> EfficiencyReport:
+    """What the run's steps were made of, beside the forecast for as many tasks. What was not measured is named so.
+
+    Without a ``forecast`` it is made of what the run's own steps took without their exchange, so that only the exchange
+    and the waiting can differ from it. Raises InvalidInput for a forecast that does not have as many tasks.
+    """
     info, found = record.info, measured(dict(record.series))
     tasks, strategy = _computing(info), _strategy(info)
     head = f"{info.name}, {info.strategy or info.kind}, {tasks} task{'s' * (tasks != 1)}"
@@ -129,9 +138,14 @@ def efficiency(record: RunRecord) -> EfficiencyReport:
     if not strategy:
         text = f"Only trainings by {', '.join(_STRATEGIES)} are laid over a forecast."
         return EfficiencyReport(run=info.id, title=head, tasks=tasks, steps=found.steps, findings=[text])
-    settings = ForecastSettings(strategy=strategy, tasks=[tasks], sync=_is_sync(info), servers=info.jobs.get("ps") or 1)
-    point = forecasting.of_basis(_basis(info, found, settings, tasks)).points[0]
+    is_own = forecast is None
+    if forecast is None:
+        servers = info.jobs.get("ps") or 1
+        settings = ForecastSettings(strategy=strategy, tasks=[tasks], sync=_is_sync(info), servers=servers)
+        forecast = forecasting.of_basis(_basis(info, found, settings, tasks))
+    point = forecast.at(tasks)
     parts = point.parts
+    own = "; forecast from the run itself" if is_own else ""
     gaps = [
         PartGap(part="step", forecast_s=point.step_seconds, measured_s=found.step_s),
         PartGap(part="input", forecast_s=parts.input_s, text="not measured: tasks do not tell it from computing"),
@@ -139,7 +153,8 @@ def efficiency(record: RunRecord) -> EfficiencyReport:
             part="compute",
             forecast_s=parts.compute_s,
             measured_s=None if found.exchange_s is None else found.step_s - found.exchange_s,
-            text="not measured apart from the exchange" if found.exchange_s is None else "input and update among it",
+            text=("not measured apart from the exchange" if found.exchange_s is None else "input and update among it")
+            + own,
         ),
         PartGap(
             part="exchange",
@@ -176,14 +191,12 @@ def _findings(found: Measured, gaps: list[PartGap]) -> tuple[str, list[str]]:
                 f"Straggler: {worst} takes {seconds_(found.own_s[worst])} for its own part of a step, the others "
                 f"{seconds_(others)}; they wait for it."
             )
-    for gap in gaps:
-        if gap.part == "exchange" and gap.measured_s is not None:
-            more = gap.measured_s - gap.forecast_s
-            if more > _APART * found.step_s:
-                said.append(
-                    f"The exchange is not hidden: it takes {seconds_(gap.measured_s)} of a step, and "
-                    f"{seconds_(gap.forecast_s)} were forecast."
-                )
+    more = [gap for gap in gaps if gap.measured_s is not None and gap.measured_s > gap.forecast_s]
+    for gap in sorted(more, key=lambda gap: gap.forecast_s - (gap.measured_s or 0.0)):
+        beyond = (gap.measured_s or 0.0) - gap.forecast_s
+        if beyond > _APART * found.step_s and gap.part in _SAID:
+            took, was = seconds_(gap.measured_s or 0.0), seconds_(gap.forecast_s)
+            said.append(f"{_SAID[gap.part]}: it takes {took} of a step, and {was} were forecast.")
     unknown = [gap.part for gap in gaps if gap.measured_s is None]
     if unknown:
         said.append(f"Not measured by this run: {', '.join(unknown)}.")
