@@ -65,7 +65,7 @@ export function countsOf(forecasts: readonly Forecast[]): number[] {
 
 /** The number of tasks next to one, by their ratio. */
 export function nearestCount(counts: readonly number[], tasks: number): number {
-  const away = (count: number) => Math.abs(Math.log(count / tasks));
+  const away = (count: number) => Math.abs(Math.log(count) - Math.log(Math.min(tasks, Number.MAX_VALUE)));
   return counts.reduce((best, count) => (away(count) < away(best) ? count : best), counts[0] ?? 0);
 }
 
