@@ -77,7 +77,7 @@ export function textOf(forecasts: readonly Forecast[]): string {
   ];
   const rows = forecasts.flatMap(({ title, points }) =>
     points.map(({ parts, ...point }) => {
-      const values: Record<string, unknown> = { ...point, ...parts, strategy: title };
+      const values: Record<string, string | number> = { ...point, ...parts, strategy: title };
       return heads.map(head => String(values[head] ?? '').replace(/\s+/g, ' ')).join('\t');
     })
   );

@@ -14,7 +14,6 @@ const BAND = 0.16;
 const AIR = 1.25;
 const AT = { x: { field: 'x' }, y: { field: 'y' } };
 
-
 /** Examples per second over numbers of tasks, both in logarithms: forecasts with their bands, linear laws, what was measured. */
 export class ScaleChart {
   /** `names`: what the axes are called. */

@@ -1,5 +1,13 @@
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Clipboard, Dialog, ICommandPalette, IThemeManager, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
+import {
+  Clipboard,
+  Dialog,
+  ICommandPalette,
+  IThemeManager,
+  Notification,
+  showDialog,
+  WidgetTracker
+} from '@jupyterlab/apputils';
 import type { CodeEditor } from '@jupyterlab/codeeditor';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { DocumentRegistry, IDocumentWidget } from '@jupyterlab/docregistry';

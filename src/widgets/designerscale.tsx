@@ -34,8 +34,7 @@ export function DesignScale(props: { document: OpenDesign; options: DesignerOpti
   const seen = useSeen(host);
   const hardware = useHardware(dtf);
   const forecasts = React.useMemo(
-    () =>
-      new ForecastModel((settings, signal) => dtf.api.forecastDesign({ design: model.design, settings }, signal)),
+    () => new ForecastModel((settings, signal) => dtf.api.forecastDesign({ design: model.design, settings }, signal)),
     [dtf, model]
   );
   const hasModel = model.design.model !== null;

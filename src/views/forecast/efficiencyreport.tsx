@@ -69,11 +69,11 @@ export function Efficiency(props: { report: EfficiencyReport; trans: Translation
 function gapName({ part }: PartGap, trans: TranslationBundle): string {
   const names: Record<string, string> = {
     step: trans.__('whole step'),
-    input: trans.__('input'),
-    compute: trans.__('compute'),
-    exchange: trans.__('exchange'),
-    update: trans.__('update'),
-    idle: trans.__('idle')
+    input: trans._p('part of a step', 'input'),
+    compute: trans._p('part of a step', 'compute'),
+    exchange: trans._p('part of a step', 'exchange'),
+    update: trans._p('part of a step', 'update'),
+    idle: trans._p('part of a step', 'idle')
   };
   return names[part] ?? part;
 }

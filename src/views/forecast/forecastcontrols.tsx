@@ -55,11 +55,15 @@ export function ForecastControls(props: {
             value={choices.device}
             onChange={event => {
               const chosen = hardware?.devices.find(({ name }) => name === event.target.value);
-              const known = Object.entries(chosen?.flops_per_s ?? {}).flatMap(([name, peak]) => (peak === null ? [] : [name]));
+              const known = Object.entries(chosen?.flops_per_s ?? {}).flatMap(([name, peak]) =>
+                peak === null ? [] : [name]
+              );
               onChoose({ device: event.target.value, precision: pick(known, choices.precision) });
             }}
           >
-            <option value="">{ofRun ? trans.__('as measured in the run') : trans.__('as profiled, else assumed')}</option>
+            <option value="">
+              {ofRun ? trans.__('as measured in the run') : trans.__('as profiled, else assumed')}
+            </option>
             {hardware?.devices.map(({ name, title }) => (
               <option key={name} value={name}>
                 {title}
@@ -85,7 +89,9 @@ export function ForecastControls(props: {
             value={choices.network}
             onChange={event => {
               const chosen = networks.find(({ name }) => name === event.target.value);
-              const known = Object.entries(chosen?.efficiency ?? {}).flatMap(([name, part]) => (part === null ? [] : [name]));
+              const known = Object.entries(chosen?.efficiency ?? {}).flatMap(([name, part]) =>
+                part === null ? [] : [name]
+              );
               onChoose({ network: event.target.value, transport: pick(known, choices.transport) });
             }}
           >
@@ -125,12 +131,7 @@ export function ForecastControls(props: {
           placeholder={ofRun ? trans.__('as in the run') : trans.__('as in the design')}
           disabled={false}
           read={typed =>
-            readWhole(
-              typed,
-              0,
-              1e9,
-              trans.__('A batch has a whole number of examples, from 1. Received: %1', typed)
-            )
+            readWhole(typed, 0, 1e9, trans.__('A batch has a whole number of examples, from 1. Received: %1', typed))
           }
           onCommit={batch => onChoose({ batch })}
         />

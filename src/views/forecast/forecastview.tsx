@@ -75,9 +75,7 @@ function Verdict(props: { forecasts: readonly Forecast[]; trans: TranslationBund
           <strong>{title}</strong>: {why}
         </p>
       ))}
-      <p className="jp-dtf-faint">
-        {[...new Set(forecasts.map(({ source }) => sourceText(source, trans)))].join(' ')}
-      </p>
+      <p className="jp-dtf-faint">{[...new Set(forecasts.map(({ source }) => sourceText(source, trans)))].join(' ')}</p>
       {problems.map(message => (
         <p key={message} className="jp-dtf-problem">
           {message}

@@ -18,12 +18,12 @@ export function wayName(id: string, trans: TranslationBundle): string {
 
 export function partName(part: Part, trans: TranslationBundle): string {
   const names: Record<Part, string> = {
-    input_s: trans.__('input'),
-    compute_s: trans.__('compute'),
+    input_s: trans._p('part of a step', 'input'),
+    compute_s: trans._p('part of a step', 'compute'),
     hidden_s: trans.__('exchange, hidden'),
     exposed_s: trans.__('exchange, exposed'),
-    update_s: trans.__('update'),
-    idle_s: trans.__('idle')
+    update_s: trans._p('part of a step', 'update'),
+    idle_s: trans._p('part of a step', 'idle')
   };
   return names[part];
 }

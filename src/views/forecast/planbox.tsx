@@ -1,7 +1,14 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { DEFAULTS, type Design, type ForecastSettings, type PlanOption, type ScalePlan, type ScaleTarget } from '../../api/schema';
+import {
+  DEFAULTS,
+  type Design,
+  type ForecastSettings,
+  type PlanOption,
+  type ScalePlan,
+  type ScaleTarget
+} from '../../api/schema';
 import { formatNumber, formatPercent } from '../../model/format';
 import { SmallButton } from '../basics';
 
@@ -26,7 +33,11 @@ export function PlanBox(props: {
   const isPositive = (text: string) => Number.isFinite(Number(text)) && Number(text) > 0;
   const find = (event: React.FormEvent) => {
     event.preventDefault();
-    const wrong = !isPositive(amount) ? amount : goal !== 'examples_per_second' && !isPositive(examples) ? examples : null;
+    const wrong = !isPositive(amount)
+      ? amount
+      : goal !== 'examples_per_second' && !isPositive(examples)
+        ? examples
+        : null;
     if (wrong !== null) {
       setFound(null);
       setProblem(trans.__('A target is a number above 0. Received: %1', JSON.stringify(wrong)));

@@ -12,7 +12,13 @@ describe('what is asked of the server', () => {
     const { choices } = new ForecastModel(() => Promise.resolve([]));
     const [ring, servers, ...others] = settingsOf({ ...choices, ways: ['ps-async', 'ring'], batch: 32, upTo: 4 }, WAYS);
     expect(others).toEqual([]);
-    expect(ring).toMatchObject({ strategy: 'allreduce', algorithm: 'ring', per_device: 32, batch_size: 0, tasks: [1, 2, 4] });
+    expect(ring).toMatchObject({
+      strategy: 'allreduce',
+      algorithm: 'ring',
+      per_device: 32,
+      batch_size: 0,
+      tasks: [1, 2, 4]
+    });
     expect(servers).toMatchObject({ strategy: 'ps', sync: false });
     const [strong] = settingsOf({ ...choices, batchOf: 'all', batch: 256 }, WAYS);
     expect(strong).toMatchObject({ per_device: 0, batch_size: 256 });

@@ -37,8 +37,24 @@ const hardware: Hardware = {
     }
   ],
   networks: [
-    { name: 'pcie3', title: 'PCIe 3', bytes_per_s: 1, efficiency: { local: 1 }, latency_s: {}, is_local: true, source: '' },
-    { name: '25gbit', title: '25 Gbit/s', bytes_per_s: 1, efficiency: { tcp: 1, rdma: 1 }, latency_s: {}, is_local: false, source: '' }
+    {
+      name: 'pcie3',
+      title: 'PCIe 3',
+      bytes_per_s: 1,
+      efficiency: { local: 1 },
+      latency_s: {},
+      is_local: true,
+      source: ''
+    },
+    {
+      name: '25gbit',
+      title: '25 Gbit/s',
+      bytes_per_s: 1,
+      efficiency: { tcp: 1, rdma: 1 },
+      latency_s: {},
+      is_local: false,
+      source: ''
+    }
   ]
 };
 
@@ -71,9 +87,7 @@ describe('ForecastControls', () => {
   it('refuses a number of tasks that is none, at the field', () => {
     const choose = vi.fn();
     const { choices } = new ForecastModel(() => Promise.resolve([]));
-    render(
-      <ForecastControls choices={choices} ways={WAYS} hardware={null} ofRun onChoose={choose} trans={trans} />
-    );
+    render(<ForecastControls choices={choices} ways={WAYS} hardware={null} ofRun onChoose={choose} trans={trans} />);
     fireEvent.change(screen.getByLabelText('Up to'), { target: { value: '1.5' } });
     fireEvent.blur(screen.getByLabelText('Up to'));
     expect(screen.getByText(/from 2 to 4096\. Received: 1\.5/)).toBeTruthy();
@@ -83,7 +97,13 @@ describe('ForecastControls', () => {
 
 describe('ForecastView', () => {
   it('says where it stops paying, tells values by the keyboard, and has all numbers as a table', async () => {
-    const forecasts = [forecastOf('ring', [forecastPoint(1, 100), forecastPoint(8, 400), forecastPoint(64, 500, { problem: 'it needs 90 GiB' })])];
+    const forecasts = [
+      forecastOf('ring', [
+        forecastPoint(1, 100),
+        forecastPoint(8, 400),
+        forecastPoint(64, 500, { problem: 'it needs 90 GiB' })
+      ])
+    ];
     const model = new ForecastModel(() => Promise.resolve(forecasts), WAYS.slice(0, 1));
     const copy = vi.fn();
     render(<ForecastView model={model} hardware={hardware} copy={copy} themeChanged={null} trans={trans} />);
@@ -112,8 +132,23 @@ describe('ForecastView', () => {
 
 describe('PlanBox', () => {
   const design: Design = emptyDesign();
-  const option = { title: 'ring', settings: forecastOf('ring').settings, reached: true, point: forecastPoint(12, 1100), hours: 2, device_hours: 24, problem: '' };
-  const plan = (target: ScalePlan['target']): ScalePlan => ({ target, reached: true, best: option, others: [], design, why: '12 tasks do it.' });
+  const option = {
+    title: 'ring',
+    settings: forecastOf('ring').settings,
+    reached: true,
+    point: forecastPoint(12, 1100),
+    hours: 2,
+    device_hours: 24,
+    problem: ''
+  };
+  const plan = (target: ScalePlan['target']): ScalePlan => ({
+    target,
+    reached: true,
+    best: option,
+    others: [],
+    design,
+    why: '12 tasks do it.'
+  });
 
   it('asks for the fewest machines, and opens what it found as a design', async () => {
     const open = vi.fn();
