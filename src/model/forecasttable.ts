@@ -65,7 +65,7 @@ export function countsOf(forecasts: readonly Forecast[]): number[] {
 
 /** The number of tasks next to one, by their ratio. */
 export function nearestCount(counts: readonly number[], tasks: number): number {
-  const away = (count: number) => Math.abs(Math.log(count / tasks));
+  const away = (count: number) => Math.abs(Math.log(count) - Math.log(Math.min(tasks, Number.MAX_VALUE)));
   return counts.reduce((best, count) => (away(count) < away(best) ? count : best), counts[0] ?? 0);
 }
 
@@ -77,7 +77,7 @@ export function textOf(forecasts: readonly Forecast[]): string {
   ];
   const rows = forecasts.flatMap(({ title, points }) =>
     points.map(({ parts, ...point }) => {
-      const values: Record<string, unknown> = { ...point, ...parts, strategy: title };
+      const values: Record<string, string | number> = { ...point, ...parts, strategy: title };
       return heads.map(head => String(values[head] ?? '').replace(/\s+/g, ' ')).join('\t');
     })
   );

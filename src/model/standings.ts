@@ -69,9 +69,12 @@ export interface HostSpreads {
 }
 
 export function hostSpreads(hosts: readonly HostInfo[]): HostSpreads {
-  const of = (value: (host: HostInfo) => number) => spreadOf(hosts.map(host => ({ name: host.name, value: value(host) })));
+  const of = (value: (host: HostInfo) => number) =>
+    spreadOf(hosts.map(host => ({ name: host.name, value: value(host) })));
   const ofGpus = (value: (gpu: HostInfo['gpus'][number]) => number) =>
-    spreadOf(hosts.flatMap(host => host.gpus.map(gpu => ({ name: `${host.name} GPU ${gpu.index}`, value: value(gpu) }))));
+    spreadOf(
+      hosts.flatMap(host => host.gpus.map(gpu => ({ name: `${host.name} GPU ${gpu.index}`, value: value(gpu) })))
+    );
   return {
     cpu: of(host => (host.threads > 0 ? host.cpu / host.threads : NaN)),
     memory: of(host => host.memory_used_bytes),

@@ -12,7 +12,7 @@ export interface TaskHeat {
   end: number;
   /** Mean value of a task in a column, by task and then by column; NaN where it reported nothing. */
   values: Float64Array;
-  /** What is drawn palest and darkest: of all values but the outermost hundredths. */
+  /** What is drawn faintest and strongest: of all values but the outermost hundredths. */
   low: number;
   high: number;
   /** Each task's mean over all of it. */

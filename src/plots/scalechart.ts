@@ -1,5 +1,5 @@
 import type { Forecast } from '../api/schema';
-import { formatTicks } from '../model/format';
+import { formatNumber } from '../model/format';
 import { countsOf, curveOf, type Measured } from '../model/forecasttable';
 import { colourAxes } from './axes';
 import type { BokehApi, BokehDocument, Box, Figure, Model, PlotView, Range } from './bokeh';
@@ -13,11 +13,6 @@ const BAND = 0.16;
 // Air around what is drawn, as a factor.
 const AIR = 1.25;
 const AT = { x: { field: 'x' }, y: { field: 'y' } };
-
-/** The colour of each forecast, by its place. */
-export function forecastColour(index: number): string {
-  return PALETTE[index % PALETTE.length]!;
-}
 
 /** Examples per second over numbers of tasks, both in logarithms: forecasts with their bands, linear laws, what was measured. */
 export class ScaleChart {
@@ -61,7 +56,7 @@ export class ScaleChart {
       min_border_top: 6
     });
     this._axes(figure, counts, theme);
-    curves.forEach((curve, index) => this._curve(figure, curve, others[index]!, forecastColour(index)));
+    curves.forEach((curve, index) => this._curve(figure, curve, others[index]!, PALETTE[index % PALETTE.length]!));
     const x = Float64Array.from(measured, ({ tasks }) => tasks);
     const y = Float64Array.from(measured, ({ examplesPerSecond }) => examplesPerSecond);
     figure.scatter({
@@ -119,7 +114,7 @@ export class ScaleChart {
   private _axes(figure: Figure, counts: readonly number[], theme: PlotTheme): void {
     const [xAxis, yAxis] = [figure.xaxes[0]!, figure.yaxes[0]!];
     const formatter = new this._bokeh.BasicTickFormatter();
-    formatter.doFormat = ticks => formatTicks(ticks, 'number');
+    formatter.doFormat = ticks => ticks.map(formatNumber);
     const whole = new this._bokeh.BasicTickFormatter();
     whole.doFormat = ticks => ticks.map(String);
     const ticker = new this._bokeh.FixedTicker({ ticks: [...counts], minor_ticks: [] });

@@ -1,5 +1,13 @@
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Clipboard, Dialog, ICommandPalette, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
+import {
+  Clipboard,
+  Dialog,
+  ICommandPalette,
+  IThemeManager,
+  Notification,
+  showDialog,
+  WidgetTracker
+} from '@jupyterlab/apputils';
 import type { CodeEditor } from '@jupyterlab/codeeditor';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { DocumentRegistry, IDocumentWidget } from '@jupyterlab/docregistry';
@@ -38,6 +46,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
     IMainMenu,
     IDefaultFileBrowser,
     INotebookTracker,
+    IThemeManager,
     ITranslator
   ],
   activate: (
@@ -49,6 +58,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
     menu: IMainMenu | null,
     browser: IDefaultFileBrowser | null,
     notebooks: INotebookTracker | null,
+    themes: IThemeManager | null,
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyter_dtf');
@@ -67,7 +77,16 @@ export const designer: JupyterFrontEndPlugin<void> = {
       stop: name => void commands.execute(CommandIDs.stopCluster, { name }),
       openText: (path, line, column) => void openText(path, line, column),
       exportScript: document => exportScript(document),
-      copy: text => Clipboard.copyToSystem(text)
+      copy: text => Clipboard.copyToSystem(text),
+      openDesign: ({ context }, design) =>
+        void attempt(trans, () =>
+          openNew(
+            writeDesign(design),
+            PathExt.dirname(context.localPath),
+            trans.__('%1-plan', PathExt.basename(context.localPath, DESIGN_SUFFIX))
+          )
+        ),
+      themeChanged: themes?.themeChanged ?? null
     };
 
     const openText = async (path: string, line: number, column: number) => {

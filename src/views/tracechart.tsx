@@ -48,9 +48,7 @@ export function TimelineChart(props: {
   const [view, setView] = React.useState<readonly [number, number]>([0, LONG_PX]);
   const near = React.useMemo(
     () =>
-      long
-        ? placed.filter(({ top, height }) => top + height > view[0] - NEAR_PX && top < view[1] + NEAR_PX)
-        : placed,
+      long ? placed.filter(({ top, height }) => top + height > view[0] - NEAR_PX && top < view[1] + NEAR_PX) : placed,
     [placed, view, long]
   );
   const travelled = React.useMemo(() => {

@@ -1,7 +1,9 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ISignal } from '@lumino/signaling';
 
+import type { Design } from '../api/schema';
 import type { DesignModel } from '../model/design';
 import type { IDtf } from '../tokens';
 import type { PlacementServices } from '../views/designer/placement/placementservices';
@@ -24,5 +26,8 @@ export interface DesignerOptions {
   openText(path: string, line: number, column: number): void;
   exportScript(document: OpenDesign): Promise<void>;
   copy(text: string): void;
+  /** Write another design beside one, and open it. */
+  openDesign(beside: OpenDesign, design: Design): void;
+  themeChanged: ISignal<unknown, unknown> | null;
   trans: TranslationBundle;
 }

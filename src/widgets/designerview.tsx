@@ -13,6 +13,7 @@ import type { HostSource } from '../views/designer/cluster/clusterhosts';
 import { useSignals } from '../views/hooks';
 import { Tabs } from '../views/tabs';
 import type { DesignerOptions, OpenDesign } from './designeroptions';
+import { DesignScale } from './designerscale';
 
 /** Loaded when it is first looked at: the graph editor is large. */
 const PlacementView = React.lazy(() =>
@@ -75,6 +76,11 @@ export function Designer(props: Parts & { watch: DiskWatch }): React.ReactElemen
                 <PlacementView model={model} services={services} trans={trans} />
               </React.Suspense>
             )
+          },
+          {
+            id: 'scale',
+            title: trans.__('Scale'),
+            content: <DesignScale document={document} options={options} />
           }
         ]}
       />

@@ -1,16 +1,19 @@
 import { ServerConnection } from '@jupyterlab/services';
 
-import type {
-  CheckpointInfo,
-  ClientMessage,
-  ClusterInfo,
-  KindInfo,
-  Note,
-  RunInfo,
-  ServerMessage,
-  TaskInfo,
-  TraceData,
-  TracedOp
+import {
+  type CheckpointInfo,
+  type ClientMessage,
+  type ClusterInfo,
+  DEFAULTS,
+  type Forecast,
+  type ForecastPoint,
+  type KindInfo,
+  type Note,
+  type RunInfo,
+  type ServerMessage,
+  type TaskInfo,
+  type TraceData,
+  type TracedOp
 } from '../../src/api/schema';
 
 export function taskInfo(task: string, change: Partial<TaskInfo> = {}): TaskInfo {
@@ -288,5 +291,46 @@ export function traceData(change: Partial<TraceData> = {}): TraceData {
     warnings: ['folded (MatMul), placed on /job:worker/task:0, did not run'],
     left_out: 0,
     ...change
+  };
+}
+
+/** What so many tasks would do; each takes a tenth of a second for a step. */
+export function forecastPoint(tasks: number, speed: number, change: Partial<ForecastPoint> = {}): ForecastPoint {
+  return {
+    tasks,
+    servers: 0,
+    machines: tasks,
+    batch_size: 10 * tasks,
+    step_seconds: 0.1,
+    parts: { input_s: 0, compute_s: 0.06, hidden_s: 0.02, exposed_s: 0.03, update_s: 0.01, idle_s: 0 },
+    examples_per_second: speed,
+    low: 0.8 * speed,
+    high: 1.2 * speed,
+    linear: 100 * tasks,
+    efficiency: speed / (100 * tasks),
+    marginal: 1,
+    updates_per_second: 10,
+    staleness: 0,
+    dropped: 0,
+    sent_bytes: 0,
+    memory_bytes: 2 ** 30,
+    memory_limit_bytes: 0,
+    limit: '',
+    problem: '',
+    ...change
+  };
+}
+
+export function forecastOf(title: string, points: ForecastPoint[] = [forecastPoint(1, 100)]): Forecast {
+  return {
+    model: 'digits',
+    settings: { ...DEFAULTS.ForecastSettings, tasks: [], link: null },
+    title,
+    source: 'published',
+    points,
+    pays_until: 8,
+    why: 'From 8 to 64 tasks it does not pay: the exchange takes the time.',
+    notes: ['Steps are taken to vary by 2% from task to task.'],
+    problems: []
   };
 }

@@ -64,7 +64,9 @@ export async function withHosts(page: Page, count: number): Promise<void> {
         host: `node-${index}`,
         ...figure,
         time,
-        value: time.map((at, point) => mean * (1 + 0.1 * Math.sin(at / 9 + index)) * (index === 217 && point > 20 ? 2 : 1))
+        value: time.map(
+          (at, point) => mean * (1 + 0.1 * Math.sin(at / 9 + index)) * (index === 217 && point > 20 ? 2 : 1)
+        )
       }))
     );
     return route.fulfill({ json: series });

@@ -5,6 +5,7 @@ import { machinesTab } from './machinestab';
 import { mediaTab } from './mediatab';
 import { metricsTab } from './metricstab';
 import { outputTab } from './outputtab';
+import { scaleTab } from './scaletab';
 import { timelineTab } from './timelinetab';
 
 /** The tabs of a run's dashboard, in their order. Another one is a module beside this one, and a line here. */
@@ -13,6 +14,7 @@ export const DASHBOARD_TABS: readonly DashboardTab[] = [
   mediaTab,
   machinesTab,
   timelineTab,
+  scaleTab,
   outputTab,
   eventsTab,
   codeTab

@@ -2,7 +2,7 @@ import React from 'react';
 
 import { isLoad, isOfPair } from '../../model/links';
 import { useSeen, useSignals } from '../../views/hooks';
-import { TaskHeatMap } from '../../views/taskheat';
+import { TaskHeatMap } from '../../views/taskheatmap';
 import type { TabProps } from './dashboardtab';
 
 // What tells first that a task is slower than the others.

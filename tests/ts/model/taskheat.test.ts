@@ -24,7 +24,10 @@ describe('tasks over time', () => {
   });
 
   it('goes on with the last value between two points, and not beyond a task’s last', () => {
-    const heat = taskHeat([line('a', [0, 4, 5], [1, 2, 3]), line('b', [0, 1, 2, 3, 4, 5, 6, 7], Array(8).fill(1))], ['a', 'b'])!;
+    const heat = taskHeat(
+      [line('a', [0, 4, 5], [1, 2, 3]), line('b', [0, 1, 2, 3, 4, 5, 6, 7], Array<number>(8).fill(1))],
+      ['a', 'b']
+    )!;
     expect([...heat.values.subarray(0, 8)]).toEqual([1, 1, 1, 1, 2, 3, NaN, NaN]);
   });
 

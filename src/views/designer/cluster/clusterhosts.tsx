@@ -106,7 +106,9 @@ export function Hosts(props: HostsProps): React.ReactElement {
           const isMany = group.hosts.length > 1;
           if (isMany && !open.has(group.key) && !group.hosts.some(isLookedAt)) {
             const unfold = () => setOpen(before => new Set(before).add(group.key));
-            return [<GroupCard key={`group ${group.key}`} group={group} byDevice={byDevice} all={props} onOpen={unfold} />];
+            return [
+              <GroupCard key={`group ${group.key}`} group={group} byDevice={byDevice} all={props} onOpen={unfold} />
+            ];
           }
           return group.hosts.map(host => (
             <HostCard
@@ -182,9 +184,7 @@ function GroupCard(props: {
                   : device.replace(':', ' ')}
               </dt>
               <dd>
-                {tasks.length === 0
-                  ? '–'
-                  : `${trans._n('%1 task', '%1 tasks', tasks.length)}: ${shortRanges(tasks)}`}
+                {tasks.length === 0 ? '–' : `${trans._n('%1 task', '%1 tasks', tasks.length)}: ${shortRanges(tasks)}`}
               </dd>
             </React.Fragment>
           ))}

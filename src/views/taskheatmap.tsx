@@ -10,7 +10,7 @@ import { namesText } from './spreadtable';
 // How strongly the least and the greatest value are painted.
 const [PALEST, DARKEST] = [0.06, 1];
 
-/** One metric of many tasks over time: a row for each task, the darker the greater. Who stands out is named below. */
+/** One metric of many tasks over time: a row for each task, the stronger the greater. Who stands out is named below. */
 export function TaskHeatMap(props: {
   metric: string;
   /** What can be shown; the person chooses. */
@@ -113,7 +113,7 @@ function Picture(props: {
   const value = heat.values[at.row * columns + at.column]!;
   const unit = unitOf(metric);
   const said = Number.isFinite(value) ? formatValue(value, unit) : trans.__('nothing reported');
-  const text = `${tasks[at.row]!} · ${xName} ${formatNumber(Number(xOf(heat, at.column).toPrecision(4)))} · ${said}`;
+  const text = `${tasks[at.row]!} · ${xName} ${formatNumber(placeOf(heat, at.column))} · ${said}`;
   return (
     <div className="jp-dtf-heat">
       <span className="jp-dtf-heat-high">{tasks[0]}</span>
@@ -156,13 +156,19 @@ function Picture(props: {
           {text}
           <span className="jp-dtf-faint">
             {' · '}
-            {trans.__('pale %1, dark %2', formatValue(heat.low, unit), formatValue(heat.high, unit))}
+            {trans.__('faint %1, strong %2', formatValue(heat.low, unit), formatValue(heat.high, unit))}
           </span>
         </span>
         <span>{formatNumber(heat.end)}</span>
       </span>
     </div>
   );
+}
+
+/** The x at the middle of a column, as precisely as a column is wide. */
+function placeOf(heat: TaskHeat, column: number): number {
+  const x = xOf(heat, column);
+  return heat.end - heat.start >= heat.columns - 1 ? Math.round(x) : Number(x.toPrecision(4));
 }
 
 /** A pixel for each column of each task; the page stretches it. */
