@@ -106,7 +106,7 @@ class DeviceLoad(Struct):
 
     device: str
     memory_bytes: int
-    """Needed: weights, gradients, slots, and the activations of all microbatches of a step."""
+    """Needed: weights, gradients, slots, and the activations of the microbatches that it holds at once."""
     memory_limit_bytes: int = 0
     """There; 0 where that is not known."""
     share: float = 0.0
@@ -121,6 +121,8 @@ class DeviceLoad(Struct):
     """Why it does not fit, with the sizes; empty when it does."""
     unused: str = ""
     """Why it has no layer of a placement that is complete: what a step would take with it."""
+    filled_bytes: int = 0
+    """Needed if all microbatches went forward before one went back; 0 where they do."""
 
 
 class Cut(Struct):
@@ -199,8 +201,14 @@ def _prediction_text(what: Prediction) -> str:
         rows.append([load.device, str(load.layers), f"{load.share:.0%}", busy, memory, bytes_(load.sent_bytes)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    less = [load for load in what.devices if load.filled_bytes > load.memory_bytes]
+    more = [
+        f"{load.device} needs {bytes_(load.memory_bytes)}, and would need {bytes_(load.filled_bytes)} if all "
+        "microbatches went forward before one went back"
+        for load in less
+    ]
     unused = [f"{load.device} has no layer: {load.unused}" for load in what.devices if load.unused]
-    return "\n".join([first, *table, *unused, *(problem.message for problem in what.problems)])
+    return "\n".join([first, *table, *more, *unused, *(problem.message for problem in what.problems)])
 
 
 def _timeline_text(slots: Sequence[Slot], width: int = _WIDTH) -> str:

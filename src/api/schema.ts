@@ -911,7 +911,7 @@ export interface Calibration {
 /** What one device does in a step, and what it needs for it. */
 export interface DeviceLoad {
   device: string;
-  /** Needed: weights, gradients, slots, and the activations of all microbatches of a step. */
+  /** Needed: weights, gradients, slots, and the activations of the microbatches that it holds at once. */
   memory_bytes: number;
   /** There; 0 where that is not known. */
   memory_limit_bytes: number;
@@ -927,6 +927,8 @@ export interface DeviceLoad {
   problem: string;
   /** Why it has no layer of a placement that is complete: what a step would take with it. */
   unused: string;
+  /** Needed if all microbatches went forward before one went back; 0 where they do. */
+  filled_bytes: number;
 }
 
 /** An edge of the graph that goes from one device to another. */
