@@ -115,7 +115,7 @@ class DeviceLoad(Struct):
 
     device: str
     memory_bytes: int
-    """The memory needed for weights, gradients, optimizer slots, and the activations of all microbatches of a step."""
+    """The memory needed for weights, gradients, optimizer slots, and the activations held at one time."""
     memory_limit_bytes: int = 0
     """The memory available; 0 if unknown."""
     share: float = 0.0
@@ -130,6 +130,8 @@ class DeviceLoad(Struct):
     """Why the layers do not fit, with the sizes; empty if they do."""
     unused: str = ""
     """Why a complete placement gives it no layer: how long a step would take with it."""
+    filled_bytes: int = 0
+    """The memory needed if all microbatches went forward before one went backward; 0 if they do."""
 
 
 class Cut(Struct):
@@ -208,8 +210,14 @@ def _prediction_text(what: Prediction) -> str:
         rows.append([load.device, str(load.layers), f"{load.share:.0%}", busy, memory, bytes_(load.sent_bytes)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    less = [load for load in what.devices if load.filled_bytes > load.memory_bytes]
+    more = [
+        f"{load.device} needs {bytes_(load.memory_bytes)}, and would need {bytes_(load.filled_bytes)} if all "
+        "microbatches went forward before one went back"
+        for load in less
+    ]
     unused = [f"{load.device} has no layer: {load.unused}" for load in what.devices if load.unused]
-    return "\n".join([first, *table, *unused, *(problem.message for problem in what.problems)])
+    return "\n".join([first, *table, *more, *unused, *(problem.message for problem in what.problems)])
 
 
 def _timeline_text(slots: Sequence[Slot], width: int = _WIDTH) -> str:

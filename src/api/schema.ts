@@ -937,7 +937,7 @@ export interface Calibration {
 /** The work of one device in a step, and the memory that it needs. */
 export interface DeviceLoad {
   device: string;
-  /** The memory needed for weights, gradients, optimizer slots, and the activations of all microbatches of a step. */
+  /** The memory needed for weights, gradients, optimizer slots, and the activations held at one time. */
   memory_bytes: number;
   /** The memory available; 0 if unknown. */
   memory_limit_bytes: number;
@@ -953,6 +953,8 @@ export interface DeviceLoad {
   problem: string;
   /** Why a complete placement gives it no layer: how long a step would take with it. */
   unused: string;
+  /** The memory needed if all microbatches went forward before one went backward; 0 if they do. */
+  filled_bytes: number;
 }
 
 /** An edge of the graph that goes from one device to another. */

@@ -44,6 +44,7 @@ def script(design: Design) -> str:
         "SPLITS": json.dumps(placement.splits, indent=4),
         "TASKS": json.dumps(tasks),
         "REPLICAS": str(run.replicas),
+        "TAKES_TURNS": str(design.model is not None and design.model.graph.takes_turns),
         "SETTINGS": f"{run.batch_size}, {run.microbatches}, {run.epochs}",
     }
     text = resources.files(__package__).joinpath("exported_script.py.txt").read_text(encoding="utf-8")

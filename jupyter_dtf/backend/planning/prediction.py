@@ -130,6 +130,7 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
     every = spread.costs
     count = len(spread.devices)
     memory = _needed(spread)
+    filled = _needed(spread, filled=True) if every.takes_turns else [0] * count
     slots, work, busy_s = (np.zeros(count) for _ in range(3))
     layers = np.zeros(count, int)
     per_microbatch = every.per_microbatch
@@ -144,7 +145,8 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
     loads = []
     for number, device in enumerate(spread.devices):
         own, copy = copy_of.get(number, (number, 0))
-        needed = round(memory[own] - (slots[own] if copy else 0))
+        elsewhere = slots[own] if copy else 0
+        needed = round(memory[own] - elsewhere)
         both_ways = (given[own] + taken[own]) * every.batch_size  # what goes forward comes back as gradients
         weights, gradients = spread.exchanged(own)
         out, back = (gradients, weights) if copy else (weights * (len(copies) - 1), gradients * (len(copies) - 1))
@@ -159,6 +161,7 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
                 sent_bytes=round(both_ways + out),
                 received_bytes=round(both_ways + back),
                 layers=int(layers[own]),
+                filled_bytes=round(filled[own] - elsewhere) if filled[own] else 0,
                 problem=f"needs {bytes_(needed)} of memory, and has {bytes_(limit)}" if 0 < limit < needed else "",
             )
         )

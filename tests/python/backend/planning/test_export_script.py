@@ -16,7 +16,8 @@ import pytest
 
 from jupyter_dtf.backend.planning.export_script import script
 from jupyter_dtf.errors import InvalidInput
-from jupyter_dtf.schema.design import ClusterDesign, Design, RunSettings
+from jupyter_dtf.schema.design import ClusterDesign, Design, ModelDesign, RunSettings
+from jupyter_dtf.schema.graph import LayerGraph
 from jupyter_dtf.schema.hosts import TaskPlace
 from jupyter_dtf.schema.placement import Placement
 
@@ -75,8 +76,12 @@ def network() -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
-@pytest.mark.parametrize(("placement", "replicas"), [(SPLIT, 1), (ON_ONE, 2)], ids=["a split", "two copies"])
-def test_two_processes_learn_what_one_does(tmp_path: Path, placement: Placement, replicas: int) -> None:
+@pytest.mark.parametrize(
+    ("placement", "replicas", "in_turn"),
+    [(SPLIT, 1, True), (ON_ONE, 2, False)],
+    ids=["a split, one forward, one backward", "two copies, fill and drain"],
+)
+def test_two_processes_learn_what_one_does(tmp_path: Path, placement: Placement, replicas: int, in_turn: bool) -> None:
     import keras
 
     rng = np.random.default_rng(0)
@@ -87,9 +92,10 @@ def test_two_processes_learn_what_one_does(tmp_path: Path, placement: Placement,
     run = RunSettings(batch_size=12, microbatches=3, epochs=2, replicas=replicas)
     reserved = [_reserve(), _reserve()]
     addresses = [f"localhost:{one.getsockname()[1]}" for one in reserved]
-    text = re.sub(
-        r"CLUSTER = .*", f"CLUSTER = {json.dumps({'worker': addresses})}", script(design(placement=placement, run=run))
-    )
+    described = ModelDesign(graph=LayerGraph(model="m", layers=[], edges=[], takes_turns=in_turn))
+    made = script(design(placement=placement, run=run, model=described))
+    assert f"TAKES_TURNS = {in_turn}" in made
+    text = re.sub(r"CLUSTER = .*", f"CLUSTER = {json.dumps({'worker': addresses})}", made)
     (tmp_path / "script.py").write_text(text)
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_GRPC_REUSE_PORT": "1"}
     tasks = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+import msgspec
 import pytest
 
 from jupyter_dtf.backend.planning.prediction import predict
@@ -53,6 +54,45 @@ def test_the_other_stage_does_not_wait_for_derivatives_of_weights(microbatches: 
     found = predict(graph, on(0, 1), tasks(2), batch_size=32, microbatches=microbatches, link=NO_TIME)
     forward_s = 32 / microbatches * 1e-3
     assert found.step_seconds == pytest.approx(passes * 3 * forward_s - forward_s + 1e-6)
+
+
+def in_turn(graph: LayerGraph) -> LayerGraph:
+    return msgspec.structs.replace(graph, takes_turns=True)
+
+
+@pytest.mark.parametrize(("stages", "microbatches"), [(1, 4), (2, 2), (2, 8), (3, 8), (4, 8), (4, 32)])
+def test_of_stages_that_take_turns_each_waits_only_until_the_first_microbatch_comes(
+    stages: int, microbatches: int
+) -> None:
+    """While they wait at the end they do the derivatives of weights, a third of all."""
+    graph = chain(*[1000] * stages, gradient_bytes=1)
+    found = predict(
+        in_turn(graph), on(*range(stages)), tasks(stages), batch_size=32, microbatches=microbatches, link=NO_TIME
+    )
+    forward_s = 32 / microbatches * 1e-3
+    assert found.step_seconds == pytest.approx((3 * microbatches + stages - 1) * forward_s + 1e-6)
+
+
+def test_transfers_do_not_hold_up_stages_that_take_turns() -> None:
+    """A microbatch is away for twice the latency, while the first stage does the ones that it is ahead."""
+    link = Link(bytes_per_s=1e30, latency_s=2e-3)
+    graph = in_turn(chain(1000, 1000, gradient_bytes=1))
+    found = predict(graph, on(0, 1), tasks(2), batch_size=32, microbatches=8, link=link)
+    assert found.step_seconds == pytest.approx((3 * 8 + 1) * 4e-3 + 2e-3 + 2e-3 + 1e-6)
+
+
+def test_stages_that_take_turns_hold_as_many_microbatches_as_they_are_ahead() -> None:
+    graph = chain(1, 1, 1, parameter_bytes=1000, gradient_bytes=1000, slot_bytes=2000, activation_bytes=10, bytes_=5)
+    found = predict(in_turn(graph), on(0, 1, 2), tasks(3), batch_size=64, microbatches=16)
+    filled = predict(graph, on(0, 1, 2), tasks(3), batch_size=64, microbatches=16)
+    assert [load.memory_bytes for load in found.devices] == [
+        4000 + held * 4 * (10 + received) for held, received in zip((5, 4, 3), (0, 5, 5), strict=True)
+    ]
+    assert [load.filled_bytes for load in found.devices] == [load.memory_bytes for load in filled.devices]
+    assert {load.filled_bytes for load in filled.devices} == {0}
+    assert "would need" in repr(found)
+    few = predict(in_turn(graph), on(0, 1, 2), tasks(3), batch_size=64, microbatches=2)
+    assert [load.memory_bytes for load in few.devices] == [load.filled_bytes for load in few.devices]
 
 
 def test_the_slowest_stage_sets_the_pace() -> None:

@@ -86,6 +86,8 @@ class Engine:
         """That the last step applied."""
         self.examples = 0
         """Of all training steps so far."""
+        self.order = ""
+        """In which order the microbatches of the first training step go forward and back, in words; empty for one."""
 
     def train(self, batch: Any, spec: Any, options: Any = None, run_metadata: Any = None) -> dict[str, Any]:
         """One training step. ``spec``: the batches' TensorSpecs. Returns the results of the metrics so far.
@@ -167,6 +169,9 @@ class Engine:
             step = self._steps.own(spec, training)
         else:
             step = (self._steps.training if training else self._steps.test)(spec, microbatches)
+        if training and microbatches > 1 and not self.order:
+            order = f"All microbatches go forward before one goes back. {step.filled}"
+            self.order = order if step.filled else "Each stage takes one forward pass and one backward pass in turn"
         if self._reset is None:
             self._reset = self._steps.reset()
         return step

@@ -153,7 +153,7 @@ class Steps:
                 phase.one_at_a_time()
             ended = None if filled else take_turns(down, up)
             if ended is None:
-                filled = filled or "What one microbatch leaves for the next one does not allow it"
+                filled = filled or "Some stages need each other, within a microbatch or from one to the next"
                 ended = fill_and_drain(down, up)
             last.begin_after(ended)
         return Step(fed, logs, tf.group(*effects.all), learning_rate, filled)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -122,7 +121,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
             stack.enter_context(
                 hooked(
                     model,
-                    train_function=_stepping(_Recording(engine, ctx.run_dir)),
+                    train_function=_stepping(_Recording(engine, ctx)),
                     test_function=_stepping(engine.test),
                     reset_metrics=engine.reset_metrics,
                     _get_metrics_result_or_logs=lambda logs: dict(logs or engine.logs),
@@ -139,9 +138,10 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
 class _Recording:
     """Training steps, of which the first ones tell where the layers ran; the very first also prepares the devices."""
 
-    def __init__(self, engine: Engine, run_dir: Path, steps: int = 2) -> None:
+    def __init__(self, engine: Engine, ctx: Any, steps: int = 2) -> None:
         self._engine = engine
-        self._run_dir = run_dir
+        self._ctx = ctx
+        self._is_told = False
         self._left = steps
 
     def __call__(self, batch: Any, spec: Any) -> dict[str, Any]:
@@ -150,7 +150,10 @@ class _Recording:
         self._left -= 1
         metadata = tf.compat.v1.RunMetadata()
         logs = self._engine.train(batch, spec, full_trace(), metadata)
-        leave_placement(self._run_dir, self._engine.placement(metadata))
+        if self._engine.order and not self._is_told:
+            self._is_told = True
+            self._ctx.note("info", "The order of microbatches", self._engine.order)
+        leave_placement(self._ctx.run_dir, self._engine.placement(metadata))
         return logs
 
 
