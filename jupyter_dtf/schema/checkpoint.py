@@ -38,8 +38,8 @@ class Checkpoint(Struct):
     best: str | None = None
     """The name of a value at the end of an epoch, as ``val_loss``: the best by it stays as well."""
     directory: str | None = None
-    """An absolute path of a local directory, or a URL that fsspec reaches (``s3://bucket/name``), in which the run gets
-    one. None: in the run's own.
+    """An absolute path of a local directory, or a URL that fsspec or ``tf.io.gfile`` reaches (``s3://bucket/name``), in
+    which the run gets one. None: in the run's own.
     """
 
     def __post_init__(self) -> None:
@@ -70,7 +70,8 @@ class Checkpoint(Struct):
         where = self.directory
         if not isinstance(where, str) or not (where.startswith("/") or _URL.match(where)):
             raise InvalidInput(
-                f"directory is an absolute path, or a URL of a place that fsspec reaches. Received: {where!r:.200}",
+                "directory is an absolute path, or a URL of a place that fsspec or tf.io.gfile reaches. Received: "
+                f"{where!r:.200}",
                 field="directory",
             )
         check_word(where, "directory")

@@ -157,7 +157,7 @@ class Search:
         if len(ranked) < count and k is not None:
             raise NotFound(f"An ensemble of {k} needs so many complete trials. {self.name} has {len(ranked)}")
         if not count:
-            raise NotFound(f"{self.name} keeps no models: {HOW_KEPT}")
+            raise NotFound(f"{self.name} keeps no models; {HOW_KEPT}")
         return ensemble_of(ranked[:count], devices, combine)
 
     def _all(self) -> list[Trial]:

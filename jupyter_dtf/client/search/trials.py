@@ -23,8 +23,8 @@ MEMBER, GENERATION, PARENT = OF_POPULATION = ("member", "generation", "parent")
 """What a trial has in the study beside Optuna's own."""
 OWN_COLUMNS = ("number", "state", SECONDS, RUN, ERROR)
 HOW_KEPT = (
-    "of so many of the best trials, cluster.search(..., keep_models=...) keeps what the last `fit` has trained, or "
-    "what the program has saved as ctx.checkpoint_dir / 'model.keras'"
+    "cluster.search(..., keep_models=n) keeps the models of the best n trials, each what the last `fit` of its program "
+    "has trained, or what it has saved as ctx.checkpoint_dir / 'model.keras'"
 )
 
 
@@ -64,7 +64,7 @@ class Trial:
     def model(self) -> Any:
         """Its trained Keras model, not compiled. Raises NotFound where ``keep_models`` has not kept it."""
         if not self.model_path or not Path(self.model_path).is_file():
-            raise NotFound(f"Trial {self.number} must have a model here, and has none: {HOW_KEPT}")
+            raise NotFound(f"Trial {self.number} must have a model here, and has none; {HOW_KEPT}")
         return read_model(Path(self.model_path))
 
     @classmethod

@@ -1,13 +1,15 @@
-"""A ``keras.utils.PyDataset``, made to travel."""
+"""A ``keras.utils.PyDataset`` and a PyTorch ``DataLoader``, made to travel."""
 
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 from ...backend.task.fit.sources.base import BatchSource
 from ...errors import InvalidInput
-from .pickling import pickled
+from ..pickling import pickled
+from .fed_loaders import fed_loader
 
 
 def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
@@ -25,18 +27,47 @@ def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
 
 
 def data_loader(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
-    """Raises InvalidInput for a PyTorch DataLoader, which is not taken."""
-    del y, sample_weight
+    """The source of a PyTorch ``DataLoader``. Raises InvalidInput where it can neither travel nor be read here.
+
+    Its sampler is asked for the order of a pass at once. A loader that has no such order, for its dataset is an
+    ``IterableDataset`` or its sampler never ends, is read in this process.
+    """
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(x).__mro__}
-    if kinds & {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}:
-        raise InvalidInput(
-            "A PyTorch DataLoader is not taken: pass a keras.utils.PyDataset whose __getitem__(i) collates the "
-            "examples of batch i of its dataset, and which travels to the tasks, or a generator, which this process "
-            "reads: (tuple(batch) for _ in range(epochs) for batch in loader), with steps_per_epoch=len(loader). "
-            f"Received: {x!r:.200}",
-            field=field,
-        )
-    return None
+    if not kinds & {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}:
+        return None
+    _refuse_beside("a DataLoader's batches", y, sample_weight, field)
+    if why := _not_by_number(x):
+        return fed_loader(x, field, why)
+    from ...backend.task.fit.sources.data_loader import DataLoaderSource
+
+    collates_lists = x.batch_sampler is not None
+    sampler = x.batch_sampler if collates_lists else x.sampler
+    order = list(sampler)
+    if not order:
+        raise InvalidInput("A DataLoader must have a batch. Received: one whose sampler gives none", field=field)
+    workers = int(x.num_workers)
+    parts = SimpleNamespace(
+        dataset=x.dataset,
+        sampler=sampler,
+        collate=x.collate_fn,
+        order=order,
+        collates_lists=collates_lists,
+        workers=max(1, workers),
+        use_multiprocessing=workers > 0,
+        max_queue_size=max(1, workers) * (x.prefetch_factor or 2),
+    )
+    return DataLoaderSource(pickled(parts, "A DataLoader", field), len(order))
+
+
+def _not_by_number(loader: Any) -> str:
+    """Why the batches of a loader cannot be asked for by number; empty if they can."""
+    if any(kind.__name__ == "IterableDataset" for kind in type(loader.dataset).__mro__):
+        return "its dataset is an IterableDataset, whose examples have no numbers"
+    try:
+        len(loader)
+    except TypeError:
+        return "its sampler does not say how many batches it has"
+    return ""
 
 
 def _refuse_beside(what: str, y: Any, sample_weight: Any, field: str) -> None:
