@@ -13,6 +13,7 @@ from .. import surroundings
 from . import listing
 from .asked import AskedTrials
 from .kept_models import ensemble_of
+from .one_driver import Driving
 from .study import INDEPENDENT
 from .trial_runs import TrialRuns, begin_thread, new_id
 from .trials import HOW_KEPT, Trial, all_trials, table
@@ -48,6 +49,16 @@ class Search:
         self._error: BaseException | None = None
         self._runs: TrialRuns
         self._asked: AskedTrials
+        self._driving: Driving | None = None
+
+    def take_study(self) -> None:
+        """From now on nobody else on this machine drives the study, until the search has ended. Raises Conflict."""
+        self._driving = Driving(self.study, self.id)
+
+    def let_study_go(self) -> None:
+        """Others may drive the study."""
+        if self._driving is not None:
+            self._driving.end()
 
     def begin(self, asked: AskedTrials, runs: TrialRuns, sampler: Any) -> None:
         """Start its trials, in a thread of this process."""
@@ -62,6 +73,7 @@ class Search:
         except BaseException as error:
             self._error = error
         finally:
+            self.let_study_go()
             self._done.set()
             with self._asked.changed:
                 self._asked.changed.notify_all()

@@ -14,7 +14,7 @@ from jupyter_dtf.backend.task.trial_model import FILE, OWN
 from jupyter_dtf.client.search.asked import AskedTrials
 from jupyter_dtf.client.search.population import Population, PopulationBased
 from jupyter_dtf.client.search.space import as_space, combinations
-from jupyter_dtf.client.search.study import as_pruner, as_sampler, enqueue_new, open_study
+from jupyter_dtf.client.search.study import as_pruner, as_sampler, enqueue_new, open_study, seed_of_more
 from jupyter_dtf.client.search.trial_runs import Ended, kind_of
 from jupyter_dtf.schema.run import RunDescriptor, RunInfo, RunState
 from jupyter_dtf.schema.search_trial import as_value, objective_values
@@ -98,6 +98,22 @@ def test_children_find_what_their_parents_have_saved(tmp_path: Path) -> None:
     assert children == 20
     assert len(list(tmp_path.glob(f"*/{FILE}"))) == 2
     assert len(list(tmp_path.glob(f"*/checkpoints/{OWN}"))) == 24
+
+
+def test_a_study_that_goes_on_is_told_other_parameters(tmp_path: Path) -> None:
+    """Of the same seed. A sampler that began again would say again what it has said."""
+    seed, drawn = 4, []
+    for _ in range(2):
+        study = a_study(storage=f"sqlite:///{tmp_path / 'study.db'}")
+        study.sampler = as_sampler("random", seed_of_more(seed, study))
+        asked = AskedTrials(study, trains, SPACE, ["value"], 6, keeps=True)
+        for _ in range(3):
+            following = asked.next()
+            assert following is not None
+            drawn.append(following.parameters["rate"])
+            asked.ended(succeeded(following.number, tmp_path, 1.0))
+    assert len(set(drawn)) == 6
+    assert seed_of_more(None, study) is None
 
 
 def test_a_grid_is_enqueued_once_and_known_trials_looked_at_once(
