@@ -31,8 +31,8 @@ class LoaderBatches(keras.utils.PyDataset):
         self.dataset = dataset
         self.sampler = sampler
         self.collate = collate
-        self.order = order
-        self.collates_lists = collates_lists
+        self.order = order  # type: ignore[misc]  # in the __dict__ of PyDataset
+        self.collates_lists = collates_lists  # type: ignore[misc]
 
     @property
     def num_batches(self) -> int:
@@ -40,7 +40,7 @@ class LoaderBatches(keras.utils.PyDataset):
 
     def begin_pass(self) -> None:
         """What ``iter(loader)`` does: the sampler draws the next pass."""
-        self.order = list(self.sampler)
+        self.order = list(self.sampler)  # type: ignore[misc]
 
     def __getitem__(self, number: int) -> Any:
         index, dataset = self.order[number], self.dataset
