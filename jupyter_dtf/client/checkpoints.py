@@ -17,7 +17,10 @@ _RULE = "`resume` must be a run, its id, or the path of a checkpoint"
 
 
 def path_of(resume: Any, step: int | None = None) -> str:
-    """The path of the checkpoint of ``step``, or of the newest. Raises NotFound and InvalidInput."""
+    """The path of the checkpoint of ``step``, or of the directory of all of them, whose newest complete one is read.
+
+    Raises NotFound and InvalidInput.
+    """
     if isinstance(resume, CheckpointInfo):
         return resume.path
     if isinstance(resume, Run):
@@ -37,10 +40,9 @@ def path_of(resume: Any, step: int | None = None) -> str:
     if (path / MANIFEST).exists():
         files.read_manifest(path)
         return str(path)
-    found = files.known(path)
-    if not found:
+    if not files.known(path):
         raise NotFound(f"{_RULE}, got {path}, which has no complete checkpoint")
-    return found[-1].path
+    return str(path)
 
 
 def newest_of(run: Run) -> str:
@@ -60,6 +62,8 @@ def run_of(resume: Any) -> str:
         return resume.id
     path = Path(path_of(resume))
     with contextlib.suppress(DtfError, OSError):
+        if not (path / MANIFEST).exists() and (known := files.known(path)):
+            path = Path(known[-1].path)
         return files.read_manifest(path).run_id
     return ""
 
@@ -75,7 +79,7 @@ def _of_run(run: Run, step: int | None) -> str:
     if not known:
         raise NotFound(f"The run {run.id} has no checkpoint")
     if step is None:
-        return known[-1].path
+        return known[-1].path.rpartition("/")[0]
     for info in known:
         if info.step == step:
             return info.path

@@ -24,6 +24,7 @@ from ..schema.run import RunInfo, RunRequest
 from ..schema.run_options import RunOptions
 from ..schema.strategy import Strategy
 from .found_origin import keeps_code, origin_of
+from .pickling import refusal
 from .run import Run
 from .session import session
 
@@ -63,7 +64,7 @@ def submit(
     If the run writes checkpoints, its program is saved so that others can resume it; if that is too large,
     ``without_data()`` is saved instead.
     """
-    data = payload.packed(program)
+    data = _packed(program)
     view = session()
     view.call(lambda fleet: fleet.ready(cluster))
     too_large = request.goes_on and data.size > submitted.MOST_BYTES and without_data is not None
@@ -73,6 +74,17 @@ def submit(
         sent = run.sent
         run.kept = view.begin(lambda fleet: _kept(sent, request, data, rest))
     return run
+
+
+def _packed(program: tuple[Any, ...]) -> payload.Packed:
+    """Raises InvalidInput, which names what cannot be pickled."""
+    try:
+        return payload.packed(program)
+    except (DtfError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        function, arguments, named, *_ = (*program, (), {})
+        raise refusal(error, function=function, arguments=arguments, named=named) from error
 
 
 def begun(

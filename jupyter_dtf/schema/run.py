@@ -283,7 +283,12 @@ class RunRequest(RunOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_word(self.cwd, "cwd")
-        least = self.restarts.min_workers
+        least, workers = self.restarts.min_workers, sum(self.jobs.values()) if self.jobs else None
+        if least is not None and workers is not None and least > workers:
+            raise InvalidInput(
+                f"min_workers is at most the number of workers. Received: min_workers={least} for {workers}",
+                field="restart.min_workers",
+            )
         if least is not None and (self.kind, self.strategy) != ("fit", "allreduce"):
             what = f"a {self.kind}" + (f' with strategy="{self.strategy}"' if self.strategy else "")
             raise InvalidInput(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]
     """What a trial's function has returned for each objective, unchecked: a number for one of one objective, one for
     each in their order, or a dict with some of them by name.
     """
-    if isinstance(returned, (int, float)) and not isinstance(returned, bool):
+    if _is_number(returned):
         returned = (returned,)
     if isinstance(returned, Mapping):
         return {metric: returned[metric] for metric in objectives if returned.get(metric) is not None}
@@ -70,6 +71,14 @@ def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]
 def as_value(value: Any) -> float:
     """A value of an objective; NaN for what is no number, infinite for what is too large for one."""
     try:
-        return float(value) if isinstance(value, (int, float)) else math.nan
+        return float(value) if _is_number(value) else math.nan
     except OverflowError:
         return math.inf
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a real number: Python's, NumPy's, or an array or a tensor of shape ()."""
+    if isinstance(value, bool):
+        return False
+    is_scalar = getattr(value, "shape", None) == () and getattr(value, "dtype", None) not in (bool, object)
+    return isinstance(value, numbers.Real) or (is_scalar and hasattr(value, "__float__"))

@@ -388,10 +388,10 @@ class Host(WorkerPlugin):
         gaps = Gaps(time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME))
         while True:
             await asyncio.sleep(LOOK_S)
-            gap = gaps.look(time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME))
+            unseen_s = gaps.look(time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME))
             for task in [task for run in self._runs.values() for task in run.alive]:
                 try:
-                    if why := task.freezes(asyncio.get_running_loop().time(), gap=gap):
+                    if why := task.freezes(asyncio.get_running_loop().time(), unseen_s):
                         self._end_frozen(task, why)
                 except Exception:  # the others are looked at all the same
                     logger.exception("It could not be found out whether %s is frozen", task.id)

@@ -164,15 +164,15 @@ class HostTask:
             asyncio.get_running_loop().remove_reader(self.handle.fd)
         tell()
 
-    def freezes(self, now: float, *, gap: bool) -> str:
-        """Why it is held to be frozen, as a predicate; empty while it is not. ``gap``: nobody could look till now."""
+    def freezes(self, now: float, unseen_s: float) -> str:
+        """Why it is held to be frozen, as a predicate; empty while it is not. ``unseen_s``: as ``Gaps`` tells it."""
         stat = stat_of(self.pid) if self.pid else None
         if self.watch is None or stat is None or stat.has_ended or self.killed:
             return ""
         assert self.steps is not None
-        if gap:
-            self.watch.again(now)
-            self.steps.word(now)
+        if unseen_s:
+            self.watch.unseen(now, unseen_s)
+            self.steps.unseen(now, unseen_s)
         self.steps.look(now, self.beat.steps, stat.cpu_s)
         asked = stat.is_stopped or self.watch.suspects(now) or self.steps.quiet_s(now) > QUIET_S
         seen = Seen(stat.state, asked and is_traced(self.pid), stat.cpu_s)

@@ -3,12 +3,14 @@
 Whether one that gives signs of life but does nothing is stalled depends on the others (``backend/cluster/stalls.py``).
 
 A task beats by a thread of its own (``backend/task/pulse.py``). One that computes and has no time for that uses a
-processor; one that a debugger holds is traced; and where nothing was looked at for a while, because the machine slept
-or this process was held up itself, all begins anew.
+processor; one that a debugger holds is traced. Time in which nobody looked, because this process was held up itself,
+does not count; what was seen before does, or on a machine with too much to do nothing would ever be noticed. Where the
+machine slept all begins anew.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from ...schema.sizes import duration
@@ -50,6 +52,15 @@ class TaskWatch:
     def again(self, now: float) -> None:
         """Nothing is known of the time before ``now``."""
         self._stopped_since, self._alive_at = None, now
+
+    def unseen(self, now: float, seconds: float) -> None:
+        """So many of the seconds before ``now`` do not count; of infinitely many, nothing does that was before."""
+        if math.isinf(seconds):
+            self.again(now)
+            return
+        self._alive_at = min(now, self._alive_at + seconds)
+        if self._stopped_since is not None:
+            self._stopped_since = min(now, self._stopped_since + seconds)
 
     def suspects(self, now: float) -> bool:
         """Whether it has given no sign of life for a while: it may be that a debugger has it."""
@@ -96,6 +107,10 @@ class Steps:
         """It has said something, or there is another reason not to count the time before ``now``."""
         self._busy_at = max(self._busy_at, now)
 
+    def unseen(self, now: float, seconds: float) -> None:
+        """So many of the seconds before ``now`` do not count."""
+        self.word(min(now, self._busy_at + seconds))
+
     def look(self, now: float, count: int, cpu_s: float) -> None:
         """It has made so many steps, and used ``cpu_s`` seconds of processors since it began."""
         if count != self.count:
@@ -110,14 +125,16 @@ class Steps:
 
 
 class Gaps:
-    """Tells whether time has passed unseen between two looks: the machine slept, or nobody could look."""
+    """Tells how much time has passed unseen between two looks: the machine slept, or nobody could look."""
 
     def __init__(self, now: float, with_sleep: float) -> None:
         """``now``: seconds that stand still while the machine sleeps; ``with_sleep``: seconds that do not."""
         self._now, self._slept = now, with_sleep - now
 
-    def look(self, now: float, with_sleep: float) -> bool:
-        """Whether it has since the last look."""
-        gap = now - self._now > _GAP_S or with_sleep - now - self._slept > _SLEPT_S
+    def look(self, now: float, with_sleep: float) -> float:
+        """The seconds since the last look that do not count: 0 mostly, all of them (infinite) after a sleep."""
+        since, slept = now - self._now, with_sleep - now - self._slept
         self._now, self._slept = now, with_sleep - now
-        return gap
+        if slept > _SLEPT_S:
+            return math.inf
+        return since - LOOK_S if since > _GAP_S else 0.0

@@ -213,7 +213,8 @@ class AskedTrials:
         for metric in self._metrics:
             value = returned.get(metric, trial.info.latest.get(metric))
             if value is None:
-                return [], f"It neither returned nor reported {metric}"
+                what = "" if trial.result is None else f" but {trial.result!r:.100}"
+                return [], f"It reported no {metric}, and returned none{what}"
             if not math.isfinite(as_value(value)):
                 return [], f"`{metric}` must be a finite number, got {value!r:.100}"
             values.append(as_value(value))

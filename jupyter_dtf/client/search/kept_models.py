@@ -48,7 +48,7 @@ def ensemble_of(trials: Sequence[Trial], devices: Sequence[str] | None, combine:
     """The models of these trials as an ensemble. Raises NotFound if one was not kept; see also ``dtf.ensemble``."""
     missing = [str(trial.number) for trial in trials if not trial.model_path or not Path(trial.model_path).is_file()]
     if missing:
-        raise NotFound(f"Trials without a model, among the {len(trials)} best: {', '.join(missing)}. {HOW_KEPT}")
+        raise NotFound(f"Trials without a model here, among the {len(trials)} best: {', '.join(missing)}; {HOW_KEPT}")
     from ...backend.task.ensemble import ensemble
 
     return ensemble([partial(read_model, Path(trial.model_path)) for trial in trials], devices, combine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from .kept_models import check_keep_models
 from .population import Population, as_population
 from .search import Search, searches_of
 from .space import as_space, combinations
-from .study import GRID, as_objectives, as_pruner, as_sampler, enqueue_new, open_study
+from .study import GRID, QMC, as_objectives, as_pruner, as_sampler, enqueue_new, open_study, seed_of_more
 from .trial_runs import Places, TrialRuns
 from .trials import OF_POPULATION, OWN_COLUMNS
 from .watching import watch
@@ -117,41 +118,48 @@ class Searching:
         places = Places.of(devices_per_trial, tasks_per_trial)
         options = RunOptions.among({"environment": environment, "restart": restart})
         grid = combinations(distributions) if sampler == GRID else None
-        study = open_study(
-            study_name, storage, as_sampler("random" if based else sampler, seed), as_pruner(pruner), directions
-        )
-        if grid is not None:
-            enqueue_new(study, grid)
-            trials = len(grid) if trials is None else min(trials, len(grid))
+        drawn = "random" if based else sampler
+        study = open_study(study_name, storage, as_sampler(drawn, seed), as_pruner(pruner), directions)
         self.wait_ready()  # type: ignore[attr-defined]
         called = name or study_name or self._run_name("search")  # type: ignore[attr-defined]
         search = Search(called, self.name, metrics, list(distributions), study)
         search.keeps_models = keep_models
-        population = Population(based, study, distributions, seed) if based else None
-        asked = AskedTrials(
-            study,
-            train_fn,
-            distributions,
-            metrics,
-            trials,
-            keeps=storage is not None,
-            keep_models=keep_models,
-            population=population,
-        )
-        one = metrics[0] if len(metrics) == 1 else ""
-        stop_at = None if timeout is None else time.monotonic() + timeout
-        runs = TrialRuns(self, asked, called, options, places, "trial", one, modules, stop_at=stop_at)
-        runs.search = TrialInfo(
-            search=search.id,
-            name=called,
-            number=0,
-            objectives=dict(zip(metrics, directions, strict=True)),
-            parameters=list(distributions),
-            logarithmic=[key for key, of in distributions.items() if getattr(of, "log", False)],
-            most=trials or 0,
-            may_grow=trials is not None and grid is None,
-        )
-        search.begin(asked, runs, sampler)
+        with contextlib.ExitStack() as held:
+            if storage is not None:
+                search.take_study()
+                held.callback(search.let_study_go)
+            more = seed_of_more(seed, study)
+            if more != seed and isinstance(drawn, str) and drawn != QMC:
+                study.sampler = as_sampler(drawn, more)
+            if grid is not None:
+                enqueue_new(study, grid)
+                trials = len(grid) if trials is None else min(trials, len(grid))
+            population = Population(based, study, distributions, more) if based else None
+            asked = AskedTrials(
+                study,
+                train_fn,
+                distributions,
+                metrics,
+                trials,
+                keeps=storage is not None,
+                keep_models=keep_models,
+                population=population,
+            )
+            one = metrics[0] if len(metrics) == 1 else ""
+            stop_at = None if timeout is None else time.monotonic() + timeout
+            runs = TrialRuns(self, asked, called, options, places, "trial", one, modules, stop_at=stop_at)
+            runs.search = TrialInfo(
+                search=search.id,
+                name=called,
+                number=0,
+                objectives=dict(zip(metrics, directions, strict=True)),
+                parameters=list(distributions),
+                logarithmic=[key for key, of in distributions.items() if getattr(of, "log", False)],
+                most=trials or 0,
+                may_grow=trials is not None and grid is None,
+            )
+            search.begin(asked, runs, sampler)
+            held.pop_all()
         if wait:
             watch(search)
             search.raise_for_state()

@@ -13,6 +13,7 @@ from .. import surroundings
 from . import listing
 from .asked import AskedTrials
 from .kept_models import ensemble_of
+from .one_driver import Driving
 from .study import INDEPENDENT
 from .trial_runs import TrialRuns, begin_thread, new_id
 from .trials import HOW_KEPT, Trial, all_trials, table
@@ -52,6 +53,16 @@ class Search:
         self._error: BaseException | None = None
         self._runs: TrialRuns
         self._asked: AskedTrials
+        self._driving: Driving | None = None
+
+    def take_study(self) -> None:
+        """From now on nobody else on this machine drives the study, until the search has ended. Raises Conflict."""
+        self._driving = Driving(self.study, self.id)
+
+    def let_study_go(self) -> None:
+        """Others may drive the study."""
+        if self._driving is not None:
+            self._driving.end()
 
     def begin(self, asked: AskedTrials, runs: TrialRuns, sampler: Any) -> None:
         """Start the trials, in a thread of this process."""
@@ -66,6 +77,7 @@ class Search:
         except BaseException as error:
             self._error = error
         finally:
+            self.let_study_go()
             self._done.set()
             with self._asked.changed:
                 self._asked.changed.notify_all()
@@ -185,7 +197,7 @@ class Search:
         if len(ranked) < count and k is not None:
             raise NotFound(f"An ensemble of {k} needs {k} complete trials; {self.name} has {len(ranked)}")
         if not count:
-            raise NotFound(f"{self.name} keeps no models: {HOW_KEPT}")
+            raise NotFound(f"{self.name} keeps no models; {HOW_KEPT}")
         return ensemble_of(ranked[:count], devices, combine)
 
     def _all(self) -> list[Trial]:

@@ -51,7 +51,8 @@ def _distribution(name: str, given: Any) -> BaseDistribution:
             case (low, high, "log") if _are_numbers(low, high):
                 return _range(low, high, log=True)
     except ValueError as error:
-        raise InvalidInput(f"`space[{name!r}]` is invalid: {error}, got {given!r:.200}", field="space") from None
+        why = f"{error}".rstrip(".")
+        raise InvalidInput(f"`space[{name!r}]` is invalid: {why}, got {given!r:.200}", field="space") from None
     raise InvalidInput(
         f"`space[{name!r}]` must be a list of choices, (low, high), (low, high, 'log'), a range or one of "
         f"optuna.distributions, got {given!r:.200}",

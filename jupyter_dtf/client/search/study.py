@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...errors import InvalidInput
 from .optuna_here import optuna, quiet
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 GRID = "grid"
+QMC = "qmc"
+"""A sequence, which the study itself keeps the place in."""
 DIRECTIONS = ("minimize", "maximize")
 SAMPLERS: dict[str, Callable[[Any, int | None], Any]] = {
     "tpe": lambda samplers, seed: samplers.TPESampler(seed=seed, constant_liar=True),
@@ -22,7 +26,7 @@ SAMPLERS: dict[str, Callable[[Any, int | None], Any]] = {
     GRID: lambda samplers, seed: samplers.RandomSampler(seed=seed),
     "cmaes": lambda samplers, seed: samplers.CmaEsSampler(seed=seed),
     "gp": lambda samplers, seed: samplers.GPSampler(seed=seed),
-    "qmc": lambda samplers, seed: samplers.QMCSampler(seed=seed, warn_asynchronous_seeding=False),
+    QMC: lambda samplers, seed: samplers.QMCSampler(seed=seed, warn_asynchronous_seeding=False),
 }
 PRUNERS: dict[str, Callable[[Any], Any]] = {
     "median": lambda pruners: pruners.MedianPruner(),
@@ -31,7 +35,7 @@ PRUNERS: dict[str, Callable[[Any], Any]] = {
     "patient": lambda pruners: pruners.PatientPruner(None, patience=3),
     "wilcoxon": lambda pruners: pruners.WilcoxonPruner(),
 }
-INDEPENDENT = ("random", GRID, "qmc")
+INDEPENDENT = ("random", GRID, QMC)
 """Samplers that do not learn from trials, so they can be asked for the next parameters before trials have ended."""
 
 
@@ -52,6 +56,14 @@ def as_sampler(given: Any, seed: int | None) -> BaseSampler:
             return SAMPLERS[given](samplers, seed)  # type: ignore[no-any-return]
     except ImportError as error:
         raise InvalidInput(f"`sampler={given!r}` needs another package: {error}", field="sampler") from None
+
+
+def seed_of_more(seed: int | None, study: Study) -> int | None:
+    """What a sampler is seeded with that goes on with a study: from ``seed`` itself it would say again what it said."""
+    known = len(study.get_trials(deepcopy=False))
+    if seed is None or not known:
+        return seed
+    return int(np.random.SeedSequence([seed, known]).generate_state(1)[0])
 
 
 def as_pruner(given: Any) -> BasePruner:

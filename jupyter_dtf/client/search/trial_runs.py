@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import secrets
 import threading
 import time
@@ -26,6 +27,8 @@ ROOM_S = 1.0
 """How often to check whether the cluster has more slots now, in seconds."""
 SAME_FAILURES = 10
 """The number of consecutive failures with the same error that ends it."""
+_FRAME = re.compile(r'\s+File ".*", line [0-9]+')
+_KIND = re.compile(r"([A-Za-z_][\w.]*)(?:: |$)")
 FIRST = "worker:0"
 """The task whose reports and result are used."""
 
@@ -160,7 +163,7 @@ class TrialRuns:
     _has_changed: threading.Condition = field(default_factory=threading.Condition)
     _to_stop: set[int] = field(default_factory=set)
     _stopped: set[int] = field(default_factory=set)
-    _last_error: str = ""
+    _last_kind: tuple[str, ...] = ()
     _same: int = 0
 
     # -- called from other threads ------------------------------------------------------------------------------
@@ -324,14 +327,15 @@ class TrialRuns:
             failed = next((task for task in info.tasks if task.state is TaskState.FAILED), None)
             error = (failed.message if failed else "") or info.message
             traceback = failed.traceback if failed else ""
-        self._count(error)
+        self._count(error, traceback)
         is_cut_short = info.state is RunState.STOPPED and self.is_stopped and number not in self._stopped
         self.source.ended(Ended(number, info, result, error, traceback, is_cut_short))
         self._begun.discard(number)
 
-    def _count(self, error: str) -> None:
-        self._same = self._same + 1 if error and error == self._last_error else int(bool(error))
-        self._last_error = error
+    def _count(self, error: str, traceback: str) -> None:
+        kind = kind_of(error, traceback)
+        self._same = self._same + 1 if error and kind == self._last_kind else int(bool(error))
+        self._last_kind = kind
         if self._same == SAME_FAILURES:
             self.stop(f"{SAME_FAILURES} trials in a row failed with the same error: {error}")
 
@@ -341,6 +345,19 @@ class TrialRuns:
                 running.run.stop(now=True)
             except DtfError:  # its cluster is gone, and so is the result
                 continue
+
+
+def kind_of(error: str, traceback: str) -> tuple[str, ...]:
+    """What makes two errors the same: their type and the lines of code that led there, whatever they say of values.
+
+    ``error`` itself where there is no traceback.
+    """
+    lines = traceback.splitlines()
+    where = [line.strip() for line in lines if _FRAME.match(line)]
+    if not where:
+        return (error,)
+    kinds = [found[1] for line in lines if (found := _KIND.match(line))]
+    return (kinds[-1] if kinds else error, *where)
 
 
 def _stop(run: Run, pruned: str = "") -> None:

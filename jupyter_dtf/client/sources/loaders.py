@@ -1,13 +1,15 @@
-"""Prepares a ``keras.utils.PyDataset`` for sending."""
+"""Prepares a ``keras.utils.PyDataset`` or a PyTorch ``DataLoader`` for sending."""
 
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 from ...backend.task.fit.sources.base import BatchSource
 from ...errors import InvalidInput
-from .pickling import pickled
+from ..pickling import pickled
+from .fed_loaders import fed_loader
 
 
 def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
@@ -25,18 +27,47 @@ def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
 
 
 def data_loader(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
-    """Raises InvalidInput for a PyTorch DataLoader, which is not supported."""
-    del y, sample_weight
+    """The source of a PyTorch ``DataLoader``. Raises InvalidInput if it can neither be sent nor be read here.
+
+    Its sampler is asked at once for the order of an epoch. A loader without such an order, because its dataset is an
+    ``IterableDataset`` or its sampler never ends, is read in this process.
+    """
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(x).__mro__}
-    if kinds & {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}:
-        raise InvalidInput(
-            "PyTorch DataLoaders are not supported. Pass a keras.utils.PyDataset whose __getitem__(i) collates the "
-            "examples of batch i and which the tasks read themselves, or a generator, which this process reads: "
-            "(tuple(batch) for _ in range(epochs) for batch in loader), with steps_per_epoch=len(loader); got "
-            f"{x!r:.200}",
-            field=field,
-        )
-    return None
+    if not kinds & {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}:
+        return None
+    _refuse_beside("a DataLoader's batches", y, sample_weight, field)
+    if why := _not_by_number(x):
+        return fed_loader(x, field, why)
+    from ...backend.task.fit.sources.data_loader import DataLoaderSource
+
+    collates_lists = x.batch_sampler is not None
+    sampler = x.batch_sampler if collates_lists else x.sampler
+    order = list(sampler)
+    if not order:
+        raise InvalidInput("A DataLoader must have at least one batch, got one whose sampler yields none", field=field)
+    workers = int(x.num_workers)
+    parts = SimpleNamespace(
+        dataset=x.dataset,
+        sampler=sampler,
+        collate=x.collate_fn,
+        order=order,
+        collates_lists=collates_lists,
+        workers=max(1, workers),
+        use_multiprocessing=workers > 0,
+        max_queue_size=max(1, workers) * (x.prefetch_factor or 2),
+    )
+    return DataLoaderSource(pickled(parts, "A DataLoader", field), len(order))
+
+
+def _not_by_number(loader: Any) -> str:
+    """Why the batches of a loader cannot be asked for by number; empty if they can."""
+    if any(kind.__name__ == "IterableDataset" for kind in type(loader.dataset).__mro__):
+        return "its dataset is an IterableDataset, whose examples have no numbers"
+    try:
+        len(loader)
+    except TypeError:
+        return "its sampler does not say how many batches it has"
+    return ""
 
 
 def _refuse_beside(what: str, y: Any, sample_weight: Any, field: str) -> None:

@@ -61,7 +61,7 @@ def stream_of(iterator: Iterator[Any], field: str, what: str) -> StreamSource:
             raise InvalidInput(f"Batch {number} of {what}: {error}", field=field) from None
     if reader is None:
         raise InvalidInput(f"{first_upper(what)} must yield at least one batch, got none", field=field)
-    reader.leaves = _leaves_of(batches, field, what)
+    reader.leaves = leaves_of(batches, field, what)
     name, secret = secrets.token_hex(8), secrets.token_hex(32)
     close = getattr(iterator, "close", lambda: None)
     feed = Feed(name, secret, what, itertools.chain(batches, reader), close, trains=field == "x")
@@ -155,7 +155,7 @@ def _size(array: Any) -> int:
     return sum(map(len, array.reshape(-1))) + 16 * array.size if array.dtype == object else int(array.nbytes)
 
 
-def _leaves_of(batches: list[Batch], field: str, what: str) -> list[Leaf]:
+def leaves_of(batches: list[Batch], field: str, what: str) -> list[Leaf]:
     """The dtypes and shapes of the leaves, with None for the first dimension and those that differ among the batches.
 
     Raises InvalidInput if dtypes or ranks differ.

@@ -140,6 +140,11 @@ def same(expected: Steps, received: Steps) -> None:
             np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
 
 
+def nothing() -> tf.data.Dataset:
+    """Nobody knows that it has none before it is read."""
+    return of_unknown_length().filter(lambda *batch: False)
+
+
 STRATEGIES = {
     "allreduce": lambda: "allreduce",
     "ps": lambda: dtf.ParameterServer(sync=True),
@@ -274,3 +279,16 @@ def test_a_generator_that_raises_in_its_second_pass_is_named(cluster: dtf.Cluste
     ) as caught:
         cluster.fit(model(), dataset, epochs=3)
     assert caught.value.__cause__ is not None
+
+
+def test_data_that_end_early_are_told_of(cluster: dtf.Cluster) -> None:
+    """As Keras warns of them; those without any batch are refused, before anything starts where that is known."""
+    with pytest.raises(dtf.InvalidInput, match=r"x must have at least one batch. Received: an empty tf\.data\.Dataset"):
+        cluster.fit(model(), shuffled().take(0))
+    with pytest.raises(
+        dtf.RunFailed, match="x must have at least one batch. Received: data that ended before the first"
+    ):
+        cluster.fit(model(), nothing())
+    run = cluster.fit(model(), shuffled(), epochs=2, steps_per_epoch=6)
+    told = [event.title for event in events(run) if isinstance(event, Note) and event.level == "warning"]
+    assert told == ["Epoch 1 ended after 4 of 6 steps"]

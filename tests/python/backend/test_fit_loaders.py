@@ -20,9 +20,13 @@ from sklearn.datasets import load_digits
 import jupyter_dtf as dtf
 from jupyter_dtf.client.session import session
 from jupyter_dtf.errors import RunFailed
+from jupyter_dtf.schema.events import Note
+
+from . import pytorch_standin
 
 pytestmark = pytest.mark.module_directories
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(pytorch_standin)
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X[:230].astype("float32") / 16, Y[:230]
@@ -263,3 +267,44 @@ def test_what_fails_in_epoch_2_is_raised_once_with_its_batch(cluster: dtf.Cluste
     options: dict[str, Any] = {"workers": 2, "use_multiprocessing": True} if kind == "exits" else {}
     with pytest.raises(RunFailed, match=message):
         fit(cluster, Digits(fails=kind, **options), jobs={"worker": 2})
+
+
+class Examples:
+    """The digits one by one, as PyTorch's datasets have them."""
+
+    def __len__(self) -> int:
+        return len(X)
+
+    def __getitem__(self, index: int) -> Any:
+        return X[index], Y[index]
+
+
+def data_loader(**options: Any) -> Any:
+    """One that shuffles, from a generator of its own."""
+    generator = np.random.default_rng(6)
+    return pytorch_standin.DataLoader(Examples(), batch_size=BATCH, shuffle=True, generator=generator, **options)
+
+
+def test_a_data_loader_gives_the_weights_of_one_process(cluster: dtf.Cluster) -> None:
+    """It travels with its sampler, and its processes read in the tasks. Keras would need PyTorch to take one."""
+    plain, expected = data_loader(), model()
+    next(iter(plain))  # as Keras looks at it
+    batches = [tuple(np.asarray(leaf.cpu()) for leaf in batch) for _ in range(2) for batch in plain]
+    expected.fit((batch for batch in batches), steps_per_epoch=STEPS, epochs=2, shuffle=False, verbose=0)
+    run = fit(cluster, data_loader(num_workers=2), epochs=2, jobs={"worker": 2})
+    assert_same(run.model, expected)
+
+
+def test_a_data_loader_of_a_stream_is_read_here(cluster: dtf.Cluster) -> None:
+    class Stream(pytorch_standin.IterableDataset):
+        def __iter__(self) -> Iterator[Any]:
+            return zip(X, Y, strict=True)
+
+    expected = model()
+    validation = (X[:BATCH], Y[:BATCH])
+    expected.fit(X, Y, batch_size=BATCH, epochs=2, shuffle=False, verbose=0)
+    made = pytorch_standin.DataLoader(Stream(), batch_size=BATCH)
+    run = fit(cluster, made, epochs=2, jobs={"worker": 2}, validation_data=validation)
+    assert_same(run.model, expected)
+    told = [event.text for _, event in session().hub.events(run.id) if isinstance(event, Note)]
+    assert any("IterableDataset" in text for text in told)

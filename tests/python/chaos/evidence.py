@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from jupyter_dtf.schema.run import RunInfo, RunState, TaskInfo, TaskState
 from .. import patience
 from .outcomes import Promise, has_defined_weights, promised
 from .processes import living
+from .programs import SAVED_EVERY
 from .schedule import APART, STEPS, Round
 
 
@@ -140,9 +142,12 @@ def wrong_in_points(this: Round, run: dtf.Run, numbered: list[tuple[int, bytes]]
     for (metric, task), series in record.series.items():
         if metric == "loss" and this.strategy != "ps, backup":
             steps = series.step.astype(int).tolist()
-            # A program's task that was not there yet begins with the chief's checkpoint.
-            first = steps[0] if this.strategy == "program" and task != "worker:0" else 1
-            missing = set(range(first, steps[-1] + 1)) - set(steps)
+            missing = set(range(1, steps[-1] + 1)) - set(steps)
+            if this.strategy == "program" and task != "worker:0":
+                # Its tasks do not wait for each other: one that is behind begins again after the chief's checkpoint.
+                missing = {
+                    step for before, step in pairwise([0, *steps]) if step - before > 1 and step % SAVED_EVERY != 1
+                }
             if sorted(set(steps)) != steps or len(missing) > _never_told(this, run, task):
                 yield f"{task} has the steps {steps}"
     if run.status == "succeeded" and ("loss", "worker:0") not in record.series:

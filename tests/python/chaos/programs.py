@@ -20,6 +20,8 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 HELD = "held"
 PACE_S = 0.008
+SAVED_EVERY = 10
+"""Steps between two checkpoints of the program."""
 EPOCHS = 2
 BATCH = 8
 CHECKPOINT = dtf.Checkpoint(every_steps=10)
@@ -86,7 +88,7 @@ def counts(args: tuple[int, int, str], ctx: Any) -> Any:
     for step in range(first, steps + 1):
         walk = 0.9 * walk + np.arange(4) * step
         ctx.report(step, loss=float(walk.sum()))
-        if step % 10 == 0:
+        if step % SAVED_EVERY == 0:
             ctx.checkpoint(step, {"walk": walk})
         step_of(step, at, go, ctx)
         if ctx.should_stop:

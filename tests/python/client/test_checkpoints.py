@@ -17,6 +17,7 @@ from sklearn.datasets import load_digits
 import jupyter_dtf as dtf
 from jupyter_dtf.client.run import Run
 from jupyter_dtf.client.session import Session, session
+from jupyter_dtf.schema.events import Note
 
 from ..patience import left_s
 
@@ -193,6 +194,15 @@ def test_checkpoints_go_where_they_are_wanted(cluster: dtf.Cluster, tmp_path: Pa
     assert [info.path for info in run.checkpoints] == [str(place / "30")]
     assert not (Path(run.info.run_dir) / "checkpoints").exists()
     assert_equal(fit(cluster, model(9), resume=place, checkpoint=False), run.model.get_weights())
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(cluster: dtf.Cluster) -> None:
+    run = fit(cluster, model(), checkpoint=dtf.Checkpoint(every_steps=14, keep=9))
+    (Path(run.checkpoints[-1].path) / "state.pickle").write_bytes(b"")
+    again = fit(cluster, model(5), resume=run, checkpoint=False)
+    assert_equal(again, run.model.get_weights())
+    told = [event.title for _, event in session().hub.events(again.id) if isinstance(event, Note)]
+    assert "The training goes on from step 28, for what was saved later is damaged" in told
 
 
 def test_a_fit_without_any_writes_none(cluster: dtf.Cluster) -> None:

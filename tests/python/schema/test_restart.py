@@ -49,6 +49,14 @@ def test_only_a_training_by_all_reduce_goes_on_with_fewer_workers(kind: str, str
     assert caught.value.field == "restart.min_workers"
 
 
+def test_min_workers_may_not_be_more_than_there_are() -> None:
+    jobs = {"chief": 1, "worker": 2}
+    restart = dtf.Restart(min_workers=3)
+    assert RunRequest(kind="fit", strategy="allreduce", jobs=jobs, restart=restart).restarts.min_workers == 3
+    with pytest.raises(InvalidInput, match="at most the number of workers. Received: min_workers=4 for 3"):
+        RunRequest(kind="fit", strategy="allreduce", jobs=jobs, restart=dtf.Restart(min_workers=4))
+
+
 def test_attempts_count_the_first() -> None:
     assert (dtf.Restart().attempts, NEVER.attempts) == (4, 1)
     assert dtf.Restart().stalled_after_s == STALLED_AFTER_S

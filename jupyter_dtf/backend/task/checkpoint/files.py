@@ -111,6 +111,8 @@ class Stored:
 
     def __init__(self, path: Path, *, shown: str = "") -> None:
         self.path = path
+        self.passed_over: list[str] = []
+        """What is wrong with newer ones, in whose place this one is read."""
         self._shown = shown or str(path)
         self.manifest = read_manifest(path)
         for name, digest in self.manifest.files.items():
@@ -204,14 +206,16 @@ def newest_of(
     if not found:
         which = "" if step is None else f" of step {step}"
         raise NotFound(f"There is no complete checkpoint{which} in {place}")
-    first: InvalidInput | None = None
+    wrong: list[str] = []
     for info in reversed(found):
         try:
-            return read(info.path)
+            stored = read(info.path)
         except (InvalidInput, NotFound, OSError) as error:
-            first = first or InvalidInput(str(error))
-    assert first is not None
-    raise first
+            wrong.append(str(error))
+        else:
+            stored.passed_over = wrong
+            return stored
+    raise InvalidInput(wrong[0])
 
 
 def _step_of(path: Path) -> str:

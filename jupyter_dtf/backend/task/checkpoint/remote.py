@@ -1,4 +1,4 @@
-"""Checkpoints in places that fsspec reaches, by their URLs: as those of ``files``, with the same functions.
+"""Checkpoints in places that fsspec or ``tf.io.gfile`` reaches, by URL: as those of ``files``, with its functions.
 
 Such places have no renames that are whole or not at all, and no locks. A checkpoint is made here and sent, its manifest
 last: what has none is no checkpoint. One is removed in the other order. Nobody else writes where a run's are.
@@ -17,7 +17,7 @@ from typing import Any
 
 from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import MANIFEST, CheckpointInfo, Manifest
-from . import files
+from . import files, gfile_places
 
 _STEP = re.compile(r"[0-9]{1,19}", re.ASCII)
 
@@ -28,16 +28,16 @@ def is_url(place: object) -> bool:
 
 
 def check(url: str) -> None:
-    """Raise InvalidInput unless fsspec knows how to reach such a place from here."""
-    _open(url)
+    """Raise InvalidInput unless fsspec or TensorFlow knows how to reach such a place from here."""
+    opened(url)
 
 
 def write(directory: str, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> str:
     """Write a checkpoint of step ``manifest.step``; one of that step that was there is replaced. Returns where it is.
 
-    ``manifest`` gets what it says of variables and files. Raises what fsspec raises of such a place.
+    ``manifest`` gets what it says of variables and files. Raises what fsspec or TensorFlow raises of such a place.
     """
-    system, root = _open(directory)
+    system, root = opened(directory)
     with tempfile.TemporaryDirectory(prefix="dtf-checkpoint-") as here:
         made = files.write(Path(here), manifest, arrays, state)
         target = f"{root}/{manifest.step}"
@@ -50,7 +50,7 @@ def write(directory: str, manifest: Manifest, arrays: Mapping[str, Any], state: 
 
 def known(directory: str) -> list[CheckpointInfo]:
     """The checkpoints in a place by their steps, without a look into their data. What is none is passed over."""
-    system, root = _open(directory)
+    system, root = opened(directory)
     found = []
     for step in _steps(system, root):
         with contextlib.suppress(InvalidInput, NotFound):
@@ -61,12 +61,12 @@ def known(directory: str) -> list[CheckpointInfo]:
 
 def remove(url: str) -> None:
     """Remove a checkpoint: from one moment to the next it is none."""
-    _remove(*_open(url))
+    _remove(*opened(url))
 
 
 def clean(directory: str) -> None:
     """Remove what killed writers have left: whatever has no manifest."""
-    system, root = _open(directory)
+    system, root = opened(directory)
     for step in _steps(system, root):
         if not system.exists(f"{root}/{step}/{MANIFEST}"):
             _remove(system, f"{root}/{step}")
@@ -77,20 +77,23 @@ def newest(url: str, step: int | None = None) -> files.Stored:
 
     Raises NotFound, and InvalidInput for what is damaged where nothing else can be read.
     """
-    system, root = _open(url)
+    system, root = opened(url)
     is_one = system.exists(f"{root}/{MANIFEST}")
-    return files.newest_of(url, step, is_one=is_one, known=known, read=lambda found: _fetch(*_open(found), found))
+    return files.newest_of(url, step, is_one=is_one, known=known, read=lambda found: _fetch(*opened(found), found))
 
 
-def _open(url: str) -> tuple[Any, str]:
-    """The file system, and what the place is called in it."""
+def opened(url: str) -> tuple[Any, str]:
+    """The file system, and what the place is called in it: fsspec's, or else TensorFlow's. Raises InvalidInput."""
     from fsspec.core import url_to_fs  # not every task has to do with such places
 
     try:
         system, root = url_to_fs(url)
     except (ValueError, ImportError) as error:
+        if gfile_places.reaches(url):
+            return gfile_places.opened(url)
         raise InvalidInput(
-            f"Checkpoints are in places that fsspec reaches from the chief's machine. Received: {url}, {error}",
+            "Checkpoints are in places that fsspec or tf.io.gfile reaches from the chief's machine. Received: "
+            f"{url}, {error}",
             field="directory",
         ) from error
     system.invalidate_cache()  # others write there

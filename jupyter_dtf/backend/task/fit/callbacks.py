@@ -10,6 +10,7 @@ import cloudpickle
 import keras
 import numpy as np
 
+from ....errors import InvalidInput
 from ....schema.metrics import EPOCH, SPEED, VALIDATION
 from ..collectives.contract import Reducer
 from .agree import Weights
@@ -109,6 +110,7 @@ class Last(keras.callbacks.Callback):
         self._examples = 0.0
         self._examples_s = 0.0
         self._next_progress_s = 0.0
+        self._has_warned = False
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._state.metrics.alone = False
@@ -200,6 +202,7 @@ class Last(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._state.metrics.alone = False
         self._agree()
+        self._look_at_the_end(epoch)
         if self._ctx.is_chief:
             values = {name: value for name, value in (logs or {}).items() if isinstance(value, float)}
             named = {
@@ -211,6 +214,22 @@ class Last(keras.callbacks.Callback):
                 self._ctx.report(step=self._step, **named)
             self._ctx.epoch_ended(epoch, self._step, values)
             self._progress()
+
+    def _look_at_the_end(self, epoch: int) -> None:
+        """Raise InvalidInput where the data had no batch at all, and warn where it had fewer than was said."""
+        wanted, found = self._job.steps_per_epoch, self.step_in_epoch
+        if self.model.stop_training or self._ctx.should_stop or self._has_warned:
+            return
+        if not self._step:
+            raise InvalidInput("x must have at least one batch. Received: data that ended before the first", field="x")
+        if wanted is not None and found < wanted and self._ctx.is_chief:
+            self._has_warned = True
+            self._ctx.note(
+                "warning",
+                f"Epoch {epoch + 1} ended after {found} of {wanted} steps",
+                f"The data have no more batches than that, and steps_per_epoch={wanted} asks for more. Later epochs "
+                "may end early as well",
+            )
 
     def on_train_end(self, logs: Any = None) -> None:
         self._state.metrics.alone = False

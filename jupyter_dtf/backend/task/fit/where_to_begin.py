@@ -35,6 +35,12 @@ def where_to_begin(job: FitJob, ctx: Any, reducer: Reducer) -> tuple[Begin | Non
         try:
             stored = _find(job, ctx, again)
             told = None if stored is None else _read(stored, again)
+            if stored is not None and stored.passed_over:
+                ctx.note(
+                    "warning",
+                    f"The training goes on from step {stored.manifest.step}, for what was saved later is damaged",
+                    "; ".join(stored.passed_over),
+                )
         except (InvalidInput, NotFound, OSError) as error:
             told = type(error), str(error)
     told = reducer.all_gather(told)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -86,23 +87,49 @@ def test_a_program_that_has_taken_the_place_of_this_one_has_no_pulse() -> None:
     assert not any(watch.look(float(now), SLEEPS, 3, can_beat=False) for now in range(1000))
 
 
-def test_what_was_before_a_gap_does_not_count() -> None:
+def test_what_was_before_a_sleep_does_not_count() -> None:
     watched = Watched()
     stopped = SLEEPS._replace(state="T")
     assert watched.looks(STOPPED_S, stopped) == ""
     watched.now += 3600
-    watched.watch.again(watched.now)
+    watched.watch.unseen(watched.now, math.inf)
     assert watched.looks(STOPPED_S, stopped) == ""
     assert watched.looks(2 * LOOK_S, stopped) != ""
 
 
+@pytest.mark.parametrize(("state", "limit_s"), [("T", STOPPED_S), ("S", SILENT_S)])
+def test_a_host_that_is_held_up_again_and_again_notices_all_the_same(state: str, limit_s: float) -> None:
+    """On a machine with too much to do: the time that nobody saw does not count, but what was seen does."""
+    watched, gaps = Watched(), Gaps(100.0, 100.0)
+    frozen = Seen(state, False, 1.0)
+    watched.looks(LOOK_S, frozen)
+    gaps.look(watched.now, watched.now)
+    looks = 0
+    while True:
+        watched.now += 5.0
+        looks += 1
+        watched.watch.unseen(watched.now, gaps.look(watched.now, watched.now))
+        if watched.watch.look(watched.now, frozen, 0):
+            break
+    assert limit_s / LOOK_S <= looks <= limit_s / LOOK_S + 2
+
+
+def test_time_that_nobody_saw_is_no_time_without_a_step() -> None:
+    steps = Steps(0.0)
+    steps.look(LOOK_S, 1, 0.0)
+    steps.unseen(100.0, 99.0)
+    assert steps.quiet_s(100.0) == 100.0 - LOOK_S - 99.0
+    steps.unseen(200.0, math.inf)
+    assert steps.quiet_s(200.0) == 0
+
+
 def test_a_machine_that_slept_and_a_host_that_was_held_up_have_gaps() -> None:
     gaps = Gaps(10.0, 50.0)
-    assert not gaps.look(10.5, 50.5)
-    assert gaps.look(11.0, 3651.0), "the machine slept: one clock went on and the other stood still"
-    assert not gaps.look(11.5, 3651.5)
-    assert gaps.look(20.0, 3660.0), "nobody could look"
-    assert not gaps.look(20.5, 3660.5)
+    assert gaps.look(10.5, 50.5) == 0
+    assert gaps.look(11.0, 3651.0) == math.inf, "the machine slept: one clock went on and the other stood still"
+    assert gaps.look(11.5, 3651.5) == 0
+    assert gaps.look(20.0, 3660.0) == 8.5 - LOOK_S, "nobody could look"
+    assert gaps.look(20.5, 3660.5) == 0
 
 
 def test_the_kernel_says_what_is_stopped_and_what_has_computed() -> None:

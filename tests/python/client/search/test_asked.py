@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from optuna import Study
 
@@ -13,9 +14,10 @@ from jupyter_dtf.backend.task.trial_model import FILE, OWN
 from jupyter_dtf.client.search.asked import AskedTrials
 from jupyter_dtf.client.search.population import Population, PopulationBased
 from jupyter_dtf.client.search.space import as_space, combinations
-from jupyter_dtf.client.search.study import as_pruner, as_sampler, enqueue_new, open_study
-from jupyter_dtf.client.search.trial_runs import Ended
+from jupyter_dtf.client.search.study import as_pruner, as_sampler, enqueue_new, open_study, seed_of_more
+from jupyter_dtf.client.search.trial_runs import Ended, kind_of
 from jupyter_dtf.schema.run import RunDescriptor, RunInfo, RunState
+from jupyter_dtf.schema.search_trial import as_value, objective_values
 
 SPACE = as_space({"rate": (0.001, 1.0, "log")})
 
@@ -53,6 +55,32 @@ def test_a_value_that_is_no_finite_number_is_a_failure(value: float, tmp_path: P
     assert study.best_trial.number == 1
 
 
+@pytest.mark.parametrize(
+    "value", [0.5, np.float32(0.5), np.array(0.5), [np.float64(0.5)], {"value": np.float16(0.5)}], ids=str
+)
+def test_numbers_of_numpy_and_tensors_are_values(value: Any) -> None:
+    assert {name: as_value(each) for name, each in objective_values(value, ["value"]).items()} == {"value": 0.5}
+
+
+@pytest.mark.parametrize("value", [True, "0.5", None, np.array([0.5, 1]), np.array(True), {"other": 1}], ids=str)
+def test_what_is_no_number_is_no_value(value: Any) -> None:
+    found = objective_values(value, ["value"])
+    assert found == {} or math.isnan(as_value(found["value"]))
+
+
+def traced(line: int, error: str) -> str:
+    return f'Traceback (most recent call last):\n  File "train.py", line {line}, in train\n    read(shard)\n{error}\n'
+
+
+def test_errors_are_the_same_by_their_kind_and_place() -> None:
+    """A message has the trial's own values in it: a path, a shape, a size."""
+    first = kind_of("OSError: no shard 0.31", traced(7, "OSError: no shard 0.31"))
+    assert first == kind_of("OSError: no shard 0.77", traced(7, "OSError: no shard 0.77"))
+    assert first != kind_of("OSError: no shard 0.31", traced(9, "OSError: no shard 0.31"))
+    assert first != kind_of("ValueError: no shard", traced(7, "ValueError: no shard"))
+    assert kind_of("died (SIGKILL)", "") == kind_of("died (SIGKILL)", "") != kind_of("died (SIGBUS)", "")
+
+
 def test_children_find_what_their_parents_have_saved(tmp_path: Path) -> None:
     """Of the models that trials have written down by themselves those of the best are kept, and all that is theirs."""
     study = a_study()
@@ -70,6 +98,22 @@ def test_children_find_what_their_parents_have_saved(tmp_path: Path) -> None:
     assert children == 20
     assert len(list(tmp_path.glob(f"*/{FILE}"))) == 2
     assert len(list(tmp_path.glob(f"*/checkpoints/{OWN}"))) == 24
+
+
+def test_a_study_that_goes_on_is_told_other_parameters(tmp_path: Path) -> None:
+    """Of the same seed. A sampler that began again would say again what it has said."""
+    seed, drawn = 4, []
+    for _ in range(2):
+        study = a_study(storage=f"sqlite:///{tmp_path / 'study.db'}")
+        study.sampler = as_sampler("random", seed_of_more(seed, study))
+        asked = AskedTrials(study, trains, SPACE, ["value"], 6, keeps=True)
+        for _ in range(3):
+            following = asked.next()
+            assert following is not None
+            drawn.append(following.parameters["rate"])
+            asked.ended(succeeded(following.number, tmp_path, 1.0))
+    assert len(set(drawn)) == 6
+    assert seed_of_more(None, study) is None
 
 
 def test_a_grid_is_enqueued_once_and_known_trials_looked_at_once(

@@ -85,11 +85,13 @@ def test_launch(cluster: dtf.Cluster, tmp_path: Path) -> None:
 
 
 def fails(x: int) -> None:
-    raise RuntimeError("always")
+    raise RuntimeError(f"always, also with {x}")
 
 
 def test_the_same_error_ten_times_ends_a_launch(cluster: dtf.Cluster) -> None:
-    with pytest.warns(UserWarning, match="10 trials in a row failed with the same error: RuntimeError: always"):
+    with pytest.warns(
+        UserWarning, match="10 trials in a row failed with the same error: RuntimeError: always, also with"
+    ):
         table = dtf.launch(cluster, fails, {"x": range(30)})
     assert table["state"].tolist().count("failed") >= 10
     assert table["state"].tolist()[-1] == "not started"
@@ -441,6 +443,8 @@ def test_a_search_is_stopped_and_goes_on(cluster: dtf.Cluster, tmp_path: Path) -
     search = cluster.search(waits_for, space, sampler="grid", wait=False, **kept)
     assert cluster.searches[0] is search
     until(lambda: "complete" in search.trials["state"].tolist(), lambda: search.trials)
+    with pytest.raises(Conflict, match=f"one search at a time. Received: 'kept', which process {os.getpid()} drives"):
+        cluster.search(waits_for, space, sampler="grid", **kept)  # and takes no trial away from the first
     search.stop()
     search.wait(left_s())
     assert search.status == "stopped"

@@ -40,6 +40,12 @@ class PyDatasetSource(BatchSource):
 
     what: ClassVar[str] = "the PyDataset"
     weighs_other_classes: ClassVar[bool] = True
+    hooks: ClassVar[tuple[str, ...]] = ("on_epoch_begin", "on_epoch_end")
+    """Its methods that may change it: Keras's, or ``begin_pass``, which is called as each pass begins."""
+    is_shuffled: ClassVar[bool] = True
+    """Whether ``shuffle`` says something about it."""
+    is_drawn_alike: ClassVar[bool] = False
+    """Whether its hooks draw from what is seeded alike in all copies, so that those of several machines agree."""
 
     pickled: np.ndarray[Any, Any]
     length: int
@@ -48,6 +54,14 @@ class PyDatasetSource(BatchSource):
     @property
     def batches(self) -> int:
         return self.length
+
+    def copy(self) -> Any:
+        """A copy of what was passed."""
+        return pickle.loads(self.pickled.data)
+
+    def drawing(self, dataset: Any) -> Any:
+        """What of a copy holds the random generators of its ``__getitem__``."""
+        return dataset
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
         """See ``BatchSource``. ``__getitem__`` is called for the first two batches, as Keras does."""
@@ -111,8 +125,8 @@ class _Reader:
         reading, length = self._reading, self._source.length
         alone = reading.share.size > 1 and not reading.in_step
         self._exchange = Exchange(self._ctx, reading.field, reading.share, alone=alone)
-        self._dataset = pickle.loads(self._source.pickled.data)
-        self._changing = [name for name in _HOOKS if _is_own(self._dataset, name)]
+        self._dataset = self._source.copy()
+        self._changing = [name for name in self._source.hooks if _is_own(self._dataset, name)]
         self._passes = self._epochs = self._told = 0
         self._is_under_way = False
         self.spec: Any = None
@@ -120,7 +134,10 @@ class _Reader:
         with drawing_from(reading.own_seed):  # what the first calls may set up is the same in every copy
             first = [self._batch(number) for number in range(looked_at)]
         self.spec = get_tensor_spec(first)
-        vary(self._dataset, reading.share.rank)
+        self._vary(reading.share.rank)
+
+    def _vary(self, *by: int) -> None:
+        vary(self._source.drawing(self._dataset), *by)
 
     def shares(self) -> Iterator[Any]:
         """This task's shares of the batches of a pass. Notes the errors of the data: all else has other causes."""
@@ -147,8 +164,11 @@ class _Reader:
                 for _ in range(self._before):
                     self._begin_epoch()
                     self._end_epoch()
+                for _ in range(self._first_pass - reading.began):
+                    self._call("begin_pass")
+            self._call("begin_pass")
         order = None
-        if reading.seed is not None and length >= 0:
+        if reading.seed is not None and length >= 0 and self._source.is_shuffled:
             order = np.random.default_rng([reading.seed, self._first_pass + number]).permutation(length)
         stretches = _stretches(length, reading.steps, 0 if number else self._first)
         if reading.field != "x":  # what is read beyond a validation would be left in memory, for nobody takes it
@@ -190,7 +210,7 @@ class _Reader:
         def begin(worker: int) -> None:
             """Processes are forked anew each time, all alike: without this every epoch would draw the same numbers."""
             draw_from(*word, worker)
-            vary(dataset, *word, worker)
+            self._vary(*word, worker)
 
         at = (start + number if order is None else int(order[start + number]) for number in numbers)
         processes = bool(dataset.use_multiprocessing) and dataset.workers > 0
@@ -254,7 +274,7 @@ class _Reader:
             changes = exchange.told(f"told-{self._told}", tell, lambda: False)
             if not told:
                 apply(self._dataset, changes)
-                vary(self._dataset, self._reading.share.rank)
+                self._vary(self._reading.share.rank)
 
     def _check_length(self) -> None:
         with _of_data(f"The number of batches of {self._what} is not known in epoch {self._epoch}"):
@@ -271,7 +291,7 @@ class _Reader:
     def _refuse_apart(self, machines: int) -> None:
         """Raise InvalidInput where the copies of tasks could become different, and nobody would know."""
         share = self._reading.share
-        if share.size == 1 or not self._changing:
+        if share.size == 1 or not self._changing or self._source.is_drawn_alike:
             return
         why = ""
         if not self._reading.in_step:
@@ -289,11 +309,10 @@ class _Reader:
 
 _RESETS = hasattr(EpochIterator, "reset")
 """Whether Keras calls ``on_epoch_end`` before the first epoch of a ``fit``, and before each validation, as well."""
-_HOOKS = ("on_epoch_begin", "on_epoch_end")
 
 
 def _is_own(dataset: Any, name: str) -> bool:
-    return getattr(type(dataset), name, None) is not getattr(keras.utils.PyDataset, name)
+    return getattr(type(dataset), name, None) is not getattr(keras.utils.PyDataset, name, None)
 
 
 def _stretches(length: int, steps: int | None, first: int) -> Iterator[tuple[int, int | None]]:

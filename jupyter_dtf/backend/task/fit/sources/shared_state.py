@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import random
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,21 +57,30 @@ def apply(value: Any, changes: Changes) -> None:
 
 @contextmanager
 def drawing_from(*seed: int) -> Iterator[None]:
-    """Python's and NumPy's common random numbers begin with ``seed`` inside, and go on as they were afterwards."""
+    """The common random numbers of Python, NumPy and PyTorch begin with ``seed`` inside, and go on as they were after.
+
+    PyTorch's only if it is imported by then.
+    """
     python, numpy = random.getstate(), np.random.get_state()
+    torch = sys.modules.get("torch")
+    state = torch.random.get_rng_state() if torch is not None else None
     draw_from(*seed)
     try:
         yield
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
+        if torch is not None:
+            torch.random.set_rng_state(state)
 
 
 def draw_from(*seed: int) -> None:
-    """Python's and NumPy's common random numbers begin with ``seed``."""
+    """The common random numbers of Python, NumPy and, where it is imported, PyTorch begin with ``seed``."""
     words = [int(word) for word in np.random.SeedSequence([abs(part) for part in seed]).generate_state(4)]
     random.seed(words[0])
     np.random.seed(words[1:])
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.random.manual_seed(words[0])
 
 
 def vary(value: Any, *by: int) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints in places that fsspec reaches: complete or not there, where nothing can be renamed."""
+"""Checkpoints in places that fsspec or TensorFlow reaches: complete or not there, where nothing can be renamed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pytest
 
@@ -18,9 +17,11 @@ from jupyter_dtf.errors import InvalidInput, NotFound
 from jupyter_dtf.schema.checkpoint import FORMAT, Checkpoint, Manifest
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(params=["memory", "file", "ram"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"memory://{uuid.uuid4().hex}/runs" if request.param == "memory" else f"file://{tmp_path}/runs"
+    """``ram`` is TensorFlow's, of which fsspec knows nothing."""
+    where = tmp_path if request.param == "file" else uuid.uuid4().hex
+    return f"{request.param}://{where}/runs"
 
 
 def write(place: str, step: int = 7, value: float = 1.0, metric: float | None = None) -> str:
@@ -29,8 +30,9 @@ def write(place: str, step: int = 7, value: float = 1.0, metric: float | None = 
 
 
 def names(place: str) -> list[str]:
-    system, root = fsspec.core.url_to_fs(place)
-    return sorted(str(path).rpartition("/")[2] for path in system.find(root))
+    system, root = remote.opened(place)
+    found = [path for step in system.ls(root, detail=False) for path in system.ls(step, detail=False)]
+    return sorted(str(path).rpartition("/")[2] for path in found)
 
 
 def test_what_was_written_is_read_and_written_over(place: str) -> None:
@@ -52,7 +54,7 @@ def test_nothing_is_there_before_the_manifest_and_what_was_left_is_removed(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(place, 7)
-    system = fsspec.core.url_to_fs(place)[0]
+    system = remote.opened(place)[0]
     real, sent = type(system).put_file, []
 
     def put_file(self: Any, here: str, there: str, **more: Any) -> None:
@@ -83,15 +85,16 @@ def test_what_was_brought_here_goes_with_who_has_asked_for_it(place: str) -> Non
     assert not here.exists()
 
 
-def test_what_is_damaged_is_passed_over_and_the_manifest_goes_first(place: str) -> None:
+def test_what_is_damaged_is_passed_over_and_the_manifest_goes_first(place: str, tmp_path: Path) -> None:
     for step in (7, 8):
         write(place, step)
-    system, root = fsspec.core.url_to_fs(place)
-    system.pipe_file(f"{root}/8/state.pickle", b"other")
+    system, root = remote.opened(place)
+    (tmp_path / "other").write_bytes(b"other")
+    system.put_file(str(tmp_path / "other"), f"{root}/8/state.pickle")
     assert remote.newest(place).manifest.step == 7
     with pytest.raises(InvalidInput, match="as they were written"):
         remote.newest(place, 8)
-    system.rm(f"{root}/7/state.pickle")
+    system.rm(f"{root}/7/state.pickle", recursive=False)
     with pytest.raises(InvalidInput, match="has all of its files"):
         remote.newest(place, 7)
     remote.remove(f"{place}/7")

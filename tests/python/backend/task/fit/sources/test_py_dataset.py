@@ -13,7 +13,6 @@ import keras
 import numpy as np
 import pytest
 
-from jupyter_dtf.client.fit_data import data_of
 from jupyter_dtf.client.sources.loaders import py_dataset
 from jupyter_dtf.errors import InvalidInput
 
@@ -260,6 +259,3 @@ def test_what_cannot_be_read_is_refused() -> None:
     with pytest.raises(InvalidInput, match="y must be in a PyDataset's batches"):
         py_dataset(Numbers(), np.zeros(3), None, "x")
     assert py_dataset(np.zeros(3), None, None, "x") is None
-    loader = type("DataLoader", (), {"__module__": "torch.utils.data.dataloader"})()
-    with pytest.raises(InvalidInput, match=r"DataLoaders are not supported. Pass a keras.utils.PyDataset"):
-        data_of(loader, None, None, "x")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+from types import SimpleNamespace
 from typing import Any
 
 import cloudpickle
 import numpy as np
 
-from ...errors import InvalidInput
+from ..errors import InvalidInput
 
 _DEEPEST = 4
 
@@ -27,6 +29,15 @@ def pickled(value: Any, what: str, field: str) -> np.ndarray[Any, Any]:
     return np.frombuffer(data, np.uint8)
 
 
+def refusal(error: Exception, **sent: Any) -> InvalidInput:
+    """What is said of a program that cannot be pickled: of what is ``sent``, by its name, what it is that cannot."""
+    path, found, why = _culprit(SimpleNamespace(**sent), error)
+    return InvalidInput(
+        "A program and its arguments must be picklable, for they travel to the tasks: make what is not, an open file "
+        f"or a lock, in the program itself. Received: {path or 'a program'}, {_kind(found)}: {why}"
+    )
+
+
 def _culprit(value: Any, error: Exception, path: str = "", depth: int = 0) -> tuple[str, Any, Exception]:
     """The path of the innermost attribute that cannot be pickled, its value, and why."""
     if depth < _DEEPEST:
@@ -43,7 +54,13 @@ def _parts(value: Any) -> list[tuple[str, Any]]:
         return [(f"[{key!r:.40}]", part) for key, part in value.items()]
     if isinstance(value, (list, tuple)):
         return [(f"[{index}]", part) for index, part in enumerate(value)]
-    return [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
+    parts = [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
+    if inspect.isfunction(value):
+        own = inspect.getclosurevars(value)
+        parts += [(f".{name}", part) for name, part in {**own.globals, **own.nonlocals}.items()]
+    elif inspect.ismethod(value):
+        parts.append((".__self__", value.__self__))
+    return parts
 
 
 def _kind(value: Any) -> str:
