@@ -45,8 +45,8 @@ class Checkpoint(Struct):
     best: str | None = None
     """A metric of the end of an epoch, such as ``val_loss``: the best checkpoint by it is kept as well."""
     directory: str | None = None
-    """An absolute path, or a URL that fsspec or ``tf.io.gfile`` supports (``s3://bucket/name``), in which a directory for
-    the run is created. None: the run's own directory.
+    """An absolute path, or a URL that fsspec or ``tf.io.gfile`` supports (``s3://bucket/name``), in which a directory
+    for the run is created. None: the run's own directory.
     """
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class Checkpoint(Struct):
         where = self.directory
         if not isinstance(where, str) or not (where.startswith("/") or _URL.match(where)):
             raise InvalidInput(
-                f"`directory` must be an absolute path, or a URL that fsspec or tf.io.gfile supports, got {where!r:.200}",
+                f"`directory` must be an absolute path, or a URL for fsspec or tf.io.gfile, got {where!r:.200}",
                 field="directory",
             )
         check_word(where, "directory")
