@@ -14,6 +14,7 @@ NAMES = (
     "ps", "horovod", "pipeline", "placement", "prediction", "designer", "output", "metrics", "viewers", "ssh",
     "many_hosts", "many_tasks", "checkpoints", "restarts", "predict", "dask_feed", "streams", "datasets", "loaders",
     "search", "trials", "zooming", "history",
+    "forecast",
 )  # fmt: skip
 MODULES = {"ps": "parameter_server"}
 """Where a benchmark is that does not have the name of its module."""

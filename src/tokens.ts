@@ -62,6 +62,8 @@ export const CommandIDs = {
   stopSearch: 'jupyter-dtf:stop-search',
   addTrials: 'jupyter-dtf:add-trials',
   openExample: 'jupyter-dtf:open-example',
+  takeTour: 'jupyter-dtf:take-tour',
+  chooseExample: 'jupyter-dtf:choose-example',
   newDesign: 'jupyter-dtf:new-design',
   saveDesign: 'jupyter-dtf:save-design',
   startDesign: 'jupyter-dtf:start-design',

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -18,10 +19,10 @@ from .backend.task.gang import forked
 from .patience import left_s
 
 
-def run(script: Path, directory: Path) -> subprocess.CompletedProcess[str]:
+def run(script: Path, directory: Path, arguments: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """What a script that must succeed says: it is run in the directory, with the environment of this process."""
     said, errors = directory / "script.stdout", directory / "script.stderr"
-    process = forked(_main, script, directory, dict(os.environ), said, errors)
+    process = forked(_main, [str(script), *arguments], directory, dict(os.environ), said, errors)
     process.join(left_s())
     if process.is_alive():
         process.kill()
@@ -31,7 +32,7 @@ def run(script: Path, directory: Path) -> subprocess.CompletedProcess[str]:
     return found
 
 
-def _main(script: Path, directory: Path, environment: dict[str, str], said: Path, errors: Path) -> None:
+def _main(arguments: list[str], directory: Path, environment: dict[str, str], said: Path, errors: Path) -> None:
     """Be the interpreter: a module ``__main__``, and what one does at its end."""
     for path, descriptor in ((said, 1), (errors, 2)):
         with path.open("wb") as file:
@@ -39,7 +40,8 @@ def _main(script: Path, directory: Path, environment: dict[str, str], said: Path
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)
-    sys.argv = [str(script)]
+    sys.argv = arguments
+    script = Path(arguments[0])
     sys.path.insert(0, str(script.parent))
     module = ModuleType("__main__")
     module.__file__ = str(script)

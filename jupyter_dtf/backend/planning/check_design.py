@@ -178,6 +178,11 @@ def devices(cluster: ClusterDesign, promised: Sequence[HostDesign] = ()) -> list
     return _devices(cluster, promised, _planned(cluster, promised))
 
 
+def hosts_of_tasks(cluster: ClusterDesign, promised: Sequence[HostDesign] = ()) -> list[str]:
+    """The host of each task that computes."""
+    return [task.host.name for task in _planned(cluster, promised) if task.job not in CPU_JOBS]
+
+
 def _planned(cluster: ClusterDesign, promised: Sequence[HostDesign]) -> list[PlannedTask]:
     hosts = cluster.hosts or promised or [HostDesign(name="")]
     return plan(cluster.jobs, promised_slots(hosts), drawing=Drawing(cluster.hosts, cluster.tasks))

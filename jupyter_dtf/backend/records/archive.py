@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ...errors import Conflict, NotFound, Unavailable
-from ...schema.events import HISTOGRAM, LOG, PICTURE, POINTS, AnyEvent, UnknownEvent, decode_event
+from ...schema.events import LOG, MEDIA, POINTS, AnyEvent, UnknownEvent, decode_event
 from ...schema.run import RunDescriptor, RunInfo
 from .apply_event import apply_event
 from .output_tail import ENDED_BYTES, EmptiedEvents, OutputTail, log_source
@@ -272,7 +272,7 @@ class Archive:
 
 
 def _is_media(data: bytes) -> bool:
-    return data.startswith((HISTOGRAM, PICTURE), 1)
+    return data.startswith(MEDIA, 1)
 
 
 def summarize(store: Store, run_id: str) -> None:

@@ -1,12 +1,13 @@
-"""Keeps a bounded number of a run's histograms and pictures. Pure."""
+"""Keeps a bounded number of a run's histograms, pictures, texts and tables. Pure."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from typing import TypeVar
 
 from ...errors import NotFound
-from ...schema.events import Histogram, MediaEvent, Picture
+from ...schema.events import Histogram, MediaEvent, Picture, ReportedTable, ReportedText, media_bytes
 from ...schema.media import MediaSeries
 
 MOST_BYTES = 16 << 20
@@ -14,8 +15,11 @@ MOST_BYTES = 16 << 20
 MOST_OF_ONE = 400
 """Of one name of a task: as many as a plot has columns for."""
 _BYTES = 400
-"""What one takes beside its bins or its PNG."""
-_BIN_BYTES = 36
+"""What one takes beside its contents."""
+
+_WORDS = {"image": "picture"}
+
+One = TypeVar("One", Picture, ReportedText, ReportedTable)
 
 Key = tuple[str, str, str]
 """The kind, the name, the task."""
@@ -136,17 +140,28 @@ class KeptMedia:
 
     def picture(self, name: str, task: str, step: float) -> Picture:
         """The newest picture of this name of a task, at or before a step. Raises NotFound."""
-        found = [event for event in self._of("image", name, task) if event.step <= step]
+        return self._newest(Picture, name, task, step)
+
+    def text(self, name: str, task: str, step: float) -> ReportedText:
+        """The newest text, likewise."""
+        return self._newest(ReportedText, name, task, step)
+
+    def table(self, name: str, task: str, step: float) -> ReportedTable:
+        """The newest table, likewise."""
+        return self._newest(ReportedTable, name, task, step)
+
+    def _newest(self, kind: type[One], name: str, task: str, step: float) -> One:
+        tag = str(kind.__struct_config__.tag)
+        found = [event for event in self._of(tag, name, task) if event.step <= step]
         newest = max(reversed(found), key=lambda event: event.step, default=None)
-        if not isinstance(newest, Picture):
-            raise NotFound(f"{task} has no picture {name!r:.100} of step {step:g} or before")
+        if not isinstance(newest, kind):
+            raise NotFound(f"{task} has no {_WORDS.get(tag, tag)} {name!r:.100} of step {step:g} or before")
         return newest
 
     def _of(self, kind: str, name: str, task: str) -> list[MediaEvent]:
         found = self._kept.get((kind, name, task))
         if found is None:
-            what = "picture" if kind == "image" else kind
-            raise NotFound(f"There is no {what} {name!r:.100} of {task!r:.100}")
+            raise NotFound(f"There is no {_WORDS.get(kind, kind)} {name!r:.100} of {task!r:.100}")
         return found.events
 
 
@@ -155,4 +170,4 @@ def _kind(event: MediaEvent) -> str:
 
 
 def _size(event: MediaEvent) -> int:
-    return _BYTES + (len(event.png) if isinstance(event, Picture) else _BIN_BYTES * len(event.counts))
+    return _BYTES + media_bytes(event)

@@ -13,11 +13,10 @@ import numpy as np
 
 from ...errors import Conflict
 from ...schema.events import (
+    MEDIA_EVENTS,
     AnyEvent,
     EpochEnded,
-    Histogram,
     Logged,
-    Picture,
     Point,
     Points,
     RunChanged,
@@ -113,7 +112,7 @@ class RunRecord:
             self._add_points(event)
         elif isinstance(event, Logged):
             self._add_output(seq, event)
-        elif isinstance(event, (Histogram, Picture)):
+        elif isinstance(event, MEDIA_EVENTS):
             self.media.add(event)
         else:
             apply_event(self.info, event)

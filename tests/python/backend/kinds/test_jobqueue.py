@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import subprocess
 import sys
@@ -19,13 +18,13 @@ from jupyter_dtf.backend.viewer import starting
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.cluster_request import ClusterRequest
 from jupyter_dtf.testing.kinds import KindContract
-from tests.python import patience
+from tests.python import patience, slurm
 from tests.python.backend.kinds.rest import rests_and_wakes
 from tests.python.backend.test_preemption import AT, STEPS, Waits, assert_weights, fit, until_told
 from tests.python.backend.test_restart import notes
 from tests.python.clusters import wait_for
+from tests.python.slurm import running
 
-STANDIN = Path(__file__).with_name("slurm_standin") / "slurm.py"
 SYSTEMS = ("slurm", "pbs", "sge", "lsf", "htcondor", "oar")
 SUBMIT = ("sbatch", "squeue", "scancel", "qsub", "bsub", "condor_submit", "oarsub")
 SMALL: dict[str, Any] = {"cores": 1, "memory_bytes": 1 << 30, "interface": "lo"}
@@ -34,23 +33,11 @@ SMALL: dict[str, Any] = {"cores": 1, "memory_bytes": 1 << 30, "interface": "lo"}
 @pytest.fixture
 def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Slurm's stand-in on the path; what it knows of its jobs. None of them is left."""
-    there, programs = tmp_path / "queue", tmp_path / "bin"
-    there.mkdir()
-    programs.mkdir()
-    for name in SUBMIT:
-        program = programs / name
-        program.write_text(f"#!{sys.executable}\n{STANDIN.read_text()}")
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("STANDIN_SLURM", str(there))
+    there = tmp_path / "queue"
+    for name, value in slurm.install(tmp_path, SUBMIT).items():
+        monkeypatch.setenv(name, value)
     yield there
     patience.until(lambda: not running(there), lambda: f"the end of the jobs {running(there)}")
-
-
-def running(there: Path) -> list[str]:
-    """The jobs of which a process lives."""
-    jobs = [path.stem for path in there.glob("*.sh")]
-    return [job for job in jobs if subprocess.run(["squeue", job], capture_output=True, check=True).stdout]
 
 
 @pytest.mark.usefixtures("queue", "leave_session")

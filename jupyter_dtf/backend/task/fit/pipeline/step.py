@@ -16,6 +16,8 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+
+# Keras 3.15: masks of tensors have no public accessors.
 from keras.src import backend
 
 from ...describe import stateful

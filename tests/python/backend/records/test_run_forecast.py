@@ -1,0 +1,109 @@
+"""A run's own steps as a forecast, and what its efficiency report says and leaves open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jupyter_dtf.backend.records.run_forecast import efficiency, run_forecast
+from jupyter_dtf.backend.records.run_record import RunRecord
+from jupyter_dtf.backend.records.series import Columns, Series
+from jupyter_dtf.errors import Conflict, InvalidInput
+from jupyter_dtf.schema.forecast import ForecastSettings
+from jupyter_dtf.schema.origin import Origin
+from jupyter_dtf.schema.run import RunDescriptor
+
+
+def series(*values: float) -> Series:
+    made = Series()
+    steps = np.arange(1, 1 + len(values), dtype=float)
+    made.extend(Columns(step=steps, time=steps, value=np.array(values), seq=np.arange(len(values))))
+    return made
+
+
+def record(step_s: dict[str, float], network: dict[str, float] | None = None, **fields: Any) -> RunRecord:
+    """Of a run whose tasks take so long for a step, of which they spend such a part in exchanges."""
+    told: dict[str, Any] = {
+        "id": "r1",
+        "name": "mlp",
+        "cluster": "lab",
+        "kind": "fit",
+        "strategy": "allreduce",
+        "jobs": {"worker": len(step_s)},
+        "parameters": {"batch_size": 64},
+        "origin": Origin(model="mlp", weights=250_000),
+    }
+    made = RunRecord(RunDescriptor(**{**told, **fields}))
+    for task, seconds in step_s.items():
+        made.series["step_seconds", task] = series(9.0, 9.0, 9.0, 9.0, *[seconds] * 20)
+        made.series["examples_per_second", task] = series(*[64 / seconds] * 24)
+    for task, share in (network or {}).items():
+        made.series["network_seconds", task] = series(*[share] * 5)
+    return made
+
+
+TWO = {"worker:0": 0.1, "worker:1": 0.1}
+
+
+def test_compute_is_the_step_without_its_exchange() -> None:
+    found = run_forecast(record(TWO, {"worker:0": 0.2, "worker:1": 0.3}), ForecastSettings(tasks=[1, 2, 64]))
+    assert found.source == "run" and found.model == "mlp"
+    assert found.settings.per_device == 32
+    assert found.at(1).parts.compute_s == pytest.approx(0.08)
+    assert found.at(1).examples_per_second == pytest.approx(32 / 0.08)
+    assert found.at(64).efficiency < found.at(2).efficiency < 1
+    assert found.notes[0] == "Compute is what 20 steps of the run took, without their exchange."
+
+
+def test_an_exchange_that_nobody_measured_is_said_to_be_assumed() -> None:
+    found = run_forecast(record(TWO), ForecastSettings())
+    assert any("How long its exchange took was not measured" in note for note in found.notes)
+    found = run_forecast(record(TWO, origin=Origin()), ForecastSettings())
+    assert "How many parameters the model has is not known: its exchange is left out." in found.notes
+
+
+@pytest.mark.parametrize("fields", [{"strategy": "pipeline"}, {"kind": "program", "strategy": ""}])
+def test_runs_that_are_not_forecast(fields: dict[str, Any]) -> None:
+    with pytest.raises(Conflict, match="A run is forecast that trains by allreduce, ps, mirrored"):
+        run_forecast(record(TWO, **fields), ForecastSettings())
+    with pytest.raises(Conflict, match="has taken 8 steps and more"):
+        run_forecast(RunRecord(RunDescriptor(id="r", name="n", cluster="c", kind="fit")), ForecastSettings())
+    assert "are laid over a forecast" in efficiency(record(TWO, **fields)).findings[0]
+
+
+def test_the_straggler_is_named() -> None:
+    network = {"worker:0": 0.5, "worker:1": 0.5, "worker:2": 0.05}
+    found = efficiency(record(dict.fromkeys(network, 0.1), network))
+    assert found.slowest == "worker:2"
+    assert found.findings[0].startswith("Straggler: worker:2 takes 95 ms for its own part of a step, the others 50 ms")
+    assert (found.tasks, found.steps, found.efficiency) == (3, 20, pytest.approx(0.95))
+
+
+def test_an_exchange_that_is_longer_than_forecast_is_said() -> None:
+    found = efficiency(record(TWO, {"worker:0": 0.6, "worker:1": 0.6}))
+    gaps = {gap.part: gap for gap in found.gaps}
+    assert gaps["exchange"].measured_s == pytest.approx(0.06)
+    assert gaps["exchange"].forecast_s < 0.01
+    assert found.findings[0].startswith("The exchange is not hidden: it takes 60 ms of a step, and ")
+    assert "exchange" in repr(found)
+
+
+def test_what_was_not_measured_is_named() -> None:
+    found = efficiency(record(TWO))
+    assert found.efficiency is None
+    assert found.findings == ["Not measured by this run: input, compute, exchange, update."]
+    few = efficiency(RunRecord(RunDescriptor(id="r", name="n", cluster="c", kind="fit", strategy="allreduce")))
+    assert few.steps == 0 and "nothing can be said yet" in few.findings[0]
+
+
+def test_a_forecast_from_elsewhere_is_laid_over() -> None:
+    ahead = run_forecast(record({"worker:0": 0.02, "worker:1": 0.02}, {"worker:0": 0.1}), ForecastSettings(tasks=[2]))
+    found = efficiency(record(TWO, {"worker:0": 0.1, "worker:1": 0.1}), ahead)
+    assert [finding.partition(":")[0] for finding in found.findings[:2]] == [
+        "A step is longer than forecast",
+        "Computing, with reading the input and updating, is slower than forecast",
+    ]
+    with pytest.raises(InvalidInput, match="tasks is one of 2. Received: 3"):
+        efficiency(record({f"worker:{number}": 0.1 for number in range(3)}), ahead)
