@@ -115,7 +115,7 @@ class DeviceLoad(Struct):
 
     device: str
     memory_bytes: int
-    """The memory needed for weights, gradients, optimizer slots, and the activations of the microbatches held at once."""
+    """The memory needed for weights, gradients, optimizer slots, and activations of the microbatches held at once."""
     memory_limit_bytes: int = 0
     """The memory available; 0 if unknown."""
     share: float = 0.0

@@ -937,7 +937,7 @@ export interface Calibration {
 /** The work of one device in a step, and the memory that it needs. */
 export interface DeviceLoad {
   device: string;
-  /** The memory needed for weights, gradients, optimizer slots, and the activations of the microbatches held at once. */
+  /** The memory needed for weights, gradients, optimizer slots, and activations of the microbatches held at once. */
   memory_bytes: number;
   /** The memory available; 0 if unknown. */
   memory_limit_bytes: number;
