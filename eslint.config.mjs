@@ -32,7 +32,9 @@ const oneWay = ROOMS.map((room, index) => ({
 }));
 
 export default tseslint.config(
-  { ignores: ['lib', 'node_modules', 'jupyter_dtf', 'build', 'dist', '.venv', 'artifacts', 'src/api/schema.ts'] },
+  {
+    ignores: ['lib', 'node_modules', 'jupyter_dtf', 'build', 'dist', '.venv', 'artifacts', 'docs', 'src/api/schema.ts']
+  },
   js.configs.recommended,
   ...tseslint.configs.recommended.map(config => ({ ...config, files: ['tests/ui/**/*.ts'] })),
   ...tseslint.configs.recommendedTypeChecked.map(config => ({ ...config, files: TYPED })),

@@ -5,13 +5,13 @@ import { fireEvent, screen, waitFor } from '@testing-library/react';
 import { expect, it } from 'vitest';
 
 import { tour } from '../../../src/plugins/tour';
-import { CommandIDs, IDtf } from '../../../src/tokens';
+import { CommandIDs } from '../../../src/tokens';
 
 it('shows the panel, is there once, and gives the focus back', async () => {
   const commands = new CommandRegistry();
   const shown: string[] = [];
   commands.addCommand(CommandIDs.showPanel, { execute: () => shown.push('panel') });
-  void tour.activate({ commands } as unknown as JupyterFrontEnd, {} as IDtf, null, null, nullTranslator);
+  void tour.activate({ commands } as unknown as JupyterFrontEnd, {}, null, null, nullTranslator);
   const before = document.createElement('button');
   document.body.append(before);
   before.focus();
