@@ -16,7 +16,6 @@ from .base import Handler
 from .designs import MAX_PATH_BYTES
 from .operation import operation
 
-
 FIRST = "digits.ipynb"
 
 
