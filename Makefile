@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab demo test pictures matrix chaos bench lint clean environment browser machines
+.PHONY: help lab demo test pictures matrix chaos bench lint docs clean environment browser machines
 
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
@@ -80,8 +80,13 @@ lint: ## Formatters, linters, type checkers and the direction of imports
 	$(BIN)/lint-imports
 	npm run --silent lint:check </dev/null
 
+docs: ## The documentation as a site, in docs/_build/html; a warning is an error
+	@$(TOGETHER) environment EXTRAS="cpu docs"
+	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -j auto -d docs/_build/doctrees docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 clean: ## Remove all that can be made again, the virtual environment included
-	rm -rf $(VENV) node_modules lib build dist artifacts jupyter_dtf/labextension jupyter_dtf/_version.py *.tsbuildinfo
+	rm -rf $(VENV) node_modules lib build dist artifacts docs/_build docs/generated jupyter_dtf/labextension jupyter_dtf/_version.py *.tsbuildinfo
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find jupyter_dtf tests tools bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 

@@ -17,7 +17,7 @@ CASES = {
 }
 
 
-def seconds_per_sum(_args: object, ctx: Any) -> dict[str, list[tuple[float, ...]]]:
+def seconds_per_sum(_args: object, ctx: dtf.Context) -> dict[str, list[tuple[float, ...]]]:
     """For each case and round, what one sum takes: ours, and the ring's, seconds."""
     import time
 

@@ -67,7 +67,7 @@ def measure() -> list[Row]:
     x, y = digits()
     rows = -(-len(x) // PARTITIONS)
 
-    def native(ctx: Any) -> Any:
+    def native(ctx: dtf.Context) -> Any:
         import tensorflow as tf
 
         of_task = slice(ctx.rank * len(x) // ctx.size, (ctx.rank + 1) * len(x) // ctx.size)

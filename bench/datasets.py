@@ -26,7 +26,7 @@ def pipeline(batch: int, part: int = 0, parts: int = 1) -> Any:
     return dataset.batch(batch, drop_remainder=True).prefetch(2)
 
 
-def own_part(ctx: Any) -> Any:
+def own_part(ctx: dtf.Context) -> Any:
     return pipeline(digits.BATCH // ctx.size, ctx.rank, ctx.size)
 
 

@@ -18,7 +18,7 @@ SIZES = {"digits": ((128,), 1000), "10 million parameters": (digits.WIDE, 28)}
 """Hidden layers, and steps."""
 
 
-def train(size: tuple[tuple[int, ...], int], ctx: Any) -> float:
+def train(size: tuple[tuple[int, ...], int], ctx: dtf.Context) -> float:
     """Steps per second of this task."""
     import tensorflow as tf
 

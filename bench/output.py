@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
 
 import psutil
 
@@ -18,7 +17,7 @@ LINES = 500_000
 """Of each task, 200 bytes long."""
 
 
-def chatter(lines: int, ctx: Any) -> None:
+def chatter(lines: int, ctx: dtf.Context) -> None:
     text = "x" * 185
     for first in range(0, lines, 1000):
         print("\n".join(f"{number:>13} {text}" for number in range(first, first + 1000)))

@@ -46,7 +46,7 @@ def asynchronous() -> Row:
     )
 
 
-def everything(ctx: Any) -> Any:
+def everything(ctx: dtf.Context) -> Any:
     """All digits, for each worker, in batches as large as the other program's."""
     import tensorflow as tf
 

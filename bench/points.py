@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import jupyter_dtf as dtf
 
@@ -13,7 +12,7 @@ RATE = 110_000  # points/s that each task offers
 SECONDS = 10
 
 
-def offer(_args: object, ctx: Any) -> int:
+def offer(_args: object, ctx: dtf.Context) -> int:
     """Report four values a call, at the rate, for the time. Returns the number of points reported."""
     import time
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jupyter_dtf as dtf
 
 from .table import Row
@@ -11,7 +9,7 @@ from .table import Row
 CALLS = 100_000
 
 
-def report_many(calls: int, ctx: Any) -> float:
+def report_many(calls: int, ctx: dtf.Context) -> float:
     """Microseconds a call."""
     import time
 

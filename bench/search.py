@@ -30,7 +30,7 @@ def one_second(number: int) -> None:
     time.sleep(1.0)
 
 
-def report_and_return(params: dict[str, Any], ctx: Any) -> float:
+def report_and_return(params: dict[str, Any], ctx: dtf.Context) -> float:
     ctx.report(0, loss=params["x"])
     return float(params["x"])
 

@@ -41,7 +41,7 @@ for step in range(int(sys.argv[2])):
 """
 
 
-def train(params: dict[str, Any], ctx: Any) -> float:
+def train(params: dict[str, Any], ctx: dtf.Context) -> float:
     """A trial whose loss falls with the steps, to ``x``."""
     for step in range(params["begin"], params["end"]):
         time.sleep(params["step_s"])
@@ -105,7 +105,7 @@ def _Listed(rows: list[dict[str, Any]]) -> Any:  # noqa: N802
     return Listed()
 
 
-def report_many(params: dict[str, Any], ctx: Any) -> None:
+def report_many(params: dict[str, Any], ctx: dtf.Context) -> None:
     for step in range(REPORTS):
         ctx.report(step, loss=1 / (step + 1))
 

@@ -1,7 +1,8 @@
 """Distributed TensorFlow and Keras from JupyterLab: clusters, training over processes, live plots.
 
-The public names are loaded when they are first asked for: importing this package imports neither TensorFlow nor Dask.
-Imported before TensorFlow, it keeps TensorFlow's remarks on its build out of the output (``quiet``), never its errors.
+Public names are loaded on first use, so importing this package imports neither TensorFlow nor Dask. If it is imported
+before TensorFlow, it keeps TensorFlow's start-up messages about its build out of the output (``quiet``), but never its
+errors.
 """
 
 from __future__ import annotations
@@ -41,13 +42,27 @@ if TYPE_CHECKING:
     from .backend.task.ensemble import Ensemble, ensemble
     from .client.cluster import Cluster
     from .client.feed import Feed
-    from .client.in_task import broadcast, feed, is_chief, rank, report, size, traced
+    from .client.forecasting import plan
+    from .client.in_task import (
+        broadcast,
+        feed,
+        is_chief,
+        rank,
+        report,
+        report_histogram,
+        report_image,
+        report_table,
+        report_text,
+        size,
+        traced,
+    )
     from .client.known import clusters, connect, run, runs
     from .client.launch import launch
     from .client.model_placement import calibrate, describe, place, predict
     from .client.run import Run
     from .client.search.population import PopulationBased
     from .client.search.search import Search
+    from .client.tensorboard_import import import_tensorboard
     from .compat.horovod.optimizer import DistributedOptimizer
     from .compat.horovod.tape import DistributedGradientTape
     from .errors import (
@@ -66,6 +81,7 @@ if TYPE_CHECKING:
     from .notebook.this_notebook import cluster
     from .schema.checkpoint import Checkpoint
     from .schema.cluster import ClusterSpec
+    from .schema.context import Context
     from .schema.design import Design
     from .schema.notify import Notify
     from .schema.placement import Placement
@@ -94,6 +110,7 @@ _HOMES = {
     "clusters": "client.known",
     "connect": "client.known",
     "Feed": "client.feed",
+    "import_tensorboard": "client.tensorboard_import",
     "run": "client.known",
     "runs": "client.known",
     "Run": "client.run",
@@ -108,15 +125,19 @@ _HOMES = {
     "report": "client.in_task",
     "report_histogram": "client.in_task",
     "report_image": "client.in_task",
+    "report_table": "client.in_task",
+    "report_text": "client.in_task",
     "size": "client.in_task",
     "traced": "client.in_task",
     "Checkpoint": "schema.checkpoint",
     "ClusterSpec": "schema.cluster",
+    "Context": "schema.context",
     "AllReduce": "schema.strategy",
     "Design": "schema.design",
     "calibrate": "client.model_placement",
     "describe": "client.model_placement",
     "place": "client.model_placement",
+    "plan": "client.forecasting",
     "predict": "client.model_placement",
     "InGraph": "schema.strategy",
     "ParameterServer": "schema.strategy",
@@ -143,6 +164,7 @@ __all__ = [
     "ClusterSpec",
     "ClusterWidget",
     "Conflict",
+    "Context",
     "Design",
     "DistributedGradientTape",
     "DistributedOptimizer",
@@ -184,15 +206,19 @@ __all__ = [
     "grouped_allgather",
     "grouped_allreduce",
     "grouped_reducescatter",
+    "import_tensorboard",
     "is_chief",
     "launch",
     "place",
+    "plan",
     "predict",
     "rank",
     "reducescatter",
     "report",
     "report_histogram",
     "report_image",
+    "report_table",
+    "report_text",
     "run",
     "runs",
     "size",
@@ -223,7 +249,7 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext jupyter_dtf``: the magics ``%dtf`` and ``%%dtf``."""
+    """Register the ``%dtf`` and ``%%dtf`` magics. Called by ``%load_ext jupyter_dtf``."""
     from .notebook.magics import register
 
     register(shell)

@@ -1,7 +1,7 @@
 """``jupyter dtf``: clusters and runs from a shell.
 
-Exit statuses: 0, all went well; 1, it failed, and one line on standard error says why; 2, the command line is wrong;
-130, interrupted.
+Exit status: 0 for success; 1 for a failure, with one line on standard error that says why; 2 for an invalid command
+line; 130 after an interrupt.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit status."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what a terminal has no sign for is no reason to fail
+        if isinstance(stream, io.TextIOWrapper):  # replace characters that the terminal lacks instead of failing
             stream.reconfigure(errors="backslashreplace")
     parser = _parser()
     try:
         arguments = parser.parse_args(argv)
         status: int = arguments.do(arguments)
-        if sys.stdout is not None:  # None: it was closed before Python started
+        if sys.stdout is not None:  # None if it was closed before Python started
             sys.stdout.flush()
         return status
     except InvalidInput as error:
@@ -48,15 +48,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if str(error):
             terminal.write(sys.stderr, f"{parser.prog}: {error}\n")
         return INTERRUPTED
-    except BrokenPipeError:  # who read our output has had enough
+    except BrokenPipeError:  # the reader of our output has closed it
         _to_nowhere()
         return FAILED
-    except OSError as error:  # a disk that is full, a descriptor that is closed: the system's own words say it best
+    except OSError as error:  # a full disk, a closed descriptor: show the system's own message
         return _say(parser, error, FAILED)
 
 
 def _to_nowhere() -> None:
-    """For the flush at exit."""
+    """Redirect standard output to /dev/null, so that the flush at exit succeeds."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -68,7 +68,7 @@ def _say(parser: argparse.ArgumentParser, error: Exception, status: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     from .commands import arguments as reading
-    from .commands import run_commands
+    from .commands import forecast_commands, run_commands
 
     parser = argparse.ArgumentParser(prog="jupyter dtf", description="Distributed TensorFlow: clusters and runs.")
     parser.add_argument("--version", action="version", version=f"jupyter_dtf {__version__}")
@@ -81,10 +81,12 @@ def _parser() -> argparse.ArgumentParser:
         "--grace",
         type=float,
         metavar="SECONDS",
-        help="end this long after its last viewer has gone, never during a run (default: stay until stopped)",
+        help="end this long after the last client has disconnected, but never during a run (default: keep running)",
     )
     stay.add_argument(
-        "--foreground", action="store_true", help="stay here and end the cluster with Ctrl-C or with this process"
+        "--foreground",
+        action="store_true",
+        help="stay in the foreground; Ctrl-C, or the end of this process, ends the cluster",
     )
     start.set_defaults(do=_start)
 
@@ -92,34 +94,39 @@ def _parser() -> argparse.ArgumentParser:
     list_.add_argument("--json", action="store_true", help="as JSON")
     list_.set_defaults(do=_list)
 
-    scale = commands.add_parser("scale", help="new numbers of tasks, for the runs to come")
-    scale.add_argument("name")
-    scale.add_argument("jobs", metavar="JOB=N,...")
+    scale = commands.add_parser("scale", help="change the numbers of tasks for future runs")
+    scale.add_argument("name", help="the cluster")
+    scale.add_argument("jobs", metavar="JOB=N,...", help="the tasks of each job, as worker=4,ps=1")
     scale.set_defaults(do=_scale)
 
-    stop = commands.add_parser("stop", help="end clusters and their runs, and forget lost ones")
-    stop.add_argument("names", nargs="*", metavar="NAME")
+    stop = commands.add_parser("stop", help="end clusters and their runs, and remove lost ones from the list")
+    stop.add_argument("names", nargs="*", metavar="NAME", help="the clusters")
     stop.add_argument("--all", action="store_true", help="end every cluster")
     stop.set_defaults(do=_stop)
 
-    doctor = commands.add_parser("doctor", help="look for what is wrong on a cluster's hosts, or on this machine")
+    doctor = commands.add_parser("doctor", help="check a cluster's hosts, or this machine, for problems")
     doctor.add_argument("cluster", nargs="?", default="", help="a running cluster (default: this machine)")
-    doctor.add_argument(
-        "--network", action="store_true", help="measure how fast the cluster's hosts send to each other"
-    )
-    doctor.add_argument("--clean", action="store_true", help="remove what clusters that are gone have left")
+    doctor.add_argument("--network", action="store_true", help="measure the bandwidth between the cluster's hosts")
+    doctor.add_argument("--clean", action="store_true", help="remove what crashed clusters have left behind")
     doctor.add_argument("--json", action="store_true", help="as JSON")
     doctor.set_defaults(do=_doctor)
 
     run = commands.add_parser("run", help="run a script once per task")
-    run.add_argument("--cluster", default="", metavar="NAME", help="on this cluster (default: one of its own, here)")
-    tasks = run.add_mutually_exclusive_group()
-    tasks.add_argument("-n", type=int, metavar="N", help="on so many workers (default: 2, or the cluster's tasks)")
-    tasks.add_argument("--jobs", default="", metavar="JOB=N,...", help="on these tasks, as worker=2,ps=1")
-    run.add_argument("--name", default="", help="the run's name (default: the script's)")
-    run.add_argument("--trace-steps", nargs=2, type=int, metavar=("FIRST", "LAST"), help="record what ran where")
     run.add_argument(
-        "--restarts", type=int, metavar="N", help="start all tasks again when one dies or freezes (default: 0)"
+        "--cluster", default="", metavar="NAME", help="run on this cluster (default: a new one on this machine)"
+    )
+    tasks = run.add_mutually_exclusive_group()
+    tasks.add_argument("-n", type=int, metavar="N", help="the number of workers (default: 2, or the cluster's tasks)")
+    tasks.add_argument("--jobs", default="", metavar="JOB=N,...", help="the tasks, such as worker=2,ps=1")
+    run.add_argument("--name", default="", help="the name of the run (default: that of the script)")
+    run.add_argument(
+        "--trace-steps", nargs=2, type=int, metavar=("FIRST", "LAST"), help="record what ran where in these steps"
+    )
+    run.add_argument(
+        "--restarts",
+        type=int,
+        metavar="N",
+        help="restart all tasks up to N times when one dies or freezes (default: 0)",
     )
     run.add_argument("script", help="a Python program")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's arguments")
@@ -131,43 +138,57 @@ def _parser() -> argparse.ArgumentParser:
     runs.set_defaults(do=_runs)
 
     run_commands.add_to(commands)
+    forecast_commands.add_to(commands)
 
-    resume = commands.add_parser("resume", help="go on with a training from a checkpoint, as a new run")
+    resume = commands.add_parser("resume", help="continue a training from a checkpoint, as a new run")
     resume.add_argument("run", help="its id, a part of it, or its name")
-    resume.add_argument("--on", default="", metavar="CLUSTER", help="on this cluster (default: the one it was on)")
-    resume.add_argument("--step", type=int, metavar="N", help="from the checkpoint of this step (default: the newest)")
+    resume.add_argument(
+        "--on", default="", metavar="CLUSTER", help="continue on this cluster (default: the one it was on)"
+    )
+    resume.add_argument(
+        "--step", type=int, metavar="N", help="continue from the checkpoint of this step (default: the newest)"
+    )
     resume.set_defaults(do=_resume)
 
-    pause = commands.add_parser("pause", help="end a training's tasks with a checkpoint, until it is continued")
+    pause = commands.add_parser(
+        "pause", help="pause a training: write a checkpoint and end its tasks until it is continued"
+    )
     pause.add_argument("run", help="its id, a part of it, or its name")
     pause.set_defaults(do=_pause)
 
-    continue_ = commands.add_parser("continue", help="have a paused training go on")
+    continue_ = commands.add_parser("continue", help="continue a paused training")
     continue_.add_argument("run", help="its id, a part of it, or its name")
     continue_.set_defaults(do=_continue)
 
-    logs = commands.add_parser("logs", help="print what a run's tasks have printed")
+    logs = commands.add_parser("logs", help="print the output of a run's tasks")
     logs.add_argument("run", help="its id, a part of it, or its name")
     logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    logs.add_argument("-f", "--follow", action="store_true", help="keep printing until the run has ended")
     logs.set_defaults(do=_logs)
 
-    server = commands.add_parser("server", help="a plain TensorFlow server in the foreground")
+    server = commands.add_parser("server", help="run a plain TensorFlow server in the foreground")
     server.add_argument(
         "--cluster_spec", required=True, metavar="SPEC", help="worker|host:port;host:port,ps|host:port, or local"
     )
     server.add_argument("--job_name", default="", metavar="JOB", help="the job of this server")
-    server.add_argument("--task_index", "--task_id", type=int, metavar="N", help="its task in the job (default: 0)")
-    server.add_argument("--gpu_memory_fraction", type=float, default=1.0, help="of each GPU's memory (default: 1)")
     server.add_argument(
-        "--clients", default="", metavar="HOSTS", help="machines that may use it beside those of SPEC, as HOST,HOST"
+        "--task_index", "--task_id", type=int, metavar="N", help="the index of this server in the job (default: 0)"
+    )
+    server.add_argument(
+        "--gpu_memory_fraction", type=float, default=1.0, help="the fraction of each GPU's memory to use (default: 1)"
+    )
+    server.add_argument(
+        "--clients",
+        default="",
+        metavar="HOSTS",
+        help="machines that may connect in addition to those in SPEC, as HOST,HOST",
     )
     server.add_argument("--verbose", action="store_true", help="show what TensorFlow logs, and the server's definition")
     server.set_defaults(do=_server)
 
-    demo = commands.add_parser("demo", help="train a small network on two workers, here")
-    demo.add_argument("--workers", type=int, default=2, help="how many (default: 2)")
-    demo.add_argument("--epochs", type=int, default=10, help="how many (default: 10)")
+    demo = commands.add_parser("demo", help="train a small network on two workers on this machine")
+    demo.add_argument("--workers", type=int, default=2, help="the number of workers (default: 2)")
+    demo.add_argument("--epochs", type=int, default=10, help="the number of epochs (default: 10)")
     demo.set_defaults(do=_demo)
     return parser
 
@@ -182,7 +203,7 @@ def _start(arguments: argparse.Namespace) -> int:
     grace_s = 0.0 if arguments.foreground else arguments.grace
     request = reading.cluster_request(arguments, keep=grace_s is None, grace_s=grace_s)
     view = session()
-    # From before the name is printed: whoever reads it may end this process at once.
+    # Installed before the name is printed, because whoever reads it may end this process immediately.
     with _terminated() if arguments.foreground else contextlib.nullcontext():
         name = view.start_cluster(request)
         try:
@@ -198,7 +219,7 @@ def _start(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _terminated() -> Any:
-    """SIGTERM and SIGHUP end a cluster in the foreground as Ctrl-C does."""
+    """Let SIGTERM and SIGHUP end a cluster in the foreground like Ctrl-C."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -248,7 +269,7 @@ def _stop(arguments: argparse.Namespace) -> int:
     from .client.session import session
 
     if bool(arguments.names) == arguments.all:
-        raise InvalidInput("stop takes names of clusters, or --all")
+        raise InvalidInput("stop must be given names of clusters, or --all")
     states = {info.name: info.state for info in session().do(lambda fleet: fleet.clusters())}
     known = list(states)
     missing = [name for name in arguments.names if name not in known]
@@ -256,9 +277,9 @@ def _stop(arguments: argparse.Namespace) -> int:
         if name in known:
             _close(name)
             lost = states[name] is ClusterState.LOST
-            print(f"The cluster {name} {'was lost, and is forgotten' if lost else 'has ended'}.", flush=True)
+            print(f"The cluster {name} {'was lost and has been removed' if lost else 'has ended'}.", flush=True)
     if missing:
-        raise NotFound(f"There is no cluster of that name. Received: {', '.join(missing)}")
+        raise NotFound(f"There is no cluster named {', '.join(missing)}")
     return 0
 
 
@@ -267,7 +288,9 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
     name = arguments.cluster
     if arguments.network and not name:
-        raise InvalidInput("--network measures between the hosts of a cluster: name one", field="cluster")
+        raise InvalidInput(
+            "--network must be given with the name of a cluster, whose hosts it measures", field="cluster"
+        )
     if name:
         from .client.session import session
 
@@ -342,7 +365,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from .commands import arguments as reading
 
     given = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments
-    scripts.read(arguments.script, given)  # what is wrong with it is said before a cluster is started
+    scripts.read(arguments.script, given)  # report a faulty script before starting a cluster
     check_steps(arguments.trace_steps)
     restart = None if arguments.restarts is None else Restart(max_restarts=arguments.restarts)
     jobs: dict[str, int] = {}

@@ -1,21 +1,21 @@
-"""Every error that jupyter_dtf raises on purpose.
+"""The exceptions that jupyter_dtf raises deliberately.
 
 ::
 
     DtfError
-     ├── InvalidInput (ValueError)     a value breaks a rule; says which field, the rule and the value   400
-     ├── NotFound (LookupError)        no cluster, run or template of that name                          404
-     ├── Conflict                      right in itself, but not in the present state                     409
-     │    └── IllegalTransition        a life cycle was asked to take a step it does not have
-     ├── Unavailable                   a part that is needed is not there                                503
-     │    ├── ClusterLost              the cluster does not answer any more
-     │    └── GangIncomplete           some tasks of a run cannot start, so none does
+     ├── InvalidInput (ValueError)     a value is invalid; names the field, the rule and the value       400
+     ├── NotFound (LookupError)        there is no cluster, run or template with that name               404
+     ├── Conflict                      a valid request that the current state does not allow             409
+     │    └── IllegalTransition        a state machine has no such transition
+     ├── Unavailable                   a cluster, package or device that is needed is missing            503
+     │    ├── ClusterLost              the cluster has stopped answering
+     │    └── GangIncomplete           not all tasks of a run can start, so none does
      └── RunError
-          ├── RunFailed                user code or a process failed; carries the task's own traceback
-          ├── ModelDiffers             the trained model answers otherwise here than in the task that trained it
-          └── RunStopped               somebody stopped the run before its end
+          ├── RunFailed                user code or a process failed; carries the task's traceback
+          ├── ModelDiffers             the trained model computes different outputs here than in its task
+          └── RunStopped               the run was stopped before it finished
 
-The HTTP status of each is given in one place, ``handlers/request_guard.py``.
+``handlers/request_guard.py`` maps each of them to its HTTP status.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from types import TracebackType
 
 
 class DtfError(Exception):
-    """Base of all errors raised on purpose by this package."""
+    """Base class of all exceptions that this package raises deliberately."""
 
     ag_pass_through = True
-    """To TensorFlow's autograph: raise this as it is also from a ``tf.function``, not an error of your own."""
+    """Tells TensorFlow's AutoGraph to re-raise this exception unchanged from a ``tf.function``."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the caller's own lines, then the sentence, without the frames of this package."""
+        """The traceback that IPython shows: the caller's own lines and the message, without this package's frames."""
         return [*_callers_lines(self.__traceback__), f"{type(self).__name__}: {self}"]
 
 
 def _callers_lines(trace: TracebackType | None) -> list[str]:
-    """The lines of a cell and of the caller's functions that led into this package."""
+    """The frames of the caller (notebook cell and functions) that led into this package, formatted."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     theirs = tuple(
@@ -62,7 +62,11 @@ _HERE = os.path.join(os.path.dirname(__file__), "")
 
 
 class InvalidInput(DtfError, ValueError):
-    """A value breaks a rule. ``field`` is the dotted path of the value, or empty when the whole is meant."""
+    """A value is invalid. The message states the rule and the value received.
+
+    Attributes:
+        field: The dotted path of the invalid value (``"restart.max_restarts"``); empty if it is the input as a whole.
+    """
 
     def __init__(self, message: str, *, field: str = "") -> None:
         super().__init__(message)
@@ -70,19 +74,23 @@ class InvalidInput(DtfError, ValueError):
 
 
 class NotFound(DtfError, LookupError):
-    """There is no cluster, run or template of that name."""
+    """There is no cluster, run, checkpoint or template with that name."""
 
 
 class Conflict(DtfError):
-    """The request is well-formed but contradicts the present state."""
+    """The request is valid, but the current state does not allow it."""
 
 
 class IllegalTransition(Conflict):
-    """A life cycle was asked to take a step that it does not have."""
+    """A state machine was asked for a transition that it does not have."""
 
 
 class Unavailable(DtfError):
-    """A part that is needed (a cluster, a package, a device) is not there. ``task`` names the one that needs it."""
+    """Something that is needed (a cluster, a package, a device) is not available.
+
+    Attributes:
+        task: The task that needs it (``"worker:1"``); empty if no single task does.
+    """
 
     def __init__(self, message: str, *, task: str = "") -> None:
         super().__init__(message)
@@ -90,30 +98,36 @@ class Unavailable(DtfError):
 
 
 class ClusterLost(Unavailable):
-    """The cluster does not answer any more."""
+    """The cluster has stopped answering."""
 
 
 class GangIncomplete(Unavailable):
-    """Some tasks of a run cannot start, so none does. The message names them."""
+    """Not all tasks of a run can start, so none does. The message names those that cannot."""
 
 
 class RunError(DtfError):
-    """A run did not end well. ``run_id`` names it."""
+    """A run did not succeed.
+
+    Attributes:
+        run_id: The id of the run; ``dtf.run(error.run_id)`` returns it.
+    """
 
     def __init__(self, message: str, *, run_id: str = "") -> None:
         super().__init__(message)
         self.run_id = run_id
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: what happened in the task, not the frames that were waiting for it."""
+        """The traceback that IPython shows: what happened in the task, not the frames that waited for it."""
         return [f"{type(self).__name__}: {self}"]
 
 
 class RunFailed(RunError):
-    """User code or a process failed.
+    """User code or a process of the run failed.
 
-    ``task`` is the failing task (``worker:1``), ``traceback`` its formatted traceback, empty if the process died
-    without one.
+    Attributes:
+        run_id: The id of the run.
+        task: The task that failed first (``"worker:1"``).
+        traceback: The formatted traceback of that task; empty if its process died without one.
     """
 
     def __init__(self, message: str, *, run_id: str = "", task: str = "", traceback: str = "") -> None:
@@ -124,8 +138,11 @@ class RunFailed(RunError):
 
 
 class ModelDiffers(RunError):
-    """The trained model answers otherwise here than in the task that trained it. It holds the trained weights."""
+    """The trained model computes different outputs here than in the task that trained it.
+
+    The model does hold the trained weights; something else that it computes with has not travelled.
+    """
 
 
 class RunStopped(RunError):
-    """Somebody stopped the run before its end."""
+    """The run was stopped before it finished."""

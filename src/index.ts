@@ -14,6 +14,7 @@ import { runs } from './plugins/runcommands';
 import { searches } from './plugins/searches';
 import { settings } from './plugins/settings';
 import { statusBar } from './plugins/statusbaritem';
+import { tour } from './plugins/tour';
 
 export { IDtf, INotebookClusters } from './tokens';
 
@@ -31,7 +32,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   alarms,
   history,
   runningSessions,
-  statusBar
+  statusBar,
+  tour
 ];
 
 export default plugins;

@@ -63,6 +63,7 @@ export const CommandIDs = {
   addTrials: 'jupyter-dtf:add-trials',
   openExample: 'jupyter-dtf:open-example',
   chooseExample: 'jupyter-dtf:choose-example',
+  takeTour: 'jupyter-dtf:take-tour',
   newDesign: 'jupyter-dtf:new-design',
   saveDesign: 'jupyter-dtf:save-design',
   startDesign: 'jupyter-dtf:start-design',

@@ -16,5 +16,5 @@ fi
 
 echo "Installing $* with apt-get"
 export DEBIAN_FRONTEND=noninteractive
-$sudo apt-get update -qq </dev/null
-$sudo apt-get install -y -qq --no-install-recommends "$@" </dev/null >/dev/null
+$sudo apt-get -o DPkg::Lock::Timeout=600 update -qq </dev/null
+$sudo apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends "$@" </dev/null >/dev/null

@@ -1,1 +1,1 @@
-"""The Python API: ``Cluster``, ``Run``, ``fit``, placement, servers."""
+"""The Python API: clusters, runs, training, searches, model placement and TensorFlow servers."""

@@ -1,4 +1,4 @@
-"""``AnswerRun``: a run of ``cluster.predict`` or ``cluster.evaluate``, whose result is the answer."""
+"""``AnswerRun``: a run of ``cluster.predict`` or ``cluster.evaluate``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class AnswerRun(Run):
-    """A run that answers: ``result()`` is what ``model.predict`` or ``model.evaluate`` would return."""
+    """A prediction or evaluation: ``result()`` is what ``model.predict`` or ``model.evaluate`` would return."""
 
     def __init__(self, run_id: str, prepared: PreparedAnswer | None = None) -> None:
         super().__init__(run_id)
@@ -19,7 +19,20 @@ class AnswerRun(Run):
         self._answer: list[Any] = []
 
     def result(self, timeout_s: float | None = None) -> Any:
-        """Wait, then the answer. Raises as ``Run.result``."""
+        """Wait until the run has ended and return the predictions or the evaluation.
+
+        Args:
+            timeout_s: The longest time to wait, in seconds. None: no limit.
+
+        Returns:
+            What ``Cluster.predict`` or ``Cluster.evaluate`` returns.
+
+        Raises:
+            RunFailed: With the traceback of the task that failed first.
+            RunStopped: If the run was stopped.
+            ClusterLost: If the cluster went away.
+            TimeoutError: If the run has not ended after ``timeout_s`` seconds.
+        """
         if not self._answer:
             from . import answers
 

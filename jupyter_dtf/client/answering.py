@@ -1,4 +1,4 @@
-"""``cluster.predict`` and ``cluster.evaluate``: what a model says to data, asked on all tasks."""
+"""``cluster.predict`` and ``cluster.evaluate``: inference and evaluation over all tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Answering(ClusterHandle):
-    """What asks a model on all tasks of a cluster."""
+    """The part of ``Cluster`` that predicts and evaluates."""
 
     @names_arguments
     def predict(  # noqa: PLR0917 - Keras's
@@ -41,24 +41,42 @@ class Answering(ClusterHandle):
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Any:
-        """What ``model.predict`` returns, computed on every task: NumPy arrays, in the order of the examples.
+        """Compute a model's predictions on all tasks: ``model.predict`` over the cluster.
 
-        ``model`` is a Keras model, compiled or not, or a function that returns one. ``x`` is what ``fit`` takes; of
-        data that has labels, only the examples matter. ``batch_size`` (32) is that of one task's step: each batch is
-        answered by one task, as one process would answer it, and the tasks share the batches. A model that changes
-        itself when it answers (a stateful layer, random numbers) answers on the first task alone. A model must fit into
-        each task. ``verbose`` is ignored, ``callbacks`` must be None.
+        Each batch is computed by one task, exactly as a single process would compute it, so the model has to fit into
+        each task. A model that changes when it is called (stateful layers, random numbers) runs on the first task only.
 
-        Of a Dask collection the answers are one too, lazy, with the same partitions, computed where it is computed:
-        each partition by a process of its Dask worker, which loads the model once. Of arrays and bags it is an array or
-        a bag, of dataframes a dataframe with the same index. Of a ``dtf.Feed`` its ``x`` is answered, in order.
-        The arguments after ``callbacks`` are for runs alone.
+        For a Dask collection the result is a lazy Dask collection with the same partitions, computed by processes of
+        the Dask workers that hold them: an array for arrays, a bag for bags, and a dataframe with the same index for
+        dataframes. For a ``dtf.Feed``, its ``x`` is used, in order. The keyword-only arguments do not apply to these.
 
-        Waits until the end unless ``wait=False``, which returns the run, whose ``result()`` is the answer. ``restart``:
-        what is done when a task dies; by default the run ends. ``gpus_per_task``, ``gpu_memory`` and ``modules`` as in
-        ``run``.
+        Args:
+            model: A Keras model, compiled or not, or a function that returns one.
+            x: What ``fit`` takes, of shape ``[examples, ...]``. Labels in it are ignored.
+            batch_size: Examples in each batch, which is computed by one task; 32 by default.
+            verbose: Ignored; the run shows its own progress.
+            steps: The number of batches to predict. By default one pass over the data.
+            callbacks: Must be None.
+            name: The name of the run.
+            jobs: See ``run``.
+            threads_per_task: See ``run``.
+            gpus_per_task: See ``run``.
+            gpu_memory: See ``run``.
+            restart: What happens when a task dies. By default the run ends.
+            modules: See ``run``.
+            wait: Wait for the predictions. False returns the run immediately; its ``result()`` is the predictions.
 
-        Raises InvalidInput before anything starts, and RunFailed with the failing task's traceback.
+        Returns:
+            What ``model.predict`` would return: NumPy arrays of shape ``[examples, ...]`` in the order of the examples,
+            in the structure of the model's outputs.
+
+        Raises:
+            InvalidInput: If an argument is invalid; before anything starts.
+            RunFailed: With the traceback of the task that failed first.
+            RunStopped: If the run was stopped.
+
+        Example:
+            >>> probabilities = cluster.predict(model, x_test, batch_size=256)
         """
         options = RunOptions.among(locals())
         from . import answers, dask_answers
@@ -93,14 +111,43 @@ class Answering(ClusterHandle):
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Any:
-        """What ``model.evaluate`` returns, computed on every task: the loss and the metrics of all examples together.
+        """Compute a model's loss and metrics on all tasks: ``model.evaluate`` over the cluster.
 
-        A number, or a list in the order of the metrics; with ``return_dict=True`` a dict by their names. ``model`` is
-        compiled, or a function that returns a compiled one. The tasks share the batches, as in ``predict``, and add the
-        states of their metrics up. Where these do not add up (a metric that keeps a maximum, a ``test_step`` that
-        returns values of its own), the first task evaluates alone, and the run says so. Of Dask collections, and of a
-        ``dtf.Feed`` of them, each task reads the partitions as in a training and takes every so many-th batch. All else
-        is as in ``predict``.
+        The tasks share the batches, as in ``predict``, and add up the states of their metrics. If these cannot be added
+        (a metric that keeps a maximum, a ``test_step`` that returns its own values), the first task evaluates alone,
+        and a note of the run says so.
+
+        Args:
+            model: A compiled Keras model, or a function that returns one.
+            x: What ``fit`` takes, of shape ``[examples, ...]``. Each task reads the partitions of Dask collections as
+                in a training.
+            y: The targets, of shape ``[examples, ...]``, if ``x`` does not contain them.
+            batch_size: Examples in each batch, which is computed by one task; 32 by default.
+            verbose: Ignored; the run shows its own progress.
+            sample_weight: A weight for each example, of shape ``[examples]``.
+            steps: The number of batches to evaluate. By default one pass over the data.
+            callbacks: Must be None.
+            return_dict: Return a dict instead of a list.
+            name: The name of the run.
+            jobs: See ``run``.
+            threads_per_task: See ``run``.
+            gpus_per_task: See ``run``.
+            gpu_memory: See ``run``.
+            restart: What happens when a task dies. By default the run ends.
+            modules: See ``run``.
+            wait: Wait for the result. False returns the run immediately; its ``result()`` is the evaluation.
+
+        Returns:
+            The loss, a list of the loss and the metrics in their order, or with ``return_dict`` a dict by name.
+
+        Raises:
+            InvalidInput: If an argument is invalid; before anything starts.
+            RunFailed: With the traceback of the task that failed first.
+            RunStopped: If the run was stopped.
+
+        Example:
+            >>> cluster.evaluate(model, x_test, y_test, return_dict=True)
+            {'accuracy': 0.97, 'loss': 0.11}
         """
         options = RunOptions.among(locals())
         from . import answers

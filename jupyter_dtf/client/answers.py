@@ -1,4 +1,4 @@
-"""The client half of ``predict`` and ``evaluate``: their arguments made to travel, the tasks' parts put together."""
+"""The client side of ``predict`` and ``evaluate``: prepares the arguments and assembles the tasks' results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .sources.dask_collections import DaskCollections
 
 
 class PreparedAnswer:
-    """A prediction or an evaluation that is ready to be sent. ``program`` is called as ``function(*args, ctx)``."""
+    """A prediction or evaluation that is ready to be sent. ``program`` is called as ``function(*args, ctx)``."""
 
     def __init__(self, source: Any, job: AnswerJob) -> None:
         self.kind = "evaluate" if job.evaluates else "predict"
@@ -37,11 +37,11 @@ class PreparedAnswer:
         self.parameters = _parameters(job)
 
     def hold(self, client: Callable[[], Any]) -> list[Held]:
-        """As ``PreparedFit.hold``."""
+        """See ``PreparedFit.hold``."""
         return held_by([self._data], client)
 
     def give_back(self, changed: dict[int, Any]) -> None:
-        """Make the model that was passed what it would be after answering here, where that changes it."""
+        """Update the state of the model that was passed, as predicting in this process would have."""
         if self._model is None or not changed:
             return
         states = states_of(self._model)
@@ -62,7 +62,7 @@ def prepare(
     callbacks: Any = None,
     return_dict: bool = False,
 ) -> PreparedAnswer:
-    """Check the arguments, which are those of ``keras.Model.predict`` or ``evaluate``. Raises InvalidInput."""
+    """Validate the arguments of ``keras.Model.predict`` or ``evaluate``. Raises InvalidInput."""
     for name, count in (("batch_size", batch_size), ("steps", steps)):
         if count is not None:
             check_count(name, count, 1)
@@ -73,17 +73,17 @@ def prepare(
     else:
         data = data_of(x, y, sample_weight, "x")
     if getattr(data, "continues", False):
-        # What only this process can read is handed to a training as it goes on. Who answers takes whole batches.
+        # A training is sent such data, which only this process can read, bit by bit; predicting needs whole batches.
         if steps is None and getattr(data, "batches", None) == -1:
             raise InvalidInput(
-                f"`steps` must say how many batches are taken of a dataset that does not end, got None for {x!r:.200}",
+                f"`steps` must be given for a dataset that is infinite, got None for {x!r:.200}",
                 field="steps",
             )
         data = held_batches(iter(x), y, sample_weight, steps)
     if not evaluates and isinstance(data, DaskCollections):
         raise InvalidInput(
-            "`x` must be a Dask array, dataframe or bag in cluster.predict, whose answers are one too: of "
-            f"delayed objects and futures make one, got {x!r:.200}",
+            "`x` must be a Dask array, dataframe or bag, so that cluster.predict can return one; convert delayed "
+            f"objects and futures first, got {x!r:.200}",
             field="x",
         )
     if batch_size is not None:
@@ -99,24 +99,24 @@ def prepare(
         keras_config=keras_settings(),
     )
     if isinstance(job.model, keras_io.PackedModel):
-        job.model = dataclasses.replace(job.model, optimizer=[])  # nobody learns anything here
+        job.model = dataclasses.replace(job.model, optimizer=[])  # nothing is trained here
         if not evaluates and model.compiled:
             job.how = {"run_eagerly": bool(model.run_eagerly), "jit_compile": bool(model.jit_compile)}
     return PreparedAnswer(model, job)
 
 
 def refuse_callbacks(callbacks: Any) -> None:
-    """Raise InvalidInput if there are some."""
+    """Raise InvalidInput if there are any callbacks."""
     if callbacks:
         raise InvalidInput(
-            "`callbacks` must be None: each task answers batches of its own, so no process sees all of them, as a "
-            f"callback does in Keras, got {callbacks!r:.200}",
+            "`callbacks` must be None, because each task computes other batches and no process sees all of them, got "
+            f"{callbacks!r:.200}",
             field="callbacks",
         )
 
 
 def _parameters(job: AnswerJob) -> dict[str, Any]:
-    """What the dashboard shows of the run's settings."""
+    """The settings of the run that the dashboard shows."""
     if isinstance(job.data, Arrays):
         return {"batch_size": job.batch_size or 32, "examples": length_of(job.data)}
     if isinstance(job.data, BatchSource) and job.data.examples is not None:
@@ -130,10 +130,10 @@ def evaluation(found: Evaluated) -> Any:
 
 
 def predictions(parts: Sequence[Part]) -> Any:
-    """What ``predict`` returns: the answers of the tasks, by rank, put together in the order of the examples.
+    """What ``predict`` returns: the tasks' predictions, by rank, assembled in the order of the examples.
 
-    NumPy arrays in the structure of the model's outputs; a ``tf.RaggedTensor`` where batches differ in another
-    dimension than the first, as in Keras. Raises InvalidInput where there was no batch.
+    NumPy arrays in the structure of the model's outputs; as in Keras, a ``tf.RaggedTensor`` if batches differ in a
+    dimension other than the first. Raises InvalidInput if there was no batch.
     """
     answered = [part for part in parts if part.structure is not None]
     if not answered:
@@ -149,17 +149,19 @@ def predictions(parts: Sequence[Part]) -> Any:
 
 
 def _by_turns(lists: list[list[Any]]) -> list[Any]:
-    """The first of each list, the second of each, and so on; the first lists may be longer by one."""
+    """Interleave the lists: the first item of each, then the second of each, and so on."""
     return [each[number] for number in range(len(lists[0])) for each in lists if number < len(each)]
 
 
 def _concatenated(arrays: list[Any]) -> Any:
-    """As Keras puts the outputs of batches together."""
+    """Concatenate the outputs of batches as Keras does."""
     if len(arrays) == 1:
         return arrays[0]
     if len({array.shape[1:] for array in arrays}) == 1:
         return np.concatenate(arrays) if arrays[0].ndim else np.stack(arrays)
     import tensorflow as tf
+
+    # Keras 3.15: how predict joins batches, ragged ones included, is not public.
     from keras.src.backend.tensorflow.trainer import potentially_ragged_concat
 
     return potentially_ragged_concat([tf.convert_to_tensor(array) for array in arrays])

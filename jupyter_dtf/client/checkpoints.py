@@ -1,4 +1,4 @@
-"""Where a run is to go on from: a run, its id, a checkpoint or a path made the path that tasks are told."""
+"""Resolves what a run resumes from (a run, its id, a checkpoint or a path) to the path that tasks are given."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..errors import DtfError, InvalidInput, NotFound
 from ..schema.checkpoint import MANIFEST, CheckpointInfo
 from .run import Run
 
-_RULE = "resume is a run, its id, or the path of a checkpoint"
+_RULE = "`resume` must be a run, its id, or the path of a checkpoint"
 
 
 def path_of(resume: Any, step: int | None = None) -> str:
-    """The path of the checkpoint of ``step``, or of the newest. Raises NotFound, and InvalidInput for what is none."""
+    """The path of the checkpoint of ``step``, or of the newest. Raises NotFound and InvalidInput."""
     if isinstance(resume, CheckpointInfo):
         return resume.path
     if isinstance(resume, Run):
         return _of_run(resume, step)
     if not isinstance(resume, (str, os.PathLike)):
-        raise InvalidInput(f"{_RULE}. Received: {resume!r:.200}", field="resume")
+        raise InvalidInput(f"{_RULE}, got {resume!r:.200}", field="resume")
     if isinstance(resume, str) and "://" in resume:
         return resume
     path = Path(resume).expanduser().absolute()
@@ -31,22 +31,22 @@ def path_of(resume: Any, step: int | None = None) -> str:
         try:
             return _of_run(_known(resume), step)
         except NotFound as error:
-            raise NotFound(f"{_RULE}. Received: {resume!r}. {error}") from None
+            raise NotFound(f"{_RULE}, got {resume!r}: {error}") from None
     if not path.exists():
-        return str(path)  # perhaps it is there where the tasks are
+        return str(path)  # it may exist on the tasks' machines
     if (path / MANIFEST).exists():
         files.read_manifest(path)
         return str(path)
     found = files.known(path)
     if not found:
-        raise NotFound(f"{_RULE}. Received: {path}, where there is no complete checkpoint")
+        raise NotFound(f"{_RULE}, got {path}, which has no complete checkpoint")
     return found[-1].path
 
 
 def newest_of(run: Run) -> str:
     """The path of a run's newest checkpoint, or of the directory of all of them. Raises NotFound.
 
-    The files know more than the events where the cluster has died between the two.
+    The files are more recent than the events if the cluster died after writing a checkpoint.
     """
     known = run.checkpoints
     if known and "://" in known[-1].path:
@@ -55,7 +55,7 @@ def newest_of(run: Run) -> str:
 
 
 def run_of(resume: Any) -> str:
-    """The id of the run whose checkpoint that is; empty where it is not known here."""
+    """The id of the run whose checkpoint it is; empty if unknown."""
     if isinstance(resume, Run):
         return resume.id
     path = Path(path_of(resume))
@@ -80,4 +80,4 @@ def _of_run(run: Run, step: int | None) -> str:
         if info.step == step:
             return info.path
     steps = ", ".join(str(info.step) for info in known)
-    raise NotFound(f"The run {run.id} has checkpoints of the steps {steps}. Received: step={step!r:.100}")
+    raise NotFound(f"`step` must be one of {steps}, the checkpoints of the run {run.id}, got {step!r:.100}")

@@ -1,6 +1,6 @@
-"""The name of this notebook's cluster: the one that its toolbar shows, ``dtf.cluster()`` gives and ``%dtf`` means.
+"""The name of this notebook's cluster: the one its toolbar shows, ``dtf.cluster()`` returns and ``%dtf`` uses.
 
-It stands in an environment variable, so that it holds for this process and for the programs that it starts.
+It is kept in an environment variable, so it applies to this process and to the programs that it starts.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ VARIABLE = "JUPYTER_DTF_CLUSTER"
 
 
 def name() -> str:
-    """The name of this notebook's cluster, which need not be there any more; empty where it has none."""
+    """The name of this notebook's cluster, which may no longer exist; empty if it has none."""
     return os.environ.get(VARIABLE, "")
 
 
 def choose(cluster: str, *, owned: bool = False) -> None:
-    """From now on it is the cluster of this name. ``owned``: it ends with the process."""
+    """Make this the notebook's cluster. ``owned``: it ends with this process."""
     if cluster == name() and not owned:
         return
     os.environ[VARIABLE] = cluster
@@ -26,6 +26,6 @@ def choose(cluster: str, *, owned: bool = False) -> None:
 
 
 def forget(cluster: str) -> None:
-    """The notebook has no cluster any more, if it was the one of this name."""
+    """If this is the notebook's cluster, leave the notebook without one."""
     if cluster and name() == cluster:
         choose("")

@@ -1,4 +1,4 @@
-"""``Cluster``: a cluster as a person holds it, started here or found by its name, and what runs on it."""
+"""``Cluster``: the public handle of a cluster, started here or found by name, and the ways to run things on it."""
 
 from __future__ import annotations
 
@@ -46,19 +46,37 @@ if TYPE_CHECKING:
 
 
 class Cluster(Searching, Answering):
-    """Start a cluster of TensorFlow tasks, or hold one that there is (``dtf.connect``).
+    """A cluster of TensorFlow tasks on Dask workers.
 
-    ``jobs`` maps job names to numbers of tasks, or is the number of workers. The constructor returns at once; the first
-    run waits for what is not there yet. The cluster ends with the ``with`` block, with ``close()``, with this process,
-    or ``grace_s`` (60) seconds after its last viewer has gone, but never during a run; ``keep=True`` lets it stay until
-    it is stopped. Other keyword arguments are the options of the kind of cluster (``backend``), such as ``hosts`` and
-    ``threads_per_host`` of ``local``. ``dtf.cluster()`` is the one that a notebook shares with its toolbar, the panel
-    and ``%dtf``; a ``with`` block leaves that one running.
+    The constructor starts a new cluster and returns immediately; the first run waits until the cluster is ready. Use
+    ``dtf.connect(name)`` for a cluster that is already running, and ``dtf.cluster()`` for the one that this notebook
+    shares with its toolbar, the side panel and ``%dtf`` (a ``with`` block leaves that one running).
 
-    ``design``: the path of a ``.dtf`` file, or a ``Design``, that says all this instead, and where each task runs.
+    The cluster ends with its ``with`` block, with ``close()``, with this process, or ``grace_s`` seconds after its last
+    client has disconnected, but never during a run.
 
-    Raises InvalidInput, Conflict (the name is taken), Unavailable (the kind lacks something here, or a device that was
-    drawn is not there), NotFound (for the path of a design).
+    Args:
+        jobs: The number of tasks of each job, ``{"chief": 1, "worker": 2, "ps": 1}``, or a number of workers. By
+            default two workers.
+        name: 1 to 64 lower-case letters, digits, hyphens or underscores. By default an unused name is chosen.
+        backend: The kind of cluster: ``"local"``, ``"cuda"``, ``"ssh"``, ``"slurm"``, ``"kubernetes"`` and others;
+            ``jupyter dtf start --help`` lists those available here.
+        design: A ``.dtf`` file drawn in the designer, or a ``dtf.Design``. It replaces ``jobs``, ``backend`` and the
+            backend's options, and says where each task runs.
+        keep: Keep the cluster running until it is stopped explicitly.
+        grace_s: Seconds that the cluster outlives its last client.
+        **options: Options of the backend, such as ``hosts`` and ``threads_per_host`` of ``"local"``.
+
+    Raises:
+        InvalidInput: If an argument is invalid.
+        NotFound: If ``design`` names a file that does not exist.
+        Conflict: If a cluster with this name is already running.
+        Unavailable: If the backend cannot be used here, or a device of the design does not exist.
+
+    Example:
+        >>> import jupyter_dtf as dtf
+        >>> with dtf.Cluster(jobs={"worker": 2}) as cluster:
+        ...     run = cluster.fit(model, x, y, batch_size=64, epochs=3)
     """
 
     def __init__(
@@ -77,7 +95,7 @@ class Cluster(Searching, Answering):
         if design is not None:
             if jobs is not None or backend != DEFAULT_KIND or options:
                 raise InvalidInput(
-                    "A design says which jobs, backend and options a cluster has. Received these beside it",
+                    "`design` must be given without jobs, backend and options, which it contains, got both",
                     field="design",
                 )
             drawn = design if isinstance(design, Design) else Design.open(design)
@@ -95,7 +113,18 @@ class Cluster(Searching, Answering):
 
     @classmethod
     def start(cls, request: ClusterRequest) -> Cluster:
-        """Start what a request describes. Raises as the constructor."""
+        """Start the cluster that a request describes.
+
+        Args:
+            request: The validated request, as the panel, the magics and the command line make it.
+
+        Returns:
+            The new cluster, which may still be starting.
+
+        Raises:
+            Conflict: If a cluster with this name is already running.
+            Unavailable: If the backend cannot be used here.
+        """
         self = cls.__new__(cls)
         self._start(request)
         return self
@@ -111,10 +140,18 @@ class Cluster(Searching, Answering):
 
     @classmethod
     def connect(cls, name: str) -> Cluster:
-        """Hold a cluster that is there, by its name. It stays when this process ends.
+        """Connect to a running cluster by name. It keeps running when this process ends.
 
-        Raises NotFound, Unavailable if it did not start or is of a version that this one does not understand,
-        ClusterLost if it has died or does not answer.
+        Args:
+            name: The name of the cluster.
+
+        Returns:
+            The cluster, ready for runs.
+
+        Raises:
+            NotFound: If there is no cluster with this name.
+            Unavailable: If it failed to start, or runs an incompatible version of jupyter_dtf.
+            ClusterLost: If it has died or does not answer.
         """
         self = cls._held(name)
         self._session.do(lambda fleet: fleet.cluster(name))
@@ -127,13 +164,27 @@ class Cluster(Searching, Answering):
         self._session = session()
         return self
 
-    # -- running something on it --------------------------------------------------------------------------------
+    # -- running things on it -----------------------------------------------------------------------------------
 
     def upload(self, *modules: Any) -> list[str]:
-        """Have the runs that this process starts from now on take modules of your own along. Returns their names.
+        """Send your own modules along with every run that this process starts on this cluster from now on.
 
-        Each is the path of a ``.py`` file or of a package's directory, or an imported module. They are read now: after
-        a change, upload again. Tasks find them after all that is installed. Raises NotFound, InvalidInput.
+        The files are read now; upload again after changing them. In a task, installed packages take precedence over
+        uploaded modules of the same name.
+
+        Args:
+            *modules: Paths of ``.py`` files or package directories, or imported modules.
+
+        Returns:
+            The names under which the modules can be imported.
+
+        Raises:
+            NotFound: If a path does not exist.
+            InvalidInput: If an argument is not a module, or its name is taken by an installed package.
+
+        Example:
+            >>> cluster.upload("layers.py", "my_package/")
+            ['layers', 'my_package']
         """
         return own_modules.upload(self._this_one, modules)
 
@@ -160,29 +211,52 @@ class Cluster(Searching, Answering):
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Run:
-        """Run ``main_fun(args, ctx)`` on every task, each in a process of its own.
+        """Run ``main_fun(args, ctx)`` on every task, each in its own process.
 
-        ``feed``: data of any form that ``fit`` takes but a function, ``x`` or a tuple ``(x, y)`` or ``(x, y,
-        sample_weight)``, of which ``ctx.feed()`` is this task's shares as a ``tf.data.Dataset``;
-        ``batch_size`` is of all tasks together, and each pass in an order of its own unless ``shuffle=False``.
-        ``jobs`` restricts or changes which tasks take part; ``threads_per_task`` 0 divides a host's threads among its
-        tasks, ``gpus_per_task`` None a machine's GPUs. ``gpu_memory`` caps what a task takes of each of its GPUs, in
-        bytes (int) or as a fraction (float), so that several tasks may share one.
-        ``trace_steps=(first, last)`` records what ran where in the steps that the program marks with
-        ``ctx.traced(step)``, or in those calls of ``Session.run``, for ``run.placement()`` and ``run.timeline()``.
-        ``restart``: what is done when a task dies or freezes. By default the run ends; with ``restart=dtf.Restart()``
-        all of its tasks are started again, from the beginning of ``main_fun``, which finds what it has saved in
-        ``ctx.checkpoint_dir`` and the number of the attempt in ``ctx.attempt``.
-        ``checkpoint``: which of those that the program writes by ``ctx.checkpoint`` are kept, and where.
-        ``notify``: what you want to be told of while you do not look (``dtf.Notify``); True, or a function of an alarm.
-        ``modules``: paths of modules and packages of your own, or imported ones, that go along with this run.
-        Waits until the end unless ``wait=False``; ``run.result()`` is what the tasks returned.
-        Raises RunFailed with the traceback of the task that failed first, RunStopped, and Unavailable for devices that
-        are not there.
+        Args:
+            main_fun: The program. It is called with ``args`` and the task's ``dtf.Context``.
+            args: Anything that can be pickled; passed to every task unchanged.
+            feed: Data in any form that ``fit`` takes except a function: ``x``, ``(x, y)`` or ``(x, y, sample_weight)``.
+                ``ctx.feed()`` returns this task's share of it as a ``tf.data.Dataset``.
+            batch_size: Examples per batch of ``feed``, over all tasks together.
+            shuffle: Read ``feed`` in a new random order in each pass.
+            name: The name of the run. By default that of the function, with a number if it is taken.
+            jobs: The jobs that take part and their numbers of tasks. By default all jobs of the cluster.
+            threads_per_task: Threads for TensorFlow in each task. 0 divides a host's threads among its tasks.
+            gpus_per_task: GPUs of each task. None divides a machine's GPUs among its tasks.
+            gpu_memory: The most that a task may allocate on each of its GPUs, in bytes (int) or as a fraction of the
+                GPU's memory (float), so that several tasks can share a GPU. None: no limit.
+            stop_grace_s: Seconds that the program has to end by itself after it was asked to stop.
+            environment: Environment variables of the tasks.
+            trace_steps: ``(first, last)``, counted from 1: record what ran where in the steps that the program marks
+                with ``ctx.traced(step)``, or in those calls of ``Session.run``. See ``run.timeline()``.
+            restart: What happens when a task dies or freezes. By default the run ends. With ``dtf.Restart()`` all
+                tasks start again from the beginning of ``main_fun``, which finds its saved files in
+                ``ctx.checkpoint_dir`` and the number of the attempt in ``ctx.attempt``.
+            checkpoint: Which of the checkpoints that the program writes with ``ctx.checkpoint`` are kept, and where.
+            notify: What to notify you about: a ``dtf.Notify``, True, or a function that is called with each alarm.
+            modules: Paths of your own modules and packages, or imported modules, to send along with this run.
+            wait: Wait until the run has ended, showing its progress. False returns the run immediately.
+
+        Returns:
+            The run. ``run.result()`` holds what the tasks returned, by rank and by name.
+
+        Raises:
+            InvalidInput: If an argument is invalid.
+            Unavailable: If a device that is needed does not exist.
+            RunFailed: With the traceback of the task that failed first.
+            RunStopped: If the run was stopped.
+
+        Example:
+            >>> def main_fun(args, ctx: dtf.Context):
+            ...     return f"{ctx.job_name}:{ctx.task_index} of {ctx.size}, {args}"
+            >>> run = cluster.run(main_fun, "hello")
+            >>> run.result()["worker:1"]
+            'worker:1 of 2, hello'
         """
         options = RunOptions.among(locals())
         if not callable(main_fun):
-            raise InvalidInput(f"main_fun is a function main_fun(args, ctx). Received: {main_fun!r:.200}")
+            raise InvalidInput(f"`main_fun` must be a function main_fun(args, ctx), got {main_fun!r:.200}")
         options.name = options.name or self._run_name(getattr(main_fun, "__name__", "program"))
         program: tuple[Any, ...] = (main_fun, (args,), {})
         held: list[holding.Held] = []
@@ -222,11 +296,39 @@ class Cluster(Searching, Answering):
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Run:
-        """Run a Python script on every task as ``python path arguments...`` would, with TF_CONFIG set.
+        """Run a Python script on every task, as ``python path arguments...`` would, with ``TF_CONFIG`` set.
 
-        Where the script defines ``--job_name``, ``--task_index`` (or ``--task_id``), ``--ps_hosts`` and its like, or
-        ``--cluster_spec``, and ``arguments`` do not give them, each task gives its own. All else is as in ``run``.
-        Raises NotFound or InvalidInput for what is no Python script, and what ``run`` raises.
+        If the script defines ``--job_name``, ``--task_index`` (or ``--task_id``), ``--ps_hosts`` and the like, or
+        ``--cluster_spec``, and ``arguments`` does not set them, each task passes its own values.
+
+        Args:
+            path: The script.
+            arguments: Its command-line arguments.
+            name: The name of the run. By default that of the file.
+            jobs: See ``run``, as for all further arguments.
+            threads_per_task: See ``run``.
+            gpus_per_task: See ``run``.
+            gpu_memory: See ``run``.
+            stop_grace_s: See ``run``.
+            environment: See ``run``.
+            trace_steps: See ``run``.
+            restart: See ``run``.
+            checkpoint: See ``run``.
+            notify: See ``run``.
+            modules: See ``run``.
+            wait: See ``run``.
+
+        Returns:
+            The run. Its tasks return nothing.
+
+        Raises:
+            NotFound: If there is no such file.
+            InvalidInput: If the file is not Python, or an argument is invalid.
+            RunFailed: With the traceback of the task that failed first.
+            RunStopped: If the run was stopped.
+
+        Example:
+            >>> cluster.run_script("train.py", ["--epochs", "3"])
         """
         options = RunOptions.among(locals())
         from . import script_run as scripts
@@ -278,29 +380,68 @@ class Cluster(Searching, Answering):
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> FitRun:
-        """Train a model on every task: ``model.fit`` over the cluster, with the same arguments.
+        """Train a Keras model on every task: ``model.fit`` over the cluster, with the same arguments.
 
-        ``model`` is a compiled Keras model or a function that returns one. ``x`` is what Keras takes (arrays in memory
-        or in files, a ``tf.data.Dataset``, a ``PyDataset``, a generator), Dask collections, a ``dtf.Feed``, or a
-        function ``data_fn(ctx)`` that returns a ``tf.data.Dataset``; so is ``validation_data``. ``batch_size`` is
-        global, and left out for data that has batches of its own. ``scale_lr=True`` multiplies the learning rate by
-        the number of tasks that share a step; it rises to that over the first ``warmup_epochs`` (5) epochs.
-        ``trace_steps=(first, last)`` records what ran where in these steps, counted from 1 over all epochs, for
-        ``run.placement()`` and ``run.timeline()``. After the run ``model`` holds the trained weights; ``run.model`` is
-        the trained model in every case, ``run.history`` what Keras's ``History`` would be. Waits until the end unless
-        ``wait=False``.
+        After the run, ``model`` holds the trained weights. ``run.model`` is the trained model in every case, and
+        ``run.history`` is what Keras's ``History`` would be. A stopped run keeps what the model has learnt so far.
 
-        ``restart``: what is done when a task dies or freezes. By default only the lost task is started again where the
-        others can go on, otherwise all of them from the newest checkpoint, up to 3 times (``dtf.Restart()``); with
-        ``restart=False`` the run ends. An error of the program itself ends it in any case.
-        ``checkpoint=dtf.Checkpoint(every_steps=100)`` says when checkpoints are written; by default after every epoch
-        where the strategy has them, unless that would hold the training up. ``False``: never. ``resume``: a
-        run, its id, one of its ``checkpoints`` or a path of one, to go on where it was, up to ``epochs``.
+        Args:
+            model: A compiled Keras model, or a function without arguments that returns one.
+            x: What ``keras.Model.fit`` takes (arrays of shape ``[examples, ...]`` in memory or in files, a
+                ``tf.data.Dataset``, a ``keras.utils.PyDataset``, a generator), Dask collections, a ``dtf.Feed``, or a
+                function ``data_fn(ctx)`` that returns a batched ``tf.data.Dataset``.
+            y: The targets, of shape ``[examples, ...]``, if ``x`` does not contain them.
+            strategy: ``"allreduce"``, ``"ps"``, ``"mirrored"``, or a ``dtf.AllReduce``, ``dtf.ParameterServer``,
+                ``dtf.Pipeline`` or ``dtf.InGraph``.
+            batch_size: Examples per step over all tasks together (global); 32 by default. Leave it out for data that
+                is already batched.
+            epochs: The number of the last epoch, as in Keras.
+            verbose: Ignored; the run shows its own progress.
+            callbacks: Keras callbacks, which run in the tasks.
+            validation_split: The fraction of the examples, the last ones, to hold out for validation. Arrays only.
+            validation_data: ``(x, y)``, ``(x, y, sample_weight)``, or data of any form that ``x`` may have.
+            shuffle: Shuffle the examples before each epoch.
+            class_weight: A weight for each class.
+            sample_weight: A weight for each example, of shape ``[examples]``.
+            initial_epoch: The epoch to start with, counted from 0.
+            steps_per_epoch: Steps in an epoch. By default one pass over the data.
+            validation_steps: Steps of each validation. By default one pass over the validation data.
+            validation_batch_size: Examples per validation step. By default ``batch_size``.
+            validation_freq: Validate after every so many epochs, or after the epochs in this list.
+            scale_lr: Multiply the learning rate by the number of tasks that share a step.
+            warmup_epochs: Epochs over which a scaled learning rate rises to its value; 5 by default. Needs
+                ``scale_lr=True``.
+            check: Compare the first step with that of a single process, and the trained model's outputs here with
+                those in its task.
+            resume: The run, run id, checkpoint or checkpoint path to continue from, up to ``epochs``.
+            name: The name of the run. By default that of the model, with a number if it is taken.
+            jobs: See ``run``.
+            threads_per_task: See ``run``.
+            gpus_per_task: See ``run``.
+            gpu_memory: See ``run``.
+            trace_steps: ``(first, last)``, counted from 1 over all epochs: record what ran where in these steps, for
+                ``run.timeline()`` and ``run.placement()``.
+            restart: What happens when a task dies or freezes. By default (``dtf.Restart()``) only the lost task starts
+                again if the others can continue without it, and otherwise all of them from the newest checkpoint, up
+                to 3 times. With ``False`` the run ends. An error in the program itself always ends it.
+            checkpoint: When checkpoints are written, such as ``dtf.Checkpoint(every_steps=100)``. By default after
+                every epoch that is long enough not to be slowed down by it. ``False``: never.
+            notify: See ``run``.
+            modules: See ``run``.
+            wait: Wait until the training has ended, showing its progress. False returns the run immediately.
 
-        ``gpus_per_task``, ``gpu_memory``, ``notify`` and ``modules`` as in ``run``.
+        Returns:
+            The run.
 
-        Raises InvalidInput and Unavailable before anything starts, RunFailed with the failing task's traceback. A run
-        that is stopped keeps what it has learnt.
+        Raises:
+            InvalidInput: If an argument is invalid; before anything starts.
+            Unavailable: If a device or a job that is needed does not exist; before anything starts.
+            RunFailed: With the traceback of the task that failed first.
+            ModelDiffers: If the trained model computes different outputs here than in its task.
+
+        Example:
+            >>> run = cluster.fit(model, x, y, batch_size=256, epochs=5, validation_split=0.1)
+            >>> run.history["val_loss"][-1]
         """
         options = RunOptions.among(locals())
         from . import fit as fit_client
@@ -385,12 +526,29 @@ class Cluster(Searching, Answering):
         clients: Sequence[str] = (),
         wait: bool = True,
     ) -> Servers:
-        """Start bare TensorFlow servers on the tasks, for graphs placed by hand: ``with cluster.servers() as servers``.
+        """Start bare TensorFlow servers on the tasks, for graphs that you place by hand.
 
-        They are a run like any other, which ends with the block, with ``servers.close()`` or when it is stopped.
-        Only your processes on their machines reach them, and where they are elsewhere than this process, or on several
-        machines, everybody on this machine and on those. ``clients``: addresses of further machines that may.
-        ``wait=False`` returns before they serve. Raises RunFailed, RunStopped.
+        The servers are a run like any other. It ends with the ``with`` block, with ``servers.close()``, or when it is
+        stopped. If all servers are on this machine, only your own processes can connect to them. Otherwise everyone on
+        this machine and on the servers' machines can.
+
+        Args:
+            jobs: See ``run``.
+            threads_per_task: See ``run``.
+            clients: Addresses of further machines that may connect.
+            wait: Wait until all servers accept connections.
+
+        Returns:
+            The servers.
+
+        Raises:
+            RunFailed: If a server could not start.
+            RunStopped: If the run was stopped while starting.
+
+        Example:
+            >>> with cluster.servers() as servers:
+            ...     with tf.compat.v1.Session(servers.target) as session:
+            ...         session.run(fetches)
         """
         options = RunOptions.among({"name": "servers", "jobs": jobs, "threads_per_task": threads_per_task})
         self.wait_ready()
@@ -402,7 +560,7 @@ class Cluster(Searching, Answering):
 
 
 def _shown(run: Run, wait: bool) -> Run:
-    """The run, which is shown until its end if it is waited for. Raises RunFailed, RunStopped."""
+    """Return the run; if ``wait``, show it until it has ended. Raises RunFailed, RunStopped."""
     if wait:
         show_until_end(run)
         run.raise_for_state()

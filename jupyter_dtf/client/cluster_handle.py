@@ -1,4 +1,4 @@
-"""``ClusterHandle``: a cluster by its name: what it is, how it changes, how it ends."""
+"""``ClusterHandle``: inspecting, scaling and closing a cluster that is known by its name."""
 
 from __future__ import annotations
 
@@ -33,26 +33,30 @@ Held = TypeVar("Held", bound="ClusterHandle")
 
 
 class ClusterHandle:
-    """What can be known of a cluster, and done with it beside running something on it."""
+    """The part of ``Cluster`` that inspects, changes and ends a cluster, but does not run anything on it."""
 
     _name: str
     _session: Session
 
-    # -- what it is ---------------------------------------------------------------------------------------------
+    # -- inspecting it ------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """What it is found by: ``dtf.connect(name)``, ``jupyter dtf stop NAME``."""
+        """The name of the cluster, as in ``dtf.connect(name)`` and ``jupyter dtf stop NAME``."""
         return self._name
 
     @property
     def info(self) -> ClusterInfo:
-        """State, jobs, hosts and their load. Raises NotFound when it is gone."""
+        """The cluster's state, jobs, hosts and their load.
+
+        Raises:
+            NotFound: If the cluster is gone.
+        """
         return self._session.do(lambda fleet: fleet.cluster(self._name))
 
     @property
     def status(self) -> str:
-        """``starting``, ``running``, ``stopping``, ``stopped``, ``failed`` or ``lost``."""
+        """The state of the cluster: ``starting``, ``running``, ``stopping``, ``stopped``, ``failed`` or ``lost``."""
         try:
             return self.info.state.value
         except NotFound:
@@ -60,23 +64,23 @@ class ClusterHandle:
 
     @property
     def jobs(self) -> dict[str, int]:
-        """Numbers of tasks per job."""
+        """The number of tasks of each job."""
         return dict(self.info.jobs)
 
     @property
     def spec(self) -> ClusterSpec:
-        """An endpoint for each task, reserved for as long as the cluster has these jobs.
+        """A ``dtf.ClusterSpec`` with an endpoint for each task, reserved until the cluster is scaled or closed.
 
-        A run has endpoints of its own (``ctx.cluster_spec``), so that runs never meet on a port.
+        Each run has its own endpoints (``ctx.cluster_spec``), so runs never share a port.
         """
         self.wait_ready()
         return ClusterSpec.parse(self._session.call(lambda fleet: fleet.spec(self._name)))
 
     @property
     def devices(self) -> list[str]:
-        """The device strings of all tasks, ``/job:worker/task:0/device:CPU:0`` first; of GPUs, once there are hosts.
+        """The device strings of all tasks, ``/job:worker/task:0/device:CPU:0`` first.
 
-        A run that asks for other ``gpus_per_task`` has other ones.
+        GPUs are included once the hosts are there. A run with another ``gpus_per_task`` has other devices.
         """
         info = self.info
         gpus = {seat.task: len(seat.gpus) for seat in info.tasks}
@@ -89,18 +93,22 @@ class ClusterHandle:
 
     @property
     def runs(self) -> Runs:
-        """The runs of this cluster, newest first: a list, whose ``frame()`` is a DataFrame."""
+        """The runs of this cluster, newest first: a list whose ``frame()`` is a DataFrame."""
         created = self.info.created
         known = self._session.hub.runs()
         return Runs([info for info in known if info.cluster == self._name and info.created >= created])
 
     def machines(self, after: float = 0.0) -> pd.DataFrame:
-        """How the machines of its hosts were: ``host``, ``metric``, ``time`` (seconds since the epoch), ``value``.
+        """The recorded load of the hosts' machines: every 2 seconds of the last hour, and each minute's mean before.
 
-        The last hour every two seconds, a day before it as means of a minute; with ``after``, what is newer than that.
-        Among the metrics are those of the host and its tasks (``cpu`` in cores, ``memory_bytes``), of its whole machine
-        (``machine_cpu``, ``machine_memory_bytes``, ``received_bytes_per_second``, ``sent_bytes_per_second``), and of
-        each GPU (``gpu0_utilization``, 0 to 1, ``gpu0_memory_bytes``).
+        Args:
+            after: Return only values recorded after this time, in seconds since 1970.
+
+        Returns:
+            A DataFrame with the columns ``host``, ``metric``, ``time`` (seconds since 1970) and ``value``. The metrics
+            include those of the host and its tasks (``cpu`` in cores, ``memory_bytes``), of the whole machine
+            (``machine_cpu``, ``machine_memory_bytes``, ``received_bytes_per_second``, ``sent_bytes_per_second``) and
+            of each GPU (``gpu0_utilization``, from 0 to 1, and ``gpu0_memory_bytes``). A day is kept.
         """
         import pandas as pd
 
@@ -114,9 +122,10 @@ class ClusterHandle:
 
     @property
     def dashboard_url(self) -> str:
-        """Dask's own dashboard, which is turned on when first asked for, below the Jupyter server.
+        """The URL of Dask's own dashboard, below the Jupyter server. First use turns the dashboard on.
 
-        Raises Unavailable where no Jupyter server is running: the dashboard is on no port of its own.
+        Raises:
+            Unavailable: If no Jupyter server is running; the dashboard has no port of its own.
         """
         self.wait_ready()
         self._session.call(lambda fleet: fleet.dashboard(self._name))
@@ -124,25 +133,45 @@ class ClusterHandle:
 
     @property
     def client(self) -> Client:
-        """A ``distributed.Client`` of the cluster's own Dask scheduler, which is closed with the cluster.
+        """A ``distributed.Client`` connected to the cluster's Dask scheduler. It is closed with the cluster.
 
-        It is not Dask's default: ``cluster.client.persist(array)``, or ``with cluster.client.as_current():``.
+        It is not Dask's default client: use ``cluster.client.persist(array)`` or ``with cluster.client.as_current():``.
         """
         self.wait_ready()
         return dask_client.client_of(self._name)
 
     def wait_ready(self: Held, timeout_s: float | None = None) -> Held:
-        """Wait until the cluster answers. Raises Unavailable with the reason if it could not start, TimeoutError."""
+        """Wait until the cluster accepts runs.
+
+        Args:
+            timeout_s: The longest time to wait, in seconds. None: no limit.
+
+        Returns:
+            This cluster.
+
+        Raises:
+            Unavailable: If the cluster could not start; the message says why.
+            TimeoutError: If it is not ready after ``timeout_s`` seconds.
+        """
         self._session.call(lambda fleet: fleet.ready(self._name), timeout_s)
         return self
 
-    # -- what to do with it -------------------------------------------------------------------------------------
+    # -- changing it --------------------------------------------------------------------------------------------
 
     def save_design(self, path: str | os.PathLike[str]) -> Design:
-        """Write the cluster as it runs, each task where it is, to a ``.dtf`` file. Waits for the hosts to be there.
+        """Save the cluster, with each task on its host, as a design. Waits for the hosts first.
 
-        What a design of that name has beside its cluster stays. Raises InvalidInput if the file is no design,
-        Unavailable if it cannot be written.
+        If the file exists, only the cluster in it is replaced.
+
+        Args:
+            path: The ``.dtf`` file.
+
+        Returns:
+            The design.
+
+        Raises:
+            InvalidInput: If the file exists and is not a design.
+            Unavailable: If the file cannot be written.
         """
         self.wait_ready()
         info = self._session.call(lambda fleet: fleet.placed(self._name))
@@ -155,19 +184,37 @@ class ClusterHandle:
         return design
 
     def scale(self: Held, jobs: Mapping[str, int] | int) -> Held:
-        """New numbers of tasks (or of workers, where it is a number), for the runs to come. Raises InvalidInput."""
+        """Change the number of tasks for future runs.
+
+        Args:
+            jobs: The number of tasks of each job, or a number of workers.
+
+        Returns:
+            This cluster.
+
+        Raises:
+            InvalidInput: If ``jobs`` is invalid.
+
+        Example:
+            >>> cluster.scale({"worker": 4})
+        """
         wanted = as_jobs(jobs)
         self.wait_ready()
         self._session.call(lambda fleet: fleet.scale(self._name, wanted))
         return self
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """End the cluster and its runs, and wait until nothing of it is left. Does nothing to one that is gone.
+        """End the cluster and its runs, and wait until none of its processes is left.
 
-        One that does not answer is ended by its processes; one that has died is not shown as lost any more. Warns where
-        its runs are if they could not be saved in their place. Raises Unavailable if there is no place for them at all,
-        with what would be lost; called again, it ends the cluster at once. Raises Unavailable, too, if it has not ended
-        after ``timeout_s``.
+        Does nothing if the cluster is already gone. If it does not answer, its processes are killed; if it has died, it
+        is no longer listed as lost. A warning says where its runs were saved if not in the usual directory.
+
+        Args:
+            timeout_s: The longest time to wait, in seconds.
+
+        Raises:
+            Unavailable: If its runs cannot be saved anywhere (a second call closes the cluster nevertheless), or it has
+                not ended after ``timeout_s`` seconds.
         """
         chosen.forget(self._name)
         self._end(timeout_s)
@@ -181,7 +228,7 @@ class ClusterHandle:
             return
         except (TimeoutError, asyncio.TimeoutError):
             raise Unavailable(
-                f"The cluster {self._name} has not ended within {timeout_s:g} s. {self._session.do(self._last_word)}"
+                f"The cluster {self._name} did not end within {timeout_s:g} s. {self._session.do(self._last_word)}"
             ) from None
         if word:
             warnings.warn(word, stacklevel=3)
@@ -192,37 +239,37 @@ class ClusterHandle:
         return ""
 
     def end_with_process(self) -> None:
-        """The cluster ends when this process does; this notebook's only if its kernel is not just restarted."""
+        """End the cluster when this process ends. This notebook's own cluster survives a kernel restart."""
         atexit.register(self._close_at_exit)
 
     def _close_at_exit(self) -> None:
         if surroundings.here().returns(self._name):
             return
         with contextlib.suppress(DtfError, TimeoutError):
-            if self.status != ClusterState.LOST.value:  # a person has not seen yet that it died
+            if self.status != ClusterState.LOST.value:  # a lost cluster stays listed until somebody has seen that
                 self._end()
 
-    # -- what runs on it -----------------------------------------------------------------------------------------
+    # -- internal ------------------------------------------------------------------------------------------------
 
     def _with_modules(self, modules: Sequence[Any], program: tuple[Any, ...]) -> tuple[Any, ...]:
         return own_modules.with_modules(self._this_one, modules, program)
 
     @property
     def _this_one(self) -> str:
-        """What no other cluster is, one of the same name after it included."""
+        """A key that is unique among clusters, including later ones with the same name."""
         try:
             return f"{self._name} {self.info.created}"
         except NotFound:
             return self._name
 
     def _run_name(self, name: str) -> str:
-        """``name`` with a number if another run, live or past, is called so: what tells them apart in lists."""
+        """``name``, with a number appended if a live or past run already has that name."""
         return run_names.numbered(name, self._taken_names())
 
     def _taken_names(self) -> list[str]:
         return [info.name for info in self._session.hub.runs()]
 
-    # -- in a program, and shown --------------------------------------------------------------------------------
+    # -- context manager and display ----------------------------------------------------------------------------
 
     def __enter__(self: Held) -> Held:
         return self
@@ -230,7 +277,7 @@ class ClusterHandle:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if chosen.name() != self._name:  # this notebook's cluster is there for the cells below as well
+        if chosen.name() != self._name:  # this notebook's own cluster stays for the cells below
             self.close()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where a browser finds Dask's dashboard of a cluster: below the person's own Jupyter server."""
+"""The URL of a cluster's Dask dashboard, below the user's own Jupyter server."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..schema.api import dashboard_path
 
 
 def dashboard_url(cluster: str) -> str:
-    """The address. Behind JupyterHub, which may not know its own public address, a path on the hub's host.
+    """The URL of a cluster's dashboard. Behind JupyterHub, which may not know its public address, only the path.
 
-    Raises Unavailable where there is no Jupyter server.
+    Raises Unavailable if no Jupyter server is running.
     """
     path = dashboard_path(cluster)
     if prefix := os.environ.get("JUPYTERHUB_SERVICE_PREFIX"):
@@ -20,14 +20,14 @@ def dashboard_url(cluster: str) -> str:
     servers = _servers()
     if not servers:
         raise Unavailable(
-            "Dask's dashboard is reached through a Jupyter server of yours, which lets nobody else in, and none is "
-            f"running. Start one (jupyter lab) and open /{path} on it"
+            "Dask's dashboard is served by your Jupyter server, so that nobody else has access, but none is running. "
+            f"Start one (jupyter lab) and open /{path} on it"
         )
     mine = [server for server in servers if str(server["pid"]) == os.environ.get("JPY_PARENT_PID")]
     return str((mine or servers)[0]["url"]) + path
 
 
 def _servers() -> list[dict[str, Any]]:
-    from jupyter_server.serverapp import list_running_servers  # a second to import
+    from jupyter_server.serverapp import list_running_servers  # takes a second to import
 
     return list(list_running_servers())

@@ -20,16 +20,16 @@ def is_collection(x: Any) -> bool:
 
 
 def examples_of(x: Any) -> Any:
-    """The collections that a ``dtf.Feed`` is of, whose partitions are answered in their order; other data as it is.
+    """The collections in a ``dtf.Feed``, whose partitions are read in order; other data unchanged.
 
-    Raises InvalidInput for what is not known here: how often Dask is to try what somebody else computes.
+    Raises InvalidInput for ``retries``, because the caller computes the lazy result.
     """
     if not isinstance(x, Feed):
         return x
     if x.retries:
         raise InvalidInput(
-            "`retries` of a Feed must be 0 in cluster.predict, whose answers are computed by whoever wants them, with "
-            f"`answers.compute(retries={x.retries})`. Received: {x.retries}",
+            "`retries` of a Feed must be 0 in cluster.predict, whose result is lazy; pass them to "
+            f"`result.compute(retries={x.retries})` instead, got {x.retries}",
             field="x",
         )
     return x.x

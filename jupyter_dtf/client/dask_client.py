@@ -1,4 +1,4 @@
-"""The Dask client of a cluster: for collections that are to be computed where the trainings run."""
+"""The Dask client of a cluster, for collections that are computed where the trainings run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _lock = threading.Lock()
 
 
 def client_of(name: str) -> Client:
-    """A client of the scheduler of the cluster of that name, which is ready; one for all of this process.
+    """The client of a ready cluster's scheduler; one per process.
 
-    It is not the default one: ``with client.as_current():`` or ``client.compute(...)`` says what runs there.
+    It is not the default client: use ``with client.as_current():`` or ``client.compute(...)``.
     """
     from distributed import Client
 
@@ -36,8 +36,8 @@ def client_of(name: str) -> Client:
 
 
 def forget(name: str) -> None:
-    """Close what there is of a cluster that ends."""
+    """Close the clients of a cluster that ends."""
     with _lock:
         for key in [key for key in _clients if key[0] == name]:
-            with contextlib.suppress(Exception):  # its scheduler may have gone
+            with contextlib.suppress(Exception):  # its scheduler may be gone
                 _clients.pop(key).close(timeout=2)  # type: ignore[no-untyped-call]

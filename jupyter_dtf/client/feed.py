@@ -1,4 +1,4 @@
-"""``Feed``: Dask collections as data, with how they are to be read."""
+"""``Feed``: Dask collections as training data, with options for reading them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,24 @@ _COMPUTE = ("once", "each_epoch")
 
 @dataclass
 class Feed:
-    """Dask collections in the place of ``x``: ``cluster.fit(model, dtf.Feed(x, y, compute="each_epoch"))``.
+    """Dask collections to pass as ``x``, with options for reading them.
 
-    ``compute``: ``"once"``, and the partitions stay in the memory of Dask's workers, which put on disk what is too
-    much; or ``"each_epoch"``, anew in every pass, for partitions that are drawn or changed at random. ``retries``: how
-    often Dask computes a partition again that fails. ``shuffle_buffer``: with ``shuffle=True`` partitions come in
-    another order each epoch, and so many examples at least are shuffled among each other. Raises InvalidInput.
+    Attributes:
+        x: A Dask array, dataframe, bag, delayed object or future, or a list or dict of them.
+        y: The targets, partitioned like ``x``.
+        sample_weight: A weight for each example, partitioned like ``x``.
+        compute: ``"once"``: the partitions stay in the memory of the Dask workers, which spill to disk what does not
+            fit. ``"each_epoch"``: they are computed again in every pass, for data that is generated or augmented
+            randomly.
+        retries: How often Dask retries to compute a partition that failed.
+        shuffle_buffer: With ``shuffle=True``, the partitions are read in a new order in each epoch, and at least this
+            many examples are shuffled among each other.
+
+    Raises:
+        InvalidInput: If an option is invalid.
+
+    Example:
+        >>> cluster.fit(model, dtf.Feed(x, y, compute="each_epoch"), epochs=3)
     """
 
     x: Any
@@ -32,8 +44,8 @@ class Feed:
 
     def __post_init__(self) -> None:
         if self.compute not in _COMPUTE:
-            raise InvalidInput(f"compute must be one of {', '.join(_COMPUTE)}, got {self.compute!r}", field="compute")
+            raise InvalidInput(f"`compute` must be one of {', '.join(_COMPUTE)}, got {self.compute!r}", field="compute")
         for name in ("retries", "shuffle_buffer"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-                raise InvalidInput(f"{name} must be a whole number, 0 or more, got {value!r}", field=name)
+                raise InvalidInput(f"`{name}` must be an integer >= 0, got {value!r}", field=name)

@@ -1,4 +1,4 @@
-"""How far each task that reads a stream has been sent its shares, and what is still on its way."""
+"""Tracks how much of a stream each task has been sent, and what is still being sent."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from ..backend.task.fit.sources.base import Share
 
 
 class Cursor:
-    """How far a task has been sent its shares."""
+    """How much of its share a task has been sent."""
 
     def __init__(self, peer: socket.socket, share: Share) -> None:
         self.peer: socket.socket | None = peer
         self.share = share
         self.next = 0
         self.start = 0
-        """Where its pass has begun, in a stream of several."""
+        """The position at which its pass started, in a stream of several passes."""
         self.until: int | None = None
-        """The pass ends before this batch, if it ends before the stream does."""
+        """The position at which its pass ends, if it ends before the stream does."""
         self.pending: list[memoryview] = []
         self.is_over = False
-        """Whether the last message was taken up."""
+        """Whether the last message has been prepared."""
         self.note = ""
-        """What the task is to tell its run, with the next message."""
+        """A note for the task to report to its run, sent with the next message."""
         self.is_watched = False
         self.follows = True
-        """Whether it goes through the stream, rather than through its first batches again."""
+        """Whether it reads the stream, rather than its first batches again."""
 
     @property
     def following(self) -> int | None:
-        """The batch that it wants next of the stream."""
+        """The batch of the stream that it needs next."""
         return self.next if self.follows else None
 
     def take(self, sent: int) -> None:
-        """So many bytes of what is pending have been sent."""
+        """Record that ``sent`` bytes of what is pending have been sent."""
         done = 0
         while done < len(self.pending) and sent >= len(self.pending[done]):
             sent -= len(self.pending[done])
@@ -47,13 +47,13 @@ class Cursor:
 
 
 def part_of(leaf: Any, low: int, high: int) -> Any:
-    """A task's rows of an array of a batch, as they are sent."""
+    """A task's rows of an array in a batch, in the form in which they are sent."""
     part = leaf[low:high]
     return msgspec.msgpack.encode(part.reshape(-1).tolist()) if part.dtype == object else part
 
 
 def exactly(peer: socket.socket, count: int) -> bytes:
-    """So many bytes. Raises OSError where the other end has gone."""
+    """Receive exactly ``count`` bytes. Raises OSError if the peer has disconnected."""
     data = bytearray()
     while len(data) < count:
         piece = peer.recv(count - len(data))

@@ -1,4 +1,4 @@
-"""A stream of pass after pass over data that can be read again: each begins when a task first asks for it."""
+"""A stream of repeated passes over data that can be read again. Each pass starts when a task first asks for it."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from .feeding import Feed
 
 
 class Rereadable(Protocol):
-    """What can be read again and again."""
+    """Data that can be read any number of times."""
 
     length: int
-    """Batches in a pass; negative where that is not known, or endless."""
+    """Batches in a pass; negative if unknown or infinite."""
     draws: bool
-    """Whether another reading of the same pass may be of other batches."""
+    """Whether reading the same pass again may yield different batches."""
 
     def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
-        """Pass ``number``, from 0, of which ``count`` batches are wanted (None: all). ``in_parts``: by epochs that are
-        parts of it.
+        """Start pass ``number``, from 0, of which ``count`` batches will be read (None: all). ``in_parts``: by epochs
+        that are parts of the pass.
         """
 
 
 class PassesFeed(Feed):
-    """The batches of all passes that have been read are numbered on, as those of one stream."""
+    """A feed whose batches are numbered across all passes, as if they were one stream."""
 
     def __init__(self, name: str, secret: str, what: str, passes: Rereadable, *, trains: bool) -> None:
         super().__init__(name, secret, what, iter(()), lambda: None, trains=trains)
         self._passes = passes
         self._begins: dict[int, int] = {}
-        """Where each pass has begun."""
+        """The position at which each pass started."""
         self._ends: dict[int, int] = {}
-        """Where a pass ends, by where it began."""
+        """The position at which a pass ends, by where it started."""
         self._start = 0
-        """Where the pass under way has begun."""
+        """The position at which the current pass started."""
         self._most = None
         self._wanted: tuple[int, bool, int | None] | None = None
-        """The pass that is to be begun, as ``Rereadable`` takes it."""
+        """The pass to start next, as arguments of ``Rereadable.begin``."""
         self._count: int | None = None
         self._has_told = False
-        """Whether a task was told that an order was drawn anew."""
+        """Whether a task was told that the data was shuffled again."""
 
     @property
     def _is_wanted(self) -> bool:
@@ -72,15 +72,15 @@ class PassesFeed(Feed):
     def _gone(self, number: int) -> Message:
         return Message(
             error=(
-                f"The training goes on with a batch of {self.what} that has been passed on and is not kept any more, "
-                "and its order is drawn anew when it is read again: have checkpoints written more often "
-                "(dtf.Checkpoint(every_steps=...)), so that less has to be read again"
+                f"The training continues with a batch of {self.what} that is no longer kept, and reading it again "
+                "would shuffle it differently: write checkpoints more often (dtf.Checkpoint(every_steps=...)), so that "
+                "fewer batches have to be read again"
             ),
             is_input=True,
         )
 
     def _peek(self, cursor: Cursor, count: int) -> None:
-        """The first batches of the first pass, for which the task waits."""
+        """Send the first batches of the first pass, which the task waits for."""
         if not self._begins:
             self._begin(0, in_parts=False, count=None)
         cursor.start = 0
@@ -91,15 +91,15 @@ class PassesFeed(Feed):
         begun = self._begins.get(number)
         is_next = begun is None and number > max(self._begins, default=-1)
         if is_next and self._begins and self._start not in self._ends and not self._stops:
-            return f"A task asked for pass {number + 1} over {self.what} before the one before it had ended"
+            return f"A task asked for pass {number + 1} over {self.what} before the previous pass had ended"
         if begun is None or not self._window.has(begun + within):
             is_again = not is_next and self._passes.draws
-            # Of a pass of which nothing counts yet any order will do, but it must be the same one for all.
+            # Any order will do for a pass of which nothing has been used yet, but it must be the same for all tasks.
             if is_again and (within or self._is_read(begun, hello)):
                 return self._gone(0).error
             if is_again and not self._has_told:
                 self._has_told = True
-                cursor.note = f"The order of {self.what} is drawn anew for an epoch that is begun again"
+                cursor.note = f"{self.what[:1].upper()}{self.what[1:]} is shuffled differently for a restarted epoch"
             self._begin(number, in_parts=hello.in_parts, count=hello.only or None)
         cursor.start = self._begins[number]
         cursor.next = cursor.start + within
@@ -107,19 +107,19 @@ class PassesFeed(Feed):
         return ""
 
     def _is_read(self, begun: int | None, hello: Hello) -> bool:
-        """Whether another task of the gang reads the pass that has begun there."""
+        """Whether another task of the gang is reading the pass that started there."""
         living = [rank for rank, each in self._cursors.items() if each.peer is not None and each.start == begun]
         return hello.size == self._size and any(rank != hello.rank for rank in living)
 
     def _begin(self, number: int, *, in_parts: bool, count: int | None) -> None:
-        """Have a pass read, after what has been read."""
+        """Start reading a pass after what has been read so far."""
         length = self._passes.length
         self._turn += 1
         self._start = self._window.count
-        # One that is not read to its end, for a training goes back before it, is to be read from its beginning.
+        # A pass that was not read to its end, because the training went back before it, is read from its beginning.
         self._begins = {n: start for n, start in self._begins.items() if start in self._ends}
         self._begins[number] = self._start
-        self._ends.pop(self._start, None)  # of an empty pass before it
+        self._ends.pop(self._start, None)  # from an empty pass before it
         self._wanted = number, in_parts, count
         self._count = length if length >= 0 and (count is None or count > length) else count
         self._lock.notify_all()

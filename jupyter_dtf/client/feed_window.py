@@ -1,7 +1,7 @@
 """Pure: which batches of a stream are kept, and whether there is room for more.
 
-A batch is kept until every task has been sent it, and for a while longer: tasks that are started again go on a little
-before the place where they were lost. The first ones are kept throughout.
+A batch is kept until it has been sent to every task, and for a while longer, because restarted tasks continue a little
+before the position where they were lost. The first batches are always kept.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 AHEAD_BYTES = 32 << 20
-"""Of batches that not every task has been sent."""
+"""Limit in bytes for batches that have not been sent to every task yet."""
 AHEAD = 2
-"""Batches that may be ahead, however large they are."""
+"""Batches that may be read ahead regardless of their size."""
 BACK_BYTES = 32 << 20
-"""Of batches that every task has been sent."""
+"""Limit in bytes for batches that have been sent to every task."""
 BACK = 6
-"""Batches that are kept then, however large they are: what may lie between this process and a step that is done."""
+"""Sent batches that are kept regardless of their size: those that may still be between this process and a step."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The leaves of a batch: arrays with as many examples each."""
+    """The leaves of a batch: arrays with equally many examples."""
 
     leaves: list[Any]
     examples: int
@@ -31,7 +31,7 @@ class Batch:
 
 
 class Window:
-    """The batches ``first`` up to ``count`` of a stream, and its first ``heads`` ones."""
+    """The batches from ``first`` to ``count`` of a stream, and its first ``heads`` batches."""
 
     def __init__(self, heads: int = 2) -> None:
         self.heads = heads
@@ -42,32 +42,32 @@ class Window:
         self.first = 0
         self._low = 0
         self.ended: int | None = None
-        """How many batches there are, once that is known."""
+        """The length of the stream in batches, once it is known."""
 
     @property
     def count(self) -> int:
-        """How many have been read."""
+        """How many batches have been read."""
         return self.first + len(self._kept)
 
     def add(self, batch: Batch) -> None:
-        """The next one."""
+        """Add the next batch."""
         if len(self._head) < self.heads and self.count == len(self._head):
             self._head.append(batch)
         self._kept.append(batch)
         self._ahead_bytes += batch.size
 
     def get(self, number: int) -> Batch | None:
-        """Batch ``number``, from 0; None if it is not kept any more. It must have been read."""
+        """Batch ``number``, from 0, which must have been read; None if it is no longer kept."""
         if number < len(self._head):
             return self._head[number]
         return self._kept[number - self.first] if number >= self.first else None
 
     def has(self, number: int) -> bool:
-        """Whether all batches from ``number`` on are kept, as far as they have been read."""
+        """Whether all batches from ``number`` on that have been read are kept."""
         return number >= self.first or len(self._head) >= self.first
 
     def move(self, low: int) -> None:
-        """Every task has been sent the batches before ``low``, or wants them again from there."""
+        """Every task has been sent the batches before ``low``, or will continue from there."""
         low = min(max(low, self.first), self.count)
         for number in range(self._low, low):
             self._pass(self._kept[number - self.first].size)

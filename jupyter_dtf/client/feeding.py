@@ -1,8 +1,8 @@
-"""A stream read in this process while a run trains on it: batches read ahead, within a bound, and sent to the tasks.
+"""Reads a stream in this process while a run trains on it: reads batches ahead, up to a limit, and sends them to tasks.
 
-Two threads: one reads the caller's iterator and sends each batch right away, as far as the sockets take it; the other
-sends the rest when they take more, and listens. Handing every batch from one to the other would cost a slow iterator a
-turn of the interpreter's lock for each.
+There are two threads. One reads the caller's iterator and sends as much of each batch as the sockets accept without
+blocking; the other sends the rest when they accept more, and listens. Passing every batch from one thread to the other
+would cost a slow iterator a switch of the interpreter lock per batch.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from .run import Run
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 _HELLO_S = 5.0
-_ONCE = "and cannot be read again. Pass a keras.utils.PyDataset or a tf.data.Dataset, which can"
+_ONCE = "and cannot be read again. Pass a keras.utils.PyDataset or a tf.data.Dataset instead, which can"
 
 
 class Feed:
-    """One stream, read from ``batches`` once it is started; ``close`` is called when nothing more is read.
+    """One stream, read from ``batches`` once it is started. ``close`` is called when nothing more will be read.
 
-    What ``batches`` raises comes to an end in every task, in the place of the batch.
+    An error raised by ``batches`` is raised in every task in place of the batch.
     """
 
     def __init__(
         self, name: str, secret: str, what: str, batches: Iterator[Batch], close: Callable[[], object], *, trains: bool
     ) -> None:
-        """``trains``: whether it is trained on. It is read before a task asks for it, and a run that is to stop is
-        given an end of it where it would wait for the next batch.
+        """``trains``: whether it is training data. If so, it is read before a task asks for it, and a run that is being
+        stopped gets the end of the stream instead of waiting for the next batch.
         """
         self.what = what
         self.failure: BaseException | None = None
-        """What the iterator has raised, or the sending of what it has yielded."""
+        """The error that the iterator, or sending its values, has raised."""
         self._name = name
         self._secret = secret
         self._batches = batches
@@ -69,9 +69,9 @@ class Feed:
         self._by_descriptor: dict[int, Cursor] = {}
         self._size = 0
         self._ended: set[int] = set()
-        """Tasks that have ended, by rank: unless they are started again they want nothing more."""
+        """Ranks of tasks that have ended and need nothing more unless they are restarted."""
         self._turn = self._read_turn = 0
-        """Which iterator is to be read, and which one is: what another gives is not wanted any more."""
+        """The iterator that should be read and the one that is being read; values of any other are dropped."""
         self._most: int | None = None if trains else self._window.heads
         self._base: tuple[int, int] | None = None
         self._stops = False
@@ -81,10 +81,10 @@ class Feed:
     # -- the life of a feed -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to read and to listen. Raises Conflict for what has been read already."""
+        """Start reading and listening. Raises Conflict if the stream has been read already."""
         with self._lock:
             if self._is_started:
-                raise Conflict(f"{self.what[:1].upper()}{self.what[1:]} has been read by another run, {_ONCE}")
+                raise Conflict(f"{self.what[:1].upper()}{self.what[1:]} has already been read by another run {_ONCE}")
             self._is_started = True
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(address_of(self._name))
@@ -97,7 +97,7 @@ class Feed:
             threading.Thread(target=run, name=name, daemon=True).start()
 
     def stop(self) -> None:
-        """The run is to stop: who waits for a batch gets the end."""
+        """The run is being stopped: a task that waits for a batch gets the end of the stream."""
         with self._lock:
             if self._trains and self._is_started and not self._stops:
                 self._stops = True
@@ -107,8 +107,8 @@ class Feed:
                 self._lock.notify_all()
 
     def close(self, *, give_up: bool = True) -> None:
-        """The run has ended: nobody is sent anything any more. ``give_up``: the iterator is closed when it has
-        returned, rather than left to the caller, who may go on with it.
+        """The run has ended: send nothing more. ``give_up``: close the iterator once it has returned, rather than
+        leaving it to the caller, who may continue with it.
         """
         with self._lock:
             if self._is_closed or not self._is_started:
@@ -126,7 +126,7 @@ class Feed:
                 batch, failure = None, None
                 try:
                     batch = self._next()
-                except BaseException as error:  # SystemExit and its like, too: nobody else would tell the tasks
+                except BaseException as error:  # also SystemExit and the like: the tasks have to learn of it
                     failure = error
                 with self._lock:
                     if self._window.ended is not None:
@@ -138,18 +138,18 @@ class Feed:
             with self._lock:
                 self.failure = self.failure or error
                 self._window.ended = self._window.count
-                for cursor in list(self._by_descriptor.values()):  # which tells who waits that nothing comes any more
+                for cursor in list(self._by_descriptor.values()):  # waiting tasks learn that nothing more comes
                     self._lost(cursor)
         finally:
             with self._lock:
-                while not self._is_closed:  # there may be no more to read, but whose run it is has not ended
+                while not self._is_closed:  # there may be nothing more to read, but the run has not ended
                     self._lock.wait()
             if self._is_given_up:
                 with contextlib.suppress(Exception):
                     self._close_iterator()
 
     def _await_room(self) -> bool:
-        """Wait until the next batch may be read. Returns whether one is to be."""
+        """Wait until the next batch may be read. Returns whether one should be."""
         with self._lock:
             while not self._is_closed and self._window.ended is None:
                 if self._window.has_room and self._is_wanted:
@@ -159,15 +159,15 @@ class Feed:
 
     @property
     def _is_wanted(self) -> bool:
-        """Whether somebody may want the next batch."""
+        """Whether any task may need the next batch."""
         return self._most is None or self._window.count < self._most
 
     def _next(self) -> Batch | None:
-        """The next batch, None where there is none. Raises what the iterator raises."""
+        """The next batch; None if there is none. Raises what the iterator raises."""
         return next(self._batches, None)
 
     def _take(self, batch: Batch | None, failure: BaseException | None) -> None:
-        """What has been read. With the lock."""
+        """Store what has been read. Call with the lock held."""
         self.failure = failure
         if batch is None:
             self._window.ended = self._window.count
@@ -176,28 +176,28 @@ class Feed:
 
     @property
     def _reason(self) -> Message:
-        """What is said after the last batch."""
+        """The message that follows the last batch."""
         if self.failure is None or self._stops:
             return Message(stopped=self._stops)
         return self._said(self.failure, self._number(self._window.count) + 1)
 
     def _said(self, error: BaseException, number: int) -> Message:
-        """An error of batch ``number``, from 1, as the tasks are told of it."""
+        """The message that tells the tasks about an error in batch ``number``, counted from 1."""
         if isinstance(error, InvalidInput):
             return Message(error=f"Batch {number} of {self.what}: {error}", is_input=True)
         text = "".join(traceback.format_exception(error)).rstrip()
         name = f"{type(error).__name__}: {error}"
         what = f"{self.what[:1].upper()}{self.what[1:]}"
-        return Message(error=f"{what} raised {name}, asked for batch {number}", detail=text)
+        return Message(error=f"{what} raised {name} when asked for batch {number}", detail=text)
 
     def _number(self, place: int) -> int:
-        """The number of a batch in its pass, from 0, by its place in what has been read."""
+        """The number of a batch within its pass, from 0, given its position in the stream."""
         return place
 
     # -- sending ------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Send everybody what their sockets take. With the lock."""
+        """Send to every task as much as its socket accepts. Call with the lock held."""
         for cursor in list(self._by_descriptor.values()):
             self._send(cursor)
         self._move()
@@ -231,7 +231,7 @@ class Feed:
             self._poll.modify(peer, select.EPOLLIN)
 
     def _fill(self, cursor: Cursor) -> bool:
-        """Take up the next message for a task. Returns whether there is one. What cannot be sent ends the stream."""
+        """Prepare the next message for a task. Returns whether there is one. If it cannot be sent, the stream ends."""
         if cursor.is_over:
             return False
         try:
@@ -253,7 +253,7 @@ class Feed:
         return True
 
     def _following(self, cursor: Cursor) -> tuple[Message, list[Any]] | None:
-        """The next message for a task, and the values that go with it; None if there is none yet."""
+        """The next message for a task and its values; None if there is none yet."""
         window, number = self._window, cursor.next
         parts: list[Any] = []
         if (until := self._end_for(cursor)) is not None and number >= until:
@@ -274,21 +274,21 @@ class Feed:
         return message, parts
 
     def _end_for(self, cursor: Cursor) -> int | None:
-        """The place after the last batch that a task is to be sent, where its pass ends before the stream does."""
+        """The position after the last batch that a task will be sent, if its pass ends before the stream does."""
         return cursor.until
 
     def _gone(self, number: int) -> Message:
         return Message(
             error=(
-                f"The training goes on with batch {number + 1} of {self.what}, but that and those up to batch "
-                f"{self._window.first} have been passed on {_ONCE}; or have checkpoints written more often "
-                "(dtf.Checkpoint(every_steps=...)), so that less has to be read again"
+                f"The training continues with batch {number + 1} of {self.what}, but the batches up to "
+                f"{self._window.first} have already been read {_ONCE}; or write checkpoints more often "
+                "(dtf.Checkpoint(every_steps=...)), so that fewer batches have to be read again"
             ),
             is_input=True,
         )
 
     def _lost(self, cursor: Cursor) -> None:
-        """A task has gone, or has read enough."""
+        """A task has disconnected, or has read enough."""
         peer, cursor.peer, cursor.pending = cursor.peer, None, []
         if peer is not None:
             self._by_descriptor.pop(peer.fileno(), None)
@@ -308,7 +308,7 @@ class Feed:
                     for descriptor, events in ready:
                         if (cursor := self._by_descriptor.get(descriptor)) is None:
                             continue
-                        if events & ~select.EPOLLOUT:  # a task says nothing after its hello: this is its end
+                        if events & ~select.EPOLLOUT:  # a task sends nothing after its hello, so it has disconnected
                             self._lost(cursor)
                         else:
                             self._send(cursor)
@@ -329,12 +329,12 @@ class Feed:
                 os.close(self._wake)
 
     def _break(self, error: Exception) -> None:
-        """Nobody can be served any more: the tasks that are connected are told why, and so is the caller."""
+        """Serving has failed: tell the connected tasks, and the caller, why."""
         self.failure = self.failure or error
-        if self._window.ended is None:  # what is being read comes too late
+        if self._window.ended is None:  # a batch that is being read now comes too late
             self._window.ended = self._window.count
         if not self._stops and not self._is_closed:
-            text = f"The process that reads {self.what} serves no task any more: {type(error).__name__}: {error}"
+            text = f"The process that reads {self.what} can no longer send it: {type(error).__name__}: {error}"
             for cursor in list(self._by_descriptor.values()):
                 if not cursor.pending:
                     cursor.is_over = True
@@ -342,14 +342,14 @@ class Feed:
                 self._send(cursor)
 
     def _accept(self) -> None:
-        """Take a task in. Raises OSError where there can be no connection more: this process's files are at their
-        limit. It would be said again and again, for who waits to be taken in waits on.
+        """Accept a task's connection. Raises OSError if this process has reached its limit of open files, because
+        otherwise the pending connection would be reported again and again.
         """
         try:
             peer, _ = self._listener.accept()
         except OSError as error:
             if error.errno in (errno.ECONNABORTED, errno.EINTR, errno.EAGAIN):
-                return  # who wanted in has gone
+                return  # the task has disconnected
             raise
         hello = self._hello(peer) if is_own(peer) else None
         if hello is None or not hmac.compare_digest(hello.secret.encode(), self._secret.encode()):
@@ -391,14 +391,13 @@ class Feed:
             cursor.pending = [memoryview(each) for each in encoded(Message(error=error))]
 
     def _place(self, cursor: Cursor, hello: Hello) -> str:
-        """Put a task where it wants to go on. Returns why that cannot be, if it cannot."""
+        """Position a task where it wants to continue. Returns an error message if that is not possible."""
         place = hello.passed + hello.within
         if self._base is None:
             if hello.within:
                 return (
-                    f"A training goes on with {self.what} from the end of an epoch: what it yields when it is passed "
-                    "anew has no place in the middle of one. Received: a checkpoint after "
-                    f"{hello.within} steps of its epoch"
+                    f"A training on {self.what} must be resumed from the end of an epoch, because the stream starts "
+                    f"from its beginning, got a checkpoint after {hello.within} steps of its epoch"
                 )
             self._base = hello.passes, hello.passed
         passes, passed = self._base
@@ -407,8 +406,8 @@ class Feed:
             self._window.heads = max(hello.only, self._window.heads)
             self._most = hello.only
             cursor.until = hello.only
-        # Keras draws two batches to learn of what shape they are, and begins each iteration with these two, though the
-        # generator goes on where it was: after its end, a pass of Keras's is these two.
+        # Keras draws two batches to learn their shapes and starts each iteration with these two, although the generator
+        # continues where it was. Once the generator is exhausted, a pass consists of these two batches only.
         elif hello.again if hello.in_parts else hello.passes - passes + hello.again:
             cursor.until = min(2, self._window.count)
             cursor.next = hello.within
@@ -416,14 +415,14 @@ class Feed:
         else:
             cursor.next = place - passed if hello.in_parts else hello.within
             if self._window.ended is not None and cursor.next > self._window.ended and not self._stops:
-                return f"{self.what[:1].upper()}{self.what[1:]} had ended before the tasks were started again, {_ONCE}"
+                return f"{self.what[:1].upper()}{self.what[1:]} had ended before the tasks were restarted {_ONCE}"
             if not self._window.has(cursor.next):
                 return self._gone(cursor.next).error
         self._seat(cursor, hello)
         return ""
 
     def _seat(self, cursor: Cursor, hello: Hello) -> None:
-        """The task takes its place among those of the run, which may have had another process, or been others."""
+        """Register the task among those of the run, where it may replace an earlier process or an earlier gang."""
         if hello.size != self._size:
             for other in self._cursors.values():
                 self._lost(other)
@@ -432,13 +431,13 @@ class Feed:
         if (before := self._cursors.get(hello.rank)) is not None:
             self._lost(before)
         self._cursors[hello.rank] = cursor
-        for other in self._cursors.values():  # what those want again that have not come yet is kept
+        for other in self._cursors.values():  # keep what tasks that have not connected yet will need again
             if other.peer is None and cursor.follows:
                 other.next = min(other.next, cursor.next)
 
 
 def fed(feeds: list[Feed], submit: Callable[[], AnyRun]) -> AnyRun:
-    """Start the run that ``submit`` starts, with the streams that it is to read. Raises as that, and Conflict."""
+    """Start a run by ``submit``, and the streams that it reads. Raises Conflict, and what ``submit`` raises."""
     if not feeds:
         return submit()
     started: list[Feed] = []
@@ -448,7 +447,7 @@ def fed(feeds: list[Feed], submit: Callable[[], AnyRun]) -> AnyRun:
             started.append(feed)
         run = submit()
     except BaseException:
-        for feed in started:  # not those that another run reads
+        for feed in started:  # not those that another run is reading
             feed.close()
         raise
     run.on_state(lambda state: _follow(feeds, state))

@@ -1,6 +1,6 @@
-"""The client half of ``fit``: its arguments checked and made to travel, its results put into the caller's model.
+"""The client side of ``fit``: validates and packs the arguments, and puts the results into the caller's model.
 
-What cannot work is refused here, before anything starts, where it can be known here.
+Whatever can be known to fail is refused here, before anything starts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WARMUP_EPOCHS = 5.0
 
 
 class PreparedFit:
-    """A fit that is ready to be sent. ``program`` is called as ``function(*args, ctx)`` in every task."""
+    """A training that is ready to be sent. ``program`` is called as ``function(*args, ctx)`` in every task."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class PreparedFit:
     ) -> None:
         self._source = source
         self.design = design
-        """The design that it was drawn in, where it was."""
+        """The design that its placement comes from; None if there is none."""
         self._callbacks = callbacks
         self._job = job
         self._result: FitResult | None = None
         self._model: Any = source if isinstance(job.model, keras_io.PackedModel) else None
         self.program: tuple[Any, tuple[Any, ...], dict[str, Any]] = (task_fit.run, (job,), {})
         self.strategy = job.strategy
-        # A function of the caller's may set TensorFlow up in its own way, and the ring has to be the first to start it.
+        # A function of the caller's may configure TensorFlow itself, and the ring has to initialize it first.
         functions = any(runs_own_code(data) for data in (job.data, job.validation_data))
         functions = functions or not isinstance(job.model, keras_io.PackedModel)
         reduces = isinstance(job.strategy, AllReduce) and job.strategy.transport != "ring"
@@ -77,12 +77,12 @@ class PreparedFit:
 
     @property
     def origin(self) -> Origin:
-        """What a run of it is made of, now."""
+        """The versions, commit, model and data that a run of it would have now."""
         return origin_of(self.name, self.weights, self.data)
 
     @property
     def code(self) -> list[Source]:
-        """The code that it is submitted with, as far as its source is to be had."""
+        """The source code that it is submitted with, where available."""
         given = (
             self._source,
             *(getattr(data, "function", None) for data in (self._job.data, self._job.validation_data)),
@@ -91,7 +91,7 @@ class PreparedFit:
 
     @classmethod
     def found(cls, job: FitJob) -> PreparedFit:
-        """That of a run which another process has submitted: the model is made here when it is asked for."""
+        """The training of a run that another process submitted. The model is created here when it is needed."""
 
         def made() -> Any:
             packed = job.model
@@ -104,23 +104,23 @@ class PreparedFit:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it writes checkpoints, from which it can go on."""
+        """Whether it writes checkpoints and so can be continued."""
         return self._job.checkpoint is not None
 
     @property
     def feeds(self) -> list[Feed]:
-        """The streams that are read in this process while it trains."""
+        """The streams that this process reads during the training."""
         given = (self._job.data, self._job.validation_data)
         return [data.feed for data in given if isinstance(data, StreamSource) and data.feed is not None]
 
     @property
     def program_without_data(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        """The program, but for its data: what another process needs for the model."""
+        """The program without its data: what another process needs to recreate the model."""
         none = Arrays(np.zeros(0))
         return task_fit.run, (dataclasses.replace(self._job, data=none, validation_data=None),), {}
 
     def from_checkpoint(self, path: str) -> PreparedFit:
-        """The same training, going on from a checkpoint."""
+        """The same training, continuing from a checkpoint."""
         job = dataclasses.replace(self._job, resume=path)
         if isinstance(job.data, StreamSource):
             job.data = job.data.anew()
@@ -129,15 +129,15 @@ class PreparedFit:
         return PreparedFit(self._source, job, self._callbacks, self.parameters, self.design)
 
     def model_at(self, path: str) -> Any:
-        """The model with the weights and the optimizer of a checkpoint; the one that was passed stays as it is."""
+        """A new model with the weights and the optimizer state of a checkpoint; the caller's model is not changed."""
         from ..backend.task.fit.where_to_begin import model_at
 
         return model_at(self._job, path)[0]
 
     def restored_from(self, path: str) -> tuple[Any, int]:
-        """The model with the weights and the optimizer of a checkpoint, and of which step that is.
+        """The model with the weights and the optimizer state of a checkpoint, and the step of the checkpoint.
 
-        It is the one that was passed, where that is built.
+        The model is the one that was passed, if that is built.
         """
         from ..backend.task.fit.where_to_begin import model_at
 
@@ -152,9 +152,9 @@ class PreparedFit:
         return self._model, step
 
     def finish(self, result: FitResult) -> None:
-        """Take the chief's result: the model passed gets the trained weights, the callbacks what they recorded.
+        """Apply the chief's result: put the trained weights into the model, and what callbacks recorded into them.
 
-        Raises ModelDiffers, when all that is done, if the model does not answer here as it did in its task.
+        Raises ModelDiffers afterwards if the model's outputs differ from those in its task.
         """
         self._result = result
         if self._model is not None:
@@ -167,13 +167,13 @@ class PreparedFit:
             _ask(self._model, result)
 
     def check_jobs(self, jobs: Mapping[str, int]) -> None:
-        """Raise InvalidInput if the model cannot be trained by so many tasks of these jobs."""
+        """Raise InvalidInput if the model cannot be trained by these numbers of tasks."""
         validate(Asked.of(self._job, jobs), self._model)
 
     def hold(self, client: Callable[[], Any]) -> list[Held]:
-        """Have the cluster compute what of the data it is to hold. ``client()`` is a Dask client of it.
+        """Start computing, on the cluster, the data that it will hold. ``client()`` returns a Dask client for it.
 
-        Raises InvalidInput for what it cannot hold.
+        Raises InvalidInput for data that the cluster cannot hold.
         """
         return held_by((self._job.data, self._job.validation_data), client)
 
@@ -184,13 +184,13 @@ class PreparedFit:
 
     @property
     def model(self) -> Any:
-        """The trained model: the one passed, or one that the function passed makes here. Call ``finish`` first."""
+        """The trained model: the one passed, or one made here by the function passed. Call ``finish`` first."""
         if self._model is None:
             if self._result is None:
-                raise RuntimeError("The run has left no result, so there is no trained model")
+                raise RuntimeError("There is no trained model, because the run has no result")
             model = self._source()
             _restore(model, self._result)
-            self._model = model  # which the caller gets when asking again, whatever it answers
+            self._model = model  # later calls return it even if its outputs differ
             _ask(model, self._result)
         return self._model
 
@@ -221,14 +221,11 @@ def prepare(
     checkpoint: Checkpoint | bool | None = None,
     resume: str | None = None,
 ) -> PreparedFit:
-    """Check the arguments, which are those of ``keras.Model.fit``, and make them ready to travel.
+    """Validate the arguments of ``Cluster.fit`` and prepare them to be sent.
 
-    ``x`` and ``validation_data`` may have any form of ``client.sources``, or be a function ``data_fn(ctx)`` that
-    returns a batched ``tf.data.Dataset``. ``verbose`` is ignored: the client shows the progress. ``scale_lr``
-    multiplies the learning rate by the number of tasks that share a step, reached after ``warmup_epochs`` (5 if not
-    given). ``check=False`` leaves out the comparison of the first step with one process's, and that of the trained
-    model's answers here and there. ``checkpoint`` as in ``RunOptions``; ``resume`` is the path of a checkpoint, or of
-    a directory of some. Raises InvalidInput.
+    ``x`` and ``validation_data`` may have any form in ``client.sources``, or be a function ``data_fn(ctx)`` that
+    returns a batched ``tf.data.Dataset``. ``checkpoint`` is as in ``RunOptions``; ``resume`` is the path of a
+    checkpoint or of a directory of checkpoints. Raises InvalidInput.
     """
     del verbose
     check_count("epochs", epochs, 1)
@@ -242,13 +239,13 @@ def prepare(
         if count is not None:
             check_count(name, count, 1)
     if not isinstance(shuffle, (bool, np.bool_)):
-        raise InvalidInput(f"shuffle is True or False. Received: {shuffle!r}", field="shuffle")
+        raise InvalidInput(f"`shuffle` must be True or False, got {shuffle!r}", field="shuffle")
     warmup_epochs = _checked_warmup(scale_lr, warmup_epochs)
     data = data_of(x, y, sample_weight, "x")
     if batch_size is not None:
         check_batch_size(data, batch_size)
     if class_weight is not None and sample_weight is not None:
-        raise InvalidInput("Either class_weight or sample_weight is given. Received: both", field="class_weight")
+        raise InvalidInput("`class_weight` must not be combined with sample_weight, got both", field="class_weight")
     validation = validation_of(validation_data)
     if validation_split and validation is None:
         data, validation = split_off(data, validation_split)
@@ -271,7 +268,7 @@ def prepare(
         strategy=chosen,
         checkpoint=_policy(checkpoint, chosen),
         resume=resume,
-        seed=random.getrandbits(31),  # of the generator that keras.utils.set_random_seed seeds
+        seed=random.getrandbits(31),  # from the generator that keras.utils.set_random_seed seeds
         scale_lr=bool(scale_lr),
         warmup_epochs=warmup_epochs,
         check=bool(check),
@@ -286,14 +283,14 @@ def prepare(
 
 
 def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpoint | None:
-    """When checkpoints are written: by default after every epoch."""
+    """The checkpoint policy; by default a checkpoint after every epoch. None for no checkpoints."""
     if checkpoint is False:
         return None
     policy = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint()
     if policy.every_seconds is not None and isinstance(strategy, ParameterServer) and strategy.goes_in_step:
         raise InvalidInput(
-            "With parameter servers whose workers go in step checkpoints are written by every_steps and every_epochs. "
-            f"Received: every_seconds={policy.every_seconds!r}",
+            "`checkpoint` must use every_steps or every_epochs with synchronous parameter servers, got "
+            f"every_seconds={policy.every_seconds!r}",
             field="checkpoint.every_seconds",
         )
     return policy
@@ -301,20 +298,20 @@ def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpo
 
 def check_count(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InvalidInput(f"{name} is a whole number, {least} or more. Received: {value!r}", field=name)
+        raise InvalidInput(f"`{name}` must be an integer >= {least}, got {value!r}", field=name)
 
 
 def _checked_warmup(scale_lr: Any, warmup_epochs: Any) -> float:
     if not isinstance(scale_lr, (bool, np.bool_)):
-        raise InvalidInput(f"scale_lr is True or False. Received: {scale_lr!r}", field="scale_lr")
+        raise InvalidInput(f"`scale_lr` must be True or False, got {scale_lr!r}", field="scale_lr")
     if warmup_epochs is None:
         return WARMUP_EPOCHS if scale_lr else 0.0
     number = isinstance(warmup_epochs, (int, float, np.number)) and not isinstance(warmup_epochs, bool)
     if not number or not 0 <= warmup_epochs < np.inf:
-        raise InvalidInput(f"warmup_epochs is a number, 0 or more. Received: {warmup_epochs!r}", field="warmup_epochs")
+        raise InvalidInput(f"`warmup_epochs` must be a number >= 0, got {warmup_epochs!r}", field="warmup_epochs")
     if not scale_lr:
         raise InvalidInput(
-            f"warmup_epochs needs scale_lr=True: it is the way to the scaled learning rate. Received: "
+            "`warmup_epochs` must be given with scale_lr=True, whose learning rate it warms up, got "
             f"warmup_epochs={warmup_epochs!r}, scale_lr=False",
             field="warmup_epochs",
         )
@@ -346,17 +343,17 @@ def _restore(model: Any, result: FitResult) -> None:
 
 
 def _ask(model: Any, result: FitResult) -> None:
-    """Raise ModelDiffers unless a trained model answers here as it did in its task."""
+    """Raise ModelDiffers unless the trained model computes the same outputs here as in its task."""
     if result.question is None:
         return
     found = difference(model, result.question)
     if found:
         raise ModelDiffers(
-            "The trained model must answer here as it did in the task that trained it, but on the same examples "
-            f"{found}. Something that it computes with has not travelled: a value that is in no variable, in no "
-            "get_config() and in no plain attribute of a layer, or one that has changed here since. The model holds "
-            "the trained weights all the same. Put such a value where it travels, or pass a function that returns the "
-            "compiled model, which makes everything anew in the tasks"
+            "The trained model must compute the same outputs here as in the task that trained it, but on the same "
+            f"examples {found}. Something that it computes with was not sent to the task: a value that is neither in a "
+            "variable nor in get_config() nor a plain attribute of a layer, or one that has changed here since. The "
+            "model does hold the trained weights. Move such a value into a variable or get_config(), or pass a "
+            "function that returns the compiled model and is called in the tasks"
         )
 
 
@@ -389,15 +386,17 @@ def _callback_list(callbacks: Any) -> list[Any]:
     for callback in found:
         if not hasattr(callback, "set_model") or not hasattr(callback, "on_epoch_end"):
             raise InvalidInput(
-                f"callbacks are keras.callbacks.Callback. Received: {callback!r:.200}", field="callbacks"
+                f"`callbacks` must be keras.callbacks.Callback objects, got {callback!r:.200}", field="callbacks"
             )
         names = {f"{base.__module__}.{base.__name__}" for base in type(callback).__mro__}
         if "keras.src.callbacks.tensorboard.TensorBoard" in names and importlib.util.find_spec("tensorboard") is None:
             raise Unavailable(
                 "keras.callbacks.TensorBoard needs TensorBoard, which is not installed: pip install tensorboard. "
-                "Without it, the plots of the run show the same values"
+                "The plots of the run show the same values without it"
             )
-    return [callback for callback in found if type(callback).__name__ != "ProgbarLogger"]  # the client shows progress
+    return [
+        callback for callback in found if type(callback).__name__ != "ProgbarLogger"
+    ]  # the client shows the progress
 
 
 def _packed_callback(callback: Any) -> PackedCallback:
@@ -408,8 +407,8 @@ def _packed_callback(callback: Any) -> PackedCallback:
         data = cloudpickle.dumps(sent)
     except Exception as error:
         raise InvalidInput(
-            f"A callback is pickled to run in a task: make what cannot be pickled in on_train_begin. Received: "
-            f"{type(callback).__name__}, {error}",
+            "`callbacks` must be picklable; create what is not in on_train_begin, which runs in the task, got "
+            f"{type(callback).__name__}: {error}",
             field="callbacks",
         ) from error
     return PackedCallback(data, everywhere=bool(getattr(callback, "run_on_all_tasks", False)))

@@ -1,4 +1,4 @@
-"""The data of a ``fit``: arrays and functions checked, and made to travel."""
+"""Validates the data of ``fit`` and prepares it to be sent."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .sources.dask_collections import DaskCollections
 from .sources.large_arrays import stored_array
 
 _DATA = (
-    "x must be data as keras.Model.fit takes it (arrays, a tf.data.Dataset, a PyDataset, a generator), a Dask "
+    "`x` must be data that keras.Model.fit accepts (arrays, a tf.data.Dataset, a PyDataset, a generator), a Dask "
     "collection, or a function data_fn(ctx) that returns a tf.data.Dataset"
 )
 
 
 def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
-    """The examples as they travel. Raises InvalidInput for what cannot, and for lengths that differ."""
+    """The examples in the form in which they are sent. Raises InvalidInput for other data and differing lengths."""
     if x is None:
-        raise InvalidInput(f"{_DATA}. Received: None", field=field)
+        raise InvalidInput(f"{_DATA}, got None", field=field)
     for source_of in SOURCES:
         source = source_of(x, y, sample_weight, field)
         if source is not None:
@@ -46,35 +46,35 @@ def is_function(x: Any) -> bool:
 
 
 def refuse_beside(what: str, y: Any, sample_weight: Any) -> None:
-    """Raise InvalidInput for labels or weights beside data that has them in it."""
+    """Raise InvalidInput if labels or weights are passed along with data that contains them."""
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
-            raise InvalidInput(f"{name} must be in {what}, not beside it. Received both", field=name)
+            raise InvalidInput(f"`{name}` must be contained in {what}, got both", field=name)
 
 
 def check_batch_size(data: Data, batch_size: int) -> None:
-    """Raise InvalidInput for a batch size where the data has batches of its own."""
+    """Raise InvalidInput if a batch size is given for data that is already batched."""
     if isinstance(data, DataFunction) or (isinstance(data, BatchSource) and data.has_own_batches):
         what = data.what if isinstance(data, BatchSource) else "a function's dataset"
         raise InvalidInput(
-            f"batch_size must be left out, for {what} has batches of its own. Received: batch_size={batch_size!r}",
+            f"`batch_size` must be left out for {what}, which is already batched, got {batch_size!r}",
             field="batch_size",
         )
 
 
 def runs_own_code(data: Data | None) -> bool:
-    """Whether reading the data in a task runs code of the caller's."""
+    """Whether reading the data in a task runs the caller's code."""
     return isinstance(data, DataFunction) or (isinstance(data, BatchSource) and data.runs_own_code)
 
 
 def validation_of(data: Any) -> Data | None:
-    """``validation_data`` as it travels. Raises InvalidInput."""
+    """``validation_data`` in the form in which it is sent. Raises InvalidInput."""
     if data is None:
         return None
     if isinstance(data, tuple):
         if len(data) not in (2, 3):
             raise InvalidInput(
-                "validation_data is (x, y), (x, y, sample_weight), or data of any form that x may have. Received: "
+                "`validation_data` must be (x, y), (x, y, sample_weight), or data in any form that x may have, got "
                 f"{len(data)} values",
                 field="validation_data",
             )
@@ -83,30 +83,31 @@ def validation_of(data: Any) -> Data | None:
 
 
 def fed_with(feed: Any, batch_size: int | None, shuffle: bool, client: Callable[[], Any]) -> tuple[Fed, list[Held]]:
-    """The ``feed`` of a run as it travels, and what has to be held for it. ``client()`` is the cluster's Dask client.
+    """The ``feed`` of a run in the form in which it is sent, and what must be held until the run has ended.
 
-    Raises InvalidInput.
+    ``client()`` returns the cluster's Dask client. Raises InvalidInput.
     """
     x, y, sample_weight = (*feed, None)[:3] if isinstance(feed, tuple) and len(feed) in (2, 3) else (feed, None, None)
     data = data_of(x, y, sample_weight, FIELD)
     if isinstance(data, DataFunction):
         raise InvalidInput(
-            f"feed must be data, not a function of ctx, which main_fun can call itself, got {feed!r:.200}", field=FIELD
+            f"`feed` must be data, not a function of ctx (main_fun can call that itself), got {feed!r:.200}",
+            field=FIELD,
         )
     if batch_size is not None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-            raise InvalidInput(f"batch_size must be a whole number, 1 or more, got {batch_size!r}", field="batch_size")
+            raise InvalidInput(f"`batch_size` must be an integer >= 1, got {batch_size!r}", field="batch_size")
         check_batch_size(data, batch_size)
     return Fed(data, batch_size, random.getrandbits(31) if shuffle else None), held_by([data], client)
 
 
 def held_by(data: Iterable[Data | None], client: Callable[[], Any]) -> list[Held]:
-    """Have the cluster compute what of the data it is to hold, and say what is held then. Raises InvalidInput."""
+    """Start computing the data that the cluster will hold; return what is held. Raises InvalidInput."""
     return [each.compute_on(client()) for each in data if isinstance(each, DaskCollections)]
 
 
 def as_arrays(value: Any, name: str) -> Any:
-    """The same structure with NumPy arrays at its leaves; pandas objects as Keras takes them."""
+    """The same structure with NumPy arrays as leaves; pandas objects are converted as Keras does."""
     if value is None:
         return None
     if isinstance(value, dict):
@@ -123,29 +124,29 @@ def as_arrays(value: Any, name: str) -> Any:
         array = np.asarray(value)
     else:
         raise InvalidInput(
-            f"{name} is an array, or a dict or list of them (np.asarray makes one); ragged and sparse data come from a "
-            f"tf.data.Dataset in the place of x, where the strategy takes them. Received: {value!r:.200}",
+            f"`{name}` must be an array, or a dict or list of arrays (see np.asarray); pass ragged and sparse data as "
+            f"a tf.data.Dataset if the strategy supports them, got {value!r:.200}",
             field=name,
         )
     if array.ndim == 0:
         raise InvalidInput(
-            f"The arrays of {name} have a first dimension, the examples. Received: {value!r}", field=name
+            f"The arrays in `{name}` must have at least one dimension, the examples, got {value!r}", field=name
         )
     if array.dtype.kind not in "biufc" and array.dtype.name not in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         return _words(array, name)
     keras = sys.modules.get("keras")
     if array.dtype == np.float64 and (keras is None or keras.config.floatx() == "float32"):
-        array = array.astype(np.float32)  # as Keras does, and half as much to send
+        array = array.astype(np.float32)  # as Keras does; also halves what is sent
     return np.ascontiguousarray(array)
 
 
 def _words(array: np.ndarray[Any, Any], name: str) -> Any:
-    """An array of strings as TensorFlow has them: of objects, each of them bytes."""
+    """An array of strings as TensorFlow represents it: dtype object, each element bytes."""
     words = array.astype(object) if array.dtype.kind in "USTO" else np.empty(0, object)
     found = [word for word in words.flat if not isinstance(word, (str, bytes))][:1] if words.size else [array.dtype]
     if found:
         raise InvalidInput(
-            f"The arrays of {name} must hold numbers, truth values or strings, all of one kind. Received: "
+            f"The arrays in `{name}` must contain only numbers, only booleans or only strings, got "
             f"{array.dtype} with {found[0]!r:.100}",
             field=name,
         )
@@ -165,27 +166,26 @@ def _leaves(value: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def length_of(arrays: Arrays) -> int:
-    """How many examples there are. Raises InvalidInput where that differs among the arrays, or is none."""
+    """The number of examples. Raises InvalidInput if the arrays differ in length or are empty."""
     lengths = [len(a) for part in (arrays.x, arrays.y, arrays.sample_weight) for a in _leaves(part)]
     if not lengths or len(set(lengths)) != 1 or not lengths[0]:
-        raise InvalidInput(
-            f"x, y and sample_weight hold equally many examples, at least one. Received: {lengths}", field="x"
-        )
+        raise InvalidInput(f"x, y and sample_weight must have the same length, at least 1, got {lengths}", field="x")
     return lengths[0]
 
 
 def split_off(data: Data, fraction: float) -> tuple[Data, Data]:
-    """Training and validation data, the latter the last ``fraction`` of the examples."""
+    """Split off the last ``fraction`` of the examples. Returns training and validation data."""
     if not isinstance(data, Arrays):
         raise InvalidInput(
-            f"validation_split divides arrays: with other data pass validation_data. Received: {fraction}",
+            f"`validation_split` must be used with arrays; pass validation_data with other data, got {fraction}",
             field="validation_split",
         )
     count = length_of(data)
     cut = int(np.floor(count * (1 - fraction))) if 0 < fraction < 1 else 0
     if not 0 < cut < count:
         raise InvalidInput(
-            f"validation_split is between 0 and 1 and leaves examples on both sides. Received: {fraction} of {count}",
+            "`validation_split` must be between 0 and 1 and leave examples for both training and validation, got "
+            f"{fraction} of {count}",
             field="validation_split",
         )
 

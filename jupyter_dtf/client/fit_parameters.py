@@ -1,4 +1,4 @@
-"""What a training's record and its dashboard show of its settings."""
+"""The settings of a training that its record and the dashboard show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .fit_data import length_of
 
 
 def shown_parameters(model: Any, job: FitJob) -> dict[str, Any]:
-    """What the dashboard shows of the run's settings."""
+    """The settings of the run that the dashboard shows."""
     shown: dict[str, Any] = {"epochs": job.epochs}
     if isinstance(job.data, Arrays):
         shown["batch_size"] = job.batch_size or 32
@@ -43,24 +43,24 @@ def shown_parameters(model: Any, job: FitJob) -> dict[str, Any]:
 
 
 def _rate(optimizer: Any) -> float | str | None:
-    """An optimizer's learning rate, or the class of its schedule; None where its configuration does not tell."""
+    """An optimizer's learning rate, or the class of its schedule; None if its configuration has neither."""
     try:
         rate = optimizer.get_config().get("learning_rate")
         if isinstance(rate, dict):
             return str(rate["class_name"])
-        return None if rate is None else float(f"{float(rate):.6g}")  # it is a float32, which 0.001 is not exactly
-    except Exception:  # a class of the person's own: what is shown is no reason to fail
+        return None if rate is None else float(f"{float(rate):.6g}")  # a float32, which cannot represent 0.001 exactly
+    except Exception:  # a user's own class: a value to display is no reason to fail
         return None
 
 
 def _called(loss: Any) -> str:
-    """What a loss is called; empty where it has no name of its own."""
+    """The name of a loss; empty if it has none."""
     name = loss if isinstance(loss, str) else getattr(loss, "name", None) or getattr(loss, "__name__", "")
     return name if isinstance(name, str) else ""
 
 
 def form_of(data: Any) -> str:
-    """The form of data in a word or two: ``arrays``, ``tf.data.Dataset``."""
+    """The form of the data in a word or two: ``arrays``, ``tf.data.Dataset``."""
     if isinstance(data, BatchSource):
         return data.what.removeprefix("the ").removeprefix("a ")
     return "arrays" if isinstance(data, Arrays) else "function"

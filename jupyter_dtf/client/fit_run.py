@@ -1,4 +1,4 @@
-"""``FitRun``: a run of ``cluster.fit``, which ends by giving the trained weights back."""
+"""``FitRun``: a run of ``cluster.fit``, which puts the trained weights into the caller's model when it ends."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 class FitRun(Run):
-    """A training run. ``model`` holds the trained weights once the run has ended.
+    """A training run.
 
-    In the process that started it, that is the model that was passed; in another one it is made anew.
+    In the process that started it, the model that was passed gets the trained weights. In any other process,
+    ``model`` is a new model.
     """
 
     def __init__(
@@ -37,9 +38,10 @@ class FitRun(Run):
         submitted_with: RunInfo | None = None,
         in_session: Session | None = None,
     ) -> None:
-        """``again(job, run, cluster, wait)`` starts another one that goes on with ``run``, with the options of this.
+        """``again(job, run, cluster, wait)`` starts a run that continues ``run`` with the options of this one.
 
-        Without both, they are those that the run was submitted with, or the run ``submitted_with``.
+        Without ``job`` and ``again``, the training is recreated from what the run, or ``submitted_with``, was
+        submitted with.
         """
         super().__init__(run_id, in_session=in_session)
         self._own_job = job
@@ -57,30 +59,47 @@ class FitRun(Run):
         return self._own_job
 
     def finish(self) -> FitRun:
-        """Wait, then put the trained weights into the model. A stopped run gives what it has learnt so far.
+        """Wait until the run has ended, then put the trained weights into the model.
 
-        Raises as ``result``, and ModelDiffers once, with the trained weights in the model all the same.
+        A stopped run keeps what the model has learnt so far.
+
+        Returns:
+            This run.
+
+        Raises:
+            RunFailed: With the traceback of the task that failed first.
+            ClusterLost: If the cluster went away.
+            ModelDiffers: If the trained model computes different outputs here than in its task. It holds the trained
+                weights nevertheless; the error is raised only once.
         """
         self.wait()
         if not self._finished:
             with contextlib.suppress(RunStopped):
                 self.raise_for_state()
-            tasks = self.info.tasks  # none of a run that was stopped before it was launched
-            with contextlib.suppress(NotFound):  # stopped before there was anything to give back
+            tasks = self.info.tasks  # empty if the run was stopped before it was launched
+            with contextlib.suppress(NotFound):  # stopped before there was a result
                 if not tasks:
-                    raise NotFound(f"The run {self.id} had not been launched")
+                    raise NotFound(f"The run {self.id} was not launched")
                 result = self._result_of(tasks[0].task)
                 self._has_result = True
                 try:
                     self._job.finish(result)
                 except ModelDiffers:
-                    self._finished = True  # the model holds what there is
+                    self._finished = True  # the model holds the trained weights
                     raise
             self._finished = True
         return self
 
     def raise_for_state(self) -> None:
-        """As ``Run.raise_for_state``; what an iterator of the caller's has raised here is the cause."""
+        """Raise an error if the run has ended without success.
+
+        If it failed because the caller's data iterator raised an error in this process, that error is the cause.
+
+        Raises:
+            RunFailed: With the traceback of the task that failed first.
+            RunStopped: If the run was stopped.
+            ClusterLost: If the cluster went away.
+        """
         try:
             super().raise_for_state()
         except RunFailed as error:
@@ -88,7 +107,7 @@ class FitRun(Run):
             raise error from (raised[0] if raised else None)
 
     def give_back(self) -> None:
-        """``finish`` for a model that somebody here has passed; one that nobody has is made when it is asked for."""
+        """Call ``finish`` if the model was passed by this process; otherwise only wait, and raise what went wrong."""
         if self._own_job is not None:
             self.finish()
         else:
@@ -97,14 +116,47 @@ class FitRun(Run):
                 self.raise_for_state()
 
     def result(self, timeout_s: float | None = None) -> History:
-        """Wait, then the history. Raises as ``Run.result``."""
+        """Wait until the run has ended and return its history.
+
+        Args:
+            timeout_s: The longest time to wait, in seconds. None: no limit.
+
+        Returns:
+            What Keras's ``History`` would be.
+
+        Raises:
+            RunFailed: With the traceback of the task that failed first.
+            RunStopped: If the run was stopped.
+            ClusterLost: If the cluster went away.
+            TimeoutError: If the run has not ended after ``timeout_s`` seconds.
+        """
         self.wait(timeout_s)
         self.raise_for_state()
         self.give_back()
         return self.history
 
     def resume(self, step: int | None = None, *, cluster: Any = None, wait: bool = True) -> FitRun:
-        """As ``Run.resume``. In the process that started the run, the model that it was given gets the weights."""
+        """Continue the training from one of its checkpoints, as a new run with the same model, data and options.
+
+        Any process can do so: a run saves what it was submitted with, including up to 256 MiB of data. In the process
+        that started the run, the model that was passed gets the new weights.
+
+        Args:
+            step: The step of the checkpoint. None: the newest.
+            cluster: The cluster, or its name, to continue on. None: the one the run was on.
+            wait: See ``Cluster.fit``.
+
+        Returns:
+            The new run.
+
+        Raises:
+            NotFound: If there is no such checkpoint.
+            Conflict: If the run cannot be continued from here.
+            RunFailed: With the traceback of the task that failed first.
+
+        Example:
+            >>> dtf.run("3f2a9c").resume(step=1000)
+        """
         if self._again is not None and self._own_job is not None:
             from .checkpoints import path_of
 
@@ -118,18 +170,30 @@ class FitRun(Run):
         return seen_through(run, wait)
 
     def export(self, path: str | os.PathLike[str], step: int | None = None) -> Path:
-        """Save the model of the newest checkpoint, or that of ``step``; the run may go on. Returns where.
+        """Save the model of one of the run's checkpoints, even while the run continues.
 
-        ``path`` ends in ``.keras`` or ``.h5`` for a file of Keras's, which has the optimizer too; without a suffix it
-        becomes the directory of a SavedModel for inference. Raises NotFound, Conflict where the model is not kept,
-        InvalidInput, and what Keras raises.
+        Args:
+            path: A file ending in ``.keras`` or ``.h5``, which includes the optimizer state; or, without a suffix, the
+                directory of a SavedModel for inference.
+            step: The step of the checkpoint. None: the newest.
+
+        Returns:
+            The path.
+
+        Raises:
+            NotFound: If there is no such checkpoint.
+            Conflict: If the model was not saved with the run.
+            InvalidInput: If ``path`` has another suffix.
+
+        Example:
+            >>> run.export("digits.keras")
         """
         from .checkpoints import path_of
 
         where = Path(path).expanduser()
         if where.suffix not in ("", ".keras", ".h5"):
             raise InvalidInput(
-                f"path ends in .keras, .h5, or nothing for the directory of a SavedModel. Received: {where}",
+                f"`path` must end in .keras or .h5, or have no suffix for a SavedModel directory, got {where}",
                 field="path",
             )
         model = self._job.model_at(path_of(self, step))
@@ -141,27 +205,32 @@ class FitRun(Run):
 
     @property
     def updates(self) -> dict[str, dict[str, int]]:
-        """With parameter servers, what became of each worker's gradients; waits for the end of the run.
+        """With parameter servers: what happened to each worker's gradients. Waits until the run has ended.
 
-        By task (``worker:1``), how many were ``scheduled`` by the worker's own count, ``applied``, ``dropped`` as too
-        late, and ``repeated``: received twice and applied once. Empty under any other strategy.
+        For each task (``worker:1``), the number of updates that were ``scheduled`` by the worker, ``applied``,
+        ``dropped`` because they were too late, and ``repeated`` (received twice, applied once). Empty with any other
+        strategy.
         """
         self.finish()
         return self._job.updates
 
     @property
     def model(self) -> Any:
-        """The trained Keras model; waits for the end of the run.
+        """The trained Keras model. Waits until the run has ended.
 
-        Of a run whose result is not to be had any more, as that of a cluster that is gone, it is the model of its
-        newest checkpoint; a warning says so where the run had come further. Raises NotFound or Conflict where there is
-        none, or the model is not kept; as ``result`` for a run of this process that has failed.
+        If the result is no longer available, for example because the cluster is gone, this is the model of the newest
+        checkpoint; a warning says so if the run had got further.
+
+        Raises:
+            NotFound: If there is neither a result nor a checkpoint.
+            Conflict: If the run was started by another process without checkpoints.
+            RunFailed: If the run failed and was started by this process.
         """
         is_found = self._again is None
         if is_found and not self.info.goes_on:
             raise Conflict(
-                "The model of a run that another process has started is made of what it was submitted with, which is "
-                f"kept of trainings that write checkpoints. Received: {self.id}, with checkpoint=False"
+                "The model of a run that another process started is available only if the run writes checkpoints, got "
+                f"{self.id} with checkpoint=False"
             )
         try:
             self.finish()
@@ -176,10 +245,10 @@ class FitRun(Run):
         except NotFound:
             if is_found or self.info.state is not RunState.STOPPED:
                 raise
-            return self._job.model  # which has learnt nothing
+            return self._job.model  # untrained
 
     def _of_checkpoint(self, cause: Exception | None) -> Any:
-        """The model of the newest checkpoint. Raises ``cause``, or NotFound, where there is none."""
+        """The model of the newest checkpoint. If there is none, raises ``cause`` or NotFound."""
         from .checkpoints import newest_of
 
         try:
@@ -188,14 +257,13 @@ class FitRun(Run):
             if cause is not None:
                 raise cause from None
             raise NotFound(
-                f"The model of a run is its result, which its cluster keeps, or its newest checkpoint. Received: "
-                f"{self.id}, whose cluster is gone and which has no checkpoint"
+                f"The run {self.id} has no model: its cluster, which kept the result, is gone, and it has no checkpoint"
             ) from None
         model, step = self._job.restored_from(path)
         done = self.info.progress.done if self.info.progress.unit == "step" else 0
         if step < done or cause is not None:
             warnings.warn(
-                f"The model of the run {self.id} is that of its newest checkpoint, after step {step} of {done}",
+                f"The model of the run {self.id} is from its newest checkpoint, after step {step} of {done}",
                 stacklevel=3,
             )
         return model
@@ -205,27 +273,27 @@ class FitRun(Run):
 
 
 def name_of(cluster: Any) -> str:
-    """The name of a cluster that is given by it, or held. Raises InvalidInput."""
+    """The name of a cluster that is given as a ``Cluster`` or by name. Raises InvalidInput."""
     name = getattr(cluster, "name", cluster)
     if not isinstance(name, str):
-        raise InvalidInput(f"cluster is a cluster or its name. Received: {cluster!r:.200}", field="cluster")
+        raise InvalidInput(f"`cluster` must be a cluster or its name, got {cluster!r:.200}", field="cluster")
     return name
 
 
 def held(info: RunInfo) -> Run:
-    """A run as a person holds it who has not started it: a training by what is its own."""
+    """The handle of a run that this process did not start, of the class for its kind."""
     if info.kind in ("predict", "evaluate"):
         return AnswerRun(info.id)
     return FitRun(info.id) if info.kind == "fit" else Run(info.id)
 
 
 def seen_through(run: FitRun, wait: bool) -> FitRun:
-    """Show a run until its end, if it is waited for, and finish it; else until its arrays are the caller's again."""
+    """If ``wait``, show the run until it has ended and finish it; otherwise wait only until its arrays were sent."""
     if wait:
         try:
             show_until_end(run)
         except KeyboardInterrupt:
-            if run.info.state.is_final:  # stopped, not left: the model keeps what it has learnt
+            if run.info.state.is_final:  # stopped, not detached: the model keeps what it has learnt
                 run.give_back()
             raise
         run.give_back()

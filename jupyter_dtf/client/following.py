@@ -1,4 +1,4 @@
-"""Following a run: whatever shows it is called after each of its changes, no more often than the eye can follow."""
+"""Following a run: redraws it after changes, but no more often than the eye can follow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class Follower:
-    """Calls ``draw()`` in a thread of its own while its ``with`` block runs, and once more when that has ended."""
+    """Calls ``draw()`` in a separate thread while its ``with`` block runs, and once more at the end."""
 
     def __init__(self, run: Run, draw: Callable[[], None], period_s: float) -> None:
         self._run_id = run.id
@@ -25,13 +25,13 @@ class Follower:
         self._next_event = 0
         self._changed = threading.Event()
         self._done = threading.Event()
-        # With the caller's context variables, which tell a kernel whose cell's output this is.
+        # With the caller's context variables, from which a kernel knows which cell the output belongs to.
         self._thread = threading.Thread(
             target=contextvars.copy_context().run, args=(self._follow,), name="dtf-follow", daemon=True
         )
 
     def new_events(self) -> list[AnyEvent]:
-        """The run's events, but points, since the last call."""
+        """The run's events since the last call, without points."""
         new = self._hub.events(self._run_id, self._next_event - 1)
         if new:
             self._next_event = new[-1][0] + 1
@@ -59,5 +59,5 @@ class Follower:
                 self._draw()
                 self._done.wait(self._period_s)
             self._draw()
-        except Exception as error:  # a display that fails is no reason for a traceback amid the person's own output
-            logger.warning("The run %s is not shown any more: %s: %s", self._run_id, type(error).__name__, error)
+        except Exception as error:  # a failing display must not put a traceback into the user's output
+            logger.warning("Stopped showing the run %s: %s: %s", self._run_id, type(error).__name__, error)

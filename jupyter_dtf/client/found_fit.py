@@ -1,4 +1,4 @@
-"""The training of a run that another process has started, by what it was submitted with."""
+"""Recreates the training of a run that another process started, from what it was submitted with."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .fit import PreparedFit
 
 
 def job_of(info: RunInfo) -> PreparedFit:
-    """The training, as it was submitted. Raises Conflict where that is not kept, or cannot be read here."""
+    """The training as it was submitted. Raises Conflict if that was not saved or cannot be read here."""
     check_goes_on(info)
     run_dir = Path(info.run_dir)
     try:
-        submitted.read(run_dir)  # which looks whose it is
+        submitted.read(run_dir)  # which checks who owns it
         function, args, _ = payload.load(submitted.program_file(run_dir))
         if function is own_modules.run:
             _, args, _ = args[1].open()
         (job,) = args
     except (NotFound, InvalidInput) as error:
-        raise Conflict(f"The model of the run {info.id} is not kept: {error}") from None
-    except Exception as error:  # of a class of a module that is not here
+        raise Conflict(f"The model of the run {info.id} was not saved: {error}") from None
+    except Exception as error:  # such as a class from a module that is not installed here
         raise Conflict(
-            f"The model of a run is read where the modules are that it is made of. Received: {info.id}, "
+            f"The model of the run {info.id} cannot be read here; are all modules that it uses installed? "
             f"{type(error).__name__}: {error}"
         ) from error
     assert isinstance(job, FitJob)

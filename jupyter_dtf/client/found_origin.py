@@ -1,4 +1,4 @@
-"""What a run is made of, found when it is submitted: versions, commit, and the code that can be had."""
+"""Records a run's provenance when it is submitted: versions, commit, and the source code where available."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..schema.printable import printable, shown_path
 from .secrets_left_out import is_secret, without_secrets
 
 MOST_CODE = 32_000
-"""Characters of one piece of code; of a longer one the beginning is kept."""
+"""The most characters of one piece of code; of a longer one only the beginning is kept."""
 MOST_PIECES = 4
 _MOST_ARGUMENTS = 50
 _MOST_TEXT = 200
@@ -31,7 +31,7 @@ _versions = functools.cache(read_versions)
 
 
 def origin_of(model: str = "", weights: int | None = None, data: str = "") -> Origin:
-    """What is known of a run that this process submits. It takes a fraction of a millisecond, and no network."""
+    """The provenance of a run that this process submits. Takes a fraction of a millisecond and no network."""
     here = Path.cwd()
     found = checkout_of(here)
     return Origin(
@@ -48,8 +48,8 @@ def origin_of(model: str = "", weights: int | None = None, data: str = "") -> Or
 def code_of(*programs: Any, own: Any = None) -> list[Source]:
     """The file or cell that called this package, and the functions among ``programs`` that are not in it.
 
-    What has no source that can be read, as in an interactive Python, is left out. What of ours submits code of the
-    person's, as a magic does, passes arguments (``own``) that have it: ``own.submitted_code``, a ``Source``.
+    Code without readable source, as in an interactive Python, is left out. Callers in this package that submit the
+    user's code, such as a magic, pass it in their arguments: ``own.submitted_code``, a ``Source``.
     """
     if isinstance(submitted := getattr(own, "submitted_code", None), Source):
         return [submitted]
@@ -64,24 +64,22 @@ def code_of(*programs: Any, own: Any = None) -> list[Source]:
 
 
 def keeps_code() -> bool:
-    """Whether records of runs have their code: JUPYTER_DTF_KEEP_CODE, or yes. Raises InvalidInput."""
+    """Whether the code of runs is recorded: JUPYTER_DTF_KEEP_CODE, by default yes. Raises InvalidInput."""
     value = os.environ.get("JUPYTER_DTF_KEEP_CODE", "1")
     if value not in ("0", "1"):
-        raise InvalidInput(
-            f"JUPYTER_DTF_KEEP_CODE must be 0 or 1. Received: {value!r:.200}", field="JUPYTER_DTF_KEEP_CODE"
-        )
+        raise InvalidInput(f"JUPYTER_DTF_KEEP_CODE must be 0 or 1, got {value!r:.200}", field="JUPYTER_DTF_KEEP_CODE")
     return value == "1"
 
 
 def source_of(name: str, text: str) -> Source:
-    """Code as a run's record has it."""
+    """Code in the form in which it is recorded."""
     return Source(name=shown_path(name), text=printable(text, MOST_CODE))
 
 
 def shown_arguments(arguments: Any) -> dict[str, Any]:
-    """What is worth showing of a program's arguments: numbers and short texts that have names, but for secrets.
+    """The arguments of a program that are worth showing: named numbers and short texts, without secrets.
 
-    Those are told by the names, and within texts by their form (``secrets_left_out``).
+    Secrets are recognized by their names, and within texts by their format (``secrets_left_out``).
     """
     if isinstance(arguments, Namespace):
         arguments = vars(arguments)
@@ -104,11 +102,11 @@ def _shown(value: Any) -> Any:
         return bool(value)
     if isinstance(value, str):
         return printable(without_secrets(str(value)), _MOST_TEXT)
-    return int(value) if isinstance(value, int) else float(value)  # subclasses as NumPy's, which do not travel
+    return int(value) if isinstance(value, int) else float(value)  # subclasses such as NumPy's cannot be encoded
 
 
 def _caller() -> str:
-    """The file of the first frame outside of this package; empty where there is none."""
+    """The file of the first frame outside this package; empty if there is none."""
     frame = sys._getframe(1)
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] != _PACKAGE:
@@ -120,11 +118,11 @@ def _caller() -> str:
 
 
 def _of_file(filename: str) -> Source | None:
-    linecache.checkcache(filename)  # a script may have been edited and run again; cells of notebooks have no file
+    linecache.checkcache(filename)  # a script may have been edited and rerun; notebook cells have no file
     text = "".join(linecache.getlines(filename)) if filename else ""
     if not text.strip():
         return None
-    # IPython calls its cells by the names of files that are not there.
+    # IPython gives its cells the names of files that do not exist.
     return source_of(os.path.abspath(filename) if os.path.isfile(filename) else "cell", text)
 
 

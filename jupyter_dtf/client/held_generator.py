@@ -1,4 +1,4 @@
-"""A generator read to its end, in the process that has it, so that every task can take batches of it in turn."""
+"""Reads a generator to its end in the process that owns it, so that the tasks can take its batches in turn."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def is_read_once(x: Any) -> bool:
 
 
 def held_batches(x: Iterator[Any], y: Any, sample_weight: Any, steps: int | None) -> HeldBatches:
-    """The batches of a generator or iterator, as many as ``steps`` says.
+    """The batches of a generator or iterator; at most ``steps`` of them.
 
-    Raises InvalidInput for one without batches, and for a batch that is not like the first, which it names.
+    Raises InvalidInput if there are none, or a batch differs in structure from the first.
     """
     refuse_beside("the batches of the generator", y, sample_weight)
     held: list[Any] = []
@@ -27,12 +27,12 @@ def held_batches(x: Iterator[Any], y: Any, sample_weight: Any, steps: int | None
         held.append(as_arrays(batch, f"batch {number} of x"))
         if _like(held[-1]) != _like(held[0]):
             raise InvalidInput(
-                "The batches of a generator must be alike in structure, types and numbers of dimensions, got batch "
+                "All batches of a generator must have the same structure, dtypes and ranks, got batch "
                 f"{number} of {_like(held[-1])} after {_like(held[0])}",
                 field="x",
             )
     if not held:
-        raise InvalidInput("`x` must give at least one batch, got a generator that has ended", field="x")
+        raise InvalidInput("`x` must yield at least one batch, got an exhausted generator", field="x")
     return HeldBatches(held)
 
 

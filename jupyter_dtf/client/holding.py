@@ -1,4 +1,4 @@
-"""What this process holds on a cluster for a run, until the run has ended."""
+"""Keeps resources on a cluster alive for a run until the run has ended."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .run import Run
 
 
 class Held(Protocol):
-    """Something that is there as long as somebody holds it."""
+    """A resource that lives until it is released."""
 
     def release(self) -> None:
-        """Nobody needs it any more."""
+        """Free the resource."""
 
 
 _held: list[tuple[Run, Held]] = []
@@ -23,7 +23,7 @@ _lock = threading.Lock()
 
 
 def keep(run: Run, things: list[Held]) -> None:
-    """Hold something until the run has ended."""
+    """Hold resources until the run has ended."""
     if not things:
         return
     with _lock:
@@ -33,14 +33,14 @@ def keep(run: Run, things: list[Held]) -> None:
         if state.is_final:
             _release(lambda each: each is run)
 
-    run.on_state(told)  # nobody may call `let_go` for a run that nobody waits for
+    run.on_state(told)  # `let_go` might not be called for a run that nobody waits for
 
 
 def let_go() -> None:
-    """Release what runs needed that have ended."""
+    """Release the resources of runs that have ended."""
     with _lock:
         runs = {run.id: run for run, _ in _held}
-    ended = {run_id for run_id, run in runs.items() if _has_ended(run)}  # asks, and whoever tells of an end locks
+    ended = {run_id for run_id, run in runs.items() if _has_ended(run)}  # without the lock
     _release(lambda run: run.id in ended)
 
 
@@ -55,5 +55,5 @@ def _release(is_over: Callable[[Run], bool]) -> None:
 def _has_ended(run: Run) -> bool:
     try:
         return run.info.state.is_final
-    except DtfError:  # nothing is known of it any more
+    except DtfError:  # the run is no longer known
         return True

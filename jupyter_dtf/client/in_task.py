@@ -1,4 +1,4 @@
-"""Inside a program: the same as ``ctx``, without handing it down."""
+"""Functions for use inside a program: the same as the methods of ``ctx``, without passing it around."""
 
 from __future__ import annotations
 
@@ -12,53 +12,138 @@ if TYPE_CHECKING:
 
 
 def rank() -> int:
-    """This task's rank: the chief first, then the workers. Raises RuntimeError outside a task."""
+    """Return this task's rank.
+
+    Returns:
+        The rank, from 0: the chief first, then the workers, then all other tasks.
+
+    Raises:
+        RuntimeError: Outside a task.
+    """
     return current().rank
 
 
 def size() -> int:
-    """How many tasks the run has. Raises RuntimeError outside a task."""
+    """Return the number of tasks of the run.
+
+    Raises:
+        RuntimeError: Outside a task.
+    """
     return current().size
 
 
 def is_chief() -> bool:
-    """Whether this task writes checkpoints and speaks for the others. Raises RuntimeError outside a task."""
+    """Return whether this task is the one that writes checkpoints and reports progress: rank 0.
+
+    Raises:
+        RuntimeError: Outside a task.
+    """
     return current().is_chief
 
 
 def report(step: float | None = None, **metrics: float) -> None:
-    """Put one point of each of ``metrics`` (``loss=0.5``) on the plots, as ``ctx.report``.
+    """Report a value of one or more metrics, to be plotted. Takes microseconds.
 
-    Raises RuntimeError outside a task.
+    Args:
+        step: The step that the values belong to. None: one more than the last.
+        **metrics: A number for each metric.
+
+    Raises:
+        InvalidInput: If a value is not a number.
+        RuntimeError: Outside a task.
+
+    Example:
+        >>> dtf.report(step, loss=0.5, accuracy=0.9)
     """
     current().report(step, **metrics)
 
 
 def report_histogram(name: str, values: Any, step: float | None = None, bins: int = 30) -> None:
-    """Show how ``values`` are distributed at ``step``, as ``ctx.report_histogram``.
+    """Report the distribution of some values, to be shown as a heat map over the steps.
 
-    Raises RuntimeError outside a task, and InvalidInput for what are no numbers.
+    Values that are not finite are counted separately.
+
+    Args:
+        name: What the values are.
+        values: An array or tensor of any shape.
+        step: The step that the values belong to. None: that of the last ``report``.
+        bins: The number of bins.
+
+    Raises:
+        InvalidInput: If the values are not numbers.
+        RuntimeError: Outside a task.
     """
     current().report_histogram(name, values, step, bins)
 
 
 def report_image(name: str, image: Any, step: float | None = None, caption: str = "") -> None:
-    """Show a picture of ``step``, as ``ctx.report_image``.
+    """Report a picture.
 
-    Raises RuntimeError outside a task, and InvalidInput for what is no picture, or too large.
+    Args:
+        name: What the picture shows.
+        image: An array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or of
+            floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
+        step: The step that the picture belongs to. None: that of the last ``report``.
+        caption: Text to show with the picture.
+
+    Raises:
+        InvalidInput: If ``image`` is not a picture, or is larger than 2048 pixels or 256 KiB as PNG.
+        RuntimeError: Outside a task.
     """
     current().report_image(name, image, step, caption)
 
 
+def report_text(name: str, text: str, step: float | None = None) -> None:
+    """Show a text of ``step``, as ``ctx.report_text``.
+
+    Raises RuntimeError outside a task, and InvalidInput for what is no text, or too long.
+    """
+    current().report_text(name, text, step)
+
+
+def report_table(name: str, table: Any, step: float | None = None) -> None:
+    """Show a table of ``step``, as ``ctx.report_table``.
+
+    Raises RuntimeError outside a task, and InvalidInput for what is no table, or too large.
+    """
+    current().report_table(name, table, step)
+
+
 def traced(step: int) -> AbstractContextManager[None]:
-    """``with dtf.traced(step):`` says which step runs inside, as ``ctx.traced``. Raises RuntimeError outside a task."""
+    """Mark a step, so that ``trace_steps`` can record it.
+
+    Args:
+        step: The number of the step, counted from 1.
+
+    Returns:
+        A context manager around the step.
+
+    Raises:
+        RuntimeError: Outside a task.
+
+    Example:
+        >>> for step, batch in enumerate(dataset, start=1):
+        ...     with dtf.traced(step):
+        ...         train_step(batch)
+    """
     return current().traced(step)
 
 
 def broadcast(value: Any, root_rank: int = 0, process_set: ProcessSet | None = None) -> Any:
-    """The tensor of the task whose rank is ``root_rank``, or, of a list of variables, give all that task's values.
+    """Broadcast a tensor, or the values of variables, from one task to all others.
 
-    A collective: every task calls it. Raises RuntimeError outside a task.
+    This is a collective operation: every task has to call it.
+
+    Args:
+        value: A tensor, or a list of variables.
+        root_rank: The rank of the task whose values are sent.
+        process_set: The tasks that take part. None: all.
+
+    Returns:
+        The tensor of the root. For a list of variables, nothing: the root's values are assigned to them.
+
+    Raises:
+        RuntimeError: Outside a task.
     """
     from ..backend.task.collectives import ops
 
@@ -68,5 +153,13 @@ def broadcast(value: Any, root_rank: int = 0, process_set: ProcessSet | None = N
 
 
 def feed() -> Any:
-    """This task's shares of what the run is fed with, as ``ctx.feed()``. Raises InvalidInput if it is not fed."""
+    """Return this task's share of the data that was passed to ``cluster.run(..., feed=...)``.
+
+    Returns:
+        A ``tf.data.Dataset`` of batches. Each iteration is one pass over the data.
+
+    Raises:
+        InvalidInput: If the run has no ``feed``.
+        RuntimeError: Outside a task.
+    """
     return current().feed()

@@ -1,4 +1,4 @@
-"""Clusters and runs that there are: ``dtf.connect``, ``dtf.clusters``, ``dtf.run`` and ``dtf.runs``."""
+"""Finding existing clusters and runs: ``dtf.connect``, ``dtf.clusters``, ``dtf.run`` and ``dtf.runs``."""
 
 from __future__ import annotations
 
@@ -11,27 +11,65 @@ from .session import session
 
 
 def connect(name: str) -> Cluster:
-    """Hold a cluster that was started in the panel, by the command line or elsewhere. Raises NotFound."""
+    """Connect to a cluster that was started in the panel, on the command line or in another process.
+
+    The cluster keeps running when this process ends.
+
+    Args:
+        name: The name of the cluster.
+
+    Returns:
+        The cluster, ready for runs.
+
+    Raises:
+        NotFound: If there is no cluster with this name.
+        Unavailable: If it failed to start, or runs an incompatible version of jupyter_dtf.
+        ClusterLost: If it has died or does not answer.
+
+    Example:
+        >>> cluster = dtf.connect("resnet")
+    """
     return Cluster.connect(name)
 
 
 def clusters() -> list[Cluster]:
-    """All clusters of this user that are there, oldest first; ``repr`` says of one if it is not answering."""
+    """List this user's clusters that are starting or running.
+
+    Returns:
+        The clusters, oldest first. Their ``repr`` shows whether they are answering.
+    """
     infos = session().do(lambda fleet: fleet.clusters())
     there = (ClusterState.STARTING, ClusterState.RUNNING)
     return [Cluster._held(info.name) for info in infos if info.state in there]
 
 
 def run(run_id: str) -> Run:
-    """Hold a run, live or past, by its id. Raises NotFound."""
+    """Look up a run, live or past, by its id.
+
+    Args:
+        run_id: The id of the run, as ``run.id`` and the dashboard show it.
+
+    Returns:
+        The run.
+
+    Raises:
+        NotFound: If there is no such run.
+    """
     return held(session().hub.info(run_id))
 
 
 def runs(*, archived: bool = False, deleted: bool = False) -> Runs:
-    """All runs, live and past, newest first: a list, whose ``frame()`` is a DataFrame.
+    """List all runs, live and past.
 
-    With ``archived``, those that were put aside too; with ``deleted``, those alone that were deleted and can be
-    restored.
+    Args:
+        archived: Include archived runs.
+        deleted: List only the runs that were deleted and can still be restored.
+
+    Returns:
+        A list of runs, newest first. Its ``frame()`` is a DataFrame.
+
+    Example:
+        >>> dtf.runs().frame()[["name", "state", "last.loss"]]
     """
     infos = session().hub.runs(deleted=deleted)
     return Runs([info for info in infos if archived or deleted or not info.marks.archived])

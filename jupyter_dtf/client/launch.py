@@ -1,4 +1,4 @@
-"""``dtf.launch``: one trial for each position of lists of arguments, and a table of what came of them."""
+"""``dtf.launch``: runs a function once for each set of arguments and collects the results in a table."""
 
 from __future__ import annotations
 
@@ -41,17 +41,39 @@ def launch(
     restart: Restart | bool = True,
     modules: Sequence[Any] = (),
 ) -> pd.DataFrame:
-    """Call ``map_fun(**arguments)`` once for each position of the lists in ``args_dict``, in parallel on a cluster.
+    """Call a function once for each set of arguments, in parallel on a cluster.
 
-    The lists are of one length; with ``grid=True`` they need not be, and each combination of their values is tried. A
-    trial is a run of its own, of ``tasks_per_trial`` tasks, which take ``devices_per_trial`` of the cluster's places
-    (one for each task): as many run at a time as there is room for. Returns a row for each trial, in their order: its
-    arguments, what it returned (``result``, or a column for each key of a dict; after a clash of names ``result.key``),
-    ``state``, ``error``, ``seconds`` and ``run``, the run's id. No argument may have one of these names. A trial that
-    raises is a row with ``state`` failed and its error; the others go on. Ten failures in a row with the same error end
-    it with a warning. A trial whose worker is lost is tried again (``restart``). An interrupt ends the trials that run.
+    Each call is a trial: a run of its own. As many run at a time as the cluster has room for. A trial that raises an
+    error does not affect the others, but ten consecutive failures with the same error end the launch with a warning.
+    An interrupt stops the running trials.
 
-    Raises InvalidInput for lists of different lengths and such names, Unavailable if no trial has room, ClusterLost.
+    Args:
+        cluster: The cluster to run on.
+        map_fun: Called as ``map_fun(**arguments)``.
+        args_dict: A list of values for each argument: one trial for each position, so the lists have equal lengths.
+        grid: Run a trial for each combination of the values instead; the lists may differ in length.
+        devices_per_trial: How many of the cluster's task slots each trial takes; a fraction such as 0.5 shares one.
+            By default one for each task.
+        tasks_per_trial: The number of tasks of each trial.
+        name: The name of the trials. By default that of the function.
+        environment: Environment variables of the tasks.
+        restart: What happens when a task dies or freezes. By default the trial is started again.
+        modules: Paths of your own modules and packages, or imported modules, to send along.
+
+    Returns:
+        A DataFrame with a row for each trial, in order. Its columns are the arguments, the result (``result``, or a
+        column for each key if the function returns a dict, prefixed with ``result.`` if its name is taken), ``state``,
+        ``error``, ``seconds`` and ``run`` (the id of the run).
+
+    Raises:
+        InvalidInput: If the lists differ in length, or an argument has the name of one of the other columns.
+        Unavailable: If the cluster has no room for even one trial.
+        ClusterLost: If the cluster went away.
+
+    Example:
+        >>> def train(rate, units):
+        ...     return {"loss": ...}
+        >>> table = dtf.launch(cluster, train, {"rate": [0.1, 0.01], "units": [32, 64]})
     """
     if not callable(map_fun):
         raise InvalidInput(f"`map_fun` must be a function, got {map_fun!r:.200}", field="map_fun")
@@ -68,22 +90,24 @@ def launch(
     runs.drive()
     if runs.message:
         left = sum(number not in source.ended_trials for number in range(len(arguments)))
-        warnings.warn(f"{runs.message}. Trials that were not started: {left} of {len(arguments)}", stacklevel=3)
+        warnings.warn(f"{runs.message}. {left} of {len(arguments)} trials were not started", stacklevel=3)
     return _table(arguments, source.ended_trials)
 
 
 def combined(args_dict: Any, grid: bool) -> list[dict[str, Any]]:
-    """The arguments of each trial. Raises InvalidInput, with the lengths where these differ."""
+    """The arguments of each trial. Raises InvalidInput, which states the lengths if they differ."""
     if not isinstance(args_dict, Mapping) or not args_dict:
         raise InvalidInput(f"`args_dict` must map arguments to lists, got {args_dict!r:.200}", field="args_dict")
     lists = {}
     for argument, values in args_dict.items():
         if not isinstance(argument, str) or not argument.isidentifier():
-            raise InvalidInput(f"`args_dict` must have names of arguments, got {argument!r:.100}", field="args_dict")
+            raise InvalidInput(
+                f"The keys of `args_dict` must be argument names, got {argument!r:.100}", field="args_dict"
+            )
         if argument in OWN_COLUMNS:
             raise InvalidInput(
-                f"`args_dict` must not name an argument {', '.join(OWN_COLUMNS[:-1])} or {OWN_COLUMNS[-1]}, which are "
-                f"columns of the table of their own, got {argument!r}",
+                f"The keys of `args_dict` must not include {', '.join(OWN_COLUMNS[:-1])} or {OWN_COLUMNS[-1]}, which "
+                f"are other columns of the table, got {argument!r}",
                 field="args_dict",
             )
         if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
@@ -92,8 +116,8 @@ def combined(args_dict: Any, grid: bool) -> list[dict[str, Any]]:
     lengths = {argument: len(values) for argument, values in lists.items()}
     if not grid and len(set(lengths.values())) > 1:
         raise InvalidInput(
-            "The lists of `args_dict` must be of one length, a trial for each position, unless grid=True asks for all "
-            f"combinations, got the lengths {lengths}",
+            "The lists in `args_dict` must have equal lengths unless grid=True asks for all combinations, got the "
+            f"lengths {lengths}",
             field="args_dict",
         )
     rows = itertools.product(*lists.values()) if grid else zip(*lists.values(), strict=True)
@@ -101,7 +125,7 @@ def combined(args_dict: Any, grid: bool) -> list[dict[str, Any]]:
 
 
 class _Listed:
-    """The trials of a list, by their positions."""
+    """Supplies the trials of a list, numbered by position."""
 
     def __init__(self, map_fun: Callable[..., Any], arguments: Sequence[dict[str, Any]]) -> None:
         self._left = deque(Next(number, (run_mapped, (map_fun, each)), each) for number, each in enumerate(arguments))

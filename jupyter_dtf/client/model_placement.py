@@ -1,18 +1,24 @@
-"""``describe``, ``place``, ``predict``, ``calibrate``: a model's layers, where they would go, what that would take."""
+"""``describe``, ``place``, ``predict`` and ``calibrate``: a model's layer graph, its placement and its cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
+
+import msgspec
 
 from ..backend.planning import calibration, check_design, costs, place_layers, prediction
 from ..backend.planning.unused_devices import why_unused, with_reasons
 from ..backend.task import profile
 from ..backend.task.model import keras_io
+from ..errors import InvalidInput
+from ..schema.design import Design
+from ..schema.forecast import Forecast
 from ..schema.graph import LayerGraph, containers_of
 from ..schema.placement import Calibration, Device, Link, Placement, Prediction
 from ..schema.run_options import RunOptions
 from ..schema.strategy import Pipeline
+from . import forecasting
 from .run import Run
 from .submitting import request_of, submit
 from .waiting import show_until_end
@@ -22,14 +28,29 @@ if TYPE_CHECKING:
 
 
 def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
-    """The graph of a Keras model's layers: shapes, parameters, bytes, FLOPs; of any model that can be called.
+    """Describe a Keras model as a graph of layers with their shapes, parameters, memory (bytes) and FLOPs.
 
-    ``input_shapes``: for a model that is not built, or with dimensions that are not known: the shapes of its inputs,
-    the batch first. Raises InvalidInput.
+    Any model that can be called will do: sequential, functional or subclassed.
+
+    Args:
+        model: The model.
+        input_shapes: The shapes of the inputs, batch dimension first. Needed for a model that is not built, or has
+            dimensions of unknown size.
+
+    Returns:
+        The graph. Sizes are for one example unless stated otherwise.
+
+    Raises:
+        InvalidInput: If the model cannot be called with such inputs.
+
+    Example:
+        >>> graph = dtf.describe(model)
+        >>> [(layer.id, layer.parameters) for layer in graph.layers]
     """
     from ..backend.task.describe.layer_graph import describe
+    from ..backend.task.fit.pipeline.loss_by_parts import takes_turns
 
-    return describe(model, input_shapes)
+    return msgspec.structs.replace(describe(model, input_shapes), takes_turns=takes_turns(model))
 
 
 def place(
@@ -44,13 +65,31 @@ def place(
     calibration: Calibration | None = None,
     current: Placement | None = None,
 ) -> Placement:
-    """Put a model's layers on a cluster's devices such that a step is predicted to take least.
+    """Place a model's layers on devices so that a training step of ``dtf.Pipeline`` is predicted to be fastest.
 
-    ``model`` is a Keras model or what ``describe`` has made of it. ``pinned`` maps layers to the devices they stay on,
-    ``splits`` layers to the devices that their columns are split over. Without a ``calibration`` the devices of a
-    cluster are taken to be equally fast, and to send 1 GB/s; describe your own by ``Device`` and ``Link``. ``current``:
-    a placement of your own, which is kept if none that is known is faster; ``pinned`` holds for it too. ``predict``
-    says why a device has got nothing. Raises InvalidInput, also if the layers do not fit.
+    ``dtf.predict`` explains why a device was given no layers.
+
+    Args:
+        model: A Keras model, or the graph that ``dtf.describe`` returned.
+        devices: A cluster, or a list of ``Device``. Without a calibration, the devices of a cluster are assumed to be
+            equally fast and to send 1 GB/s.
+        batch_size: Examples per step.
+        microbatches: The number of microbatches that a step is divided into.
+        pinned: Layers that must be placed on a given device.
+        splits: Layers whose columns are split over several devices, and these devices.
+        link: The bandwidth and latency between devices.
+        calibration: What ``dtf.calibrate`` measured on the real devices.
+        current: A placement of your own, which is kept unless a faster one is found. ``pinned`` applies to it too.
+
+    Returns:
+        The placement.
+
+    Raises:
+        InvalidInput: If an argument is invalid, or the layers do not fit into the devices' memory.
+
+    Example:
+        >>> placement = dtf.place(model, cluster, batch_size=64, microbatches=8)
+        >>> cluster.fit(model, x, y, strategy=dtf.Pipeline(placement, microbatches=8))
     """
     return place_layers.place(
         _graph(model),
@@ -65,6 +104,7 @@ def place(
     )
 
 
+@overload
 def predict(
     model: Any,
     placement: Placement | Mapping[str, str],
@@ -75,12 +115,78 @@ def predict(
     replicas: int = 1,
     link: Link | None = None,
     calibration: Calibration | None = None,
-) -> Prediction:
-    """What a training step of ``dtf.Pipeline`` with this placement would take: seconds, memory and traffic by device.
+) -> Prediction: ...
 
-    Seconds are worth something only in comparison, unless there is a ``calibration``. Raises InvalidInput for layers
-    and devices that are not there; what is missing or does not fit is in ``problems``.
+
+@overload
+def predict(
+    model: Any,
+    placement: Cluster | Design | Sequence[Device] | None = None,
+    *,
+    machines: Cluster | Design | Sequence[Device] | None = None,
+    strategy: Any = "allreduce",
+    tasks: int | Sequence[int] | None = None,
+    calibration: Calibration | None = None,
+    batch_size: int = 0,
+    **settings: Any,
+) -> Forecast: ...
+
+
+def predict(
+    model: Any, placement: Any = None, devices: Any = None, *, machines: Any = None, **options: Any
+) -> Prediction | Forecast:
+    """Predict what a training step takes: for one placement in detail, or how it scales with the number of tasks.
+
+    ``predict(model, placement, devices)`` predicts a step of ``dtf.Pipeline`` with this placement: time (seconds),
+    memory and traffic (bytes) per device. Without a calibration, times are only meaningful relative to each other.
+
+    ``predict(model, machines, strategy="allreduce", tasks=[1, 2, 4, ...])`` forecasts how far a training scales:
+    examples per second with a band, the parts of a step, memory per device, efficiency, and where it stops paying.
+
+    Args:
+        model: A Keras model, or the graph that ``dtf.describe`` returned. For a forecast also a ``dtf.Design`` or the
+            path of one.
+        placement: A ``dtf.Placement``, or a device for each layer. Anything else is taken as ``machines``.
+        devices: See ``place``. Only with a placement.
+        machines: A cluster, a design or devices. Without them and without ``device``, one core of 10 GFLOP/s.
+        **options: With a placement: ``batch_size`` (64), ``microbatches`` (8), ``replicas``, ``link`` and
+            ``calibration``. For a forecast: ``strategy`` as in ``cluster.fit`` or ``"pipeline"``, ``tasks``, either
+            ``batch_size`` (examples per step of all tasks) or ``per_device``, and the fields of ``ForecastSettings``:
+            ``device="A100"``, ``precision="tf32"``, ``utilisation``, ``network="25gbit"`` (or ``"measured"``, of a
+            cluster), ``transport="rdma"``, ``local="nvlink3"``, ``devices_per_machine``, ``algorithm``, ``servers``,
+            ``stages``, ``input_examples_per_s``, ``straggling``, ``threshold``.
+
+    Returns:
+        A ``Prediction``, whose ``problems`` list layers without a device and devices without enough memory; or a
+        ``Forecast``.
+
+    Raises:
+        InvalidInput: If a layer, a device or a setting does not exist or is out of range.
+
+    Example:
+        >>> dtf.predict(model, placement, cluster).show()
+        >>> dtf.predict(model, device="A100", network="25gbit", per_device=64)
     """
+    if isinstance(placement, (Placement, Mapping)):
+        return _predict_placed(model, placement, devices, **options)
+    if devices is not None:
+        raise InvalidInput(
+            f"placement is a Placement or maps layers to devices. Received: {placement!r:.100}", field="placement"
+        )
+    return forecasting.forecast_of(model, placement if machines is None else machines, **options)
+
+
+def _predict_placed(
+    model: Any,
+    placement: Placement | Mapping[str, str],
+    devices: Cluster | Sequence[Device],
+    *,
+    batch_size: int = 64,
+    microbatches: int = 8,
+    replicas: int = 1,
+    link: Link | None = None,
+    calibration: Calibration | None = None,
+) -> Prediction:
     graph, there = _graph(model), _devices(devices)
     if not isinstance(placement, Placement):
         placement = Placement(devices=dict(placement))
@@ -108,18 +214,32 @@ def calibrate(
     input_shapes: Any = None,
     threads_per_task: int = 0,
 ) -> Calibration:
-    """Measure a cluster's devices, a compiled Keras model's layers on them, and transfers, in a short run.
+    """Measure a model's layers on a cluster's devices, and transfers between these, in a short run.
 
-    Every task trains the whole model for some steps, all at once and as ``dtf.Pipeline`` would with these sizes, so it
-    has to fit into one. ``model`` stays as it is. ``input_shapes`` as in ``describe``. Raises InvalidInput, and
-    RunFailed with the failing task's traceback; an interrupt ends the run.
+    Every task trains the whole model for a few steps, at the same time as the others, as ``dtf.Pipeline`` would with
+    these sizes, so the model has to fit into each task. An interrupt stops the run.
+
+    Args:
+        model: A compiled Keras model, which is not changed.
+        cluster: The cluster to measure.
+        batch_size: Examples per step.
+        microbatches: The number of microbatches that a step is divided into.
+        input_shapes: See ``describe``.
+        threads_per_task: Threads for TensorFlow in each task. 0 divides a host's threads among its tasks.
+
+    Returns:
+        The measured calibration, for ``place`` and ``predict``.
+
+    Raises:
+        InvalidInput: If an argument is invalid.
+        RunFailed: With the traceback of the task that failed first.
     """
     run = start_profile(
         model, cluster, batch_size, microbatches, input_shapes=input_shapes, threads_per_task=threads_per_task
     )
     try:
         show_until_end(run)
-    except BaseException:  # nobody waits for it any more
+    except BaseException:  # nobody is waiting for it any more
         run.stop()
         raise
     return calibration_of(run, batch_size, microbatches)
@@ -134,7 +254,7 @@ def start_profile(
     input_shapes: Any = None,
     threads_per_task: int = 0,
 ) -> Run:
-    """Start the run of ``calibrate``."""
+    """Start the run that ``calibrate`` waits for."""
     costs.check_sizes(batch_size, microbatches)
     packed = keras_io.pack(model).without_state()
     job = profile.ProfileJob(packed, batch_size, microbatches, input_shapes)
@@ -147,7 +267,7 @@ def start_profile(
 
 
 def calibration_of(run: Run, batch_size: int, microbatches: int) -> Calibration:
-    """What a run that ``start_profile`` has started has measured. Waits for its end; raises as ``Run.result``."""
+    """Wait for a run that ``start_profile`` started and return what it measured. Raises the same as ``Run.result``."""
     return calibration.calibration(run.result(), max(1, round(batch_size / microbatches)))
 
 

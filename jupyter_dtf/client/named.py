@@ -1,4 +1,4 @@
-"""Functions that tell of a keyword argument which they do not have, and name the one that was probably meant."""
+"""Better errors for unknown keyword arguments: they name the argument that was probably meant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function, whose TypeError for an unknown keyword argument says what its name may have been."""
+    """Decorate a function so that its TypeError for an unknown keyword argument suggests the right name."""
     parameters = inspect.signature(function).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
 
@@ -22,7 +22,7 @@ def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
         for name in kwargs:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
-                meant = f". Did you mean {near[0]!r}?" if near else f". It has {', '.join(known[1:])}"
+                meant = f". Did you mean {near[0]!r}?" if near else f". It accepts {', '.join(known[1:])}"
                 raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {name!r}{meant}")
         return function(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""What a person says of a run: its name, tags, a note; that it is put aside, or deleted."""
+"""What a user can change about a run: its name, tags and note, and whether it is archived or deleted."""
 
 from __future__ import annotations
 
@@ -12,19 +12,26 @@ if TYPE_CHECKING:
 
 
 class NamedRun:
-    """A run by its id, as far as it is named and kept. All of it is seen by every notebook and page of this user."""
+    """The part of ``Run`` that names, tags, archives and deletes it.
+
+    Changes are visible in all notebooks and browser pages of this user.
+    """
 
     id: str
     _session: Session
 
     @property
     def info(self) -> RunInfo:
-        """All that is known of it but its events, output and points. Raises NotFound."""
+        """A summary of the run: its state, progress, tasks and latest metrics.
+
+        Raises:
+            NotFound: If the run is not known any more.
+        """
         return self._session.hub.info(self.id)
 
     @property
     def name(self) -> str:
-        """What it is called. Another name can be set; an empty one gives it back the one that it was started with."""
+        """The name of the run. It can be changed; setting ``""`` restores the original name."""
         return self.info.name
 
     @name.setter
@@ -33,7 +40,7 @@ class NamedRun:
 
     @property
     def tags(self) -> list[str]:
-        """Its tags, in the order in which they were given; ``run.tags = [...]`` sets all of them."""
+        """The tags of the run, in the order in which they were added; ``run.tags = [...]`` replaces all of them."""
         return list(self.info.marks.tags)
 
     @tags.setter
@@ -41,16 +48,30 @@ class NamedRun:
         self._say(RunPatch(tags=list(tags)))
 
     def tag(self, *tags: str) -> None:
-        """Give it further tags. Raises InvalidInput."""
+        """Add tags to the run.
+
+        Args:
+            *tags: The tags to add.
+
+        Raises:
+            InvalidInput: If a tag is empty or too long, or there are too many.
+
+        Example:
+            >>> run.tag("baseline", "paper")
+        """
         self._say(RunPatch(tags=[*self.tags, *tags]))
 
     def untag(self, *tags: str) -> None:
-        """Take tags away from it; those that it has not got do not matter."""
+        """Remove tags from the run.
+
+        Args:
+            *tags: The tags to remove. Tags that the run does not have are ignored.
+        """
         self._say(RunPatch(tags=[tag for tag in self.tags if tag not in tags]))
 
     @property
     def note(self) -> str:
-        """Whatever somebody has written about it; ``run.note = ...`` writes it."""
+        """A free-text note about the run; ``run.note = ...`` changes it."""
         return self.info.marks.note
 
     @note.setter
@@ -58,14 +79,18 @@ class NamedRun:
         self._say(RunPatch(note=note))
 
     def archive(self) -> None:
-        """Put it aside: lists leave it out unless they are asked for what is archived."""
+        """Archive the run: lists omit it unless they are asked to include archived runs."""
         self._say(RunPatch(archived=True))
 
     def delete(self, *, for_good: bool = False) -> None:
-        """Delete it, once it has ended: it is in no list any more, and ``restore`` has it back within a week.
+        """Delete the run from all lists. ``restore`` brings it back within a week.
 
-        ``for_good``: forget it at once, with its output; the rest of its ``run_dir`` stays, checkpoints included.
-        Raises Conflict while it is under way.
+        Args:
+            for_good: Delete the run and its output permanently. Other files in its ``run_dir``, such as checkpoints,
+                are kept.
+
+        Raises:
+            Conflict: If the run has not ended.
         """
         if for_good:
             self._session.hub.delete(self.id)
@@ -73,7 +98,11 @@ class NamedRun:
             self._say(RunPatch(deleted=True))
 
     def restore(self) -> None:
-        """Have it back among the others after ``archive`` or ``delete``. Raises NotFound if it has been forgotten."""
+        """Undo ``archive`` or ``delete``.
+
+        Raises:
+            NotFound: If the run has been deleted permanently.
+        """
         self._say(RunPatch(archived=False, deleted=False))
 
     def _say(self, patch: RunPatch) -> None:

@@ -1,4 +1,4 @@
-"""A person's own modules and packages, read to travel with runs: ``cluster.upload``, ``modules=[...]``."""
+"""Reads a user's own modules and packages so that they can be sent along with runs (``upload``, ``modules=[...]``)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..schema.sizes import bytes_
 
 MOST_BYTES = 64 << 20
 MOST_FILES = 2_000
-_HOW = "A module is the path of a .py file or of a package's directory, or an imported module"
+_HOW = "`modules` must be a list of .py files, package directories or imported modules"
 
 _uploaded: dict[str, dict[str, Module]] = {}
-"""By the names of clusters and of modules."""
+"""By cluster and module name."""
 
 
 def upload(cluster: str, given: Iterable[Any]) -> list[str]:
-    """Have every later run of this process on a cluster take modules along. Returns their names. Raises as ``read``."""
+    """Send modules along with every later run of this process on a cluster. Returns their names. Raises as ``read``."""
     modules = read(given)
     kept = {**_uploaded.get(cluster, {}), **{module.name: module for module in modules}}
     _check_size(kept.values())
@@ -35,7 +35,7 @@ def upload(cluster: str, given: Iterable[Any]) -> list[str]:
 
 
 def with_modules(cluster: str, given: Iterable[Any], program: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The program, which takes along the modules that it was given and those that were uploaded. Raises as ``read``."""
+    """The program together with the modules that it was given and those that were uploaded. Raises as ``read``."""
     modules = {**_uploaded.get(cluster, {}), **{module.name: module for module in read(given)}}
     if not modules:
         return program
@@ -44,13 +44,13 @@ def with_modules(cluster: str, given: Iterable[Any], program: tuple[Any, ...]) -
 
 
 def read(given: Iterable[Any]) -> list[Module]:
-    """The modules as they are now. Raises NotFound, and InvalidInput for what is none, or would not be found."""
+    """The modules as they are now. Raises NotFound, and InvalidInput for a module that tasks could not import."""
     if isinstance(given, (str, os.PathLike, ModuleType)):
         given = [given]
     try:
         return [_read(each) for each in given]
     except TypeError:
-        raise InvalidInput(f"`modules` is a list. {_HOW}. Received: {given!r:.200}", field="modules") from None
+        raise InvalidInput(f"{_HOW}, got {given!r:.200}", field="modules") from None
 
 
 def _read(given: Any) -> Module:
@@ -59,14 +59,14 @@ def _read(given: Any) -> Module:
         name = path.name
         files = dict(_files_of(path))
         if not any(file.endswith(".py") for file in files):
-            raise InvalidInput(f"{_HOW}. Received: {shown_path(str(path))}, without a .py file", field="modules")
+            raise InvalidInput(f"{_HOW}, got {shown_path(str(path))}, which has no .py file", field="modules")
     elif path.suffix == ".py" and path.is_file():
         name = path.stem
         files = {path.name: path.read_bytes()}
     elif not path.exists():
         raise NotFound(f"There is no file {shown_path(str(path))}")
     else:
-        raise InvalidInput(f"{_HOW}. Received: {shown_path(str(path))}", field="modules")
+        raise InvalidInput(f"{_HOW}, got {shown_path(str(path))}", field="modules")
     _check_name(name, path)
     return Module(name, files)
 
@@ -80,7 +80,7 @@ def _path_of(given: Any) -> Path:
         if places:
             return Path(places[0])
     if not isinstance(given, (str, os.PathLike)):
-        raise InvalidInput(f"{_HOW}. Received: {given!r:.200}", field="modules")
+        raise InvalidInput(f"{_HOW}, got {given!r:.200}", field="modules")
     path = Path(os.path.abspath(Path(given).expanduser()))
     return path.parent if path.name == "__init__.py" else path
 
@@ -96,8 +96,8 @@ def _files_of(directory: Path) -> Iterator[tuple[str, bytes]]:
             count, size = count + 1, size + path.stat().st_size
             if count > MOST_FILES or size > MOST_BYTES:
                 raise InvalidInput(
-                    f"A package that travels has at most {MOST_FILES} files and {bytes_(MOST_BYTES)}. "
-                    f"Received: {shown_path(str(directory))}. Data are arguments of a program, or files that hosts see",
+                    f"A package in `modules` must have at most {MOST_FILES} files and {bytes_(MOST_BYTES)}; pass data "
+                    f"as arguments or as files that all hosts can read, got {shown_path(str(directory))}",
                     field="modules",
                 )
             yield f"{directory.name}/{path.relative_to(directory).as_posix()}", path.read_bytes()
@@ -107,13 +107,13 @@ def _check_size(modules: Iterable[Module]) -> None:
     sizes = {module.name: module.size for module in modules}
     if sum(sizes.values()) > MOST_BYTES:
         told = ", ".join(f"{name} {bytes_(size)}" for name, size in sizes.items())
-        raise InvalidInput(f"Modules have at most {bytes_(MOST_BYTES)} together. Received: {told}", field="modules")
+        raise InvalidInput(f"`modules` must have at most {bytes_(MOST_BYTES)} in total, got {told}", field="modules")
 
 
 def _check_name(name: str, path: Path) -> None:
-    """Raise InvalidInput for a module that a task would not find: what is installed comes first there."""
+    """Raise InvalidInput for a module that a task would not find, because an installed one takes precedence."""
     if not name.isidentifier():
-        raise InvalidInput(f"A module's name is an identifier. Received: {name!r:.100}", field="modules")
+        raise InvalidInput(f"A module's name must be an identifier, got {name!r:.100}", field="modules")
     where = ""
     if name in sys.stdlib_module_names:
         where = "in Python's standard library"
@@ -128,7 +128,7 @@ def _check_name(name: str, path: Path) -> None:
             where = f"installed ({shown_path(str(origin))})"
     if where:
         raise InvalidInput(
-            f"{shown_path(str(path))} would not be found: a module named {name} is {where}, and that one comes first. "
-            "Rename it",
+            f"{shown_path(str(path))} would not be found: a module named {name} is {where} and takes precedence. "
+            "Rename yours",
             field="modules",
         )

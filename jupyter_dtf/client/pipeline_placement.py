@@ -1,4 +1,4 @@
-"""The client's part in a pipeline: the design read that has its placement, before anything starts."""
+"""The client side of a pipeline: reads its placement from a design before anything starts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..schema.printable import shown_path
 from ..schema.strategy import Pipeline, Strategy
 
 MOST_DESIGN = 1 << 20
-"""Characters of a design in a run's record; of a longer one the model is left out, not where its layers are."""
+"""The largest design, in characters, in a run's record. A longer one is recorded without the model's layer graph."""
 
 
 def with_placement(strategy: Strategy) -> tuple[Strategy, Source | None]:
-    """A pipeline that names a design, with the design's placement; and the design, as a record has it.
+    """Replace the design that a pipeline names by its placement. Also returns the design, as it is recorded.
 
-    Raises NotFound, and InvalidInput for the design.
+    Raises NotFound if there is no such design, and InvalidInput if it is invalid.
     """
     if isinstance(strategy, Pipeline) and isinstance(strategy.placement, str):
         design = Design.open(strategy.placement)
@@ -26,7 +26,7 @@ def with_placement(strategy: Strategy) -> tuple[Strategy, Source | None]:
 
 
 def _kept(design: Design) -> str:
-    """A design as a run's record has it: without options, which may be credentials, and what is the picture's alone."""
+    """A design as it is recorded: without options, which may be credentials, and without layout information."""
     cluster = msgspec.structs.replace(design.cluster, options={})
     plain = msgspec.structs.replace(design, cluster=cluster, calibration=None, drawing={})
     text = plain.text()

@@ -1,4 +1,4 @@
-"""A run's progress in a terminal: one line that is rewritten, or a line for each epoch where there is no terminal."""
+"""A run's progress in a terminal: one line that is rewritten, or a line per epoch if output is not a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLEAR = "\r\x1b[K"
 
 
 class TerminalProgress:
-    """Draws while its ``with`` block runs. Notes of warnings and errors, and epochs, are lines of their own."""
+    """Draws while its ``with`` block runs. Warnings, errors and epochs are printed on separate lines."""
 
     def __init__(self, run: Run, stream: TextIO | None) -> None:
         self._run_id = run.id
@@ -41,7 +41,7 @@ class TerminalProgress:
             terminal.write(self._stream, "\n")
 
     def line(self, text: str) -> None:
-        """Write a line of its own, above the bar."""
+        """Write a separate line above the progress bar."""
         with self._writing:
             terminal.write(self._stream, f"{_CLEAR if self._rewrite else ''}{wording.without_control(text)}\n")
 
@@ -62,35 +62,35 @@ class TerminalProgress:
 def _is_terminal(stream: TextIO | None) -> bool:
     try:
         return stream is not None and stream.isatty()
-    except ValueError:  # it is closed
+    except ValueError:  # the stream is closed
         return False
 
 
 def _width(stream: TextIO) -> int:
-    """The terminal's width in characters, as it is now."""
+    """The terminal's current width in characters."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80
-    except (OSError, ValueError):  # it has gone
+    except (OSError, ValueError):  # the terminal is gone
         return 80
 
 
 def note_line(note: Note) -> str:
-    """A warning or an error in one line."""
+    """A warning or an error as one line."""
     task = f" ({note.task})" if note.task and note.task not in note.title else ""
     return f"{note.level}{task}: {' '.join(filter(None, [note.title.rstrip('.') + '.', note.text]))}"
 
 
 def epoch_line(event: EpochEnded, info: RunInfo) -> str:
-    """An epoch in one line, as Keras would print it."""
+    """An epoch as one line, as Keras would print it."""
     epochs = info.progress.epochs
     values = " - ".join(f"{metric}: {value:.4g}" for metric, value in event.logs.items())
     return f"Epoch {event.epoch + 1}{f'/{epochs}' if epochs else ''} - {values}"
 
 
 def progress_line(info: RunInfo, width: int, left_s: float | None = None) -> str:
-    """The state of a run in at most ``width`` characters: a bar, the epoch, the time left, the newest metrics.
+    """The state of a run in at most ``width`` characters: a bar, the epoch, the time left and the latest metrics.
 
-    What there is no room for is left out: metrics but the first, then the bar, then the rest, the last part first.
+    What does not fit is left out: first all metrics but one, then the bar, then the other parts from the end.
     """
     progress = info.progress
     bars, percent = [""], ""
@@ -113,7 +113,7 @@ def progress_line(info: RunInfo, width: int, left_s: float | None = None) -> str
     rest += metrics
     head = f"{wording.without_control(info.name)} {info.state.value}"
     choices = [(bar, count) for count in range(len(rest), needed - 1, -1) for bar in bars]
-    without = [percent, ""] if info.message else [percent]  # which may well say how far it is
+    without = [percent, ""] if info.message else [percent]  # the message may already say how far it is
     choices += [(bar, count) for count in range(needed, -1, -1) for bar in without]
     for bar, count in choices:
         line = "  ".join(filter(None, [head, bar, *rest[:count]])).rstrip()
@@ -123,13 +123,13 @@ def progress_line(info: RunInfo, width: int, left_s: float | None = None) -> str
 
 
 class TimeLeft:
-    """How long the rest takes, at the pace since the first progress: what came before it was no step."""
+    """Estimates the remaining time from the pace since the first reported progress, ignoring the start-up before it."""
 
     def __init__(self) -> None:
         self._first: tuple[float, int] | None = None
 
     def left_s(self, info: RunInfo, now: float) -> float | None:
-        """Seconds left at ``now`` (seconds since the epoch), or None where nothing tells."""
+        """Seconds left at ``now`` (seconds since 1970); None if unknown."""
         done, total = info.progress.done, info.progress.total
         if not done or not total or info.state.is_final:
             return None

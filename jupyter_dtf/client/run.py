@@ -1,4 +1,4 @@
-"""``Run``: one execution of a program on a cluster, as a person holds it."""
+"""``Run``: the public handle of one execution of a program on a cluster."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..backend.planning.launch_plan import ordered_tasks
+from ..backend.records.run_forecast import efficiency, run_forecast
 from ..backend.records.trace_files import read_placement, read_traces
 from ..backend.viewer.resuming import check_goes_on
 from ..errors import ClusterLost, Conflict, NotFound, RunFailed, RunStopped
 from ..schema.checkpoint import CheckpointInfo
+from ..schema.efficiency import EfficiencyReport
 from ..schema.events import Submitted, checkpoints_of, last_epochs
+from ..schema.forecast import Forecast
 from ..schema.origin import Source
 from ..schema.run import RunInfo, RunState, TaskState
 from ..schema.strategy import Pipeline
 from . import surroundings, wording
+from .forecast_settings import settings_of
 from .named_run import NamedRun
 from .session import Session, session
 
@@ -30,10 +34,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .run_trace import Trace
+    from .tensorboard_process import TensorBoard
 
 
 class Results(list[Any]):
-    """What the tasks of a run returned, in order of rank. Also by name: ``results["worker:1"]``."""
+    """What the tasks of a run returned: a list by rank that can also be indexed by name, ``results["worker:1"]``."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         super().__init__(values.values())
@@ -43,14 +48,17 @@ class Results(list[Any]):
         return super().__getitem__(self._names.index(key) if isinstance(key, str) else key)
 
     def items(self) -> list[tuple[str, Any]]:
-        """(task, value) pairs."""
+        """The results as ``(task, value)`` pairs, by rank."""
         return list(zip(self._names, self, strict=True))
 
 
 class History(Mapping[str, list[float]]):
-    """What Keras's ``History`` would be, and a mapping of a metric to its values at the end of each epoch.
+    """What Keras's ``History`` would be: a mapping from each metric to its values, one for each epoch.
 
-    ``history`` is that as a dict, ``epoch`` the epochs' numbers, ``params`` the run's settings, ``model`` the model.
+    Attributes:
+        history: The same as a dict.
+        epoch: The numbers of the epochs, counted from 0.
+        params: The settings of the run.
     """
 
     def __init__(
@@ -67,7 +75,7 @@ class History(Mapping[str, list[float]]):
 
     @property
     def model(self) -> Any:
-        """The trained model; waits for the end of the run. None for a run that trains none that is known here."""
+        """The trained model; waits until the run has ended. None if the run is not a training."""
         return self._model() if self._model else None
 
     def __getitem__(self, metric: str) -> list[float]:
@@ -84,41 +92,48 @@ class History(Mapping[str, list[float]]):
         return f"<History of {len(self.epoch)} epoch{'s' * (len(self.epoch) != 1)}{': ' * bool(last)}{last}>"
 
     def __bool__(self) -> bool:
-        return True  # as Keras's, before the first epoch has ended as well
+        return True  # like Keras's, even before the first epoch has ended
 
 
 class Run(NamedRun):
-    """A run, live or past. Nothing here holds the run up: it goes on when this object and its process are gone."""
+    """A run, live or past.
+
+    Use ``dtf.run(run_id)`` for a run that was started elsewhere. A run does not depend on this object: it continues
+    when the object, or this process, is gone.
+
+    Attributes:
+        id: The id of the run.
+    """
 
     def __init__(self, run_id: str, *, in_session: Session | None = None) -> None:
         self.id = run_id
         self._session = in_session or session()
         self.sent: Future[RunInfo] | None = None
-        """Done when this process has sent the run's program and data; None where it sends none."""
+        """Done when this process has sent the run's program and data; None if it sends none."""
         self.kept: Future[None] | None = None
-        """Done when it has kept them as well, for whoever is to go on with the run; None where it keeps none."""
+        """Done when it has also saved them, so that the run can be resumed later; None if it saves none."""
         self.told: threading.Thread | None = None
-        """Ends when all has been told of it by this process that ``notify`` wanted; None where nothing was wanted."""
+        """Ends when this process has delivered all notifications of the run; None if ``notify`` asked for none."""
 
     @property
     def is_being_sent(self) -> bool:
-        """Whether this process is still sending the run's program and data, without which it cannot go on."""
+        """Whether this process is still sending the run's program and data."""
         return self.sent is not None and not self.sent.done()
 
     # -- what it is ---------------------------------------------------------------------------------------------
 
     @property
     def code(self) -> list[Source]:
-        """What it was submitted with, as far as its source was to be had: pieces with a ``name`` and a ``text``."""
+        """The source code that the run was submitted with, where available: objects with ``name`` and ``text``."""
         found = self._submitted
         return [] if found is None else found.code
 
     @property
     def design(self) -> Source | None:
-        """The design that it came from, as it was then: the ``text`` of a ``.dtf`` file and its ``name``, or None.
+        """The design that the run was started from, as it was then: the ``text`` of a ``.dtf`` file and its ``name``.
 
-        A run came from one where its pipeline names it, or where its cluster was started from one with hosts or tasks:
-        of that it is the cluster alone.
+        That is the design that its pipeline names, or the cluster part of the design that its cluster was started from.
+        None if there is no design.
         """
         found = self._submitted
         return None if found is None else found.design
@@ -130,14 +145,14 @@ class Run(NamedRun):
 
     @property
     def status(self) -> str:
-        """``pending``, ``launching``, ``running``, ``restarting``, ``pausing``, ``paused``, ``stopping``,
-        ``succeeded``, ``failed``, ``stopped`` or ``lost``.
+        """The state of the run: ``pending``, ``launching``, ``running``, ``restarting``, ``pausing``, ``paused``,
+        ``stopping``, ``succeeded``, ``failed``, ``stopped`` or ``lost``.
         """
         return self.info.state.value
 
     @property
     def history(self) -> History:
-        """What Keras's ``History`` would be, of the epochs so far."""
+        """What Keras's ``History`` would be, for the epochs that have ended so far."""
         history: dict[str, list[float]] = {}
         epochs = []
         for event in last_epochs(event for _seq, event in self._session.hub.events(self.id)):
@@ -148,17 +163,17 @@ class Run(NamedRun):
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """Every point: ``task``, ``metric``, ``step``, ``time`` (seconds since the epoch), ``value``, ``seq``,
-        ``attempt``.
+        """Every reported point, as a DataFrame with a row for each.
 
-        Of a task that was started again, without the points that the later attempt has repeated.
+        Columns: ``task``, ``metric``, ``step``, ``time`` (seconds since 1970), ``value``, ``seq`` (sequence number
+        within the task) and ``attempt``. Points that a restarted task has reported again appear once.
         """
         import pandas as pd
 
         record = self._session.hub.record(self.id)
         parts = []
         for (metric, task), series in list(record.series.items()):
-            size = len(series)  # which grows meanwhile
+            size = len(series)  # it may grow in the meantime
             columns = {name: getattr(series, name)[:size] for name in ("step", "time", "value", "seq", "attempt")}
             parts.append(pd.DataFrame({"task": task, "metric": metric, **columns}))
         empty = pd.DataFrame(columns=["task", "metric", "step", "time", "value", "seq", "attempt"])
@@ -166,32 +181,57 @@ class Run(NamedRun):
         return points
 
     def logs(self, job: str | None = None, task_index: int = 0) -> str:
-        """The output of one task, ``run.logs("worker", 1)``; without a job, of all tasks, each line with its task."""
+        """The output of the run's tasks.
+
+        Args:
+            job: The job of the task whose output is wanted. None: all tasks, each line prefixed with its task.
+            task_index: The index of the task within its job.
+
+        Returns:
+            The lines of standard output and standard error, in the order in which they were printed.
+
+        Raises:
+            NotFound: If the run is not known any more.
+
+        Example:
+            >>> print(run.logs("worker", 1))
+        """
         from .task_output import LogLines
 
         return "\n".join(LogLines(self._session.hub, self.id, "" if job is None else f"{job}:{task_index}").new())
 
     @property
     def checkpoints(self) -> list[CheckpointInfo]:
-        """The complete checkpoints that are kept, by step: ``step``, ``epoch``, ``time`` (seconds since the epoch),
-        ``bytes``, ``metric``, ``path``.
+        """The complete checkpoints that still exist, by ascending step.
+
+        Each has ``step``, ``epoch``, ``time`` (seconds since 1970), ``bytes``, ``metric`` and ``path``.
         """
         return checkpoints_of(event for _seq, event in self._session.hub.events(self.id))
 
     def timeline(self) -> Trace:
-        """What ran where in the steps that were traced (``trace_steps``), of all tasks; in a notebook, a picture.
+        """What ran where in the steps that were traced (``trace_steps``), on all tasks.
 
-        Raises NotFound, which says how to have a run traced.
+        Returns:
+            A trace. A notebook shows it as a timeline.
+
+        Raises:
+            NotFound: If nothing was traced; the message says how to trace a run.
         """
         from .run_trace import Trace
 
         return Trace(read_traces(Path(self.info.run_dir)))
 
     def placement(self) -> pd.DataFrame:
-        """Where operations ran: ``step``, ``op``, ``op_type``, ``task``, ``device``, ``start_us``, ``duration_us``.
+        """Where the operations, or the layers of a pipeline, ran.
 
-        Of a pipeline a row for each layer: ``layer``, ``planned`` (none for one that was not placed), ``actual``
-        (devices, in lists), ``as_planned``. That needs no ``trace_steps``. Raises NotFound, as ``timeline``.
+        Returns:
+            A DataFrame. For a pipeline, a row for each layer, also without ``trace_steps``: ``layer``, ``planned`` and
+            ``actual`` (lists of devices; ``planned`` is empty if the layer was not placed) and ``as_planned``.
+            Otherwise a row for each execution of an operation: ``step``, ``op``, ``op_type``, ``task``, ``device``,
+            ``start_us`` and ``duration_us`` (microseconds).
+
+        Raises:
+            NotFound: If nothing was traced.
         """
         import pandas as pd
 
@@ -204,17 +244,55 @@ class Run(NamedRun):
         table: pd.DataFrame = pd.DataFrame(rows, columns=["layer", "planned", "actual", "as_planned"])
         return table
 
+    def forecast(self, **settings: Any) -> Forecast:
+        """How it would scale, by what its own steps took: ``run.forecast(tasks=[1, 2, 4, 64], network="25gbit")``.
+
+        Settings are those of ``dtf.predict``; the strategy and the sizes are the run's own. Raises Conflict for a run
+        of too few steps, or that is no ``fit`` by all-reduce, parameter servers or in-graph; InvalidInput.
+        """
+        settings.setdefault("strategy", self.info.strategy or "allreduce")
+        wanted = settings_of(settings.pop("strategy"), settings.pop("tasks", None), **settings)
+        return run_forecast(self._session.hub.record(self.id), wanted)
+
+    def efficiency(self) -> EfficiencyReport:
+        """What its steps were made of, beside what would be forecast for it: which part took longer, and whom the
+        others waited for. What was not measured is named.
+        """
+        return efficiency(self._session.hub.record(self.id))
+
     # -- what to do with it -------------------------------------------------------------------------------------
 
     def wait(self, timeout_s: float | None = None) -> Run:
-        """Wait until the run has ended, however it ended. Raises TimeoutError."""
+        """Wait until the run has ended, whether or not it succeeded.
+
+        Args:
+            timeout_s: The longest time to wait, in seconds. None: no limit.
+
+        Returns:
+            This run.
+
+        Raises:
+            TimeoutError: If the run has not ended after ``timeout_s`` seconds.
+        """
         self.wait_for(lambda info: info.state.is_final, timeout_s)
         return self
 
     def wait_for(self, condition: Callable[[RunInfo], bool], timeout_s: float | None = None) -> RunInfo:
-        """Wait until ``condition(info)`` holds, which is asked after every change. Raises TimeoutError.
+        """Wait until a condition on the run's state holds.
 
-        The condition is called in this thread, so it may itself ask runs and clusters.
+        Args:
+            condition: Called with the run's ``RunInfo`` now and after every change, in this thread, so it may itself
+                query runs and clusters.
+            timeout_s: The longest time to wait, in seconds. None: no limit.
+
+        Returns:
+            The ``RunInfo`` for which the condition held.
+
+        Raises:
+            TimeoutError: If the condition does not hold after ``timeout_s`` seconds.
+
+        Example:
+            >>> run.wait_for(lambda info: info.progress.epoch >= 2, timeout_s=60)
         """
         hub = self._session.hub
         ends = None if timeout_s is None else time.monotonic() + timeout_s
@@ -224,7 +302,7 @@ class Run(NamedRun):
             if run_id == self.id:
                 try:
                     changes.put(hub.info(run_id))
-                except Exception as error:  # nobody else would hear of it, and this would wait for ever
+                except Exception as error:  # otherwise the waiting thread would never learn of it
                     changes.put(error)
 
         unsubscribe = hub.subscribe(on_change)
@@ -236,7 +314,7 @@ class Run(NamedRun):
                     info = changes.get(timeout=left_s)
                 except queue.Empty:
                     raise TimeoutError(
-                        f"The run {self.id} is {self.status}, and not what was waited for, {timeout_s} s on"
+                        f"The run {self.id} is {self.status}; the condition does not hold after {timeout_s} s"
                     ) from None
                 if isinstance(info, Exception):
                     raise info
@@ -246,9 +324,10 @@ class Run(NamedRun):
             unsubscribe()
 
     def on_state(self, tell: Callable[[RunState], object]) -> None:
-        """Have ``tell`` called with the state that the run is in, and with every other one until its end.
+        """Call a function with the run's current state and with every further one until it has ended.
 
-        In a thread of the session's, which waits meanwhile.
+        Args:
+            tell: The function. It is called in the session's thread, which it blocks.
         """
         hub, told = self._session.hub, [RunState.PENDING]
 
@@ -263,49 +342,90 @@ class Run(NamedRun):
         on_change(self.id)
 
     def stop(self, *, now: bool = False) -> None:
-        """Ask the program to stop at its next step; a second call, or ``now``, ends it. Ended runs stay as they are."""
+        """Ask the program to stop after its current step. A second call ends its processes. Returns immediately.
+
+        Does nothing if the run has ended.
+
+        Args:
+            now: End the processes right away.
+        """
         if not self.info.state.is_final:
             self._session.call(lambda fleet: fleet.stop_run(self.id, now=now))
 
     def pause(self) -> None:
-        """Have a training end its tasks at a step's end with a checkpoint, and wait without them, and without devices,
-        for ``continue_``. Returns when it has been asked. Raises Conflict for a run that cannot, with why.
+        """Pause a training: after its current step it writes a checkpoint, ends its tasks and releases their devices.
+
+        Returns as soon as the cluster has accepted the request. Continue it with ``continue_``.
+
+        Raises:
+            Conflict: If the run cannot be paused; the message says why.
         """
         self._session.call(lambda fleet: fleet.pause_run(self.id))
 
     def continue_(self) -> None:
-        """Have a paused run go on from its checkpoint, when there is room for it. Raises Conflict."""
+        """Continue a paused run from its checkpoint as soon as there is room for it.
+
+        Raises:
+            Conflict: If the run is not paused.
+        """
         self._session.call(lambda fleet: fleet.continue_run(self.id))
 
     def resume(self, step: int | None = None, *, cluster: Any = None, wait: bool = True) -> Run:
-        """Go on from the newest checkpoint of a training, or that of ``step``, as a new run with the same model, data
-        and options. ``cluster``: a cluster or its name; by default the run's own. ``wait`` as in ``cluster.fit``.
+        """Continue a training from one of its checkpoints, as a new run with the same model, data and options.
 
-        Any process can, for a run keeps what it was submitted with, data included up to 256 MiB. Raises NotFound where
-        there is no such checkpoint, Conflict where one cannot go on with the run from here, and as ``cluster.fit``.
+        Any process can do so: a run saves what it was submitted with, including up to 256 MiB of data.
+
+        Args:
+            step: The step of the checkpoint. None: the newest.
+            cluster: The cluster, or its name, to continue on. None: the one the run was on.
+            wait: See ``Cluster.fit``.
+
+        Returns:
+            The new run.
+
+        Raises:
+            NotFound: If there is no such checkpoint.
+            Conflict: If the run cannot be continued from here.
+            RunFailed: With the traceback of the task that failed first.
         """
         raise self._not_held()
 
     def export(self, path: str | os.PathLike[str], step: int | None = None) -> Path:
-        """Save the model of a training's newest checkpoint, or that of ``step``. Raises as ``resume``."""
+        """Save the model of one of a training's checkpoints. See ``FitRun.export``."""
         raise self._not_held()
 
     def _not_held(self) -> Conflict:
         check_goes_on(self.info)
-        return Conflict(f"A training goes on as what `dtf.run({self.id!r})` holds. Received: {self!r}")
+        return Conflict(f"To continue a training, use the object that `dtf.run({self.id!r})` returns, got {self!r}")
 
     def result(self, timeout_s: float | None = None) -> Any:
-        """Wait, then what every task returned, by rank (``[0]``) or name (``["worker:1"]``).
+        """Wait until the run has ended and return what its tasks returned.
 
-        Raises RunFailed with the failing task's own traceback, RunStopped, ClusterLost when the cluster went away, and
-        TimeoutError.
+        Args:
+            timeout_s: The longest time to wait, in seconds. None: no limit.
+
+        Returns:
+            The results, indexed by rank (``[0]``) or by name (``["worker:1"]``).
+
+        Raises:
+            RunFailed: With the traceback of the task that failed first.
+            RunStopped: If the run was stopped.
+            ClusterLost: If the cluster went away.
+            NotFound: If the cluster, which keeps the results, has been closed.
+            TimeoutError: If the run has not ended after ``timeout_s`` seconds.
         """
         self.wait(timeout_s)
         self.raise_for_state()
         return self._results()
 
     def raise_for_state(self) -> None:
-        """Raise what a run that did not succeed raises: RunFailed, RunStopped or ClusterLost."""
+        """Raise an error if the run has ended without success.
+
+        Raises:
+            RunFailed: With the traceback of the task that failed first.
+            RunStopped: If the run was stopped.
+            ClusterLost: If the cluster went away.
+        """
         info = self.info
         if info.state is RunState.FAILED:
             failed = [task for task in info.tasks if task.state is TaskState.FAILED]
@@ -333,17 +453,31 @@ class Run(NamedRun):
         try:
             data = self._session.call(lambda fleet: fleet.result(self.id, task))
         except NotFound:
-            raise NotFound(f"Results are kept by their cluster. Received: {self.id}, whose cluster is gone") from None
+            raise NotFound(f"The result of run {self.id} was kept by its cluster, which is gone") from None
         return pickle.loads(data)
 
     # -- showing ------------------------------------------------------------------------------------------------
 
     def show(self) -> None:
-        """Show it: live in a notebook, with a still picture for viewers without the extension; elsewhere in a line."""
+        """Show the run: live plots in a notebook (a static picture where the extension is missing), else one line."""
         surroundings.here().show(self)
 
+    def tensorboard(self, directory: str | os.PathLike[str] | None = None) -> TensorBoard:
+        """Write all points so far as TensorBoard's event files, into ``directory`` or the run's own, and open
+        TensorBoard on them: its ``url`` is for this user of this machine, until ``close()`` or the end of this process.
+
+        Raises Unavailable where TensorBoard is not installed.
+        """
+        from .tensorboard import open_tensorboard
+
+        return open_tensorboard(self.metrics, self.info.run_dir, directory)
+
     def widget(self) -> ipywidgets.VBox:
-        """``dtf.RunWidget(run)``: an ipywidget, live also where the JupyterLab extension is not, as in VS Code."""
+        """A live ``ipywidgets`` view of the run, also for frontends without the JupyterLab extension, such as VS Code.
+
+        Returns:
+            A ``dtf.RunWidget``.
+        """
         widget: ipywidgets.VBox = surroundings.here().widget(self)
         return widget
 
@@ -355,11 +489,11 @@ class Run(NamedRun):
             info = self.info
         except NotFound:
             return f"<Run {self.id}: not known here>"
-        return f"<Run {describe(info, ', ')}>"  # which any terminal can print
+        return f"<Run {describe(info, ', ')}>"  # in characters that any terminal can print
 
 
 def describe(info: RunInfo, separator: str = " · ") -> str:
-    """One good line about a run."""
+    """A one-line summary of a run."""
     parts = [info.name, info.state.value]
     progress = info.progress
     if progress.epochs:
@@ -374,5 +508,5 @@ def describe(info: RunInfo, separator: str = " · ") -> str:
 
 
 def task_names(info: RunInfo) -> list[str]:
-    """All tasks of a run by rank, ``worker:0`` first. Its ``tasks`` are empty until they have been planned."""
+    """The names of all tasks of a run by rank, ``worker:0`` first, even before they have been placed."""
     return [f"{job}:{index}" for job, index in ordered_tasks(info.jobs)]

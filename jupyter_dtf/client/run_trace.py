@@ -1,4 +1,4 @@
-"""``Trace``: what ran where and when, as a person holds it."""
+"""``Trace``: the public handle of a trace, which says what ran where and when."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """Operations and transfers of some steps, by the clocks of the machines that ran them.
+    """The operations and transfers of the steps that were traced, timed by the clocks of the machines that ran them.
 
-    The last expression of a cell shows it as a timeline: a row for each device, and between them what travelled.
+    A notebook shows it as a timeline with a row for each device and arrows for the transfers.
     """
 
     def __init__(self, data: TraceData, values: Any = None) -> None:
         self.data = data
         self.values = values
-        """What the fetches of a session's trace were in its last step."""
+        """The values that the fetches had in the last step; for ``servers.trace`` only."""
 
     @property
     def table(self) -> pd.DataFrame:
-        """``step``, ``op``, ``op_type``, ``task``, ``device``, ``start_us``, ``duration_us``: a row per execution.
+        """A DataFrame with a row for each execution of an operation.
 
-        Times are microseconds since the first of them.
+        Columns: ``step``, ``op``, ``op_type``, ``task``, ``device``, ``start_us`` (microseconds since the first
+        operation) and ``duration_us`` (microseconds).
         """
         import pandas as pd
 
@@ -46,7 +47,11 @@ class Trace:
 
     @property
     def transfers(self) -> pd.DataFrame:
-        """``step``, ``tensor``, ``source``, ``target``, ``bytes``, ``start_us``, ``duration_us`` of what travelled."""
+        """A DataFrame with a row for each tensor that was sent between tasks.
+
+        Columns: ``step``, ``tensor``, ``source`` and ``target`` (devices), ``bytes``, ``start_us`` and ``duration_us``
+        (microseconds).
+        """
         import pandas as pd
 
         table: pd.DataFrame = pd.DataFrame(
@@ -60,11 +65,18 @@ class Trace:
 
     @property
     def warnings(self) -> list[str]:
-        """The operations that did not run where, or as, they were placed: a sentence for each."""
+        """A sentence for each operation that did not run where it was placed, or was replaced by another one."""
         return list(self.data.warnings)
 
     def save(self, path: str | Path) -> Path:
-        """Write Chrome's trace format, which chrome://tracing and ui.perfetto.dev open. Returns the path."""
+        """Save the trace in Chrome's trace format, which chrome://tracing and ui.perfetto.dev open.
+
+        Args:
+            path: The JSON file to write.
+
+        Returns:
+            The path.
+        """
         path = Path(path)
         path.write_text(json.dumps(chrome_trace.document(self.data)))
         return path
@@ -87,11 +99,11 @@ def trace_session(
 ) -> Trace:
     """Run ``fetches`` of a ``tf.compat.v1`` graph on the servers at ``target`` and record what ran where.
 
-    ``graph`` None is the default graph. The fetches run ``steps`` times, in a session of their own: variables are
-    those that the servers hold. Raises InvalidInput, and what TensorFlow raises.
+    ``graph`` None is the default graph. The fetches run ``steps`` times in a new session, with the variables that the
+    servers hold. Raises InvalidInput and any error of TensorFlow's.
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
-        raise InvalidInput(f"steps is a whole number from 1 to {MAX_STEPS}. Received: {steps!r}", field="steps")
+        raise InvalidInput(f"`steps` must be an integer from 1 to {MAX_STEPS}, got {steps!r}", field="steps")
     import tensorflow as tf
 
     from ..backend.task.trace import session_trace as traced

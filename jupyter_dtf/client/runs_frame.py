@@ -1,4 +1,4 @@
-"""``Runs``: a list of runs that is a table as well."""
+"""``Runs``: a list of runs that can be turned into a DataFrame."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ FACTS = (
     "commit",
     "message",
 )
-"""The columns of every table of runs; those of parameters, metrics and versions come behind them."""
+"""The columns that every table of runs has; columns for parameters, metrics and versions follow them."""
 
 
 class Runs(list[Run]):
-    """Runs, newest first: a list, which programs go through, with ``frame()``, a DataFrame, which notebooks show.
+    """A list of runs, newest first. Notebooks show it as a table.
 
-    It is no DataFrame itself: a run is held to be stopped, waited for and shown, and ``dtf.runs()[0]`` is one.
+    Its items are ``Run`` objects, which can be stopped, waited for and shown.
+
+    Example:
+        >>> dtf.runs()[0].show()
     """
 
     def __init__(self, infos: Sequence[RunInfo]) -> None:
@@ -45,13 +48,15 @@ class Runs(list[Run]):
         self._infos = list(infos)
 
     def frame(self) -> pd.DataFrame:
-        """A row for each run, as it was when this list was made, with its id as the index.
+        """The runs, as they were when this list was made, as a DataFrame.
 
-        Columns: its ``name``, ``state``, ``kind``, ``cluster``, ``strategy``, ``search`` (the name of the one that it
-        is a trial of), ``tasks`` (a number), ``created`` (a time), ``seconds`` that it took, ``model``, ``weights``,
-        ``data``, ``tags``, ``note``, ``commit`` and ``message``; ``parameters.batch_size`` and so on of what was
-        chosen, ``last.loss`` and ``best.loss`` of the metrics, ``versions.TensorFlow`` of packages. What a run has not
-        got is NaN.
+        Returns:
+            A DataFrame with a row for each run, indexed by run id. Its columns are ``name``, ``state``, ``kind``,
+            ``cluster``, ``strategy``, ``search`` (the name of the search that the run is a trial of), ``tasks`` (their
+            number), ``created`` (a timestamp), ``seconds`` (duration), ``model``, ``weights`` (the number of the
+            model's parameters), ``data``, ``tags``, ``note``, ``commit`` and ``message``, followed by
+            ``parameters.batch_size`` and so on for settings, ``last.loss`` and ``best.loss`` and so on for metrics, and
+            ``versions.TensorFlow`` and so on for packages. Missing values are NaN.
         """
         import pandas as pd
 
@@ -70,7 +75,7 @@ class Runs(list[Run]):
 
 
 def row(info: RunInfo) -> dict[str, Any]:
-    """What a table has of a run: plain values by the names of columns."""
+    """The row of a run in a table: plain values by column name."""
     origin = info.origin
     took = info.ended - info.started if info.ended is not None and info.started is not None else None
     return {

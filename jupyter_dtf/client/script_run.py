@@ -1,4 +1,4 @@
-"""Reading a script that shall run on every task: what it is, and by which flags it asks for its place."""
+"""Reads a script that will run on every task, and finds the flags by which it expects its job and task index."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _REFRESH_S = 0.2
 
 
 def read(path: str | Path, arguments: Sequence[str] = ()) -> Script:
-    """The script at ``path`` with its ``arguments``. Raises NotFound, and InvalidInput if it is no Python."""
+    """The script at ``path`` with its ``arguments``. Raises NotFound, and InvalidInput if it is not Python."""
     path = Path(path).absolute()
     try:
         with tokenize.open(path) as file:
             source = file.read()
         tree = ast.parse(source, str(path))
     except OSError as error:
-        raise NotFound(f"The script cannot be read: {error.strerror}. Received: {str(path)!r}") from None
+        raise NotFound(f"The script {str(path)!r} cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
-        raise InvalidInput(f"The script is not Python: {error}. Received: {str(path)!r}", field="script") from None
+        raise InvalidInput(f"The script must be Python, got {str(path)!r}: {error}", field="script") from None
     given = {_plain(argument) for argument in arguments if argument.startswith("-")}
     asked = [flag for flag in flags_defined(tree) if is_place_flag(flag) and _plain(flag) not in given]
     return Script(path=str(path), source=source, arguments=list(arguments), place_flags=asked)
 
 
 def run_in_foreground(run: Run) -> None:
-    """Show what the tasks print, and warnings, until the run has ended. An interrupt stops it, a second one at once.
+    """Show what the tasks print, and warnings, until the run has ended. An interrupt stops it, a second one kills it.
 
-    Raises what a run raises that did not succeed, and KeyboardInterrupt after an interrupt.
+    Raises the run's error if it did not succeed, and KeyboardInterrupt after an interrupt.
     """
 
     def warn() -> None:
@@ -53,14 +53,14 @@ def run_in_foreground(run: Run) -> None:
             run.wait()
         except KeyboardInterrupt:
             interrupted = True
-            stop_in_foreground(run, say, "Stopping the run; another interrupt ends it at once.")
+            stop_in_foreground(run, say, "Stopping the run; interrupt again to end it immediately.")
     if interrupted:
         raise KeyboardInterrupt(f"the run {run.info.name} ({run.id}) is {run.status}")
     run.raise_for_state()
 
 
 def flags_defined(tree: ast.AST) -> list[str]:
-    """The long flags, without dashes, that the code defines by argparse, click, absl or ``tf.compat.v1.flags``."""
+    """The long flags, without dashes, that the code defines with argparse, click, absl or ``tf.compat.v1.flags``."""
     return list(
         dict.fromkeys(flag for node in ast.walk(tree) if isinstance(node, ast.Call) for flag in _flags_of(node))
     )
@@ -78,5 +78,5 @@ def _flags_of(call: ast.Call) -> Iterator[str]:
 
 
 def _plain(flag: str) -> str:
-    """A flag's name without dashes and value, as argparse and absl compare them."""
+    """A flag's name without leading dashes and value, as argparse and absl compare them."""
     return flag.lstrip("-").partition("=")[0].replace("-", "_")

@@ -1,4 +1,4 @@
-"""What of a program's arguments a record may not have: values that their names, or their forms, say are secret."""
+"""Redacts a program's arguments for its record: values whose names or formats suggest that they are secret."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SECRET = re.compile(
     r"|pass|pwd|pw|auth|oauth|authorization|bearer|jwt|cookies?"
 )
 _ACCESS_TOKENS = frozenset({"access", "api", "auth", "refresh", "secret"})
-"""Words before ``tokens`` that say these are not those of a text."""
+"""Words before ``tokens`` after which these are credentials rather than tokens of text."""
 _OPEN_KEYS = re.compile(
     "batch|column|data|dict|feature|group|id|image|input|join|label|map|output|partition|primary|public|row|sample"
     "|sort|target|text"
 )
-"""Words before ``key`` that say it names or orders something."""
+"""Words before ``key`` after which it is an identifier or a sort key rather than a secret."""
 
 _ACCOUNT = re.compile(r"//[^/\s@:]*:[^/\s]*@")
 _BEARER = re.compile(r"\b(bearer\s+)[^\s\"']+", re.IGNORECASE)
@@ -28,7 +28,7 @@ _VALUE = re.compile(r"(?:(?:bearer|basic|digest|token)\s+)?(?:\"[^\"]*\"|'[^']*'
 
 
 def is_secret(name: str) -> bool:
-    """Whether a name says that its value is nobody's business, by whole words: ``hf_token``, but not ``max_tokens``."""
+    """Whether a name, by whole words, suggests a secret value: ``hf_token``, but not ``max_tokens``."""
     words = [word.lower() for word in _WORD.findall(name)]
     for before, word in zip(["", *words], words, strict=False):
         if _SECRET.fullmatch(word) or (word == "tokens" and before in _ACCESS_TOKENS):
@@ -37,7 +37,7 @@ def is_secret(name: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """A text with ``***`` for the password of an address, what follows ``Bearer``, and values after a secret name."""
+    """A text with ``***`` in place of passwords in URLs, ``Bearer`` tokens, and values after a secret name."""
     text = _ACCOUNT.sub(lambda found: f"{found[0].partition(':')[0]}:{HIDDEN}@", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
     parts, end = [], 0
@@ -49,7 +49,7 @@ def without_secrets(text: str) -> str:
 
 
 def words_without_secrets(words: Iterable[str]) -> list[str]:
-    """A command line with ``***`` for the values of ``--name value`` and ``--name=value`` that are secret."""
+    """A command line with ``***`` in place of secret values of ``--name value`` and ``--name=value``."""
     shown: list[str] = []
     is_next = False
     for word in words:

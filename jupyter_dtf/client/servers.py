@@ -1,4 +1,4 @@
-"""``Servers``: bare TensorFlow servers on a cluster's tasks, for graphs that are placed by hand."""
+"""``Servers``: bare TensorFlow servers on a cluster's tasks, for graphs that users place by hand."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ from .run import Run
 if TYPE_CHECKING:
     from .run_trace import Trace
 
-# TensorFlow's name for a process that has no cluster. The client keeps it when it connects, or the variables that it
-# has made before would belong to a task that is no more.
+# TensorFlow's name for a process without a cluster. The client keeps it when it connects; otherwise the variables that
+# it created before would belong to a task that no longer exists.
 _CLIENT = "localhost"
 logger = logging.getLogger(__name__)
 
 
 class Servers:
-    """A ``tf.distribute.Server`` in each task of a run, from ``cluster.servers()``; they end with the ``with`` block.
+    """A ``tf.distribute.Server`` in each task of a run, as ``cluster.servers()`` returns it.
 
-    Any number of clients may use them at the same time, by sessions (``target``) or eagerly (``connect``): processes of
-    this user on the servers' machines, and whoever is on other machines that they have been told of. What needs an
-    endpoint waits until all serve, and raises RunFailed, RunStopped or ClusterLost if they do not.
+    Any number of clients can use the servers at the same time, through sessions (``target``) or eagerly (``connect``).
+    Whatever needs an endpoint waits until all servers accept connections, and raises RunFailed, RunStopped or
+    ClusterLost if they never do. The servers end with the ``with`` block.
+
+    Attributes:
+        run: The run whose tasks are the servers.
     """
 
     def __init__(self, run: Run) -> None:
@@ -43,20 +46,30 @@ class Servers:
 
     @property
     def target(self) -> str:
-        """What a ``tf.compat.v1.Session`` connects to: the server of the first task, ``grpc://host:port``."""
+        """The target for ``tf.compat.v1.Session``: the server of the first task, ``grpc://host:port``."""
         self.wait_ready()
         return f"grpc://{self.run.info.tasks[0].endpoint}"
 
     def targets(self, job: str = "worker") -> list[str]:
-        """The targets of all servers of a job, by task index. Raises InvalidInput if there is no such job."""
+        """Return the targets of all servers of a job.
+
+        Args:
+            job: The name of the job.
+
+        Returns:
+            The targets (``grpc://host:port``) by task index.
+
+        Raises:
+            InvalidInput: If there is no such job.
+        """
         jobs = self.cluster_spec.jobs
         if job not in jobs:
-            raise InvalidInput(f"The servers' jobs are {', '.join(jobs)}. Received: {job!r}", field="job")
+            raise InvalidInput(f"`job` must be one of {', '.join(jobs)}, got {job!r}", field="job")
         return [f"grpc://{endpoint}" for endpoint in jobs[job].values()]
 
     @property
     def cluster_spec(self) -> ClusterSpec:
-        """The endpoint of every server."""
+        """A ``dtf.ClusterSpec`` with the endpoint of every server."""
         self.wait_ready()
         jobs: dict[str, dict[int, str]] = {}
         for task in self.run.info.tasks:
@@ -65,7 +78,20 @@ class Servers:
         return ClusterSpec(jobs)
 
     def wait_ready(self, timeout_s: float | None = None) -> Servers:
-        """Wait until all of them serve. Raises TimeoutError, and what a run raises that does not start."""
+        """Wait until all servers accept connections.
+
+        Args:
+            timeout_s: The longest time to wait, in seconds. None: no limit.
+
+        Returns:
+            These servers.
+
+        Raises:
+            RunFailed: If a server could not start.
+            RunStopped: If the run was stopped.
+            Conflict: If the servers have ended.
+            TimeoutError: If they do not all accept connections after ``timeout_s`` seconds.
+        """
         info = self.run.wait_for(
             lambda info: (
                 info.state.is_final
@@ -81,10 +107,18 @@ class Servers:
     # -- what to do with them -----------------------------------------------------------------------------------
 
     def connect(self) -> list[str]:
-        """Make their devices known to this process, for eager code and ``tf.function``. Returns the device strings.
+        """Connect this process to the servers, so that eager code and ``tf.function`` can use their devices.
 
-        TensorFlow has one such connection per process: connecting to other servers ends this one, and ``close`` does.
-        What stays local (variables, models, functions) outlives that; tensors and variables on the servers do not.
+        TensorFlow supports one such connection per process: connecting to other servers ends this one, as does
+        ``close``. Local variables, models and functions survive that; tensors and variables on the servers do not.
+
+        Returns:
+            The device strings of the servers.
+
+        Example:
+            >>> devices = servers.connect()
+            >>> with tf.device(devices[0]):
+            ...     total = tf.reduce_sum(tensor)
         """
         global _connected
         import tensorflow as tf
@@ -97,28 +131,30 @@ class Servers:
             with _reserved_port(host) as port:
                 jobs[_CLIENT] = [f"{host}:{port}"]
                 tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(jobs), job_name=_CLIENT)
-                tf.config.list_logical_devices()  # which starts the server, if TensorFlow had not begun yet
+                tf.config.list_logical_devices()  # starts the server if TensorFlow was not initialized yet
             _connected = self
         prefixes = tuple(f"/job:{job}/" for job in spec.jobs)
         return [device.name for device in tf.config.list_logical_devices() if device.name.startswith(prefixes)]
 
     def disconnect(self) -> None:
-        """Undo ``connect``. Does nothing where this process is not connected to these servers."""
+        """Undo ``connect``. Does nothing if this process is not connected to these servers."""
         global _connected
         if _connected is self:
             import tensorflow as tf
 
             _connected = None
-            # Of an empty cluster TensorFlow would choose the port itself, and lose it to another process now and then.
+            # With an empty cluster, TensorFlow would choose the port itself and sometimes lose it to another process.
             with _closed_ports().sealed(), _reserved_port("localhost") as port:
                 alone = tf.train.ClusterSpec({_CLIENT: [f"localhost:{port}"]})
                 tf.config.experimental_connect_to_cluster(alone, job_name=_CLIENT)
 
     def reset(self, containers: str | Sequence[str] | None = None) -> None:
-        """Clear resource containers on every server: the variables, queues and readers made in them.
+        """Clear resource containers (their variables, queues and readers) on every server.
 
-        None, or an empty list, is the default container: what was made in no other. Sessions that are open at
-        ``target`` are closed by it, as by ``tf.compat.v1.Session.reset``.
+        Like ``tf.compat.v1.Session.reset``, this closes the sessions that are open at ``target``.
+
+        Args:
+            containers: The name or names of the containers. None or an empty list: the default container.
         """
         import tensorflow as tf
 
@@ -127,21 +163,30 @@ class Servers:
     def trace(
         self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, *, graph: Any = None, steps: int = 1
     ) -> Trace:
-        """Run ``fetches`` of a ``tf.compat.v1`` graph (None: the default one) and record what ran where.
+        """Run fetches of a ``tf.compat.v1`` graph in a new session and record what ran where.
 
-        In a session of its own: variables are those that the servers hold. The result has the values, the operations
-        of each step with device, start and duration, transfers between tasks, and warnings about operations that did
-        not run where they were placed.
+        Args:
+            fetches: What ``tf.compat.v1.Session.run`` takes.
+            feed_dict: Values for placeholders.
+            steps: How often to run the fetches.
+            graph: The graph. None: the default graph.
+
+        Returns:
+            A trace with the values of the fetches, the operations of each step with device, start and duration, the
+            transfers between tasks, and warnings about operations that did not run where they were placed.
+
+        Raises:
+            InvalidInput: If ``steps`` is invalid.
         """
         from .run_trace import trace_session
 
         return trace_session(self.target, fetches, feed_dict, graph=graph, steps=steps)
 
     def close(self) -> None:
-        """End the servers and wait until they have ended. Does nothing to those that have.
+        """End the servers and wait until they have ended. Does nothing if they already have.
 
-        This process's sessions on them are closed first: without their servers they would wait for ever, those that
-        are forgotten at the process's end.
+        This process's sessions on them are closed first; without their servers they would block forever, even when
+        they are garbage-collected as the process exits.
         """
         self.disconnect()
         if "tensorflow" in sys.modules and not self.run.info.state.is_final:
@@ -164,25 +209,25 @@ class Servers:
 
 
 _connected: Servers | None = None
-"""The servers whose devices this process knows."""
+"""The servers that this process is connected to."""
 
 
 def _close_sessions(targets: set[bytes]) -> None:
-    """Close the open sessions of this process at ``targets``. TensorFlow keeps no list of them."""
+    """Close this process's open sessions at ``targets``. TensorFlow keeps no list of sessions."""
     import tensorflow as tf
 
     kinds = (tf.compat.v1.Session, tf.compat.v1.InteractiveSession)
     for session in [each for each in gc.get_objects() if issubclass(type(each), kinds)]:
-        if session.sess_str in targets:  # None for a session of this process alone
+        if session.sess_str in targets:  # None for a local session
             session.close()
 
 
 @cache
 def _closed_ports() -> ClosedPorts:
-    """What guards the servers that TensorFlow starts in this process: one for each time that it connects."""
+    """The guard of the servers that TensorFlow starts in this process each time that it connects."""
     ports = ClosedPorts(
         warn=lambda title, text: warnings.warn(f"{title}. {text}", UserWarning, stacklevel=2),
-        on_refused=lambda who: logger.warning("A connection to TensorFlow's server here was turned away: %s", who),
+        on_refused=lambda who: logger.warning("A connection to TensorFlow's server here was refused: %s", who),
     )
     ports.install()
     return ports
@@ -190,7 +235,7 @@ def _closed_ports() -> ClosedPorts:
 
 @contextlib.contextmanager
 def _reserved_port(host: str) -> Iterator[int]:
-    """A free port that nobody gets before TensorFlow, which shares it."""
+    """A free port, reserved until TensorFlow, which can share it, has bound it."""
     with socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET) as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         reserved.bind(("", 0))
@@ -198,10 +243,10 @@ def _reserved_port(host: str) -> Iterator[int]:
 
 
 def address_towards(endpoint: str) -> str:
-    """The address by which the machine of ``endpoint`` can reach this one."""
+    """The address at which the machine of ``endpoint`` can reach this one."""
     host, port = split_endpoint(endpoint)
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:  # connecting a datagram socket sends nothing
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:  # connecting a datagram socket sends no packet
         probe.connect((host.strip("[]"), port))
         address: str = probe.getsockname()[0]
     return f"[{address}]" if family == socket.AF_INET6 else address

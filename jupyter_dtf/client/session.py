@@ -1,4 +1,4 @@
-"""The one place of a process where its view of all clusters lives: an event loop in a thread, with fleet and hub."""
+"""A process's single connection to all clusters: an event loop in a thread, with the fleet and the hub of runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Session:
 
             try:
                 store: Store | None = Store(paths.store_path())
-            except Unavailable as error:  # live runs can be seen without it
+            except Unavailable as error:  # live runs can be shown without the store
                 logging.getLogger(__name__).warning("Past runs cannot be shown: %s", error)
                 store = None
             self._hub = Hub(store)
@@ -58,7 +58,7 @@ class Session:
             for step in (self._made, self._started):
                 if not step.done():
                     step.set_exception(error)
-                    step.exception()  # it is known, though nobody may wait for this step
+                    step.exception()  # mark as retrieved, even if nobody waits for this step
         else:
             self._started.set_result(None)
 
@@ -69,7 +69,7 @@ class Session:
     def _submit(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         """Run ``begin()`` on the loop. Raises Unavailable once the session has been closed."""
         if self._loop.is_closed():
-            raise Unavailable("This process's view of its clusters has been closed; ask for the cluster again.")
+            raise Unavailable("The session was closed; get a new handle with dtf.connect(...)")
         return asyncio.run_coroutine_threadsafe(begin(), self._loop)
 
     def call(self, work: Callable[[Fleet], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
@@ -86,7 +86,7 @@ class Session:
             raise
 
     def start_cluster(self, request: ClusterRequest) -> str:
-        """Start a cluster; returns its name at once, whether or not those that there are have answered yet."""
+        """Start a cluster and return its name immediately, even if existing clusters have not answered yet."""
 
         async def start() -> str:
             await asyncio.shield(self._made)
@@ -96,7 +96,7 @@ class Session:
         try:
             return future.result()
         except BaseException:
-            future.add_done_callback(self._end_again)  # interrupted, and it may be there all the same
+            future.add_done_callback(self._end_again)  # interrupted, but it may have started nevertheless
             raise
 
     def _end_again(self, started: Future[str]) -> None:
@@ -104,7 +104,7 @@ class Session:
             self.begin(lambda fleet: fleet.stop_cluster(started.result()))
 
     def begin(self, work: Callable[[Fleet], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run ``work(fleet)`` on the loop. Returns what can be waited for, or cancelled."""
+        """Run ``work(fleet)`` on the loop. Returns a future that can be waited for or cancelled."""
 
         async def run() -> T:
             return await work(await self._entered())
@@ -121,23 +121,23 @@ class Session:
 
     @property
     def hub(self) -> Hub:
-        """The runs. May be read from any thread."""
+        """The hub of runs, which may be read from any thread."""
         self.do(lambda fleet: None)
         return self._hub
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has been closed: what is asked of it then is unavailable for good."""
+        """Whether the session has been closed; any further request to it fails."""
         return self._loop.is_closed()
 
     def close(self) -> None:
-        """Leave every cluster as it is and end the thread."""
+        """End the thread, leaving all clusters as they are."""
         global _session
         atexit.unregister(self.close)
         if _session is self:
             _session = None
         if self._thread.is_alive():
-            with contextlib.suppress(Exception):  # it never started, or will not end: the thread is a daemon
+            with contextlib.suppress(Exception):  # the loop never started or does not stop; the thread is a daemon
                 self.call(lambda fleet: fleet.stop(), 5)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(5)
@@ -148,7 +148,7 @@ _lock = threading.Lock()
 
 
 def session() -> Session:
-    """This process's session, started when first asked for."""
+    """This process's session, started on first use."""
     global _session
     with _lock:
         if _session is None:

@@ -1,4 +1,4 @@
-"""The output of a run's tasks as it comes, line by line."""
+"""Shows the output of a run's tasks line by line as it arrives."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _REFRESH_S = 0.2
 
 
 class StreamedOutput:
-    """Shows what the tasks of a run print while its ``with`` block runs; at its end, all of it.
+    """Shows what the tasks of a run print while its ``with`` block runs, and the rest at the end.
 
-    Each line has its task before it, and goes to the stream that it was written to.
+    Each line is prefixed with its task and goes to the stream that it was written to.
     """
 
     def __init__(self, run: Run) -> None:

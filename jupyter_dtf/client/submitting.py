@@ -1,4 +1,4 @@
-"""A run on its way to its cluster: what is asked for, and the program that is sent."""
+"""Submitting a run to its cluster: the request, and sending the program."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 ANSWER_S = 10.0
-"""How long an interrupted submission waits for the cluster's word on whether it has been accepted."""
+"""How long an interrupted submission waits to learn from the cluster whether it was accepted, in seconds."""
 
 
 def request_of(options: RunOptions, *, origin: Origin | None = None, **more: Any) -> RunRequest:
-    """What is asked of the cluster: the options, ``more`` of ``RunRequest``, and where and what this process is.
+    """The request for the cluster: the options, further fields of ``RunRequest`` (``more``), and the provenance.
 
-    Without its code and its design where the person wants none kept. Raises InvalidInput.
+    Without code and design if the user has turned recording them off. Raises InvalidInput.
     """
     here = os.getcwd()
     path = [entry or here for entry in sys.path if isinstance(entry, str) and is_whole(entry)]
@@ -58,10 +58,10 @@ def submit(
     make: Callable[[str], AnyRun],
     without_data: Callable[[], tuple[Any, ...]] | None = None,
 ) -> AnyRun:
-    """Start a run: ``make(its id)``, whose program may still be on its way. Waits until the cluster is ready.
+    """Start a run and return ``make(its id)``; its program may still be being sent. Waits until the cluster is ready.
 
-    Of a run that goes on from checkpoints the program is kept, for whoever is to go on with it; where that is too
-    large, ``without_data()`` is.
+    If the run writes checkpoints, its program is saved so that others can resume it; if that is too large,
+    ``without_data()`` is saved instead.
     """
     data = payload.packed(program)
     view = session()
@@ -79,9 +79,9 @@ def begun(
     start: Callable[[Fleet, Callable[[RunInfo], object]], Coroutine[Any, Any, RunInfo]],
     make: Callable[[str], AnyRun],
 ) -> AnyRun:
-    """The run that ``start(fleet, opened)`` starts, as soon as it calls ``opened`` with what is known of it.
+    """The run that ``start(fleet, opened)`` starts, as soon as it calls ``opened`` with the run's description.
 
-    A run that is interrupted before anybody holds it is stopped.
+    A run that is interrupted before the caller gets hold of it is stopped.
     """
     opened = Future[RunInfo]()
     sent = session().begin(lambda fleet: start(fleet, opened.set_result))
@@ -89,14 +89,14 @@ def begun(
         wait((opened, sent), return_when=FIRST_COMPLETED)
         run = make((opened if opened.done() else sent).result().id)
     except BaseException:
-        # The cluster may have accepted it already, and would run it for nobody.
+        # The cluster may have accepted it already and would run it in vain.
         try:
             wait((opened, sent), ANSWER_S, return_when=FIRST_COMPLETED)
         finally:
             sent.cancel()
             accepted = opened if opened.done() else sent
             if not accepted.cancelled() and accepted.exception() is None:
-                with contextlib.suppress(DtfError):  # it has ended meanwhile
+                with contextlib.suppress(DtfError):  # it has ended in the meantime
                     Run(accepted.result().id).stop()
         raise
     run.sent = sent
@@ -104,17 +104,17 @@ def begun(
 
 
 async def _kept(sent: Future[RunInfo] | None, request: RunRequest, program: payload.Packed, rest: Any) -> None:
-    """Keep what a run was submitted with, once it has been sent."""
+    """Save what a run was submitted with, once it has been sent."""
     assert sent is not None
     info = await asyncio.wrap_future(sent)
     await off_loop(lambda: submitted.keep(Path(info.run_dir), request, program, rest))
 
 
 def training_jobs(strategy: Strategy, jobs: Mapping[str, int]) -> dict[str, int]:
-    """The tasks that take part in training under a strategy. Raises InvalidInput where one is missing."""
+    """The tasks that take part in training with a strategy. Raises InvalidInput if a job is missing."""
     training = {job: count for job, count in jobs.items() if job in strategy.jobs}
     if training.keys().isdisjoint(FIRST_JOBS):
-        raise InvalidInput(f"Training needs a job worker or chief. Received: {dict(jobs)!r}", field="jobs")
+        raise InvalidInput(f"`jobs` must include worker or chief for training, got {dict(jobs)!r}", field="jobs")
     if "ps" in strategy.jobs and "ps" not in training:
-        raise InvalidInput(f"Parameter servers need a job ps. Received: {dict(jobs)!r}", field="jobs")
+        raise InvalidInput(f"`jobs` must include ps for parameter servers, got {dict(jobs)!r}", field="jobs")
     return training

@@ -1,6 +1,6 @@
-"""Where this process shows things to a person: what a notebook, or a terminal, hooks into the Python API.
+"""How this process displays things to the user: the hooks that notebooks and terminals implement for the Python API.
 
-The package's ``__init__`` says who finds them (``find``); this folder knows no notebook.
+The package's ``__init__`` sets ``find``, which chooses the implementation; this folder does not depend on notebooks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 
 class Surroundings(Protocol):
-    """Runs are ``client.run.Run``, clusters ``client.cluster.Cluster``, traces ``client.run_trace.Trace``."""
+    """Arguments are a ``client.run.Run``, ``client.cluster.Cluster`` or ``client.run_trace.Trace``."""
 
     def show(self, run: Any) -> None:
         """Show a run."""
@@ -20,43 +20,43 @@ class Surroundings(Protocol):
         """Show a search (``client.search.search.Search``)."""
 
     def follow_search(self, search: Any) -> None:
-        """Show a search that is waited for, until it has ended."""
+        """Show a search that the caller waits for, until it has ended."""
 
     def followed(self, run: Any) -> AbstractContextManager[Callable[[str], None]]:
-        """A context in which a run that is waited for is shown; gives what tells a line beside it."""
+        """A context manager that shows a run that the caller waits for; yields a function that prints a line."""
 
     def sending_shown(self, run: Any) -> AbstractContextManager[object]:
-        """A context in which a line says how much of a run's data has been sent."""
+        """A context manager that shows how much of a run's data has been sent."""
 
     def output_shown(self, run: Any) -> AbstractContextManager[object]:
-        """A context in which the output of a run's tasks is shown; at its end, all of it."""
+        """A context manager that shows the output of a run's tasks, and the rest of it at the end."""
 
     def widget(self, run: Any) -> Any:
         """A run as an ipywidget."""
 
     def run_bundle(self, run: Any) -> dict[str, Any]:
-        """A run as the last expression of a cell: a mime bundle."""
+        """The MIME bundle of a run that is the last expression of a cell."""
 
     def cluster_bundle(self, cluster: Any) -> dict[str, Any]:
-        """A cluster as the last expression of a cell."""
+        """The MIME bundle of a cluster that is the last expression of a cell."""
 
     def trace_bundle(self, trace: Any) -> dict[str, Any]:
-        """A trace as the last expression of a cell."""
+        """The MIME bundle of a trace that is the last expression of a cell."""
 
     def choose(self, cluster: str, owned: bool) -> None:
-        """This process's cluster is the one of this name now; ``owned``: it ends with the process."""
+        """Make this the cluster of this process. ``owned``: it ends with the process."""
 
     def returns(self, cluster: str) -> bool:
-        """Whether this process ends only to start again with the cluster of this name: a kernel that is restarted."""
+        """Whether this process is a kernel that is being restarted and will use this cluster again."""
 
 
 def here() -> Surroundings:
-    """Those of this process, now: a script may become a kernel."""
+    """The implementation for this process at this moment; a script may become a kernel later."""
     return find()
 
 
 def _not_hooked() -> Surroundings:
-    raise RuntimeError("Nothing shows runs in this process: `jupyter_dtf` says what does when it is imported")
+    raise RuntimeError("Runs cannot be shown in this process: import `jupyter_dtf`, which sets up how")
 
 
 find: Callable[[], Surroundings] = _not_hooked

@@ -1,4 +1,4 @@
-"""The output of a run's tasks, read as it comes."""
+"""Reads the output of a run's tasks as it arrives."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class RunOutput:
-    """What a run's tasks, or one of them, have printed, in the order in which it came, read piece by piece.
+    """The output of all tasks of a run, or of one, in the order in which it arrived, read piece by piece.
 
-    From the run's files; where these are not to be had here, what is kept of it in memory.
+    It is read from the run's files or, if these are not accessible here, from what is kept in memory.
     """
 
     def __init__(self, hub: Hub, run_id: str, task: str = "") -> None:
@@ -24,10 +24,10 @@ class RunOutput:
         self._hub = hub
         self._next_event = 0
         self._places: dict[tuple[str, str], int] = {}
-        self._lines: dict[tuple[str, str], int] = {}  # shown from memory, by task and stream
+        self._lines: dict[tuple[str, str], int] = {}  # lines shown from memory, by task and stream
 
     def new(self) -> Iterator[Logged]:
-        """Output since the last call, which has to have been read to its end. Raises NotFound."""
+        """The output since the last call, whose iterator must have been exhausted. Raises NotFound."""
         with self._hub.output(self._run_id, self._task) as reader:
             for block in reader.blocks(self._places):
                 shown = max(0, self._lines.get((block.task, block.stream), 0) - block.first)
@@ -44,7 +44,7 @@ class RunOutput:
 
 
 class LogLines:
-    """What a run's tasks have printed, as lines: of one task, or of all with each line's task before it."""
+    """The lines that a task has printed, or those of all tasks, each prefixed with its task."""
 
     def __init__(self, hub: Hub, run_id: str, task: str = "") -> None:
         self._hub = hub
@@ -53,19 +53,19 @@ class LogLines:
         self._output = RunOutput(hub, run_id, task)
 
     def new(self) -> Iterator[str]:
-        """The lines since the last call, which has to have been read to its end. Raises NotFound."""
+        """The lines since the last call, whose iterator must have been exhausted. Raises NotFound."""
         for event in self._output.new():
             yield from event.lines if self._task else [f"{event.task} | {line}" for line in event.lines]
 
     def follow(self) -> Iterator[str]:
-        """Every line as it comes, until the run has ended. Raises NotFound."""
+        """Every line as it arrives, until the run has ended. Raises NotFound."""
         changed = threading.Event()
         hub, run_id = self._hub, self._run_id
         unsubscribe = hub.subscribe(lambda changed_id: changed.set() if changed_id == run_id else None)
         try:
             while True:
                 changed.clear()
-                ended = hub.record(run_id).info.state.is_final  # everything has been written before that
+                ended = hub.record(run_id).info.state.is_final  # all output has been written by then
                 yield from self.new()
                 if ended:
                     return

@@ -1,4 +1,4 @@
-"""Writing to a terminal that may be gone, narrow, or know ASCII only: none of it is a reason to fail."""
+"""Writing to a terminal that may be closed, narrow or limited to ASCII, without ever failing because of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLAIN = str.maketrans(
 
 
 def write(stream: TextIO | None, text: str) -> bool:
-    """Write ``text``, in signs that ``stream`` has. Returns whether anybody can have read it.
+    """Write ``text`` in characters that ``stream`` can encode. Returns whether it was written.
 
     A stream that was closed before Python started is None.
     """
@@ -33,13 +33,13 @@ def write(stream: TextIO | None, text: str) -> bool:
     try:
         stream.write(readable(text, stream))
         stream.flush()
-    except (OSError, ValueError):  # who read it has had enough, or it was closed
+    except (OSError, ValueError):  # the reader has gone, or the stream was closed
         return False
     return True
 
 
 def readable(text: str, stream: TextIO) -> str:
-    """``text`` as ``stream`` can show it."""
+    """``text`` with characters that ``stream`` cannot encode replaced."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
@@ -49,5 +49,5 @@ def readable(text: str, stream: TextIO) -> str:
 
 
 def say(text: str) -> None:
-    """A line on standard output, for a person."""
+    """Print a line for the user on standard output."""
     write(sys.stdout, f"{text}\n")

@@ -1,4 +1,4 @@
-"""A plot of lines in text: dots of Braille, two to a character's width and four to its height. Pure."""
+"""A line plot as text, in Braille characters of two by four dots. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy.typing as npt
 from ..schema.sizes import number
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
-"""What each dot of a character adds to its number, by row and column."""
+"""What each dot adds to the code point of a Braille character, by row and column."""
 _BLANK = 0x2800
 _LABEL = 8
-"""Characters left of a plot, for the values of its top and its bottom."""
+"""Characters to the left of a plot, for the values of its top and bottom."""
 _GAP = 3
-"""Of a dashed line, so many columns of dots are drawn and as many left out."""
+"""The length of the dashes of a dashed line, and of the gaps between them, in columns of dots."""
 
 
 class Line(NamedTuple):
-    """Points by ascending x; values that are not finite are gaps."""
+    """Points in ascending order of x; values that are not finite are gaps."""
 
     x: npt.NDArray[Any]
     y: npt.NDArray[Any]
@@ -28,9 +28,9 @@ class Line(NamedTuple):
 
 
 def plot(lines: Sequence[Line], width: int, height: int, *, plain: bool = False) -> list[str]:
-    """The lines in ``height`` rows of at most ``width`` characters, with the values of top and bottom at the left.
+    """The plot as ``height`` rows of at most ``width`` characters, with the values of top and bottom on the left.
 
-    ``plain``: in ASCII, a star wherever there is a dot.
+    ``plain``: in ASCII, with a star for each character that has dots.
     """
     columns = max(1, width - _LABEL - 1)
     finite = [np.isfinite(line.y) & np.isfinite(line.x) for line in lines]
@@ -64,7 +64,7 @@ def _span(parts: Sequence[npt.NDArray[Any]]) -> tuple[float, float]:
 
 
 def _places(values: npt.NDArray[Any], span: tuple[float, float], count: int) -> npt.NDArray[np.int64]:
-    """Which of ``count`` places each value has between the least and the greatest; the middle where these are one."""
+    """Map values from ``span`` to 0 to ``count - 1``; to the middle if both ends of the span are equal."""
     low, high = span
     if not high > low:
         return np.full(values.shape, count // 2, dtype=np.int64)
@@ -73,7 +73,7 @@ def _places(values: npt.NDArray[Any], span: tuple[float, float], count: int) -> 
 
 
 def _draw(dots: npt.NDArray[np.bool_], x: npt.NDArray[np.int64], y: npt.NDArray[np.int64], dashed: bool) -> None:
-    """One line: in each column the rows between the least and the greatest there, joined with the column before."""
+    """Draw one line: in each column, all rows between its least and greatest value, joined with the previous column."""
     known: tuple[int, int] | None = None
     for column in np.unique(x):
         rows = y[x == column]

@@ -1,4 +1,4 @@
-"""Who wanted to be told of a run is told, by a function or a command of theirs, as long as this process is there."""
+"""Delivers notifications about a run by calling the user's function or command, as long as this process runs."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .run import Run
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 COMMAND_S = 60.0
-"""So long a command may take."""
+"""Time limit for a command, in seconds."""
 RETRY_S = 1.0
-"""After what could not be read."""
+"""Delay before retrying after the run could not be read, in seconds."""
 logger = logging.getLogger(__name__)
 
 
 def told(run: AnyRun, options: RunOptions) -> AnyRun:
-    """The run, of which this process tells from now on what its options say."""
+    """The run; from now on this process delivers the notifications that its options ask for."""
     if options.notify is not None and (options.notify.call is not None or options.notify.words):
         run.told = Told(run, options.notify).thread
     return run
 
 
 class Told:
-    """Follows the alarms of one run in a thread of its own, until the run has ended."""
+    """Follows the alarms of one run in a separate thread until the run has ended."""
 
     def __init__(self, run: Run, notify: Notify) -> None:
         self._run_id = run.id
@@ -55,27 +55,27 @@ class Told:
                 self._changed.clear()
                 try:
                     is_over = self._look()
-                except Unavailable as error:  # a store that is busy, a disk that is full: it passes
+                except Unavailable as error:  # a busy store or a full disk: try again
                     if self._session.is_closed:
                         raise
-                    logger.info("Alarms of the run %s are looked for again: %s", self._run_id, error)
+                    logger.info("Retrying to read the alarms of the run %s: %s", self._run_id, error)
                     time.sleep(RETRY_S)
                     self._changed.set()
         except Exception as error:  # the run was deleted, or the session is gone
-            logger.warning("Alarms of the run %s are not told any more: %s", self._run_id, error)
+            logger.warning("No more notifications about the run %s: %s", self._run_id, error)
         finally:
             self._unsubscribe()
 
     def _look(self) -> bool:
-        """Tell what is new. Returns whether the run has ended. Raises NotFound, Unavailable."""
-        info = self._hub.info(self._run_id)  # before the events: those of before its end are there then
+        """Deliver new alarms. Returns whether the run has ended. Raises NotFound, Unavailable."""
+        info = self._hub.info(self._run_id)  # before reading events, so that all events before its end are included
         for seq, event in self._hub.events(self._run_id, self._next_event - 1):
             self._next_event = seq + 1
             if isinstance(event, Note) and event.alarm:
                 self._tell(
                     Alarm(about=event.alarm, title=event.title, text=event.text, task=event.task, time=event.time)
                 )
-        if info.state is RunState.LOST and self._notify.end:  # whose cluster cannot say so any more
+        if info.state is RunState.LOST and self._notify.end:  # its cluster cannot report that any more
             self._tell(Alarm(about=END, title=f"{info.name} is lost", text=info.message, time=time.time()))
         return info.state.is_final
 
@@ -84,7 +84,7 @@ class Told:
             try:
                 self._notify.call(alarm)
             except Exception:
-                logger.exception("What was to be called for an alarm of the run %s raised", self._run_id)
+                logger.exception("The function for an alarm of the run %s raised an error", self._run_id)
         if words := self._notify.words:
             environment = {**os.environ, "JUPYTER_DTF_RUN": self._run_id, "JUPYTER_DTF_ALARM": alarm.about}
             try:

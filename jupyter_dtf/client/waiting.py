@@ -1,4 +1,4 @@
-"""Waiting for a run in the foreground, with something to see, and a way to leave it or to stop it."""
+"""Waiting for a run in the foreground while showing it, with a way to detach from it or to stop it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ SECOND_INTERRUPT_S = 2.0
 _WARNINGS_PERIOD_S = 0.5
 _MOMENT_S = 0.5
 LAST_WORD_S = 10.0
-"""So long a run that has ended waits for what was to be called for it."""
+"""How long to wait, after a run has ended, for its notifications to be delivered, in seconds."""
 
 
 class Detached(KeyboardInterrupt):
-    """The wait for a run was interrupted. The message says what became of the run."""
+    """Waiting for a run was interrupted. The message gives the state of the run."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows instead of the frames that were waiting."""
+        """What IPython shows instead of the stack of the waiting code."""
         return [f"KeyboardInterrupt: {self}"]
 
 
 def show_until_end(run: Run) -> None:
-    """Show the run and wait until it has ended, however it ended. Raises KeyboardInterrupt when it is interrupted."""
+    """Show the run and wait until it has ended, successful or not. Raises KeyboardInterrupt if interrupted."""
     with surroundings.here().followed(run) as tell:
         wait_in_foreground(run, tell)
     if run.told is not None:
@@ -37,10 +37,10 @@ def show_until_end(run: Run) -> None:
 
 
 def show_until_sent(run: Run) -> None:
-    """Wait until the run's program and data have been sent, and show that if it takes longer than a moment.
+    """Wait until the run's program and data have been sent, showing the progress if it takes longer than a moment.
 
-    They are the caller's arrays, which may be changed afterwards. Raises KeyboardInterrupt when it is interrupted, and
-    stops the run, which cannot go on without them.
+    Until then, the caller must not change the arrays. If interrupted, stops the run, which cannot continue without its
+    data, and raises KeyboardInterrupt.
     """
     if run.sent is None:
         return
@@ -59,7 +59,7 @@ def _stopped_while_sent(run: Run, tell: Callable[[str], None]) -> Detached:
 
 
 def warnings_told(run: Run, tell: Callable[[str], None]) -> Follower:
-    """A context in which what the run warns of is told as it comes."""
+    """A context manager that reports the run's warnings as they arrive."""
 
     def draw() -> None:
         for event in follower.new_events():
@@ -71,24 +71,24 @@ def warnings_told(run: Run, tell: Callable[[str], None]) -> Follower:
 
 
 def wait_in_foreground(run: Run, tell: Callable[[str], None]) -> None:
-    """Wait for the end. The first interrupt leaves the run to itself, a second one soon after stops it.
+    """Wait until the run has ended. A first interrupt detaches from the run, a second one soon after stops it.
 
     Raises KeyboardInterrupt after either.
     """
     try:
         run.wait()
     except KeyboardInterrupt:
-        if run.is_being_sent:  # it cannot be left to itself
+        if run.is_being_sent:  # it cannot continue without this process
             raise _stopped_while_sent(run, tell) from None
     else:
         return
-    tell(f"Interrupted: again within {SECOND_INTERRUPT_S:g} s stops the run.")
+    tell(f"Interrupted: interrupt again within {SECOND_INTERRUPT_S:g} s to stop the run.")
     deadline = time.monotonic() + SECOND_INTERRUPT_S
     try:
         run.wait(max(0.0, deadline - time.monotonic()))
     except TimeoutError:
         raise Detached(
-            f"detached; the run goes on while its cluster does. Come back with dtf.run({run.id!r}), "
+            f"detached; the run continues as long as its cluster. Come back with dtf.run({run.id!r}), "
             f"stop it with dtf.run({run.id!r}).stop()"
         ) from None
     except KeyboardInterrupt:
@@ -97,7 +97,7 @@ def wait_in_foreground(run: Run, tell: Callable[[str], None]) -> None:
 
 
 def stop_in_foreground(run: Run, tell: Callable[[str], None], text: str) -> None:
-    """Say ``text``, stop the run and wait for its end; another interrupt, however soon, ends it at once."""
+    """Print ``text``, stop the run and wait until it has ended; another interrupt ends it immediately."""
     try:
         tell(text)
         run.stop()
@@ -108,5 +108,5 @@ def stop_in_foreground(run: Run, tell: Callable[[str], None], text: str) -> None
 
 
 def say(text: str) -> None:
-    """A line for the person who waits, beside the output of programs."""
+    """Print a line for the waiting user, separate from the output of programs."""
     terminal.write(sys.stderr, text + "\n")

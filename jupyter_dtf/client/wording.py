@@ -1,4 +1,4 @@
-"""How metrics, states and jobs read, as in the panel (``src/model/format.ts``). Pure."""
+"""How metrics, states and jobs are displayed, as in the panel (``src/model/format.ts``). Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARKS = {
 
 
 def metric_value(metric: str, value: float) -> str:
-    """A metric's value with its unit, which its name tells."""
+    """A metric's value with the unit that its name implies."""
     if not math.isfinite(value):
         return number(value)
     if metric.endswith("_bytes"):
@@ -44,7 +44,7 @@ def metric_title(metric: str) -> str:
 
 
 def cluster_state(info: ClusterInfo) -> str:
-    """``running``, or ``not answering for 12 s`` where that is what a person should know."""
+    """``running``, or ``not answering for 12 s`` if the cluster is silent."""
     if info.silent_s:
         return f"not answering for {duration(info.silent_s)}"
     return f"{info.state.value}, incompatible" if info.incompatible else info.state.value
@@ -57,5 +57,5 @@ def jobs(counts: dict[str, int]) -> str:
 
 
 def without_control(text: str) -> str:
-    """Text without terminal colours and other control characters, which no document may hold."""
+    """Text without terminal colors and other control characters, which are not allowed in documents."""
     return _CONTROL.sub("", text)

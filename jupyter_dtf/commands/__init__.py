@@ -1,1 +1,1 @@
-"""What ``jupyter dtf`` and ``%dtf`` do, and how both are asked."""
+"""The commands that ``jupyter dtf`` and ``%dtf`` share, and their arguments."""

@@ -1,4 +1,4 @@
-"""What the magics and the command line have in common: how their arguments are read, and their lists as text."""
+"""The common part of the magics and the command line: parsing arguments, and tables of clusters and runs."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _MOST_MESSAGE = 70
 
 
 def add_start_arguments(parser: argparse.ArgumentParser) -> None:
-    """What describes a cluster to start; ``cluster_request`` reads it."""
+    """Add the arguments that describe a cluster to start; ``cluster_request`` reads them."""
     parser.add_argument(
         "name",
         nargs="?",
         default="",
-        help="a name for the cluster (without one, a free one is chosen), or a design, such as lab.dtf, to start",
+        help="a name for the cluster (default: an unused one), or a design to start, such as lab.dtf",
     )
     parser.add_argument("--kind", default="", help=f"the kind of cluster (default: {DEFAULT_KIND})")
     parser.add_argument(
         "--jobs",
         default="",
         metavar="JOB=N,...",
-        help="tasks of each job (default: worker=2), as worker=2,ps=1",
+        help="tasks of each job, such as worker=2,ps=1 (default: worker=2)",
     )
     parser.add_argument(
         "--option",
@@ -51,27 +51,32 @@ def add_start_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
-    """What chooses among runs; ``run_history.listed`` reads it."""
-    parser.add_argument("-n", type=int, default=20, help="how many (default: 20)")
+    """Add the arguments that select runs; ``run_history.listed`` reads them."""
+    parser.add_argument("-n", type=int, default=20, help="the number of runs to list (default: 20)")
     parser.add_argument(
         "--filter",
         default="",
         metavar="TERMS",
-        help='only these, such as "strategy = ps and val_loss < 0.4", or a word',
+        help='list only runs that match, such as "strategy = ps and val_loss < 0.4", or a word',
     )
-    parser.add_argument("--sort", default="", metavar="COLUMN", help="by a column; -COLUMN: the greatest first")
-    parser.add_argument("--columns", default="", metavar="A,B,...", help="such as name,batch_size,best.val_loss,tags")
-    parser.add_argument("--archived", action="store_true", help="those that were put aside as well")
+    parser.add_argument("--sort", default="", metavar="COLUMN", help="sort by a column; -COLUMN: in descending order")
+    parser.add_argument(
+        "--columns",
+        default="",
+        metavar="A,B,...",
+        help="the columns to show, such as name,batch_size,best.val_loss,tags",
+    )
+    parser.add_argument("--archived", action="store_true", help="include archived runs")
 
 
 def cluster_request(arguments: argparse.Namespace, *, keep: bool, grace_s: float | None = None) -> ClusterRequest:
-    """The request that the arguments of ``add_start_arguments`` make. Raises InvalidInput, NotFound for a design."""
+    """The request for the arguments of ``add_start_arguments``. Raises InvalidInput, and NotFound for a design."""
     grace_s = GRACE_S if grace_s is None else grace_s
     if arguments.name.endswith(SUFFIX):
         own, options = split_common(parse_options("", arguments.options))
         if arguments.kind or arguments.jobs or options:
             raise InvalidInput(
-                "A design says what --kind, --jobs and --option would. Received beside it: "
+                "A design must be given without --kind, --jobs and --option, which it contains, got "
                 f"{' '.join(filter(None, [arguments.kind, arguments.jobs, *arguments.options]))}"
             )
         from ..backend.planning import check_design
@@ -92,27 +97,27 @@ def cluster_request(arguments: argparse.Namespace, *, keep: bool, grace_s: float
 
 
 def parse_jobs(text: str) -> dict[str, int]:
-    """``worker=2,ps=1`` as counts of tasks. Raises InvalidInput."""
+    """Parse ``worker=2,ps=1`` into numbers of tasks. Raises InvalidInput."""
     jobs: dict[str, int] = {}
     for part in text.split(","):
         job, separator, count = part.partition("=")
         if not separator or not count.strip().isdecimal() or job.strip() in jobs:
             raise InvalidInput(
-                f"Jobs are given once each as JOB=N, as in worker=2,ps=1. Received: {text!r}", field="jobs"
+                f"Jobs must be given once each as JOB=N, as in worker=2,ps=1, got {text!r}", field="jobs"
             )
         jobs[job.strip()] = int(count)
     return check_jobs(jobs)
 
 
 def parse_options(kind: str, pairs: Iterable[str]) -> dict[str, Any]:
-    """``KEY=VALUE`` of each option, the value read as the kind or all kinds have it. Raises InvalidInput."""
+    """Parse ``KEY=VALUE`` options, with values of the types that the kind declares. Raises InvalidInput."""
     found = registry.kinds()
     types = {**COMMON, **({field.name: field.type for field in found[kind].fields()} if kind in found else {})}
     options: dict[str, Any] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator:
-            raise InvalidInput(f"An option is given as KEY=VALUE. Received: {pair!r}", field="options")
+            raise InvalidInput(f"An option must be given as KEY=VALUE, got {pair!r}", field="options")
         options[key] = _option(key, value, types.get(key, "string"))
     return options
 
@@ -130,28 +135,26 @@ def _option(key: str, value: str, type_: str) -> Any:
             return parse_bytes(value)
         return {"integer": int, "number": float}.get(type_, str)(value)
     except (ValueError, KeyError):
-        raise InvalidInput(
-            f"The option {key} is of type {type_}. Received: {value!r}", field=f"options.{key}"
-        ) from None
+        raise InvalidInput(f"The option {key} must be of type {type_}, got {value!r}", field=f"options.{key}") from None
 
 
 def find_run(text: str, infos: Sequence[RunInfo]) -> RunInfo:
-    """The run with this id, or one part of whose id or whose name this is: the newest. Raises NotFound.
+    """The run with this id, part of an id, or name; the newest if there are several. Raises NotFound.
 
-    ``infos`` are newest first.
+    ``infos`` must be sorted newest first.
     """
     for matches in (lambda info: info.id == text, lambda info: info.name == text, lambda info: text in info.id):
         for info in infos:
             if text and matches(info):
                 return info
-    raise NotFound(f"A run is given by its id, a part of it, or its name. Received: {text!r}, which no run has")
+    raise NotFound(f"A run must be given by its id, part of its id, or its name, got {text!r}, which matches none")
 
 
 def check_task(text: str, info: RunInfo) -> str:
-    """A task of a run, ``worker:1``. Raises NotFound."""
+    """Validate the name of a task of a run, ``worker:1``. Raises NotFound."""
     names = task_names(info)
     if text not in names:
-        raise NotFound(f"The tasks of {info.name} are {', '.join(names)}. Received: {text!r}")
+        raise NotFound(f"The task must be one of {', '.join(names)}, the tasks of {info.name}, got {text!r}")
     return text
 
 
@@ -159,7 +162,7 @@ def check_task(text: str, info: RunInfo) -> str:
 
 
 def clusters_table(infos: Sequence[ClusterInfo], runs: Sequence[RunInfo]) -> str:
-    """Clusters as lines of text, with the number of their runs that are under way."""
+    """Clusters as lines of text, with the numbers of their active runs."""
     if not infos:
         return "There are no clusters."
     rows = [("NAME", "STATE", "KIND", "JOBS", "CORES", "MEMORY", "RUNS", "AGE")]
@@ -190,7 +193,7 @@ def runs_table(infos: Sequence[RunInfo]) -> str:
     for info in infos:
         shown = list(info.headline.items())[:2]
         metrics = "  ".join(f"{name} {wording.metric_value(name, value)}" for name, value in shown)
-        source = f"goes on from {info.resumed_from}" if info.resumed_from else ""
+        source = f"continues {info.resumed_from}" if info.resumed_from else ""
         message = " · ".join(filter(None, [info.message, source, *list(info.not_finite.values())[:1]]))
         message = textwrap.shorten(wording.without_control(message), _MOST_MESSAGE, placeholder=" …")
         end = info.ended if info.state.is_final else time.time()
@@ -210,7 +213,7 @@ def runs_table(infos: Sequence[RunInfo]) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells in aligned columns, two spaces apart."""
+    """Rows of cells as aligned columns, two spaces apart."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join(lines)

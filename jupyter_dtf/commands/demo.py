@@ -1,4 +1,4 @@
-"""What ``jupyter dtf demo`` does: a small network trained on handwritten digits by a few workers of this machine."""
+"""``jupyter dtf demo``: trains a small network on handwritten digits with a few workers on this machine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..errors import Unavailable
 
 
 def demo(workers: int = 2, epochs: int = 10) -> float:
-    """Train, saying what happens on standard output. Returns the accuracy on digits that were held back.
+    """Train, reporting on standard output what happens. Returns the accuracy on held-out digits.
 
-    Raises Unavailable when Keras or scikit-learn, whose digits these are, is not installed; InvalidInput.
+    Raises InvalidInput, and Unavailable if Keras or scikit-learn, which provides the digits, is not installed.
     """
     for module, package in (("keras", "jupyter-dtf[cpu]"), ("sklearn", "scikit-learn")):
         if find_spec(module) is None:
@@ -44,8 +44,8 @@ def demo(workers: int = 2, epochs: int = 10) -> float:
         trained = time.monotonic()
         _, accuracy = model.evaluate(x_test, y_test, verbose=0)
     _say(
-        f"{accuracy:.1%} of {len(x_test)} digits that it had not seen are read correctly. "
-        f"Training took {trained - submitted:.1f} s, all of it {time.monotonic() - started:.1f} s."
+        f"{accuracy:.1%} of {len(x_test)} held-out digits are classified correctly. "
+        f"Training took {trained - submitted:.1f} s, everything {time.monotonic() - started:.1f} s."
     )
     return float(accuracy)
 

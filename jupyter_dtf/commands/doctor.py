@@ -1,4 +1,4 @@
-"""``jupyter dtf doctor``: what is found on the hosts of a cluster, or on this machine, and how that is printed."""
+"""``jupyter dtf doctor``: checks this machine, and prints the findings about it or about the hosts of a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NARROW = 60
 
 
 def of_this_machine(*, clean: bool = False) -> Checkup:
-    """What is found here; with ``clean``, what crashes have left is removed."""
+    """Check this machine. With ``clean``, remove what crashed clusters have left behind."""
     versions, gpus = read_versions(), read_gpus()
     failure = ""
     if versions["TensorFlow"] and versions["Keras"]:
@@ -44,14 +44,14 @@ def of_this_machine(*, clean: bool = False) -> Checkup:
         *self_check.quick(versions, gpus, facts.rooms(), failure),
     ]
     if gpus and not failure and versions["TensorFlow"] and seen < len(gpus):
-        text = f"TensorFlow sees {seen} of {len(gpus)} GPUs: its log, printed by TF_CPP_MIN_LOG_LEVEL=0, says why"
+        text = f"TensorFlow sees {seen} of {len(gpus)} GPUs; its log, with TF_CPP_MIN_LOG_LEVEL=0, says why"
         findings.append(Finding(about="GPUs", text=text, level=WARNING))
     findings += [*_writable(), *_ports(), *_crashed(clean), *_clusters()]
     return Checkup(hosts=[HostCheckup(name=paths.machine_name(), findings=findings)])
 
 
 def _imported() -> tuple[str, int]:
-    """Why TensorFlow and Keras cannot be imported, and how many GPUs they see."""
+    """Why TensorFlow and Keras cannot be imported (empty if they can), and how many GPUs they see."""
     command = [sys.executable, "-c", _PROBE]
     quiet = children.environment({"TF_CPP_MIN_LOG_LEVEL": "3"})
     try:
@@ -74,13 +74,13 @@ def _writable() -> list[Finding]:
 
 def _ports() -> list[Finding]:
     if why := guarded_port.why_not():
-        text = f"others can use the ports of TensorFlow's servers on this machine: {why}. Keep it to yourself, and its "
-        return [Finding(about="ports", text=text + "ports behind a firewall", level=WARNING)]
-    return [Finding(about="ports", text="those of TensorFlow's servers are closed to others")]
+        text = f"other users can connect to TensorFlow's servers on this machine: {why}. Do not share the machine, and "
+        return [Finding(about="ports", text=text + "put its ports behind a firewall", level=WARNING)]
+    return [Finding(about="ports", text="the ports of TensorFlow's servers are closed to other users")]
 
 
 def _crashed(clean: bool) -> list[Finding]:
-    """What clusters that are gone have left here."""
+    """What crashed clusters have left behind on this machine."""
     found = []
     for connection in crashed.find():
         text = crashed.in_words(connection)
@@ -93,10 +93,11 @@ def _crashed(clean: bool) -> list[Finding]:
 
 
 def _clusters() -> list[Finding]:
-    """Those that run, whose hosts have a checkup of their own."""
+    """The running clusters, whose hosts are checked separately."""
     names = [name for name, each in connections.read_all().items() if each.is_alive]
     return [
-        Finding(about="cluster", text=f"{name} runs: jupyter dtf doctor {name} looks at its hosts") for name in names
+        Finding(about="cluster", text=f"{name} is running; jupyter dtf doctor {name} checks its hosts")
+        for name in names
     ]
 
 
@@ -104,7 +105,7 @@ def _clusters() -> list[Finding]:
 
 
 def in_words(checkup: Checkup, width: int = 0) -> str:
-    """All of it as lines of text, at most ``width`` wide; 0: as wide as they are."""
+    """The findings as lines of text, at most ``width`` wide; 0: unlimited."""
     parts = []
     if checkup.cluster:
         count = len(checkup.hosts)
@@ -150,9 +151,9 @@ def _conclusion(checkup: Checkup) -> str:
         if counts[level]
     ]
     left = any(finding.about == "left over" and finding.level != OK for finding in found)
-    return f"{' and '.join(told)}.{' --clean removes what is left over.' if left else ''}"
+    return f"{' and '.join(told)}.{' --clean removes the leftovers.' if left else ''}"
 
 
 def width_of_terminal() -> int:
-    """How wide lines may be; 0 where nobody looks on."""
+    """The width of the terminal; 0 if output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0

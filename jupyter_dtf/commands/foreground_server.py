@@ -1,4 +1,4 @@
-"""A plain TensorFlow server in this process, with the flags of TensorFlow's own server program of 2016."""
+"""A plain TensorFlow server in this process, with the flags of TensorFlow's server program of 2016."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ..errors import InvalidInput, Unavailable
 from ..schema.cluster import ClusterSpec, split_endpoint
 
 LOCAL = "local"
-"""In place of a ClusterSpec: a cluster of this process alone, at a free port."""
+"""Instead of a ClusterSpec: a cluster that consists of this process only, at a free port."""
 
 
 def find_task(cluster_spec: str, job_name: str = "", task_index: int | None = None) -> tuple[ClusterSpec, str, int]:
-    """The cluster and this server's place in it. A cluster of one task needs no place. Raises InvalidInput."""
+    """The cluster and this server's job and index in it; optional for a single task. Raises InvalidInput."""
     spec = ClusterSpec.parse(cluster_spec)
     tasks = [(job, index) for job, index, _ in spec.tasks()]
     if len(tasks) == 1:
         job_name = job_name or tasks[0][0]
         task_index = tasks[0][1] if task_index is None else task_index
     if not job_name:
-        raise InvalidInput(f"The job is one of {', '.join(spec.jobs)}. Received none", field="job_name")
-    spec.endpoint(job_name, task_index or 0)  # raises for one that is not there
+        raise InvalidInput(f"--job_name must be one of {', '.join(spec.jobs)}, got none", field="job_name")
+    spec.endpoint(job_name, task_index or 0)  # raises if there is no such task
     return spec, job_name, task_index or 0
 
 
@@ -40,16 +40,16 @@ def serve(
     verbose: bool = False,
     clients: Sequence[str] = (),
 ) -> None:
-    """Serve until interrupted. Prints the server's target, ``grpc://host:port``, when it serves.
+    """Serve until interrupted. Prints the server's target, ``grpc://host:port``, once it accepts connections.
 
-    This user's processes on this machine reach it, and everybody on the other machines of the ClusterSpec and on those
-    of ``clients``.
+    This user's processes on this machine can connect, and everyone on the other machines of the ClusterSpec and on
+    those in ``clients``.
 
-    Raises InvalidInput, Unavailable if TensorFlow is not there or its server cannot start, KeyboardInterrupt.
+    Raises InvalidInput, KeyboardInterrupt, and Unavailable if TensorFlow is missing or its server cannot start.
     """
     if not 0 < gpu_memory_fraction <= 1:
         raise InvalidInput(
-            f"gpu_memory_fraction is more than 0 and at most 1. Received: {gpu_memory_fraction}",
+            f"--gpu_memory_fraction must be > 0 and <= 1, got {gpu_memory_fraction}",
             field="gpu_memory_fraction",
         )
     place = None if cluster_spec == LOCAL else find_task(cluster_spec, job_name, task_index)
@@ -61,7 +61,7 @@ def serve(
         raise Unavailable(f"A TensorFlow server needs TensorFlow: {error}") from None
     ports = ClosedPorts(
         warn=lambda title, text: print(f"{title}. {text}", file=sys.stderr, flush=True),
-        on_refused=lambda who: print(f"A connection was turned away ({who})", file=sys.stderr, flush=True),
+        on_refused=lambda who: print(f"A connection was refused ({who})", file=sys.stderr, flush=True),
     )
     ports.machines.extend(clients)
     ports.install()
@@ -81,10 +81,10 @@ def serve(
     if verbose:
         print(server.server_def, file=sys.stderr, flush=True)
     print(server.target, flush=True)
-    threading.Event().wait()  # not server.join(): a signal would wait for it, and it never returns
+    threading.Event().wait()  # not server.join(), which never returns and would delay signals
 
 
 def _refuse_taken(port: int) -> None:
-    """Raises OSError for a port at which something listens: a server behind a guard would share it."""
+    """Raise OSError if something listens at the port, because a guarded server would share it."""
     if any(gate.listens(row, port) for row in gate.tables()):
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

@@ -1,4 +1,4 @@
-"""The commands that look at runs: ``show``, ``compare``, ``export`` and ``watch``."""
+"""The commands that inspect runs: ``show``, ``compare``, ``export`` and ``watch``."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from .watch import watch as begin
 
 
 def add_to(commands: Any) -> None:
-    """Add them to the parser of the command line (what ``add_subparsers`` returns)."""
-    show = commands.add_parser("show", help="all that is known of a run: parameters, metrics, versions, code")
+    """Add the commands to the parser of the command line (what ``add_subparsers`` returns)."""
+    show = commands.add_parser("show", help="show everything about a run: parameters, metrics, versions, code")
     show.add_argument("run", help="its id, a part of it, or its name")
-    show.add_argument("--code", action="store_true", help="with the code that was submitted")
+    show.add_argument("--code", action="store_true", help="include the code that was submitted")
     show.add_argument("--json", action="store_true", help="as JSON")
     show.set_defaults(do=_show)
 
-    compare = commands.add_parser("compare", help="runs beside each other, with what differs between them")
+    compare = commands.add_parser("compare", help="compare runs side by side, showing what differs")
     compare.add_argument("runs", nargs="+", metavar="RUN", help="ids, parts of them, or names")
-    compare.add_argument("--all", action="store_true", help="what is the same as well; a star is at what differs")
+    compare.add_argument("--all", action="store_true", help="also show what is equal; a star marks differences")
     compare.set_defaults(do=_compare)
 
-    export = commands.add_parser("export", help="every point of a run: all metrics of all tasks")
+    export = commands.add_parser("export", help="export every point of a run: all metrics of all tasks")
     export.add_argument("run", help="its id, a part of it, or its name")
     export.add_argument("--format", choices=("csv", "json", "parquet"), default="csv", help="(default: csv)")
-    export.add_argument("-o", "--output", default="", metavar="FILE", help="where to (default: standard output)")
+    export.add_argument(
+        "-o", "--output", default="", metavar="FILE", help="the file to write (default: standard output)"
+    )
     export.set_defaults(do=_export)
 
-    watch = commands.add_parser("watch", help="a run in this terminal until it has ended, with its plots in text")
+    watch = commands.add_parser("watch", help="watch a run in the terminal until it has ended, with text plots")
     watch.add_argument("run", nargs="?", default="", help="its id, a part of it, or its name (default: the newest)")
     watch.set_defaults(do=_watch)
 

@@ -1,4 +1,4 @@
-"""Which runs of a list are wanted, in a person's words: ``strategy = ps and val_loss < 0.4``. Pure."""
+"""Filters and sorts a list of runs by expressions such as ``strategy = ps and val_loss < 0.4``. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from ..errors import InvalidInput
 
 Row = dict[str, Any]
-"""A run as ``client.runs_frame.row`` has it."""
+"""A run, as returned by ``client.runs_frame.row``."""
 
 _GROUPS = ("", "parameters.", "last.", "best.", "versions.")
-"""What may stand before a column's name, and may be left out where the first of them that there is is meant."""
+"""Prefixes of column names. If one is left out, the first of these for which the column exists is used."""
 _TERM = re.compile(r"\s*([\w.:/ -]*?[\w.:/-])\s*(!=|<=|>=|=|<|>|~)\s*(.*?)\s*", re.DOTALL)
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -25,30 +25,30 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _SEARCHED = ("id", "name", "tags", "note", "model", "cluster", "state")
-"""The columns in which a word alone is looked for."""
+"""The columns in which a single word is searched."""
 
 
 def column(name: str, rows: Sequence[Row]) -> str:
-    """The column that a person means: ``parameters.batch_size`` by ``batch_size``. Raises InvalidInput."""
+    """Resolve the name of a column: ``batch_size`` means ``parameters.batch_size``. Raises InvalidInput."""
     known = dict.fromkeys(key for row in rows for key in row)
     for group in _GROUPS:
         if group + name in known:
             return group + name
-    raise InvalidInput(f"The columns of these runs are {', '.join(known)}. Received: {name!r}", field="columns")
+    raise InvalidInput(f"The column must be one of {', '.join(known)}, got {name!r}", field="columns")
 
 
 def chosen(rows: Sequence[Row], text: str) -> list[Row]:
-    """The rows for which each term holds. Terms are joined by ``and``: ``COLUMN < VALUE``, with ``=``, ``!=``, ``<``,
-    ``<=``, ``>``, ``>=`` or ``~`` (has in it), or a word that is in the name, a tag, the note and the like.
+    """The rows that match all terms, which are joined by ``and``.
 
-    Raises InvalidInput.
+    A term is ``COLUMN < VALUE``, with ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=`` or ``~`` (contains), or a word that
+    occurs in the name, a tag, the note or the like. Raises InvalidInput.
     """
     terms = [_term(part, rows) for part in re.split(r"\s+and\s+", text.strip())] if text.strip() and rows else []
     return [row for row in rows if all(holds(row) for holds in terms)]
 
 
 def ordered(rows: Iterable[Row], by: str) -> list[Row]:
-    """The rows by a column, the least first, or the greatest where it is ``-column``; last those without a value.
+    """The rows sorted by a column, in descending order for ``-column``; rows without a value come last.
 
     Raises InvalidInput.
     """
@@ -79,7 +79,9 @@ def _term(text: str, rows: Sequence[Row]) -> Callable[[Row], bool]:
             try:
                 return compare(float(value), float(wanted))
             except ValueError:
-                raise InvalidInput(f"{key} is a number. Received: {text.strip()!r}", field="filter") from None
+                raise InvalidInput(
+                    f"`{key}` must be compared with a number, got {text.strip()!r}", field="filter"
+                ) from None
         return compare(str(value).lower(), wanted.lower())
 
     return holds
@@ -90,7 +92,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _sortable(value: Any) -> tuple[bool, float, str]:
-    """Numbers before texts, whatever a column has of both."""
+    """A sort key that puts numbers before texts, for columns that contain both."""
     if isinstance(value, (int, float)):
         return False, float(value), ""
     return True, 0.0, str(value).lower()

@@ -1,4 +1,4 @@
-"""Runs as text: chosen, sorted and compared, one with all that is known of it, its series exported."""
+"""Runs as text: filtering, sorting and comparing them, describing one in full, and exporting its points."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _DIFFERS = "*"
 
 
 def listed(infos: Sequence[RunInfo], arguments: argparse.Namespace) -> tuple[list[RunInfo], str]:
-    """The runs that the arguments of ``add_runs_arguments`` choose, and these as text. Raises InvalidInput."""
+    """The runs selected by the arguments of ``add_runs_arguments``, and the same as text. Raises InvalidInput."""
     if arguments.n < 0:
-        raise InvalidInput(f"-n is a number of runs from 0. Received: {arguments.n}", field="n")
+        raise InvalidInput(f"-n must be >= 0, got {arguments.n}", field="n")
     found = chosen(infos, arguments.filter, arguments.sort, archived=arguments.archived)[: arguments.n]
     if not arguments.columns:
         return found, runs_table(found)
@@ -40,7 +40,7 @@ def listed(infos: Sequence[RunInfo], arguments: argparse.Namespace) -> tuple[lis
 
 
 def chosen(infos: Sequence[RunInfo], wanted: str = "", by: str = "", *, archived: bool = False) -> list[RunInfo]:
-    """The runs for which a filter holds, sorted by a column (``run_filter``). Raises InvalidInput."""
+    """The runs that match a filter, sorted by a column (see ``run_filter``). Raises InvalidInput."""
     infos = [info for info in infos if archived or not info.marks.archived]
     rows = run_filter.chosen([row(info) for info in infos], wanted)
     if by:
@@ -53,14 +53,14 @@ def columns_table(infos: Sequence[RunInfo], names: Sequence[str]) -> str:
     """Runs with these columns as lines of text. Raises InvalidInput."""
     rows = [row(info) for info in infos]
     if not rows:
-        return "There are no such runs."
+        return "No runs match."
     keys = [run_filter.column(name, rows) for name in names]
     lines = [[name.upper() for name in names], *([cell(key, each.get(key)) for key in keys] for each in rows)]
     return wording.without_control(table(lines))
 
 
 def comparison(infos: Sequence[RunInfo], *, everything: bool = False) -> str:
-    """Runs beside each other: what differs between them, or ``everything`` with a mark at what does."""
+    """Runs side by side: only what differs, or ``everything`` with differences marked."""
     rows = [row(info) for info in infos]
     lines = [["", "", *(info.name for info in infos)]]
     for key in dict.fromkeys(key for each in rows for key in each):
@@ -74,7 +74,7 @@ def comparison(infos: Sequence[RunInfo], *, everything: bool = False) -> str:
 
 
 def description(run: Run, *, with_code: bool = False) -> str:
-    """All that is known of a run, for a person."""
+    """Everything that is known about a run, as text."""
     info = run.info
     facts = row(info)
     plain = [(key, cell(key, value, whole=True)) for key, value in facts.items() if "." not in key]
@@ -103,18 +103,18 @@ def description(run: Run, *, with_code: bool = False) -> str:
         parts += [f"{piece.name}\n{textwrap.indent(piece.text.rstrip(), '  ')}" for piece in run.code]
     elif run.code:
         parts.append(f"--code shows the code: {', '.join(piece.name for piece in run.code)}")
-    return wording.without_control("\n\n".join(parts))  # code, names of metrics, a branch: all are others' words
+    return wording.without_control("\n\n".join(parts))  # code, metric names and branches come from users
 
 
 def export(run: Run, form: str, path: str = "") -> None:
     """Write every point of a run to a file, or to standard output: all metrics of all tasks.
 
-    ``csv`` and ``parquet`` are the table of ``run.metrics``; ``json`` has the run's description too, and a series a
-    metric and task. Raises InvalidInput, Unavailable for Parquet without pyarrow, OSError.
+    ``csv`` and ``parquet`` contain the table ``run.metrics``; ``json`` also contains the run's description, and has a
+    series for each metric and task. Raises InvalidInput, OSError, and Unavailable for Parquet without pyarrow.
     """
     if form == "parquet":
         if not path:
-            raise InvalidInput("Parquet is no text: --output FILE says where to write it", field="output")
+            raise InvalidInput("--output must be given for Parquet, which is not text", field="output")
         try:
             run.metrics.to_parquet(path, index=False)
         except ImportError as error:
@@ -140,7 +140,7 @@ def _series(run: Run) -> list[dict[str, Any]]:
 
 
 def cell(key: str, value: Any, *, whole: bool = False) -> str:
-    """A value of a column as a person reads it."""
+    """A value of a column, formatted for display."""
     if value is None:
         return ""
     if key == "created":

@@ -1,3 +1,3 @@
-"""Processes that work for the Jupyter server for a while and end: one module each, with an entry
-point by which the server finds it. What they are asked is in ``schema.errand``.
+"""Short-lived subprocesses of the Jupyter server. Each is a module with an entry point by which the server finds
+it; ``schema.errand`` defines their requests.
 """

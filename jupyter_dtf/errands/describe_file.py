@@ -1,7 +1,7 @@
-"""An errand: the layers of a model in a file. It imports TensorFlow, which the Jupyter server does not.
+"""A subprocess that describes the layers of a model in a file. It imports TensorFlow; the Jupyter server does not.
 
-Nothing that a file brings or names is run: ``.keras`` and ``.h5`` are rebuilt from Keras's own layers without memory
-for weights, a SavedModel is read as the protocol buffers that it is. The process can neither write nor open sockets.
+No code that a file contains or names is run: ``.keras`` and ``.h5`` files are rebuilt from Keras's own layers without
+allocating weights, and a SavedModel is read as protocol buffers. The process can neither write nor open sockets.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..backend.task.describe.rebuilt import compile_as_saved, give_optimizer, re
 from ..backend.task.describe.saved_model_graph import describe_saved
 from ..backend.task.describe.unallocated import unallocated
 from ..backend.task.fit.pipeline.checks import refused_as_drawn
+from ..backend.task.fit.pipeline.loss_by_parts import takes_turns
 from ..errors import InvalidInput
 from ..schema.errand import answer
 from ..schema.graph import Layer, LayerGraph, Refusal
@@ -32,11 +33,11 @@ T = TypeVar("T")
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 MAX_LOADED_BYTES = 4 << 30
-"""Of a model that is measured, which has to be held at home once."""
+"""The largest model, in bytes, that can be measured; it has to be held in this process once."""
 
 
 def describe_file(path: Path) -> LayerGraph:
-    """The layers of a ``.keras`` or ``.h5`` file or a SavedModel. Raises InvalidInput for what cannot be read."""
+    """The layers of a ``.keras`` or ``.h5`` file or a SavedModel. Raises InvalidInput if it cannot be read."""
     is_saved = (path / "saved_model.pb").is_file()
     graph = _read(describe_saved if is_saved else _describe_keras, path)
     for layer in graph.layers:
@@ -51,14 +52,14 @@ def describe_file(path: Path) -> LayerGraph:
 
 
 def load(path: Path) -> Any:
-    """The model of a ``.keras`` or ``.h5`` file with weights of its initializers; code in it is not run.
+    """The model in a ``.keras`` or ``.h5`` file, with newly initialized weights. Code in the file is not run.
 
-    Raises InvalidInput, also for one that is too large to be held here.
+    Raises InvalidInput, also if the model is too large for this process.
     """
     size = sum(layer.parameter_bytes + layer.slot_bytes for layer in describe_file(path).layers)
     if size > MAX_LOADED_BYTES:
         raise InvalidInput(
-            f"A model that is measured must have at most {MAX_LOADED_BYTES} bytes of parameters and slots, got {size}",
+            f"To be measured, a model must have at most {MAX_LOADED_BYTES} bytes of parameters and slots, got {size}",
             field="path",
         )
     return _read(_load, path)
@@ -76,22 +77,21 @@ def _describe_keras(path: Path) -> LayerGraph:
     with unallocated():
         model = rebuilt(configuration, path.name)
         give_optimizer(model, configuration, path.name)
-        return msgspec.structs.replace(describe(model), refusals=_refused(model, configuration, path.name))
+        graph = msgspec.structs.replace(describe(model), refusals=_refused(model, configuration, path.name))
+        return msgspec.structs.replace(graph, takes_turns=takes_turns(model))
 
 
 def _refused(model: Any, configuration: Configuration, what: str) -> list[Refusal]:
-    """Why a pipeline would not train the model as it was saved; of one that was not compiled nothing is said."""
+    """Why a pipeline could not train the model as it was saved; empty if it was not compiled."""
     if configuration.compiled is None:
         return []
     optimizer = getattr(model, "optimizer", None)
     try:
         compile_as_saved(model, configuration, what)
-    except (
-        Exception
-    ):  # losses and metrics of a person's own, which a notebook knows: it is to be described all the same
+    except Exception:  # custom losses and metrics, which only a notebook knows: describe the model nevertheless
         return []
     if optimizer is not None:
-        model.optimizer = optimizer  # which is built for the model's variables
+        model.optimizer = optimizer  # built for the model's variables
     return refused_as_drawn(model)
 
 
@@ -105,12 +105,12 @@ def _read(reading: Callable[[Path], T], path: Path) -> T:
         raise
     except MemoryError:
         raise InvalidInput(
-            f"{path.name} cannot be read: it would take more memory than there is", field="path"
+            f"{path.name} cannot be read: it would need more memory than is available", field="path"
         ) from None
     except RecursionError:
         raise InvalidInput(f"{path.name} cannot be read: it is nested too deeply", field="path") from None
-    except Exception as error:  # whatever a damaged file makes them raise
-        said = " ".join(_STYLE.sub("", str(error)).split())  # Keras writes in bold, for terminals
+    except Exception as error:  # a damaged file can raise anything
+        said = " ".join(_STYLE.sub("", str(error)).split())  # Keras uses bold text for terminals
         raise InvalidInput(f"{path.name} cannot be read. {type(error).__name__}: {said:.500}", field="path") from None
 
 

@@ -1,4 +1,4 @@
-"""An errand: the automatic placement of a design, which takes seconds where the model is large."""
+"""A subprocess that computes the automatic placement of a design, which takes seconds if the model is large."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..schema.placement import Placement
 
 
 def work(argument: bytes) -> Placement:
-    """Raises InvalidInput, as ``check_design.place``."""
+    """Place the model. Raises InvalidInput like ``check_design.place``."""
     request = decode_json(argument, PlaceRequest)
     return check_design.place(request.design, request.promised)
 

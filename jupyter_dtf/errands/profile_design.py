@@ -1,4 +1,4 @@
-"""An errand: a model in a file is measured on the tasks of a cluster. The run that it starts ends with it."""
+"""A subprocess that measures a model from a file on the tasks of a cluster. The run that it starts ends with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .describe_file import load
 
 
 def work(argument: bytes) -> Calibration:
-    """Raises InvalidInput for a model that cannot be read or is not compiled, NotFound, RunFailed."""
+    """Measure the model. Raises NotFound, RunFailed, and InvalidInput if it cannot be read or is not compiled."""
     wanted = decode_json(argument, MeasureRequest)
     cluster = Cluster.connect(wanted.cluster)
     before = {run.id for run in cluster.runs}

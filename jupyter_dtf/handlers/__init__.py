@@ -1,1 +1,1 @@
-"""The Jupyter server's side: REST routes, the event stream, the extension that holds them. Only here is tornado."""
+"""The Jupyter server side: REST routes, the event stream, and the server extension. Only this folder uses tornado."""

@@ -22,24 +22,24 @@ class JupyterDTF(ExtensionApp):
         Unicode(),
         default_value=None,
         allow_none=True,
-        help="The kinds of cluster that may be started, such as ['local']. None: all that are installed.",
+        help="The kinds of cluster that can be started, such as ['local']. None: all that are installed.",
     ).tag(config=True)
     kind_defaults = Dict(
         value_trait=Dict(),
         key_trait=Unicode(),
-        help="Options that a kind of cluster has unless a request says otherwise: {'local': {'threads_per_host': 2}}.",
+        help="Defaults for the options of kinds of cluster: {'local': {'threads_per_host': 2}}.",
     ).tag(config=True)
     data_dir = Unicode(
-        help="The folder of the store of runs, of their directories and of templates, for this server and all that it "
-        "starts. Empty: JUPYTER_DTF_DATA_DIR, or jupyter_dtf in Jupyter's data directory.",
+        help="The directory for the store of runs, run directories and templates, for this server and everything that "
+        "it starts. Empty: JUPYTER_DTF_DATA_DIR, or jupyter_dtf in Jupyter's data directory.",
     ).tag(config=True)
     keep_runs = Int(
-        0, min=0, help="Forget the oldest ended runs beyond this many, when the panel is first used. 0: keep all."
+        0, min=0, help="Delete the oldest ended runs beyond this number, when the panel is first used. 0: keep all."
     ).tag(config=True)
     keep_days = Float(
         0.0,
         min=0.0,
-        help="Forget ended runs that were started longer ago than this, when the panel is first used. 0: keep all.",
+        help="Delete ended runs started more than this many days ago, when the panel is first used. 0: keep all.",
     ).tag(config=True)
 
     def initialize_settings(self) -> None:

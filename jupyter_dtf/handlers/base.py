@@ -1,4 +1,4 @@
-"""What all REST routes share: the server's services, and how an answer is written."""
+"""The common base of all REST routes: access to the server's services, and writing responses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ SETTING = "jupyter_dtf_services"
 
 @web.stream_request_body
 class Handler(Guard, APIHandler):  # type: ignore[misc]  # their signatures of prepare differ
-    """Base of the REST handlers. A DtfError that a method raises becomes an ErrorInfo with the status of its class.
+    """Base of the REST handlers. A DtfError raised by a method becomes an ErrorInfo with the status of its class.
 
-    Methods are declared by ``operation``, which asks for a person as Jupyter wants it; ``Guard`` has looked before.
+    Methods are declared with ``operation``, which requires authentication as Jupyter expects it, in addition to
+    ``Guard``.
     """
 
     @property
@@ -28,19 +29,19 @@ class Handler(Guard, APIHandler):  # type: ignore[misc]  # their signatures of p
         return services
 
     def answer(self, value: Any, status: int = 200) -> None:
-        """Finish with a struct, or a list of them, as JSON."""
+        """Finish the response with a struct, or a list of structs, as JSON."""
         self.set_status(status)
         self.finish(encode_json(value))
 
     def done(self, status: int = 204) -> None:
-        """Finish without a body."""
+        """Finish the response without a body."""
         self.set_status(status)
         self.finish()
 
 
 class UnknownHandler(Handler):
-    """What is below our prefix and no route."""
+    """Handles paths below our prefix that are not routes."""
 
     async def check(self) -> None:
         await super().check()
-        raise NotFound(f"There is no such route. Received: {self.request.path!r:.200}")
+        raise NotFound(f"There is no route {self.request.path!r:.200}")

@@ -1,7 +1,7 @@
-"""Dask's dashboard, which answers on a Unix socket of the cluster's: its pages and its WebSocket, through this server.
+"""A proxy for the pages and the WebSocket of Dask's dashboard, which the cluster serves on a Unix socket.
 
-Nothing but a page's address and a few harmless headers reaches Dask: neither token nor cookies, nor what a browser or
-a proxy says of who is asking.
+Only a page's address and a few harmless headers are passed on to Dask: no token, no cookies, and nothing that
+identifies the user.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from .services import Services
 
 TIMEOUT_S = 60.0
 MAX_MESSAGE_BYTES = 1 << 20
-"""From the browser."""
+"""The largest message from the browser, in bytes."""
 MAX_PLOT_BYTES = 64 << 20
-"""From Dask, in one message or page."""
+"""The largest message or page from Dask, in bytes."""
 _ASKED_WITH = ("Accept", "If-Modified-Since", "If-None-Match", "User-Agent")
 _ANSWERED_WITH = ("Cache-Control", "Content-Type", "Etag", "Last-Modified")
-_OURS = ("token", "_xsrf")  # in a query
+_OURS = ("token", "_xsrf")  # query parameters that are not passed on
 
 
 class _OnSocket(Resolver):
-    """Every name is one Unix socket."""
+    """Resolves every name to one Unix socket."""
 
     def initialize(self, path: str) -> None:
         self._path = path
@@ -66,7 +66,7 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
         services: Services = self.settings[SETTING]
         self._socket = await (await services.fleet()).dashboard(name, start=False)
         if not self._socket:
-            raise NotFound(f"Dask's dashboard is off until it is opened from the panel. Received: {name!r}")
+            raise NotFound(f"Dask's dashboard of {name!r} is off until it is opened from the panel")
         if self.request.headers.get("Upgrade", "").lower() == "websocket":
             await self._open_stream()
         else:
@@ -74,7 +74,7 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
 
     @property
     def _address(self) -> str:
-        """What is asked of Dask: all behind ``/dask``, as it was written."""
+        """The path for Dask: everything after ``/dask``, unchanged."""
         below = self.request.path[len(self.base_url) :]  # jupyter-dtf/api/clusters/NAME/dask/...
         path = below.split("/", 5)[5]
         query = urlencode([(key, value) for key, value in parse_qsl(self.request.query) if key not in _OURS])
@@ -95,7 +95,7 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
         )
         try:
             answer = await client.fetch(request, raise_error=False)
-            if answer.code == 599:  # tornado's own: no answer in time
+            if answer.code == 599:  # tornado's own code for a timeout
                 answer.rethrow()
         except (OSError, HTTPClientError) as error:
             raise Unavailable(f"Dask's dashboard does not answer: {error}") from error
@@ -117,7 +117,7 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
 
     async def _open_stream(self) -> None:
         if not self.check_origin():  # before anything is opened for it
-            raise web.HTTPError(403, "The dashboard's WebSocket is for pages of this server")
+            raise web.HTTPError(403, "The dashboard's WebSocket can only be used by pages of this server")
         wanted = [part.strip() for part in self.request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
         request = HTTPRequest(f"ws:{self._address}", request_timeout=TIMEOUT_S)
         try:
@@ -127,7 +127,7 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
                 resolver=_OnSocket(path=self._socket),
                 max_message_size=MAX_PLOT_BYTES,
             )
-        except Exception as error:  # whatever it is, there is no stream
+        except Exception as error:  # for whatever reason, there is no stream
             raise Unavailable(f"Dask's dashboard opened no stream: {error}") from error
         await super().get()
 

@@ -1,4 +1,4 @@
-"""Designs: what they would make, where their layers go, the layers of a model in a file."""
+"""Designs: checking, placing and exporting them, and the layers of a model in a file."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from .operation import operation
 T = TypeVar("T")
 
 MAX_PATH_BYTES = 1 << 15
-"""The longest path that Linux knows, every character of it escaped, and what is around it."""
+"""Large enough for the longest path on Linux with every character escaped, and the JSON around it."""
 
 
 class DesignHandler(Handler):
-    """Base of what is asked of designs."""
+    """Base of the handlers for designs."""
 
     max_body_bytes = MAX_TEXT_BYTES
     _work: asyncio.Task[Any] | None = None
 
     async def while_asked(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for ``work``, which is cancelled when the client goes away."""
+        """Wait for ``work``, which is cancelled when the client disconnects."""
         task: asyncio.Task[T] = asyncio.get_running_loop().create_task(work)
         self._work = task
         try:
@@ -57,7 +57,7 @@ class DesignHandler(Handler):
             self._work.cancel()
 
     async def path_of(self, path: str) -> Path:
-        """Where a file of the server's folder is, by the rules of its contents manager. Raises NotFound."""
+        """The path of a file in the server's folder, subject to its contents manager. Raises NotFound."""
         manager = self.contents_manager
         if not await ensure_async(self.authorizer.is_authorized(self, self.current_user, "read", "contents")):
             raise web.HTTPError(403)
@@ -71,19 +71,19 @@ class DesignHandler(Handler):
             is_shown = manager.allow_hidden or not await ensure_async(manager.is_hidden(path))
             if is_there and is_shown:
                 return Path(where(path.strip("/")))
-        except (web.HTTPError, OSError):  # outside of the folder, or no name that a file can have
+        except (web.HTTPError, OSError):  # outside the folder, or not a valid name
             pass
-        raise NotFound(f"There is no file of that name. Received: {path!r:.200}")
+        raise NotFound(f"There is no file {path!r:.200}")
 
 
 class CheckHandler(DesignHandler):
-    @operation("What a design would make, and what is wrong with it or with its text, which may be any")
+    @operation("Check a design: what it would create, and the problems of the design or of its text")
     async def post(self, *, body: bytes) -> DesignReport:
         return await self.services.check_design(body)
 
 
 class PlaceHandler(DesignHandler):
-    @operation("An automatic placement of a design's model; pinned layers stay", errors=(503,))
+    @operation("Place a design's model automatically; pinned layers are not moved", errors=(503,))
     async def post(self, *, body: Design) -> Placement:
         return await self.while_asked(self.services.place_design(body))
 
@@ -91,37 +91,37 @@ class PlaceHandler(DesignHandler):
 class DescribeHandler(DesignHandler):
     max_body_bytes = MAX_PATH_BYTES
 
-    @operation("The layers of a model in a file", errors=(404, 503))
+    @operation("Describe the layers of a model in a file", errors=(404, 503))
     async def post(self, *, body: DescribeRequest) -> LayerGraph:
         return await self.while_asked(self.services.describe_model(await self.path_of(body.path)))
 
 
 class ScriptHandler(DesignHandler):
-    @operation("A program in plain TensorFlow that trains a design's model as it is placed")
+    @operation("Export a program in plain TensorFlow that trains a design's model with its placement")
     async def post(self, *, body: Design) -> str:
         return await self.services.script_of(body)
 
 
 class ProfileHandler(DesignHandler):
     @operation(
-        "What a design's model, which is in a file, takes on a running cluster, measured by a short run",
+        "Measure a design's model, which must be in a file, in a short run on a running cluster",
         errors=(404, 409, 503),
     )
     async def post(self, *, body: ProfileRequest) -> Calibration:
         source = body.design.model.source if body.design.model else ModelSource()
         if source.kind != "file":
             raise Conflict(
-                "The server measures models that are in files. For one in a kernel, call dtf.calibrate(model, cluster) "
-                f"there. Received: a model from {source.kind}"
+                "The model must be in a file; for a model in a kernel, call dtf.calibrate(model, cluster) there, got "
+                f"a model from {source.kind}"
             )
         path = await self.path_of(source.path)
         return await self.while_asked(self.services.profile_model(path, body.cluster, body.design.run))
 
 
 class RunPlacementHandler(Handler):
-    @operation("Where the layers of a pipeline were to run and where they ran", errors=(404,))
+    @operation("Where the layers of a pipeline were placed and where they ran", errors=(404,))
     async def get(self, run_id: str) -> RunPlacement:
-        from ..backend.records.step_times import step_times  # NumPy, which loading the extension must not import
+        from ..backend.records.step_times import step_times  # imports NumPy, which loading the extension must not do
 
         hub = await self.services.hub()
         info = await asyncio.to_thread(hub.info, run_id)

@@ -1,4 +1,4 @@
-"""Examples: copied into the person's folder, to be run and changed there."""
+"""Examples, which are copied into the user's folder to be run and modified there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST = "digits.ipynb"
 
 
 def directory() -> Path:
-    """In a wheel the examples are within the package; in a checkout, and where one is installed in place, beside it."""
+    """The directory of the examples: in the package if installed from a wheel, and next to it in a checkout."""
     package = Path(__file__).parents[1]
     packaged = package / "examples"
     return packaged if packaged.is_dir() else package.parent / "examples"
@@ -34,10 +34,10 @@ def paths() -> dict[str, Path]:
 
 
 def model_of(name: str) -> dict[str, Any]:
-    """An example as a contents manager saves it. Raises NotFound."""
+    """An example in the form that a contents manager saves. Raises NotFound."""
     found = paths()
     if name not in found:
-        raise NotFound(f"The examples are {', '.join(found)}. Received: {name!r:.200}")
+        raise NotFound(f"The example must be one of {', '.join(found)}, got {name!r:.200}")
     text = found[name].read_text(encoding="utf-8")
     if name.endswith(".ipynb"):
         return {"type": "notebook", "format": "json", "content": json.loads(text)}
@@ -53,9 +53,7 @@ class ExamplesHandler(Handler):
 class ExampleHandler(Handler):
     max_body_bytes = MAX_PATH_BYTES
 
-    @operation(
-        "Copy an example into a folder of the server, under a name that is free there", status=201, errors=(404, 503)
-    )
+    @operation("Copy an example into a folder of the server, under an unused name", status=201, errors=(404, 503))
     async def post(self, name: str, *, body: ExampleRequest) -> ExampleCopy:
         folder = body.folder.strip("/")
         if not await ensure_async(self.authorizer.is_authorized(self, self.current_user, "write", "contents")):
@@ -74,14 +72,14 @@ class ExampleHandler(Handler):
         return ExampleCopy(path=path)
 
     async def _check_folder(self, folder: str) -> None:
-        """Raises NotFound for what is no folder that the server shows."""
+        """Raise NotFound unless this is a folder that the server shows."""
         manager = self.contents_manager
         try:
             is_there = folder == "" or (
                 await ensure_async(manager.dir_exists(folder))
                 and (manager.allow_hidden or not await ensure_async(manager.is_hidden(folder)))
             )
-        except (web.HTTPError, OSError, ValueError):  # outside of the server's, or no name that a folder can have
+        except (web.HTTPError, OSError, ValueError):  # outside the server's folder, or not a valid name
             is_there = False
         if not is_there:
-            raise NotFound(f"There is no folder of that name. Received: {folder!r:.200}")
+            raise NotFound(f"There is no folder {folder!r:.200}")

@@ -1,7 +1,7 @@
-"""What one browser is told: everything once, then what changed. Knows of no socket but a function that sends.
+"""What one browser is sent: everything once, then changes. Independent of sockets: it is given a function that sends.
 
-Nothing is queued. The feed remembers what has changed and how far each subscription has been told; when the client has
-taken the last message, the next is made of what there is then. A slow client gets fewer, newer messages.
+Nothing is queued. The feed remembers what has changed and how much each subscription has been sent. Once the client has
+accepted the last message, the next one is made from the state at that time. A slow client gets fewer, newer messages.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from ..backend.viewer.fleet import Fleet
 
 ROUND_S = 0.1
-"""At most one round of messages in this time."""
+"""The shortest time between rounds of messages, in seconds."""
 EVENTS_PER_MESSAGE = 500
 OUTPUT_PER_MESSAGE = 256 << 10
-"""Characters of output in the events of one message, or one event where that is longer."""
+"""The most characters of output in the events of one message, unless a single event is longer."""
 LOOK_FOR_MARKS_S = 2.0
 MAX_SUBSCRIPTIONS = 64
 MAX_ERRORS = 64
-"""So many refusals wait to be told before the next message of the client is read. None is dropped."""
+"""How many error messages may be pending before no further message of the client is read. None is dropped."""
 
 
 def events_message(hub: Hub, run_id: str, after: int) -> EventsMessage:
-    """The next events of a run after ``after``, as JSON knows them, as many as fit a message. Raises NotFound."""
+    """The next events of a run after ``after``, as JSON, as many as fit into a message. Raises NotFound."""
     record = hub.record(run_id)
-    next_seq = record.next_seq  # before the events: what comes meanwhile is told the next time
+    next_seq = record.next_seq  # before the events: later ones are sent next time
     events = [(seq, event) for seq, event in hub.events(run_id, after, EVENTS_PER_MESSAGE) if seq < next_seq]
     count = size = 0
     while count < len(events) and size < OUTPUT_PER_MESSAGE:
@@ -59,7 +59,7 @@ def events_message(hub: Hub, run_id: str, after: int) -> EventsMessage:
 
 
 class _Subscription:
-    """How far one run has been told."""
+    """How much of one run has been sent."""
 
     def __init__(self, asked: Subscribe) -> None:
         self.asked = asked
@@ -68,10 +68,10 @@ class _Subscription:
         self.metrics = asked.metrics
         self.has_newest = True
         self._plots: dict[str, Plot] = {}
-        self._versions: dict[str, int] = {}  # of each metric's plot, kept where it is not shown any more
+        self._versions: dict[str, int] = {}  # of each metric's plot, including those no longer shown
 
     def messages(self, hub: Hub) -> Iterator[bytes]:
-        """What is new of the run, encoded. Runs in a thread; the next is made when the one before has been taken."""
+        """The changes of the run, encoded. Runs in a thread; each is made when the previous one was accepted."""
         from ..backend.records.shared_plots import series_message
 
         run = self.asked.run
@@ -88,7 +88,7 @@ class _Subscription:
             yield series_message(run, frames)
 
     def _frames(self, hub: Hub) -> list[bytes]:
-        """What is new in the plots that are shown."""
+        """The changes in the plots that are shown."""
         from ..backend.records.decimate import check_view
         from ..backend.records.shared_plots import shared_plot
 
@@ -107,7 +107,7 @@ class _Subscription:
 
 
 class Feed:
-    """One browser's view of the fleet. ``send`` returns when the client can take more."""
+    """One browser's view of the fleet. ``send`` returns when the client can accept more."""
 
     def __init__(self, fleet: Fleet, send: Callable[[bytes], Awaitable[None]]) -> None:
         self._fleet = fleet
@@ -118,14 +118,14 @@ class Feed:
         self._wake = asyncio.Event()
         self._clusters_changed = True
         self._changed_runs: set[str] = set()
-        self._due: set[str] = set()  # subscribed runs that have something new
+        self._due: set[str] = set()  # subscribed runs that have changed
         self._subscriptions: dict[str, _Subscription] = {}
         self._errors: list[SocketError] = []
-        self._has_room = asyncio.Event()  # for one more error
+        self._has_room = asyncio.Event()  # for another error
         self._has_room.set()
 
     async def run(self) -> None:
-        """Tell everything, then what changes, until cancelled."""
+        """Send everything, then changes, until cancelled."""
         leave_hub = self._hub.subscribe(self._on_run)
         leave_fleet = self._fleet.subscribe(self._on_clusters)
         looking = asyncio.create_task(self._look_for_marks())
@@ -145,11 +145,11 @@ class Feed:
             leave_fleet()
 
     async def has_room(self) -> None:
-        """Wait until one more refusal can be kept: who sends nonsense without reading is read no further."""
+        """Wait until another error can be stored: a client that sends invalid messages without reading must wait."""
         await self._has_room.wait()
 
     def receive(self, data: bytes | str) -> None:
-        """Follow a message of the client; one that cannot be followed is answered with a SocketError."""
+        """Handle a message of the client; an invalid one is answered with a SocketError."""
         try:
             message = decode_client_message(data)
             if isinstance(message, Unsubscribe):
@@ -164,7 +164,7 @@ class Feed:
     def _subscribe(self, asked: Subscribe) -> None:
         if asked.run not in self._subscriptions and len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
             raise InvalidInput(
-                f"A socket has at most {MAX_SUBSCRIPTIONS} subscriptions. Received: one more, for {asked.run!r:.100}"
+                f"A socket must have at most {MAX_SUBSCRIPTIONS} subscriptions, got one more, for {asked.run!r:.100}"
             )
         self._subscriptions[asked.run] = _Subscription(asked)
         self._due.add(asked.run)
@@ -201,7 +201,7 @@ class Feed:
         self._wake.set()
 
     async def _look_for_marks(self) -> None:
-        """Kernels and commands name and tag runs, too, and nobody else tells of that."""
+        """Look for names and tags that kernels and commands have set, because there is no event for these."""
         while True:
             await asyncio.sleep(LOOK_FOR_MARKS_S)
             await asyncio.to_thread(self._hub.look_for_marks)
@@ -210,7 +210,7 @@ class Feed:
         self._due.add(run_id)
         self._wake.set()
 
-    # -- telling -------------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------
 
     async def _round(self) -> None:
         errors, self._errors = self._errors, []
@@ -252,7 +252,7 @@ class Feed:
         try:
             while (message := await asyncio.to_thread(next, messages, None)) is not None:
                 if self._subscriptions.get(run) is not subscription:
-                    return  # asked anew, or no more, in the meantime
+                    return  # subscribed again or unsubscribed in the meantime
                 await self._send(message)
             if not subscription.has_newest:
                 self._mark_due(run)

@@ -8,6 +8,6 @@ from .operation import operation
 
 
 class KindsHandler(Handler):
-    @operation("The kinds of cluster that may be started, with their options")
+    @operation("The kinds of cluster that can be started, with their options")
     async def get(self) -> list[KindInfo]:
         return await self.services.kinds()

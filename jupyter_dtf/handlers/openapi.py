@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ..schema.api import ErrorInfo
+from ..schema.base import description_of
 from ..schema.socket_messages import ClientMessage, ServerMessage
 from .operation import Operation
 from .routes import PREFIX, operations
@@ -17,22 +17,22 @@ from .routes import PREFIX, operations
 FILE = Path(__file__).with_name("openapi.json")
 
 OPERATIONS: dict[tuple[str, str], Operation] = {(path, method): said for path, method, said in operations()}
-"""What is declared of every route, by its path and method."""
+"""The declarations of all routes, by path and method."""
 
 _QUERY_TYPES = {int: "integer", float: "number", str: "string"}
 _ERRORS = {
-    400: "A value breaks a rule; field says which",
+    400: "A value is invalid; field names it",
     403: "Not authenticated, not authorized, or without the XSRF token",
-    404: "There is nothing of that name",
-    409: "Contradicts the present state",
-    413: "The body is larger than the route needs",
-    502: "Dask made a mistake of its own",
-    503: "A part that is needed is not there",
+    404: "There is nothing with that name",
+    409: "The current state does not allow it",
+    413: "The body is larger than the route allows",
+    502: "Dask returned an error",
+    503: "Something that is needed is not available",
 }
 
 
 def generate() -> dict[str, Any]:
-    """The document."""
+    """The OpenAPI document."""
     types = [kind for operation in OPERATIONS.values() for kind in (operation.answer, operation.body) if _is_type(kind)]
     _, schemas = msgspec.json.schema_components(
         [*types, ErrorInfo, ClientMessage, ServerMessage], ref_template="#/components/schemas/{name}"
@@ -64,7 +64,7 @@ def generate() -> dict[str, Any]:
                     "type": "apiKey",
                     "in": "cookie",
                     "name": "username-{host}-{port}",
-                    "description": "Jupyter's login cookie; requests other than GET carry the header X-XSRFToken too",
+                    "description": "Jupyter's login cookie; requests other than GET also need the header X-XSRFToken",
                 },
             },
         },
@@ -107,10 +107,13 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _dedented(value: Any) -> Any:
-    """Descriptions come from docstrings, which Python dedents from 3.13 on; the file is the same for all."""
+    """Descriptions come from docstrings, which Python dedents from 3.13 on; the file is the same for all versions.
+
+    Their sections (``Args:`` and so on) are about Python and are left out.
+    """
     if isinstance(value, dict):
         return {
-            key: inspect.cleandoc(item) if key == "description" and isinstance(item, str) else _dedented(item)
+            key: description_of(item) if key == "description" and isinstance(item, str) else _dedented(item)
             for key, item in value.items()
         }
     if isinstance(value, list):
@@ -119,7 +122,7 @@ def _dedented(value: Any) -> Any:
 
 
 def text() -> str:
-    """The document as it stands in the file."""
+    """The document as it is written to the file."""
     return json.dumps(generate(), indent=1, ensure_ascii=False) + "\n"
 
 

@@ -1,15 +1,15 @@
-"""One method of one route, declared once: by a decorator for its words, by its annotations for its types.
+"""Declares one method of a route: a decorator provides its description, and annotations its types.
 
-A handler's method, ``routes.py`` with its path, and nothing else, make a route::
+A route consists of a handler's method, and its path in ``routes.py``::
 
     class ClusterHandler(Handler):
-        @operation("New counts of tasks, for the runs to come", errors=(404, 503))
+        @operation("Change the numbers of tasks for future runs", errors=(404, 503))
         async def patch(self, name: str, *, body: ClusterPatch) -> ClusterInfo:
             return await (await self.services.fleet()).scale(name, body.jobs)
 
-The path's parts come first, as text. ``body`` is decoded as its type says: a struct (by its own ``decode`` where it
-has one), or ``bytes`` for a text as it was sent. What else is keyword-only is in the query, with its words in
-``Annotated``. What is returned is checked, and answered as JSON; ``None`` is an answer without a body.
+Positional parameters are the parts of the path, as strings. ``body`` is decoded according to its type: a struct (with
+its own ``decode`` if it has one), or ``bytes`` for the raw text. Other keyword-only parameters are in the query, with
+their descriptions in ``Annotated``. The return value is checked and sent as JSON; ``None`` means no body.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Answering = Callable[..., Awaitable[None]]
-"""A method as tornado calls it."""
+"""A handler method, as tornado calls it."""
 
 CSV = "text/csv"
 HTML = "text/html"
 TEXT = "text/plain"
 
 _AT_ONCE_BYTES = 1 << 16
-"""A longer body is decoded beside the event loop."""
+"""Bodies longer than this, in bytes, are decoded in a thread."""
 _OPERATION = "__dtf_operation__"
 
 
 @dataclass(frozen=True)
 class Query:
-    """One parameter of the query."""
+    """A query parameter."""
 
     name: str
     type: Any
@@ -54,7 +54,7 @@ class Query:
     default: Any
 
     def read(self, text: str | None) -> Any:
-        """The value of what was sent, ``default`` where nothing was. Raises InvalidInput."""
+        """Parse the value that was sent; ``default`` if there was none. Raises InvalidInput."""
         if text is None or (text == "" and self.default is None):
             return self.default
         try:
@@ -62,35 +62,35 @@ class Query:
         except ValueError:
             value = math.nan
         if isinstance(value, float) and math.isnan(value):
-            what = "a whole number" if self.type is int else "a number"
-            raise InvalidInput(f"{self.name} is {what}. Received: {text!r:.100}", field=self.name)
+            what = "an integer" if self.type is int else "a number"
+            raise InvalidInput(f"`{self.name}` must be {what}, got {text!r:.100}", field=self.name)
         return value
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What a method takes and answers. Types are structs, lists of them and the like; media types are names."""
+    """The declaration of a method. Types are structs, lists of them and the like; media types are strings."""
 
     summary: str
     answer: Any = None
-    """A type, or the media type of what is no JSON; None: no body."""
+    """A type, or the media type if it is not JSON; None: no body."""
     status: int = 200
     errors: tuple[int, ...] = ()
-    """Statuses of refusals, beside those that every request may have."""
+    """The statuses of errors, in addition to those that every request may have."""
     path: tuple[str, ...] = ()
-    """The names of the path's parts, in order."""
+    """The names of the path parameters, in order."""
     body: Any = None
-    """As ``answer``."""
+    """Like ``answer``."""
     query: tuple[Query, ...] = field(default=())
 
 
 def operation(
     summary: str, *, status: int = 0, errors: tuple[int, ...] = (), writes: Any = None
 ) -> Callable[[Callable[..., Awaitable[Any]]], Answering]:
-    """Declare a method of a ``Handler``, which is called for those who may, with what its annotations say.
+    """Declare a method of a ``Handler``, which is called for authorized users with arguments of the annotated types.
 
-    ``status``: of its answer; by default 200, or 204 where there is none. ``errors``: what it raises, but for the 400
-    of a body or a query that is wrong. ``writes``: it finishes the answer itself, of this type or media type.
+    ``status``: of the response; by default 200, or 204 without a body. ``errors``: the statuses that it raises, besides
+    400 for an invalid body or query. ``writes``: it finishes the response itself, with this type or media type.
     """
 
     def declare(method: Callable[..., Awaitable[Any]]) -> Answering:
@@ -110,7 +110,7 @@ def operation(
                 self.answer(checked(value, said.answer), said.status)
 
         setattr(answered, _OPERATION, said)
-        return cast(Answering, web.authenticated(answered))  # outermost, where Jupyter looks for it
+        return cast(Answering, web.authenticated(answered))  # outermost, where Jupyter expects it
 
     return declare
 
@@ -118,7 +118,7 @@ def operation(
 def described(
     summary: str, *, answer: Any = None, status: int = 200, errors: tuple[int, ...] = ()
 ) -> Callable[[Method], Method]:
-    """Declare a method that does all by itself: a WebSocket, or a page of another server."""
+    """Declare a method that handles everything itself: a WebSocket, or a page of another server."""
 
     def declare(method: Method) -> Method:
         setattr(method, _OPERATION, _declared(method, summary, status, errors, answer))
@@ -128,18 +128,18 @@ def described(
 
 
 def operation_of(method: Callable[..., Any]) -> Operation:
-    """What was declared of a handler's method. Raises LookupError where nothing was."""
-    found = getattr(method, _OPERATION, None)  # functools.wraps carries it along
+    """The declaration of a handler's method. Raises LookupError if it is not declared."""
+    found = getattr(method, _OPERATION, None)  # functools.wraps copies it
     if not isinstance(found, Operation):
         raise LookupError(f"{method.__qualname__} of {method.__module__} is not declared: decorate it with @operation")
     return found
 
 
 def checked(value: Any, type_: Any) -> Any:
-    """The value, if it is of the declared type; the items of a list are looked at too. Raises TypeError."""
+    """The value, if it and the items of a list are of the declared type. Raises TypeError."""
     origin, inner = get_origin(type_) or type_, get_args(type_)
     if not isinstance(value, origin):
-        raise TypeError(f"A handler must answer as it is declared, with {type_}, got {type(value)}")
+        raise TypeError(f"A handler must return the declared type {type_}, got {type(value)}")
     if origin is list:
         for item in value:
             checked(item, inner[0])

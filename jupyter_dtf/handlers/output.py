@@ -1,4 +1,4 @@
-"""What a run's tasks have printed, by pages."""
+"""The output of a run's tasks, in pages."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ class OutputHandler(Handler):
     """Pages by time, over all tasks or one; with ``stream``, pages of one stream of one task by line numbers."""
 
     @operation(
-        "A page of what a run's tasks have printed: without a time the end of it; with stream, lines by their numbers",
+        "A page of the output of a run's tasks: by default the last one; with stream, lines by number",
         errors=(404,),
     )
     async def get(
         self,
         run_id: str,
         *,
-        task: Annotated[str, "Only that of one task, such as worker:1"] = "",
-        before_time: Annotated[float | None, "The page before this time, in seconds since the epoch"] = None,
-        after_time: Annotated[float | None, "The page after this time"] = None,
-        stream: Annotated[str, "stdout or stderr of the task: lines by their numbers"] = "",
-        first: Annotated[int, "The number of the first line, from 0; negative, from the end"] = 0,
-        count: Annotated[int, "At most so many lines"] = 1000,
+        task: Annotated[str, "Only the output of this task, such as worker:1"] = "",
+        before_time: Annotated[float | None, "The page before this time, in seconds since 1970"] = None,
+        after_time: Annotated[float | None, "The page after this time, in seconds since 1970"] = None,
+        stream: Annotated[str, "stdout or stderr of the task: return lines by number"] = "",
+        first: Annotated[int, "The number of the first line, from 0; if negative, from the end"] = 0,
+        count: Annotated[int, "The largest number of lines"] = 1000,
     ) -> OutputPage:
         hub = await self.services.hub()
         if stream:
             if stream not in STREAMS or not task:
                 raise InvalidInput(
-                    f"stream is stdout or stderr, with a task. Received: {stream!r:.100} of {task!r:.100}",
+                    f"`stream` must be stdout or stderr, and given with a task, got {stream!r:.100} of {task!r:.100}",
                     field="stream",
                 )
             if count < 1:
-                raise InvalidInput(f"count is 1 or more. Received: {count}", field="count")
+                raise InvalidInput(f"`count` must be >= 1, got {count}", field="count")
             reader = await asyncio.to_thread(hub.output, run_id, task)
             return await asyncio.to_thread(_lines, reader, run_id, stream, first, count)
         if before_time is not None and after_time is not None:
-            raise InvalidInput("A page is before or after a time, not both", field="after_time")
+            raise InvalidInput("`after_time` must not be combined with before_time, got both", field="after_time")
         return await asyncio.to_thread(_page, hub, run_id, task, before_time, after_time)
 
 
 class OutputTextHandler(Handler):
-    """All of it as a text to download, however long: no more than a piece is in memory."""
+    """All output as text to download. It is sent in pieces, so it may be of any length."""
 
     @operation(
-        "All that a run's tasks have printed, as text: with the task before each line where it is of all tasks",
+        "All output of a run's tasks, as text; lines are prefixed with their task if it is of all tasks",
         errors=(404,),
         writes=TEXT,
     )
@@ -67,8 +67,8 @@ class OutputTextHandler(Handler):
         self,
         run_id: str,
         *,
-        task: Annotated[str, "Only that of one task, such as worker:1"] = "",
-        find: Annotated[str, "Only lines that have this text, in capitals or not"] = "",
+        task: Annotated[str, "Only the output of this task, such as worker:1"] = "",
+        find: Annotated[str, "Only lines that contain this text, ignoring case"] = "",
     ) -> None:
         hub = await self.services.hub()
         reader = await asyncio.to_thread(hub.output, run_id, task)
@@ -83,7 +83,7 @@ class OutputTextHandler(Handler):
 
 
 def _text(reader: OutputReader, prefixed: bool, find: str) -> Iterator[str]:
-    """The lines that have ``find``, in pieces of about ``PIECE`` characters that were looked through."""
+    """The lines that contain ``find``, in pieces for about ``PIECE`` characters of output each."""
     wanted = find.lower()
     found: list[str] = []
     looked_through = 0

@@ -1,4 +1,4 @@
-"""Who may call, and how much may be sent: decided when a request's headers are there, before its body is read."""
+"""Authorization and size limits, checked when a request's headers have arrived and before its body is read."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..schema.base import encode_json
 
 AUTH_RESOURCE = "jupyter_dtf"
 NO_BODY_BYTES = 1 << 10
-"""For methods that need no body but may be sent an empty object."""
+"""The body limit of methods that need no body but may be sent an empty object."""
 LINGER_BYTES = 64 << 20
 LINGER_UNKNOWN_BYTES = 1 << 16
 LINGER_S = 10.0
-"""Of a request that was refused, this much is thrown away for so long; less for whom nobody knows."""
+"""How much of the body of a refused request is discarded, and for how long; less if not authenticated."""
 
 STATUS: dict[type[DtfError], int] = {
     InvalidInput: 400,
@@ -34,25 +34,25 @@ STATUS: dict[type[DtfError], int] = {
 
 
 def status_of(error: DtfError) -> int:
-    """The HTTP status of an error: that of the nearest of its classes."""
+    """The HTTP status of an error: that of the most specific of its classes."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 class Guard:
-    """Goes before Jupyter's handlers in the list of bases, in classes that are decorated with ``stream_request_body``.
+    """A mixin that precedes Jupyter's handlers in the bases of classes decorated with ``stream_request_body``.
 
-    tornado calls ``prepare`` of such a class when the headers are there, and hands over the body in pieces afterwards.
-    Of any other class it reads the whole body, up to the server's limit of half a gigabyte, whoever has sent it.
+    For such classes, tornado calls ``prepare`` when the headers have arrived and passes on the body in pieces. For any
+    other class it first reads the whole body, up to the server's limit of half a gigabyte, no matter who sent it.
 
-    A refusal is answered at once. What of the body is on its way is then thrown away, up to a limit, before the
-    connection is closed: a proxy that cannot deliver the rest of a request says that the server is down.
+    A refused request is answered immediately. The rest of its body is then discarded, up to a limit, before the
+    connection is closed, because a proxy that cannot deliver the rest of a request reports the server as down.
 
-    All errors are answered with an ErrorInfo.
+    All errors are returned as an ErrorInfo.
     """
 
     auth_resource = AUTH_RESOURCE
     max_body_bytes = NO_BODY_BYTES
-    """Of the methods that may have a body; GET and its like have none."""
+    """The body limit of methods that can have a body; GET and the like cannot."""
 
     async def prepare(self: Any) -> None:
         self._pieces: list[bytes] = []
@@ -64,17 +64,17 @@ class Guard:
             self._refuse(error)
 
     async def check(self: Any) -> None:
-        """Raises if a request is not to be followed, which is told before its body is read."""
-        await ensure_async(super().prepare())  # type: ignore[misc]  # which looks at host, origin and XSRF token
+        """Raise if a request is refused, which is reported before its body is read."""
+        await ensure_async(super().prepare())  # type: ignore[misc]  # checks host, origin and XSRF token
         method = getattr(self, self.request.method.lower(), None)
-        if not getattr(method, "__allow_unauthenticated", False):  # as Jupyter's OPTIONS, which browsers ask unasked
+        if not getattr(method, "__allow_unauthenticated", False):  # such as Jupyter's OPTIONS, for preflight requests
             await self._check_user()
         if self._announced > self._body_limit:
             raise self._too_large(str(self._announced))
 
     async def _check_user(self: Any) -> None:
         if self.current_user is None:
-            raise web.HTTPError(403, "A request carries Jupyter's token or login cookie")
+            raise web.HTTPError(403, "A request must carry Jupyter's token or login cookie")
         action = HTTP_METHOD_TO_AUTH_ACTION[self.request.method]
         allowed = self.authorizer.is_authorized(self, self.current_user, action, self.auth_resource)
         if not await ensure_async(allowed):
@@ -83,16 +83,16 @@ class Guard:
 
     @property
     def _announced(self: Any) -> int:
-        """The body's length; 0 where there is none, or where its length is not said."""
+        """The declared length of the body; 0 if there is none or it is not declared."""
         length = self.request.headers.get("Content-Length", "")
-        return int(length[:18]) if length.isdecimal() else 0  # tornado refuses what is no length
+        return int(length[:18]) if length.isdecimal() else 0  # tornado refuses an invalid length
 
     @property
     def _body_limit(self: Any) -> int:
         return 0 if self.request.method in ("GET", "HEAD", "OPTIONS") else int(self.max_body_bytes)
 
     def _too_large(self, received: str) -> web.HTTPError:
-        return web.HTTPError(413, f"A body has at most {self._body_limit} bytes here. Received: {received}")
+        return web.HTTPError(413, f"The body must have at most {self._body_limit} bytes, got {received}")
 
     def data_received(self: Any, chunk: bytes) -> None:
         """Called by tornado for each piece of the body."""
@@ -102,7 +102,7 @@ class Guard:
                 self._end()
         elif self._received <= self._body_limit:
             self._pieces.append(chunk)
-        else:  # sent without its length
+        else:  # sent without a declared length
             self._pieces.clear()
             self._refuse(self._too_large(f"{self._received} and more"))
 
@@ -113,7 +113,7 @@ class Guard:
         return LINGER_BYTES if self._jupyter_current_user is not None else LINGER_UNKNOWN_BYTES
 
     def _refuse(self: Any, error: Exception) -> None:
-        """Answer now. Nothing else of this request is followed."""
+        """Respond now. Nothing else of this request is processed."""
         self._is_refused = True
         method = self.request.method.lower()
         if not self._announced and "Transfer-Encoding" not in self.request.headers:
@@ -174,5 +174,5 @@ def _described(error: BaseException | None, status: int) -> ErrorInfo:
     if isinstance(error, web.HTTPError):
         message = error.log_message % error.args if error.log_message else reason
         return ErrorInfo(message=message, error="HTTPError")
-    # A mistake of ours: the log has the traceback, which is nobody else's business.
+    # A bug: the traceback goes to the log and is not revealed to the client.
     return ErrorInfo(message=reason, error="InternalError")

@@ -1,6 +1,6 @@
-"""The routes: a path and its handler, whose methods say the rest (``operation``).
+"""The routes: paths and their handlers, whose methods declare the rest (``operation``).
 
-``openapi.json`` beside this file is made of them, and a test holds the two together.
+``openapi.json`` in this folder is generated from them; a test checks that it is up to date.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from .clusters import ClusterHandler, ClustersHandler, DashboardHandler, Machine
 from .dask import DaskHandler
 from .designs import CheckHandler, DescribeHandler, PlaceHandler, ProfileHandler, RunPlacementHandler, ScriptHandler
 from .examples import ExampleHandler, ExamplesHandler
+from .forecasts import EfficiencyHandler, ForecastHandler, HardwareHandler, PlanHandler, RunForecastHandler
 from .kinds import KindsHandler
-from .media import HistogramsHandler, ImageHandler, MediaHandler
+from .media import HistogramsHandler, ImageHandler, MediaHandler, TableHandler, TextHandler
 from .operation import Operation, operation_of
 from .output import OutputHandler, OutputTextHandler
 from .runs import (
@@ -56,6 +57,9 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/designs/script": ScriptHandler,
     "/designs/profile": ProfileHandler,
     "/examples": ExamplesHandler,
+    "/designs/forecast": ForecastHandler,
+    "/designs/plan": PlanHandler,
+    "/hardware": HardwareHandler,
     "/examples/{name}": ExampleHandler,
     "/runs": RunsHandler,
     "/runs/{run_id}": RunHandler,
@@ -71,9 +75,13 @@ ROUTES: dict[str, type[RequestHandler]] = {
     "/runs/{run_id}/media": MediaHandler,
     "/runs/{run_id}/histograms": HistogramsHandler,
     "/runs/{run_id}/image": ImageHandler,
+    "/runs/{run_id}/text": TextHandler,
+    "/runs/{run_id}/table": TableHandler,
     "/runs/{run_id}/metrics.csv": MetricsHandler,
     "/runs/{run_id}/trace": TraceHandler,
     "/runs/{run_id}/placement": RunPlacementHandler,
+    "/runs/{run_id}/forecast": RunForecastHandler,
+    "/runs/{run_id}/efficiency": EfficiencyHandler,
     "/runs/{run_id}/chrome-trace.json": ChromeTraceHandler,
     "/events": EventsHandler,
 }
@@ -83,7 +91,7 @@ _METHODS = ("get", "head", "post", "put", "patch", "delete")
 
 
 def operations() -> Iterator[tuple[str, str, Operation]]:
-    """(path, method, what is declared of it) of every route. Raises LookupError for a method that is not declared."""
+    """``(path, method, declaration)`` for every route. Raises LookupError if a method is not declared."""
     for path, handler in ROUTES.items():
         for name in _METHODS:
             method = getattr(handler, name)
@@ -92,7 +100,7 @@ def operations() -> Iterator[tuple[str, str, Operation]]:
 
 
 def patterns() -> list[tuple[str, type[RequestHandler]]]:
-    """(regular expression, handler) of every route, below the server's base URL."""
+    """``(regular expression, handler)`` for every route, below the server's base URL."""
     result = []
     for path, handler in ROUTES.items():
         pattern = (PREFIX + path).replace(".", r"\.")

@@ -1,4 +1,4 @@
-"""Runs: list, look, stop, delete, their events and points."""
+"""Runs: listing, inspecting, stopping and deleting them, and their events and points."""
 
 from __future__ import annotations
 
@@ -26,65 +26,63 @@ _ROWS_AT_ONCE = 5000
 
 
 class RunsHandler(Handler):
-    @operation("Every run, live and past, newest first")
+    @operation("List all runs, live and past, newest first")
     async def get(self) -> list[RunInfo]:
         hub = await self.services.hub()
         return await asyncio.to_thread(hub.runs)
 
 
 class RunHandler(Handler):
-    max_body_bytes = 1 << 17  # of the longest note, every letter of it an escape
+    max_body_bytes = 1 << 17  # for the longest note with every character escaped
 
     @operation("One run", errors=(404,))
     async def get(self, run_id: str) -> RunInfo:
         hub = await self.services.hub()
         return await asyncio.to_thread(hub.info, run_id)
 
-    @operation(
-        "Say something of a run: name, tags, note; archive it, delete it, or have it back", errors=(404, 409, 503)
-    )
+    @operation("Change a run's name, tags or note; archive, delete or restore it", errors=(404, 409, 503))
     async def patch(self, run_id: str, *, body: RunPatch) -> RunInfo:
         hub = await self.services.hub()
         return await asyncio.to_thread(hub.mark, run_id, body)
 
-    @operation("Forget a run that has ended; its run_dir stays", errors=(404, 409))
+    @operation("Delete a run that has ended permanently; its run_dir is kept", errors=(404, 409))
     async def delete(self, run_id: str) -> None:
         hub = await self.services.hub()
         await asyncio.to_thread(hub.delete, run_id)
 
 
 class StopHandler(Handler):
-    @operation("Ask a run to stop; asked again, end it at once", status=202, errors=(404, 409, 503))
+    @operation("Ask a run to stop; if already asked, end it immediately", status=202, errors=(404, 409, 503))
     async def post(self, run_id: str) -> None:
         await (await self.services.fleet()).stop_run(run_id)
 
 
 class PauseHandler(Handler):
-    @operation("Have a run end its tasks with a checkpoint, and wait", status=202, errors=(404, 409, 503))
+    @operation("Pause a run: write a checkpoint and end its tasks", status=202, errors=(404, 409, 503))
     async def post(self, run_id: str) -> None:
         await (await self.services.fleet()).pause_run(run_id)
 
 
 class ContinueHandler(Handler):
-    @operation("Have a paused run go on", status=202, errors=(404, 409, 503))
+    @operation("Continue a paused run", status=202, errors=(404, 409, 503))
     async def post(self, run_id: str) -> None:
         await (await self.services.fleet()).continue_run(run_id)
 
 
 class ResumeHandler(Handler):
-    @operation("A new run that goes on with this one from a checkpoint", status=201, errors=(404, 409, 503))
+    @operation("Start a new run that continues this one from a checkpoint", status=201, errors=(404, 409, 503))
     async def post(self, run_id: str, *, body: ResumeRequest) -> RunInfo:
         return await self.services.resume_run(run_id, body)
 
 
 class SearchHandler(Handler):
-    @operation("Ask a search to stop, or to have more trials", status=202, errors=(404, 409, 503))
+    @operation("Ask a search to stop, or to run more trials", status=202, errors=(404, 409, 503))
     async def post(self, search_id: str, *, body: SearchRequest) -> None:
         await (await self.services.fleet()).ask_search(search_id, body)
 
 
 class RunEventsHandler(Handler):
-    @operation("A page of a run's events but its points; the next one begins after next_seq - 1", errors=(404,))
+    @operation("A page of a run's events, without points; the next page starts after next_seq - 1", errors=(404,))
     async def get(
         self,
         run_id: str,
@@ -96,17 +94,17 @@ class RunEventsHandler(Handler):
 
 
 class SeriesHandler(Handler):
-    """Whoever looks at a part of a plot asks for that part: what the socket sends is decimated over the whole run."""
+    """The series for a zoomed plot; the socket sends series that are decimated over the whole run."""
 
-    @operation("The lines of some metrics between two values of x, decimated for a width", errors=(404,))
+    @operation("The series of some metrics between two values of x, decimated for a plot's width", errors=(404,))
     async def get(
         self,
         run_id: str,
         *,
-        metrics: Annotated[str, 'Names of metrics, as a list in JSON: ["loss", "val_loss"]'] = "[]",
-        start: Annotated[float | None, "From this x on: a step, or seconds since the epoch"] = None,
-        end: Annotated[float | None, "To this x"] = None,
-        width: Annotated[int, "Of the plot, in pixels"] = 600,
+        metrics: Annotated[str, 'The names of the metrics as a JSON list: ["loss", "val_loss"]'] = "[]",
+        start: Annotated[float | None, "The least x: a step, or seconds since 1970"] = None,
+        end: Annotated[float | None, "The greatest x"] = None,
+        width: Annotated[int, "The width of the plot in pixels"] = 600,
         x: Annotated[str, "step or time"] = "step",
     ) -> SeriesMessage:
         from ..backend.records.zoomed import zoomed_frames
@@ -122,7 +120,7 @@ class MetricsHandler(Handler):
     """Every point of a run, as a table to download."""
 
     @operation(
-        "Every point of a run: metric, task, seq, step, time (seconds since the epoch), value",
+        "Every point of a run: metric, task, seq, step, time (seconds since 1970), value",
         errors=(404,),
         writes=CSV,
     )

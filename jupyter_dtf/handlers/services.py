@@ -1,4 +1,4 @@
-"""What the handlers call: made when first needed, because NumPy and the clusters' side are dear to import."""
+"""The services behind the handlers, created on first use because NumPy and the cluster code are slow to import."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ from ..schema import errand, protocol
 from ..schema.api import KindInfo, Preview, ResumeRequest, StatusInfo
 from ..schema.cluster_request import ClusterRequest
 from ..schema.design import VERSION, Design, DesignProblem, DesignReport, RunSettings, version_of
+from ..schema.efficiency import EfficiencyReport
+from ..schema.forecast import Forecast, ForecastRequest, ForecastSettings
 from ..schema.graph import LayerGraph
+from ..schema.hardware import Hardware
 from ..schema.hosts import HostDesign
 from ..schema.placement import Calibration, Placement
 from ..schema.run import RunInfo
+from ..schema.scale_plan import PlanRequest, ScalePlan
 from ..schema.text import InvalidText
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from ..backend.viewer.fleet import Fleet
 
 DELETED_KEPT_S = 7 * 86_400.0
-"""So long a deleted run can be had back; the next start of a server after that forgets it."""
+"""How long a deleted run can be restored; a server that starts later removes it permanently."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,10 +51,10 @@ class Services:
         keep_runs: int = 0,
         keep_days: float = 0.0,
     ) -> None:
-        """``allowed_kinds``: None for all that are installed. ``keep_runs``, ``keep_days``: 0 for all, for ever."""
+        """``allowed_kinds``: None for all that are installed. ``keep_runs``, ``keep_days``: 0 for no limit."""
         self.templates = Templates()
         self.copying = asyncio.Lock()
-        """Held while a free name is looked for and taken."""
+        """Held while an unused name is chosen and taken."""
         self._allowed_kinds = allowed_kinds
         self._kind_defaults = {kind: dict(options) for kind, options in (kind_defaults or {}).items()}
         self._keep_runs = keep_runs
@@ -65,7 +69,7 @@ class Services:
             self._starting = asyncio.get_running_loop().create_task(self._start())
         starting = self._starting
         try:
-            return await asyncio.shield(starting)  # a request that is given up must not take the fleet along
+            return await asyncio.shield(starting)  # cancelling a request must not cancel starting the fleet
         except BaseException:
             if starting.done() and self._starting is starting:
                 self._starting = None  # the next request tries again
@@ -76,18 +80,18 @@ class Services:
         return (await self.fleet()).hub
 
     async def stop(self) -> None:
-        """Leave all clusters as they are and let go of them."""
+        """Disconnect from all clusters, leaving them as they are."""
         if self._starting is None:
             return
         starting, self._starting = self._starting, None
-        await asyncio.gather(*self._sending, return_exceptions=True)  # a run would fail for want of its program
+        await asyncio.gather(*self._sending, return_exceptions=True)  # a run would fail without its program
         fleet = (await asyncio.gather(starting, return_exceptions=True))[0]
         if not isinstance(fleet, BaseException):
             await fleet.stop()
             _let_go(fleet)
 
     async def status(self) -> StatusInfo:
-        """Versions, and what a person should know of this server."""
+        """Versions, and notices about this server."""
         dask, tensorflow = await asyncio.to_thread(
             lambda: (installed_version("distributed"), installed_version(*TENSORFLOW))
         )
@@ -101,7 +105,7 @@ class Services:
         )
 
     async def kinds(self) -> list[KindInfo]:
-        """The kinds that may be started here, with this server's defaults in their forms."""
+        """The kinds that can be started here, with this server's defaults in their forms."""
         return self._allowed((await self.fleet()).kinds())
 
     def _allowed(self, installed: list[KindInfo]) -> list[KindInfo]:
@@ -117,27 +121,27 @@ class Services:
         return kinds
 
     async def complete(self, request: ClusterRequest) -> ClusterRequest:
-        """The request with this server's defaults filled in. Raises InvalidInput for a kind that is not to be had."""
+        """The request with this server's defaults filled in. Raises InvalidInput if the kind is not available."""
         kinds = {info.kind: info for info in await self.kinds()}
         if request.kind not in kinds:
             raise InvalidInput(
-                f"The kinds of cluster here are {', '.join(kinds) or 'none'}. Received: {request.kind!r:.100}",
+                f"`kind` must be one of {', '.join(kinds) or 'none'}, got {request.kind!r:.100}",
                 field="kind",
             )
         defaults = self._kind_defaults.get(request.kind, {})
-        if request.hosts:  # the drawing says how many
+        if request.hosts:  # the design says how many
             counts = {field.name for field in kinds[request.kind].fields if field.counts_hosts}
             defaults = {option: value for option, value in defaults.items() if option not in counts}
         options = {**defaults, **request.options}
         return msgspec.structs.replace(request, options=options)
 
     async def preview(self, request: ClusterRequest) -> Preview:
-        """What a request would make here. Raises InvalidInput as ``complete``."""
+        """What a request would create here. Raises InvalidInput like ``complete``."""
         request = await self.complete(request)
         return await asyncio.to_thread((await self.fleet()).preview, request)
 
     async def check_design(self, data: bytes) -> DesignReport:
-        """What a design's text would make here, and what is wrong with it, be it no design at all."""
+        """What a design's text would create here, and its problems, even if it is not a design at all."""
         from ..backend.planning import check_design
 
         try:
@@ -161,15 +165,49 @@ class Services:
         return await errand_process.send(errand.PLACE, request, Placement)
 
     async def script_of(self, design: Design) -> str:
-        """A program in plain TensorFlow for a design. Raises InvalidInput for what is wrong with it."""
+        """A program in plain TensorFlow for a design. Raises InvalidInput if the design is invalid."""
         from ..backend.planning import check_design
         from ..backend.planning.export_script import script
 
         def work() -> str:
-            check_design.request_of(design)  # which raises what is wrong with the cluster
+            check_design.request_of(design)  # raises if the cluster is invalid
             return script(design)
 
         return await asyncio.to_thread(work)
+
+    async def forecast_design(self, wanted: ForecastRequest) -> list[Forecast]:
+        """How a design would scale, once for each of the settings. Raises InvalidInput."""
+        from ..backend.planning import design_forecast
+
+        promised, _ = await self._promised(wanted.design)
+        return await asyncio.to_thread(design_forecast.forecasts, wanted.design, wanted.settings, promised)
+
+    async def plan_design(self, wanted: PlanRequest) -> ScalePlan:
+        """The fewest machines on which a design's model reaches a target. Raises InvalidInput."""
+        from ..backend.planning import scale_plan
+
+        promised, _ = await self._promised(wanted.design)
+        return await asyncio.to_thread(scale_plan.plan, wanted.design, wanted.target, wanted.settings, promised)
+
+    async def forecast_run(self, run_id: str, settings: ForecastSettings) -> Forecast:
+        """How a run would scale, by what its own steps took. Raises NotFound, and Conflict for one of too few steps."""
+        from ..backend.records.run_forecast import run_forecast
+
+        hub = await self.hub()
+        return await asyncio.to_thread(lambda: run_forecast(hub.record(run_id), settings))
+
+    async def efficiency_of(self, run_id: str) -> EfficiencyReport:
+        """What a run did beside what would be forecast for it. Raises NotFound."""
+        from ..backend.records.run_forecast import efficiency
+
+        hub = await self.hub()
+        return await asyncio.to_thread(lambda: efficiency(hub.record(run_id)))
+
+    def hardware(self) -> Hardware:
+        """Devices and networks that forecasts know by name."""
+        from ..backend.planning import devices_table, networks
+
+        return Hardware(devices=list(devices_table.DEVICES.values()), networks=list(networks.NETWORKS.values()))
 
     async def describe_model(self, path: Path) -> LayerGraph:
         """The layers of a model in a file. Raises InvalidInput."""
@@ -178,7 +216,7 @@ class Services:
         return await errand_process.send(errand.DESCRIBE, str(path), LayerGraph)
 
     async def profile_model(self, path: Path, cluster: str, run: RunSettings) -> Calibration:
-        """What a model in a file takes on a running cluster. Raises InvalidInput, NotFound, RunFailed."""
+        """Measure a model in a file on a running cluster. Raises InvalidInput, NotFound, RunFailed."""
         from ..backend.machine import errand_process
 
         (await self.fleet()).cluster(cluster)
@@ -191,7 +229,7 @@ class Services:
         return await errand_process.send(errand.PROFILE, wanted, Calibration)
 
     async def resume_run(self, run_id: str, wanted: ResumeRequest) -> RunInfo:
-        """A new run that goes on with another one; its program may still be on its way. Raises what the fleet does."""
+        """Start a run that continues another one; its program may still be being sent. Raises what the fleet raises."""
         fleet = await self.fleet()
         opened: asyncio.Future[RunInfo] = asyncio.get_running_loop().create_future()
         sending = asyncio.create_task(fleet.resume_run(run_id, wanted.cluster, wanted.step, opened.set_result))
@@ -201,12 +239,12 @@ class Services:
         return opened.result() if opened.done() else sending.result()
 
     async def _promised(self, design: Design) -> tuple[list[HostDesign], list[DesignProblem]]:
-        """The hosts that a design's kind of cluster has by itself, and what is wrong with the kind and its options."""
+        """The hosts that a design's kind of cluster provides, and the problems of the kind and its options."""
         from ..backend.planning import check_design
 
         try:
             request = check_design.request_of(design)
-        except InvalidInput:  # which the check of the design says
+        except InvalidInput:  # reported by the check of the design
             return [], []
         try:
             preview = await self.preview(request)
@@ -225,7 +263,7 @@ class Services:
             undo.callback(_let_go, fleet)
             try:
                 await fleet.start()
-            except OSError as error:  # no watches or no descriptors are left: the machine's limits, not a mistake
+            except OSError as error:  # out of watches or descriptors: a limit of the machine, not a bug
                 raise Unavailable(f"Clusters cannot be watched on this machine: {error}") from error
             undo.pop_all()
         return fleet
@@ -244,7 +282,7 @@ class Services:
 
         try:
             store = Store()
-            if store.refusal:  # it is the newer version's to prune
+            if store.refusal:  # the newer version prunes it
                 self._notes = [store.refusal]
             else:
                 days = self._keep_days * 86_400 if self._keep_days else None
@@ -252,12 +290,12 @@ class Services:
                 for run_id in store.prune(max_age_s=days, max_runs=runs, deleted_s=DELETED_KEPT_S):
                     submitted.remove(paths.runs_dir() / run_id)
                     remove_output(paths.runs_dir() / run_id)
-        except Unavailable as error:  # live runs can be seen without it
+        except Unavailable as error:  # live runs can be shown without the store
             _log.warning("Past runs cannot be shown: %s", error)
             self._notes = [f"Past runs cannot be shown: {error}"]
             return None
         if store.moved_aside is not None:
-            self._notes = [f"The store of past runs was damaged. It is kept as {store.moved_aside}"]
+            self._notes = [f"The store of past runs was damaged. It was moved to {store.moved_aside}"]
         return store
 
 

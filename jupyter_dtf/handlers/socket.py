@@ -1,4 +1,4 @@
-"""The event stream: one WebSocket for everything that moves."""
+"""The event stream: one WebSocket for all live data."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ from .services import Services
 
 MAX_MESSAGE_BYTES = 1 << 16
 FOREIGN = 4001
-"""Closes a socket whose page speaks no protocol that is understood here."""
+"""The close code for a page that speaks no common protocol version."""
 MAX_READ_BYTES = 10 << 20
-"""Up to here a message that is too long is read, so that its sender can be told why the socket closes."""
+"""Messages that are too long are read up to this size, so that the sender can be told why the socket closes."""
 
 
 @web.stream_request_body
 class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # type: ignore[misc]  # as Handler
-    """Sends ``schema.socket_messages.ServerMessage``, takes its ``ClientMessage``, both as JSON text.
+    """Sends ``ServerMessage`` and receives ``ClientMessage`` of ``schema.socket_messages``, both as JSON text.
 
-    Whoever may read may open it: what it takes are subscriptions, which change nothing but what it sends.
+    Read permission is enough to open it, because subscriptions only change what it sends.
     """
 
     _feed: Feed | None = None
     _task: asyncio.Task[None] | None = None
 
     def get_compression_options(self) -> dict[str, Any] | None:
-        options: dict[str, Any] | None = self.settings.get("websocket_compression_options")  # as for Jupyter's kernels
+        options: dict[str, Any] | None = self.settings.get(
+            "websocket_compression_options"
+        )  # same as for Jupyter's kernels
         return options
 
     def initialize(self) -> None:
@@ -47,11 +49,11 @@ class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  #
 
     @property
     def max_message_size(self) -> int:
-        """What is longer than this ends the connection in tornado, before it is in memory and without a word."""
+        """For longer messages, tornado closes the connection without a reason, before reading them into memory."""
         return MAX_READ_BYTES
 
     @described(
-        "A WebSocket. The server sends ServerMessage: all clusters and runs, then what changes, and the events and "
+        "A WebSocket. The server sends ServerMessage: all clusters and runs, then changes, and the events and "
         "decimated series of subscribed runs. The browser sends ClientMessage",
         status=101,
     )
@@ -65,9 +67,9 @@ class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  #
 
     async def on_message(self, message: str | bytes) -> None:
         if len(message) > MAX_MESSAGE_BYTES:
-            self.close(1009, f"A message has at most {MAX_MESSAGE_BYTES} bytes")
+            self.close(1009, f"A message must have at most {MAX_MESSAGE_BYTES} bytes")
             return
-        await self._is_open.wait()  # tornado reads no further meanwhile
+        await self._is_open.wait()  # until then, tornado reads no further
         if self._feed is not None:
             await self._feed.has_room()
             self._feed.receive(message)
@@ -98,13 +100,13 @@ class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  #
         except (WebSocketClosedError, asyncio.CancelledError):
             pass
         except Exception:
-            self.log.exception("The event stream ended by a mistake")
+            self.log.exception("The event stream ended unexpectedly")
             self.close(1011, "internal error")
         finally:
             self._is_open.set()
 
     def _speech(self, otherwise: protocol.Speech) -> protocol.Speech:
-        """What the page says that it speaks; a program that says nothing is taken to know what it does."""
+        """The protocol versions that the page announces; ``otherwise`` for a program that announces none."""
         said = [self.get_query_argument(name, "") for name in ("protocol", "oldest")]
         if not all(text.isdecimal() and len(text) < 10 for text in said):
             return otherwise

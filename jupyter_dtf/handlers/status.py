@@ -8,6 +8,6 @@ from .operation import operation
 
 
 class StatusHandler(Handler):
-    @operation("Versions, and what a person should know of this server")
+    @operation("Versions, and notices about this server")
     async def get(self) -> StatusInfo:
         return await self.services.status()

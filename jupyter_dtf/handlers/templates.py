@@ -1,4 +1,4 @@
-"""Templates: list, remember, forget."""
+"""Templates: listing, saving and deleting saved cluster requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .operation import operation
 
 
 class TemplatesHandler(Handler):
-    @operation("Every remembered cluster request, by name", errors=(503,))
+    @operation("List the saved cluster requests by name", errors=(503,))
     async def get(self) -> list[Template]:
         return await asyncio.to_thread(self.services.templates.all)
 
@@ -20,10 +20,10 @@ class TemplatesHandler(Handler):
 class TemplateHandler(Handler):
     max_body_bytes = MAX_REQUEST_BYTES
 
-    @operation("Remember a cluster request", errors=(503,))
+    @operation("Save a cluster request", errors=(503,))
     async def put(self, name: str, *, body: ClusterRequest) -> None:
         await asyncio.to_thread(self.services.templates.put, Template(name=name, request=body))
 
-    @operation("Forget a cluster request", errors=(404, 503))
+    @operation("Delete a saved cluster request", errors=(404, 503))
     async def delete(self, name: str) -> None:
         await asyncio.to_thread(self.services.templates.delete, name)

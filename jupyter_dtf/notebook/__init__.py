@@ -1,1 +1,1 @@
-"""What a person meets in a notebook: magics, displays, the page's half of things."""
+"""The notebook integration: magics, displays and widgets."""

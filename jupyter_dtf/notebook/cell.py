@@ -1,4 +1,4 @@
-"""A notebook cell as a program: what it needs is found here, and the tasks run it as the notebook would."""
+"""A notebook cell as a program: finds the variables that it needs, and runs it in tasks as the notebook would."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from ..client.found_origin import source_of
 from ..schema.origin import Source
 
 _IPYTHON = ("In", "Out", "exit", "get_ipython", "open", "quit")
-"""Names that IPython puts into every notebook."""
+"""Names that IPython defines in every notebook."""
 
 
 class Cell(msgspec.Struct):
-    """A cell that is ready to travel."""
+    """A cell that is ready to be sent."""
 
     source: str
     filename: str
-    """What tracebacks call it."""
+    """Its name in tracebacks."""
     names: dict[str, Any]
-    """The notebook's names that the cell uses."""
+    """The notebook's variables that the cell uses, pickled."""
     left_behind: dict[str, str]
-    """Names that it uses and that cannot be sent, each with the reason."""
+    """The variables that it uses but that cannot be sent, each with the reason."""
     tasks: list[str]
-    """The tasks that run it, ``worker:1``; empty: all."""
+    """The tasks that run it (``worker:1``); empty: all."""
 
     @property
     def submitted_code(self) -> Source:
-        """What the record of its run has as the code."""
+        """The code for the record of its run."""
         return source_of("cell", self.source)
 
 
 class NotPicklable:
-    """Stands for a value that cannot be sent back; shows what the value showed."""
+    """Replaces a value that cannot be sent back; shows the ``repr`` of the value."""
 
     def __init__(self, shown: str) -> None:
         self._shown = shown
@@ -48,12 +48,12 @@ class NotPicklable:
 
 
 def prepare(source: str, namespace: Mapping[str, Any], filename: str = "<cell>", tasks: Sequence[str] = ()) -> Cell:
-    """Find what the cell uses of ``namespace``. Raises SyntaxError."""
+    """Find the variables in ``namespace`` that the cell uses. Raises SyntaxError."""
     tree = ast.parse(source, filename)
     wanted = names_used(tree) & namespace.keys()
     names = {name: namespace[name] for name in sorted(wanted) if name not in _IPYTHON}
     left_behind = {}
-    if names and (reason := _why_not(names)) is not None:  # together, so that what is shared is sent once
+    if names and (reason := _why_not(names)) is not None:  # together, so that shared objects are sent once
         for name, value in list(names.items()):
             if (reason := _why_not(value)) is not None:
                 left_behind[name] = reason
@@ -62,7 +62,7 @@ def prepare(source: str, namespace: Mapping[str, Any], filename: str = "<cell>",
 
 
 def names_used(tree: ast.AST) -> set[str]:
-    """Every name that the code reads, wherever it may come from."""
+    """Every name that the code reads, whatever its scope."""
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)}
 
 

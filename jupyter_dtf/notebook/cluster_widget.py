@@ -1,4 +1,4 @@
-"""``ClusterWidget``: a cluster as an ipywidget, to look at and to build on."""
+"""``ClusterWidget``: a cluster as an ipywidget, to look at or to build dashboards with."""
 
 from __future__ import annotations
 
@@ -21,27 +21,30 @@ if TYPE_CHECKING:
     from ..client.cluster import Cluster
 
 _MOST_RUNS = 8
-"""So many runs are shown; the trait has all."""
+"""How many runs are shown; the trait contains all."""
 _TABLE = "border-collapse: collapse; line-height: 1.5"
 _CELL = "text-align: left; padding: 0 16px 0 0; white-space: nowrap"
 _ENDS = (ClusterState.STOPPED, ClusterState.FAILED)
 
 
 class ClusterWidget(LiveWidget):
-    """A cluster: its state, hosts and runs, with a field for the number of workers and a button to stop it.
+    """A live view of a cluster: its state, hosts and runs, with controls to scale and to stop it.
 
-    It is an ``ipywidgets.VBox`` and goes into any other; ``options`` are keyword arguments of it, such as ``layout``.
+    It is an ``ipywidgets.VBox``, so it can be put into other widgets. Its traits can be read, observed and linked; they
+    follow the cluster until it has stopped.
 
-    Traits to read, observe and link; they follow the cluster until it has stopped:
+    Args:
+        cluster: The cluster.
+        **options: Keyword arguments of ``ipywidgets.VBox``, such as ``layout``.
 
-    ``state``        as ``cluster.status``
-    ``message``      one line: what it waits for, why it failed, what is wrong with it; otherwise empty
-    ``jobs``         numbers of tasks per job
-    ``workers``      how many of the job ``worker``
-    ``hosts``        a dict for each host: ``name``, ``machine``, ``threads``, ``cpu`` (cores in use), ``memory_bytes``,
-                     ``memory_used_bytes``, ``gpus`` and more
-    ``runs``         a dict for each run, newest first: ``id``, ``name``, ``state``, ``progress`` (0 to 1), ``metrics``
-    ``active_runs``  how many runs are under way
+    * ``state``: as ``cluster.status``
+    * ``message``: one line, what it waits for, why it failed or what is wrong with it; otherwise empty
+    * ``jobs``: numbers of tasks per job
+    * ``workers``: how many of the job ``worker``
+    * ``hosts``: a dict for each host: ``name``, ``machine``, ``threads``, ``cpu`` (cores in use), ``memory_bytes``,
+      ``memory_used_bytes``, ``gpus`` and more
+    * ``runs``: a dict for each run, newest first: ``id``, ``name``, ``state``, ``progress`` (0 to 1), ``metrics``
+    * ``active_runs``: how many runs are under way
     """
 
     name = traitlets.Unicode(read_only=True).tag(sync=True)
@@ -64,7 +67,7 @@ class ClusterWidget(LiveWidget):
         self._wanted = ipywidgets.BoundedIntText(
             min=1, max=100_000, description="Workers", layout=ipywidgets.Layout(width="160px")
         )
-        self._scale = ipywidgets.Button(description="Scale", icon="arrows-h", tooltip="Have so many workers")
+        self._scale = ipywidgets.Button(description="Scale", icon="arrows-h", tooltip="Change the number of workers")
         self._scale.on_click(lambda _button: self._ask_to_scale())
         self._stop = ipywidgets.Button(description="Stop", icon="stop", tooltip=f"Stop the cluster {cluster.name}")
         self._stop.on_click(lambda _button: self._ask_to_stop())
@@ -80,15 +83,15 @@ class ClusterWidget(LiveWidget):
 
     @property
     def cluster(self) -> Cluster:
-        """What it shows."""
+        """The cluster that the widget shows."""
         return self._cluster
 
     def scale(self, jobs: Mapping[str, int] | int) -> None:
-        """As ``cluster.scale``. Raises InvalidInput."""
+        """Change the number of tasks. See ``Cluster.scale``."""
         self._cluster.scale(jobs)
 
     def stop(self) -> None:
-        """As ``cluster.close``: ends the cluster and its runs, and waits for that. Raises Unavailable."""
+        """End the cluster and its runs, and wait for that. See ``Cluster.close``."""
         self._cluster.close()
 
     def __repr__(self) -> str:
@@ -124,7 +127,7 @@ class ClusterWidget(LiveWidget):
         return Seen(traits_of(info, runs), lambda: self._draw(info, runs), info.state in _ENDS)
 
     def _runs(self) -> list[RunInfo]:
-        """Those of the cluster, newest first. All that there are are read once, and then what changes."""
+        """The runs of the cluster, newest first. They are all read once, and then only those that change."""
         if self._known is None:
             self._known = {}
             changed = [info.id for info in self._hub.runs() if info.cluster == self.name]
@@ -164,7 +167,7 @@ class ClusterWidget(LiveWidget):
         self._ask(lambda: self.scale(jobs))
 
     def _ask_to_stop(self) -> None:
-        """Stop it at once where no run is lost by that, otherwise when asked again."""
+        """Stop the cluster: immediately if no run is active, otherwise when the button is pressed again."""
         if self.active_runs and self._stop.button_style != "danger":
             runs = f"{self.active_runs} run{'s' * (self.active_runs > 1)}"
             self._stop.description, self._stop.button_style = f"Stop it, and {runs}", "danger"
@@ -228,7 +231,7 @@ async def _called(function: Callable[[], None]) -> None:
 
 
 def traits_of(info: ClusterInfo, runs: Sequence[RunInfo]) -> dict[str, Any]:
-    """What the traits of a ``ClusterWidget`` are for what is known of its cluster. Pure."""
+    """The traits of a ``ClusterWidget`` for the given state of its cluster. Pure."""
     said = [info.incompatible, info.message, *info.warnings]
     return {
         "state": info.state.value,

@@ -1,6 +1,6 @@
-"""What the designer in the browser asks a kernel: which Keras models it has, what one is made of, what it takes.
+"""The kernel side of the designer: lists a kernel's Keras models, and describes and measures one.
 
-The browser evaluates these as expressions beside an empty cell and reads the JSON form of what they return.
+The browser evaluates these functions as user expressions of an empty cell and reads the JSON of what they return.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Answer:
 
 
 def models(namespace: Mapping[str, Any] | None = None) -> Answer:
-    """The models among the user's variables, and after them the functions of the user's that may make one.
+    """The models among the user's variables, followed by the user's functions that may return one.
 
-    Such a function takes no arguments that it needs. Nothing is imported or called: without Keras there are no models.
+    Such functions have no required arguments. Nothing is imported or called: without Keras there are no models.
     """
     keras = sys.modules.get("keras")
     kind = getattr(keras, "Model", None)
@@ -48,9 +48,9 @@ def models(namespace: Mapping[str, Any] | None = None) -> Answer:
 
 
 def describe(name: str, namespace: Mapping[str, Any] | None = None, *, call: bool = False) -> Answer:
-    """The layers (``schema.graph.LayerGraph``) of the variable of this name, and why a pipeline would not train it.
+    """The layers (``schema.graph.LayerGraph``) of a model variable, and why a pipeline could not train it.
 
-    ``call``: a person has chosen it, so that a function is called for its model. Raises InvalidInput.
+    ``call``: the user has chosen it, so if it is a function, it may be called. Raises InvalidInput.
     """
     from ..backend.task.fit.pipeline.checks import refused_as_drawn
     from ..client.model_placement import describe
@@ -71,9 +71,9 @@ def calibrate(
     *,
     call: bool = False,
 ) -> Answer:
-    """What a model takes on a cluster (``schema.placement.Calibration``). Nothing is shown meanwhile.
+    """Measure a model on a cluster (``schema.placement.Calibration``) without showing anything.
 
-    ``call`` as in ``describe``. Raises InvalidInput, NotFound and RunFailed.
+    ``call`` is as in ``describe``. Raises InvalidInput, NotFound and RunFailed.
     """
     from ..client.known import connect
     from ..client.model_placement import calibration_of, start_profile
@@ -83,17 +83,18 @@ def calibrate(
 
 
 def _model(name: str, namespace: Mapping[str, Any] | None, call: bool) -> Any:
-    """The variable of this name, or what it makes if it is a function.
+    """The model variable with this name, or the model that it returns if it is a function.
 
-    A design that comes from somebody else may name any function: that it names one is no reason to call it.
+    A design from someone else may name any function, so a function is not called merely because a design names it.
     """
     variables = _variables(namespace)
     if name not in variables:
-        raise InvalidInput(f"The kernel has a variable of this name. Received: {name!r}", field="name")
+        raise InvalidInput(f"`name` must be a variable of the kernel, got {name!r}", field="name")
     value = variables[name]
     if inspect.isfunction(value) and not call:
         raise InvalidInput(
-            f"A function must be chosen in the list of models to be called, got {name!r:.100}, which the design names",
+            f"A function must be chosen in the list of models before it is called, got {name!r:.100}, which only the "
+            "design names",
             field="name",
         )
     return value() if inspect.isfunction(value) else value

@@ -1,4 +1,4 @@
-"""What a notebook shows of clusters and runs: mime bundles that the extension makes live, with a fallback in each."""
+"""How notebooks show clusters and runs: MIME bundles that the extension renders live, each with a fallback."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _GREY = "var(--jp-ui-font-color2, #757575)"
 
 
 class Shown:
-    """A run shown in a notebook's output. When the run ends, the still picture behind it becomes the final one."""
+    """A run shown in a notebook's output. When the run ends, its static picture is replaced by the final one."""
 
     def __init__(self, run: Run) -> None:
         from IPython.display import display
@@ -67,7 +67,7 @@ class Shown:
             logger.debug("The last picture of %s could not be shown: %s", self._run.id, error)
 
     def finish(self) -> None:
-        """Draw the picture of a run that has ended, once; does nothing before."""
+        """Draw the final picture once the run has ended; before that, does nothing."""
         with self._lock:
             if self._final or not self._run.info.state.is_final:
                 return
@@ -77,7 +77,7 @@ class Shown:
 
 
 def show_bundle(run: Run) -> Bundle:
-    """The live dashboard of a run, with a still picture for viewers without the extension."""
+    """The live dashboard of a run, with a static picture for frontends without the extension."""
     return {
         RUN_MIME: {"run": run.id},
         "image/svg+xml": still(run.info, run._session.hub.lines(run.id)),
@@ -89,7 +89,7 @@ def show_bundle(run: Run) -> Bundle:
 
 
 def run_bundle(run: Run) -> Bundle:
-    """The card of a run: the last expression of a cell."""
+    """The card that is shown for a run that is the last expression of a cell."""
     try:
         card = _run_card(run.info)
     except NotFound:
@@ -98,7 +98,7 @@ def run_bundle(run: Run) -> Bundle:
 
 
 def cluster_bundle(cluster: Cluster) -> Bundle:
-    """The card of a cluster: the last expression of a cell."""
+    """The card that is shown for a cluster that is the last expression of a cell."""
     try:
         info = cluster.info
     except NotFound:
@@ -133,7 +133,7 @@ def _cluster_card(info: ClusterInfo) -> str:
 
 
 def _card(title: str, state: str, line: str, more: list[str], values: list[float]) -> str:
-    """A card in plain HTML. What people wrote (names, messages) is text in it, never markup."""
+    """A card in plain HTML, with user text (names, messages) escaped."""
     extra = "".join(f'<div style="color: {_GREY}">{_text(text)}</div>' for text in more if text)
     return (
         '<div style="display: inline-block; padding: 6px 12px; border: 1px solid var(--jp-border-color2, #bdbdbd); '

@@ -1,4 +1,4 @@
-"""``%%dtf fit``: a cell runs in the notebook, as any other; what it trains by ``model.fit`` is trained on a cluster."""
+"""``%%dtf fit``: the cell runs in the notebook like any other, but its calls of ``model.fit`` train on a cluster."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _instead: ContextVar[Train | None] = ContextVar("jupyter_dtf_fit", default=None)
 
 @contextmanager
 def fits_by(train: Train) -> Iterator[None]:
-    """While this holds, ``fit`` of every Keras model is ``train(model, **arguments)``, for who calls it in this thread.
+    """A context in which ``fit`` of every Keras model calls ``train(model, **arguments)``, in this thread only.
 
-    A class with a ``fit`` of its own keeps it: what that calls of Keras's is replaced. Other threads train as ever.
+    A class that overrides ``fit`` keeps its own; only Keras's ``fit``, which it may call, is replaced.
     """
     import keras
 
@@ -43,7 +43,7 @@ def fits_by(train: Train) -> Iterator[None]:
 
 
 def history_of(model: Any, epochs: int, steps: int | None) -> Any:
-    """What Keras's ``fit`` returns for a model that a run has trained: its ``History``."""
+    """The ``History`` that Keras's ``fit`` would return for a model that a run has trained."""
     history = model.history
     history.set_model(model)
     history.set_params({"verbose": 0, "epochs": epochs, "steps": steps})
@@ -51,12 +51,12 @@ def history_of(model: Any, epochs: int, steps: int | None) -> Any:
 
 
 def execute(shell: Any, source: str) -> Any:
-    """Run a cell's text in a shell's namespace, with the shell's own syntax; the value of its last expression.
+    """Run a cell in a shell's namespace, with the shell's syntax. Returns the value of its last expression.
 
-    Raises what the cell raises. A semicolon at the end hides the value, as in any cell.
+    Raises what the cell raises. As in any cell, a semicolon at the end hides the value.
     """
     text = shell.transform_cell(source)
-    # Under a name of its own, by which tracebacks find the lines.
+    # Under a unique name, by which tracebacks find the source lines.
     filename = shell.compile.cache(text, shell.execution_count, raw_code=source)
     tree = shell.transform_ast(ast.parse(text, filename))
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

@@ -1,7 +1,8 @@
-"""This notebook's cluster, as its kernel and its page tell each other.
+"""Keeps the notebook's cluster in sync between its kernel and its page.
 
-In JupyterLab the page keeps the cluster's name with the notebook and sets ``client.chosen``'s variable whenever the
-kernel has started, before the first cell runs, and when a person chooses another. What code chooses, the page is told.
+In JupyterLab the page stores the cluster's name with the notebook. It sets the environment variable of
+``client.chosen`` whenever the kernel has started, before the first cell runs, and when the user chooses another
+cluster. When code chooses a cluster, the kernel tells the page.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from typing import Any
 from ..client import chosen
 
 OWNED_VARIABLE = "JUPYTER_DTF_CLUSTER_OWNED"
-"""The page sets it with ``chosen.VARIABLE``: to the same name where the notebook's own code started the cluster."""
+"""Set by the page along with ``chosen.VARIABLE``: to the same name if the notebook's own code started the cluster."""
 COMM_TARGET = "jupyter_dtf:cluster"
 
 _restarting = False
 
 
 def choose(cluster: str, owned: bool) -> None:
-    """The notebook's cluster is the one of this name now. ``owned``: it ends with the kernel."""
+    """Make this the notebook's cluster. ``owned``: it ends with the kernel."""
     if owned:
         _watch_for_restarts()
     _tell_page(cluster, owned)
 
 
 def is_inherited(cluster: str) -> bool:
-    """Whether this notebook's code has started it before the kernel was restarted, so that it ends with this one."""
+    """Whether this notebook's code started it before a kernel restart, so that it ends with the current kernel."""
     inherited = kernel() is not None and os.environ.get(OWNED_VARIABLE) == cluster != ""
     if inherited:
         _watch_for_restarts()
@@ -35,19 +36,19 @@ def is_inherited(cluster: str) -> bool:
 
 
 def outlives_kernel(cluster: str) -> bool:
-    """Whether the kernel is only being restarted, and the page will tell the next one of the cluster."""
+    """Whether the kernel is only being restarted, and the page will pass the cluster on to the next one."""
     return _restarting and OWNED_VARIABLE in os.environ and chosen.name() == cluster
 
 
 def kernel() -> Any:
-    """The kernel that this process is; None where it is none."""
+    """The kernel of this process; None if it is not a kernel."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None)
 
 
 def _watch_for_restarts() -> None:
-    """Whether a kernel is restarted or ends is said in the request to shut down, and nowhere at its exit."""
+    """Watch shutdown requests, the only place that says whether the kernel is being restarted."""
     running = kernel()
     if running is None or "do_shutdown" in vars(running):
         return
@@ -62,7 +63,7 @@ def _watch_for_restarts() -> None:
 
 
 def _tell_page(cluster: str, owned: bool) -> None:
-    """Only a kernel in which the page has set the variables has a page that listens."""
+    """Tell the page. Only a kernel in which the page has set the variables has a page that listens."""
     if kernel() is None or OWNED_VARIABLE not in os.environ:
         return
     os.environ[OWNED_VARIABLE] = cluster if owned else ""

@@ -1,4 +1,4 @@
-"""``%dtf`` and ``%%dtf``: clusters and runs from a notebook, in few words."""
+"""The ``%dtf`` and ``%%dtf`` magics for clusters and runs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from . import fit_cell
 from .this_notebook import current, use
 
 VARIABLE = "cluster"
-"""The name that this notebook's cluster gets in its cells."""
+"""The name of the variable that holds this notebook's cluster."""
 
 
 class _HelpShown(Exception):
-    """``--help`` has been answered."""
+    """``--help`` was handled."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -43,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def register(shell: Any) -> None:
-    """Give a shell the magics, and completion of their words."""
+    """Register the magics and their completion with a shell."""
     magics = DtfMagics(shell)
     shell.register_magics(magics)
     for key in ("%dtf", "%%dtf"):
@@ -52,7 +52,7 @@ def register(shell: Any) -> None:
 
 @magics_class
 class DtfMagics(Magics):
-    """Clusters and runs. What names no cluster means this notebook's (``dtf.cluster()``)."""
+    """Clusters and runs. Without the name of a cluster, this notebook's is used (``dtf.cluster()``)."""
 
     shell: Any
 
@@ -82,7 +82,7 @@ class DtfMagics(Magics):
             raise
         except DtfError as error:
             raise UsageError(str(error)) from None
-        return self._fit_cell(cluster, options, cell)  # what goes wrong in there has the cell's own traceback
+        return self._fit_cell(cluster, options, cell)  # errors in the cell keep its own traceback
 
     # -- %dtf ---------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class DtfMagics(Magics):
     def logs(self, parsed: argparse.Namespace) -> None:
         info = _find_run(parsed.run)
         job, _, index = reading.check_task(parsed.task, info).partition(":") if parsed.task else ("", "", 0)
-        print(Run(info.id).logs(job or None, int(index)) or "It has printed nothing.")
+        print(Run(info.id).logs(job or None, int(index)) or "There is no output.")
 
     def show(self, parsed: argparse.Namespace) -> None:
         Run(_find_run(parsed.run).id).show()
@@ -135,14 +135,14 @@ class DtfMagics(Magics):
     def _run_cell(self, parsed: argparse.Namespace, source: str) -> Any:
         cluster = self._cluster(parsed.cluster).wait_ready()
         if parsed.out and (not parsed.out.isidentifier() or iskeyword(parsed.out)):
-            raise InvalidInput(f"--out is the name of a variable. Received: {parsed.out!r}", field="out")
+            raise InvalidInput(f"--out must be the name of a variable, got {parsed.out!r}", field="out")
         jobs = _chosen_jobs(cluster, parsed.job)
         tasks = _chosen_tasks(jobs, parsed.task)
         cell = cells.prepare(source, self.shell.user_ns, f"In [{self.shell.execution_count}]", tasks)
         run = cluster.run(cells.run, cell, name=parsed.name, jobs=jobs, wait=False)
         if not parsed.stream:
             wait_in_foreground(run, say)
-        with surroundings.here().output_shown(run):  # at its end all there is, however soon that comes
+        with surroundings.here().output_shown(run):  # at the end it shows all output
             if parsed.stream:
                 wait_in_foreground(run, say)
         values = {task: value for task, value in run.result().items() if not tasks or task in tasks}
@@ -167,11 +167,11 @@ class DtfMagics(Magics):
         return value
 
     def complete(self, _shell: Any, event: Any) -> list[str]:
-        """Words that may come next after ``%dtf`` or ``%%dtf``: commands, options, names of clusters, jobs and runs."""
+        """Complete words after ``%dtf`` or ``%%dtf``: commands, options, and names of clusters, jobs and runs."""
         line = event.line
         commands = self._cell_commands if line.lstrip().startswith("%%") else self._commands
         before = line.split()
-        word = "" if line.endswith(" ") else before.pop()  # the word that is being completed
+        word = "" if line.endswith(" ") else before.pop()  # the word to complete
         if len(before) <= 1:
             return sorted(commands)
         if (command := commands.get(before[1])) is None:
@@ -185,7 +185,7 @@ class DtfMagics(Magics):
         return self._named(command.get_default("completes") or "") if is_first else []
 
     def _named(self, what: str) -> list[str]:
-        """What there is of a kind of things: clusters, runs, jobs of this notebook's cluster, kinds of cluster."""
+        """The names of a kind of thing: clusters, runs, jobs of this notebook's cluster, or kinds of cluster."""
         match what:
             case "cluster" | "on":
                 return [info.name for info in session().do(lambda fleet: fleet.clusters())]
@@ -205,17 +205,17 @@ class DtfMagics(Magics):
         return cluster
 
     def _cluster(self, name: str) -> Cluster:
-        """The cluster of that name, or this notebook's; without one, what its variable ``cluster`` holds."""
+        """The cluster with that name, or this notebook's; if there is none, the one in the variable ``cluster``."""
         if name:
             return Cluster.connect(name)
         cluster = current() or self.shell.user_ns.get(VARIABLE)
         if not isinstance(cluster, Cluster):
-            raise UsageError("This notebook has no cluster: %dtf start, or %dtf use NAME")
+            raise UsageError("This notebook has no cluster; use %dtf start or %dtf use NAME")
         return cluster
 
 
 def _fit_options(parsed: argparse.Namespace) -> dict[str, Any]:
-    """What ``%%dtf fit`` has on its line, as ``cluster.fit`` takes it. Raises InvalidInput."""
+    """The options on the line of ``%%dtf fit``, as arguments of ``cluster.fit``. Raises InvalidInput."""
     options: dict[str, Any] = {"strategy": parsed.strategy, "scale_lr": parsed.scale_lr, "check": parsed.check}
     if parsed.warmup_epochs is not None:
         options["warmup_epochs"] = parsed.warmup_epochs
@@ -234,20 +234,20 @@ def _chosen_jobs(cluster: Cluster, job: str) -> dict[str, int]:
     """The jobs whose tasks take part. Raises NotFound."""
     jobs = cluster.jobs
     if job and job not in jobs:
-        raise NotFound(f"The jobs of {cluster.name} are {', '.join(jobs)}. Received: {job!r}")
+        raise NotFound(f"--job must be one of {', '.join(jobs)}, the jobs of {cluster.name}, got {job!r}")
     return {job: jobs[job]} if job else jobs
 
 
 def _chosen_tasks(jobs: Mapping[str, int], indices: list[int]) -> list[str]:
-    """The names of the tasks with these indices; empty when all are meant. Raises InvalidInput, NotFound."""
+    """The names of the tasks with these indices; empty for all tasks. Raises InvalidInput, NotFound."""
     if not indices:
         return []
     if len(jobs) > 1:
-        raise InvalidInput(f"--task needs --job where there are several. Received: jobs {', '.join(jobs)}")
+        raise InvalidInput(f"--task must be given with --job if there are several jobs, got {', '.join(jobs)}")
     ((job, count),) = jobs.items()
     for index in indices:
         if not 0 <= index < count:
-            raise NotFound(f"The tasks of the job {job} are 0 to {count - 1}. Received: {index}")
+            raise NotFound(f"--task must be from 0 to {count - 1} for the job {job}, got {index}")
     return [f"{job}:{index}" for index in indices]
 
 
@@ -255,28 +255,28 @@ def _chosen_tasks(jobs: Mapping[str, int], indices: list[int]) -> list[str]:
 
 
 def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
-    """And its commands, each with what its first word ``completes``: a ``cluster``, a ``run``, ``runs`` or nothing."""
+    """The parser and its commands; ``completes`` of a command says whether its arguments are clusters or runs."""
     parser = _Parser(prog="%dtf", description="Clusters and runs of distributed TensorFlow.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     start = commands.add_parser("start", help="start a cluster for this notebook")
     reading.add_start_arguments(start)
-    start.add_argument("--keep", action="store_true", help="let it stay when this kernel ends")
+    start.add_argument("--keep", action="store_true", help="keep it running when this kernel ends")
     start.set_defaults(do=magics.start)
 
-    use = commands.add_parser("use", help="make a cluster that there is this notebook's")
-    use.add_argument("name")
+    use = commands.add_parser("use", help="use an existing cluster in this notebook")
+    use.add_argument("name", help="the cluster")
     use.set_defaults(do=magics.use, completes="cluster")
 
     clusters = commands.add_parser("clusters", help="list the clusters")
     clusters.set_defaults(do=magics.clusters)
 
     stop = commands.add_parser("stop", help="end a cluster and its runs")
-    stop.add_argument("name", nargs="?", default="", help="without one, this notebook's")
+    stop.add_argument("name", nargs="?", default="", help="the cluster (default: this notebook's)")
     stop.set_defaults(do=magics.stop, completes="cluster")
 
-    scale = commands.add_parser("scale", help="new numbers of tasks, for the runs to come")
-    scale.add_argument("name", metavar="[NAME] JOB=N,...", help="without a name, this notebook's")
+    scale = commands.add_parser("scale", help="change the numbers of tasks for future runs")
+    scale.add_argument("name", metavar="[NAME] JOB=N,...", help="the cluster (default: this notebook's) and the tasks")
     scale.add_argument("jobs", nargs="?", default="", help=argparse.SUPPRESS)
     scale.set_defaults(do=magics.scale, completes="cluster")
 
@@ -284,26 +284,32 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
     reading.add_runs_arguments(runs)
     runs.set_defaults(do=magics.runs)
 
-    compare = commands.add_parser("compare", help="runs beside each other, with what differs between them")
+    compare = commands.add_parser("compare", help="compare runs side by side, showing what differs")
     compare.add_argument("runs", nargs="+", metavar="RUN", help="ids, parts of them, or names")
-    compare.add_argument("--all", action="store_true", help="what is the same as well; a star is at what differs")
+    compare.add_argument("--all", action="store_true", help="also show what is equal; a star marks differences")
     compare.set_defaults(do=magics.compare, completes="runs")
 
-    resume = commands.add_parser("resume", help="go on with a training from a checkpoint, as a new run")
+    resume = commands.add_parser("resume", help="continue a training from a checkpoint, as a new run")
     resume.add_argument("run", help="its id, a part of it, or its name")
-    resume.add_argument("--on", default="", metavar="CLUSTER", help="on this cluster (default: the one it was on)")
-    resume.add_argument("--step", type=int, metavar="N", help="from the checkpoint of this step (default: the newest)")
+    resume.add_argument(
+        "--on", default="", metavar="CLUSTER", help="continue on this cluster (default: the one it was on)"
+    )
+    resume.add_argument(
+        "--step", type=int, metavar="N", help="continue from the checkpoint of this step (default: the newest)"
+    )
     resume.set_defaults(do=magics.resume, completes="run")
 
-    pause = commands.add_parser("pause", help="end a training's tasks with a checkpoint, until it is continued")
+    pause = commands.add_parser(
+        "pause", help="pause a training: write a checkpoint and end its tasks until it is continued"
+    )
     pause.add_argument("run", help="its id, a part of it, or its name")
     pause.set_defaults(do=magics.pause, completes="run")
 
-    continue_ = commands.add_parser("continue", help="have a paused training go on")
+    continue_ = commands.add_parser("continue", help="continue a paused training")
     continue_.add_argument("run", help="its id, a part of it, or its name")
     continue_.set_defaults(do=magics.continue_, completes="run")
 
-    logs = commands.add_parser("logs", help="print what a run's tasks have printed")
+    logs = commands.add_parser("logs", help="print the output of a run's tasks")
     logs.add_argument("run", help="its id, a part of it, or its name")
     logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
     logs.set_defaults(do=magics.logs, completes="run")
@@ -315,38 +321,50 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
 
 
 def _cell_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
-    parser = _Parser(prog="%%dtf", description="Run this cell on the tasks of a cluster, or train there what it fits.")
+    parser = _Parser(prog="%%dtf", description="Run this cell on the tasks of a cluster, or train its models there.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     run = commands.add_parser(
         "run",
         help="run the cell on the tasks",
-        description="Runs the cell on every task, or those chosen, each in a process of its own. Names of the notebook "
-        "that the cell uses travel with it; ctx is the task's context. Gives the last expression's value of each task.",
+        description="Runs the cell on all tasks, or on those chosen, each in its own process. The notebook's variables "
+        "that the cell uses are sent along; ctx is the task's context. Returns the value of the last expression of "
+        "each task.",
     )
-    run.add_argument("--job", default="", help="only the tasks of this job")
-    run.add_argument("--task", type=int, action="append", default=[], metavar="INDEX", help="only this task of the job")
-    run.add_argument("--cluster", default="", metavar="NAME", help="another cluster than this notebook's")
-    run.add_argument("--name", default="cell", help="what the run is called")
-    run.add_argument("--out", default="", metavar="NAME", help="a variable of the notebook that gets the cell's value")
+    run.add_argument("--job", default="", help="run only on the tasks of this job")
+    run.add_argument(
+        "--task",
+        type=int,
+        action="append",
+        default=[],
+        metavar="INDEX",
+        help="run only on this task of the job; may be repeated",
+    )
+    run.add_argument("--cluster", default="", metavar="NAME", help="the cluster (default: this notebook's)")
+    run.add_argument("--name", default="cell", help="the name of the run")
+    run.add_argument("--out", default="", metavar="NAME", help="assign the result to this variable of the notebook")
     run.add_argument(
         "--stream",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="show what tasks print as it comes, rather than when they have ended (default: --stream)",
+        help="show output as it is printed, rather than when the tasks have ended (default: --stream)",
     )
 
     fit = commands.add_parser(
         "fit",
-        help="run the cell here, and its model.fit on the cluster",
-        description="Runs the cell in the notebook; what model.fit of any Keras model in it trains is trained on the "
-        "cluster. The model has the trained weights afterwards, and model.fit returns its History. Each fit is a run.",
+        help="run the cell here, but its calls of model.fit on the cluster",
+        description="Runs the cell in the notebook, but trains on the cluster whenever it calls model.fit of a Keras "
+        "model. Afterwards the model has the trained weights, and model.fit returns its History. Each fit is a run.",
     )
     fit.add_argument("--strategy", default="allreduce", help="allreduce (default), ps or mirrored")
-    fit.add_argument("--jobs", default="", metavar="JOB=N,...", help="on so many tasks (default: all of the cluster)")
+    fit.add_argument("--jobs", default="", metavar="JOB=N,...", help="the tasks (default: all tasks of the cluster)")
     fit.add_argument("--scale-lr", action="store_true", help="multiply the learning rate by the number of tasks")
-    fit.add_argument("--warmup-epochs", type=float, metavar="N", help="in which it rises to that (default: 5)")
-    fit.add_argument("--checkpoint", action=argparse.BooleanOptionalAction, help="after each epoch (default: yes)")
-    fit.add_argument("--check", action=argparse.BooleanOptionalAction, default=True, help="compare with one process")
-    fit.add_argument("--cluster", default="", metavar="NAME", help="another cluster than this notebook's")
-    fit.add_argument("--name", default="", help="what the runs are called (default: as the model)")
+    fit.add_argument("--warmup-epochs", type=float, metavar="N", help="epochs over which it rises to that (default: 5)")
+    fit.add_argument(
+        "--checkpoint", action=argparse.BooleanOptionalAction, help="write a checkpoint after each epoch (default: yes)"
+    )
+    fit.add_argument(
+        "--check", action=argparse.BooleanOptionalAction, default=True, help="compare the first step with one process"
+    )
+    fit.add_argument("--cluster", default="", metavar="NAME", help="the cluster (default: this notebook's)")
+    fit.add_argument("--name", default="", help="the name of the runs (default: that of the model)")
     return parser, dict(commands.choices)

@@ -14,13 +14,13 @@ from .still import PALETTE
 
 _REFRESH_S = 0.2
 MOST_LINES = 500
-"""What a notebook's output keeps of each task, the newest; ``run.logs`` has all."""
+"""How many lines of each task, the newest, a notebook's output keeps; ``run.logs`` has all."""
 _MOST_LINE = 2000
-"""Characters of one line in a notebook's output."""
+"""The most characters of one line in a notebook's output."""
 
 
 class BlockedOutput:
-    """Shows what the tasks of a run print while its ``with`` block runs, the last lines of each."""
+    """Shows the last lines that each task of a run prints while its ``with`` block runs."""
 
     def __init__(self, run: Run) -> None:
         self._blocks = Blocks(task_names(run.info))
@@ -51,7 +51,7 @@ class Blocks:
     def show(self, events: list[Logged]) -> None:
         for event in events:
             source = event.task, event.stream
-            if (left_out := event.first - self._next.get(source, 0)) > 0:  # came too fast to be carried here
+            if (left_out := event.first - self._next.get(source, 0)) > 0:  # lines that came too fast to be sent here
                 self._counts[event.task] += left_out
             self._next[source] = event.first + len(event.lines)
             for line in event.lines:
@@ -66,14 +66,14 @@ class Blocks:
 
     def _add(self, task: str, stream: str, line: str) -> None:
         kept = self._lines[task]
-        if kept and kept[-1][0] == stream and kept[-1][1].endswith("\r"):  # a progress bar: it is drawn over
+        if kept and kept[-1][0] == stream and kept[-1][1].endswith("\r"):  # a progress bar overwrites its line
             kept.pop()
             self._counts[task] -= 1
         kept.append((stream, line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]} ..."))
         self._counts[task] += 1
 
     def html(self) -> str:
-        """All blocks. What tasks print is text in it, never markup."""
+        """All blocks as HTML, with the tasks' output escaped."""
         blocks = []
         for number, (task, lines) in enumerate(self._lines.items()):
             if lines:

@@ -1,4 +1,4 @@
-"""``RunWidget``: a run as an ipywidget, to look at and to build on."""
+"""``RunWidget``: a run as an ipywidget, to look at or to build dashboards with."""
 
 from __future__ import annotations
 
@@ -18,31 +18,39 @@ if TYPE_CHECKING:
 
 _LIVE = "jp-dtf-widget"
 _PLAIN = "jp-dtf-widget-plain"
-"""What the extension's style hides while its dashboard is beside it."""
+"""The CSS class of what the extension hides where it shows its dashboard instead."""
 _BAR_STYLES = {"succeeded": "success", "failed": "danger", "lost": "danger", "paused": "warning"}
 
 
 class RunWidget(LiveWidget):
-    """A run: its dashboard where the JupyterLab extension is, elsewhere a bar, the plots so far and buttons.
+    """A live view of a run: its dashboard with the JupyterLab extension, otherwise a bar, plots and buttons.
 
-    It is an ``ipywidgets.VBox`` and goes into any other; ``options`` are keyword arguments of it, such as ``layout``.
-    ``dashboard=False``: bar, plots and buttons everywhere.
+    It is an ``ipywidgets.VBox``, so it can be put into other widgets. Its traits can be read, observed and linked; they
+    follow the run until it has ended.
 
-    Traits to read, observe and link; they follow the run until it has ended:
+    Args:
+        run: The run.
+        dashboard: Show the extension's dashboard where it is available. False: bar, plots and buttons everywhere.
+        **options: Keyword arguments of ``ipywidgets.VBox``, such as ``layout``.
 
-    ``state``         as ``run.status``
-    ``message``       one line: why it waits, why it failed
-    ``error``         the same of a run that has failed or is lost; empty otherwise
-    ``progress``      from 0 to 1; 0 where it is not known
-    ``step``, ``steps``    how many are done, and of how many; 0 where that is not known
-    ``epoch``, ``epochs``  counted from 1; 0 where there are none
-    ``metrics``       the newest value of each metric, the mean of its tasks
-    ``task_metrics``  the same of each task: ``{"worker:1": {"loss": 0.5}}``
-    ``best``          the best value of each metric of which it is known whether more or less is better
-    ``tasks``         the state of each task
-    ``attempt``       how often the task that was started again most often was
+    * ``state``: as ``run.status``
+    * ``message``: one line, why it waits or why it failed
+    * ``error``: the same of a run that has failed or is lost; empty otherwise
+    * ``progress``: from 0 to 1; 0 where it is not known
+    * ``step``, ``steps``: how many are done, and of how many; 0 where that is not known
+    * ``epoch``, ``epochs``: counted from 1; 0 where there are none
+    * ``metrics``: the newest value of each metric, the mean of its tasks
+    * ``task_metrics``: the same of each task: ``{"worker:1": {"loss": 0.5}}``
+    * ``best``: the best value of each metric of which it is known whether more or less is better
+    * ``tasks``: the state of each task
+    * ``attempt``: how often the task that was started again most often was
 
-    Raises NotFound.
+    Raises:
+        NotFound: If the run is not known.
+
+    Example:
+        >>> widget = dtf.RunWidget(run)
+        >>> widget.observe(lambda change: print(change.new), "epoch")
     """
 
     run_id = traitlets.Unicode(read_only=True).tag(sync=True)
@@ -79,14 +87,14 @@ class RunWidget(LiveWidget):
         if dashboard:
             for child in (head, self._picture):
                 child.add_class(_PLAIN)
-            # In a viewer without the extension this is empty.
+            # Empty in frontends without the extension.
             shown = {
                 "output_type": "display_data",
                 "data": {RUN_MIME: {"run": run.id}, "text/html": ""},
                 "metadata": {},
             }
             children.append(ipywidgets.Output(outputs=(shown,)))
-        least = "300px" if dashboard else "0"  # in less a dashboard would be cut off: a box that has no room scrolls
+        least = "300px" if dashboard else "0"  # narrower, a dashboard would be cut off; a box without room scrolls
         super().__init__(children, {"layout": ipywidgets.Layout(min_width=least, flex="1 1 auto"), **options})
         self.add_class(_LIVE)
         self.set_trait("run_id", run.id)
@@ -94,19 +102,19 @@ class RunWidget(LiveWidget):
 
     @property
     def run(self) -> Run:
-        """What it shows."""
+        """The run that the widget shows."""
         return self._run
 
     def stop(self, *, now: bool = False) -> None:
-        """As ``run.stop``."""
+        """Stop the run. See ``Run.stop``."""
         self._run.stop(now=now)
 
     def pause(self) -> None:
-        """As ``run.pause``. Raises Conflict."""
+        """Pause the run. See ``Run.pause``."""
         self._run.pause()
 
     def continue_(self) -> None:
-        """As ``run.continue_``. Raises Conflict."""
+        """Continue the run. See ``Run.continue_``."""
         self._run.continue_()
 
     def __repr__(self) -> str:
@@ -125,7 +133,7 @@ class RunWidget(LiveWidget):
     def _task_metrics(self) -> dict[str, dict[str, float]]:
         found: dict[str, dict[str, float]] = {}
         for (metric, task), series in list(self._hub.record(self._run.id).series.items()):
-            if size := len(series):  # which grows meanwhile
+            if size := len(series):  # it may grow in the meantime
                 found.setdefault(task, {})[metric] = float(series.value[size - 1])
         return found
 
@@ -148,7 +156,7 @@ class RunWidget(LiveWidget):
 
     def _still(self) -> dict[str, Any]:
         bundle = {"image/svg+xml": still(self._run.info, self._hub.lines(self._run.id)), "text/plain": repr(self)}
-        # Of what stands beside a widget's own type, the extension prefers this one: it needs no kernel.
+        # Among the MIME types besides the widget's own, the extension prefers this one, because it needs no kernel.
         live = self._has_dashboard and self.children == self._shipped
         return {RUN_MIME: {"run": self._run.id}, **bundle} if live else bundle
 
@@ -157,7 +165,7 @@ class RunWidget(LiveWidget):
 
 
 def traits_of(info: RunInfo, task_metrics: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """What the traits of a ``RunWidget`` are for what is known of its run. Pure."""
+    """The traits of a ``RunWidget`` for the given state of its run. Pure."""
     progress = info.progress
     if info.state is RunState.SUCCEEDED:
         part = 1.0

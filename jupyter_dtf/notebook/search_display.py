@@ -1,4 +1,4 @@
-"""A search in a notebook's output: live by the extension, and a still picture that the notebook keeps."""
+"""A search in a notebook's output: live with the extension, and a static picture that the notebook saves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEARCH_MIME = "application/vnd.jupyter-dtf.search+json"
 
 
 class SearchShown:
-    """A search shown in a notebook's output. When it ends, the still picture behind it becomes the final one."""
+    """A search shown in a notebook's output. When it ends, its static picture is replaced by the final one."""
 
     def __init__(self, search: Search) -> None:
         from IPython.display import display
@@ -38,7 +38,7 @@ class SearchShown:
             logger.debug("The last picture of %s could not be shown: %s", self._search.name, error)
 
     def finish(self) -> None:
-        """Draw the picture of a search that has ended, once; does nothing before."""
+        """Draw the final picture once the search has ended; before that, does nothing."""
         with self._lock:
             if not self._final and self._search.has_ended:
                 self._final = True
@@ -46,7 +46,7 @@ class SearchShown:
 
 
 def search_bundle(search: Search) -> dict[str, Any]:
-    """The live view of a search, with a still picture and a table for viewers without the extension."""
+    """The live view of a search, with a static picture and a table for frontends without the extension."""
     return {
         SEARCH_MIME: {"search": search.id},
         "image/svg+xml": search_still(search.line(), search.ranked(), search.metrics, search.params, _best(search)),

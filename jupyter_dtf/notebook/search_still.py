@@ -1,4 +1,4 @@
-"""A still picture of a search, as SVG: what a viewer without the extension sees of ``search.show()``. Pure."""
+"""A static SVG picture of a search, which frontends without the extension show for ``search.show()``. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def search_still(
 
 
 def _plot(complete: Sequence[Trial], metric: str, best: Collection[int]) -> Iterator[str]:
-    """The value of each complete trial by its number, the best filled green."""
+    """The value of each complete trial by its number, with the best in green."""
     values = [trial.value or 0.0 for trial in complete]
     numbers = [trial.number for trial in complete]
     y_low, y_high = _apart(min(values), max(values))
@@ -75,7 +75,7 @@ def _plot(complete: Sequence[Trial], metric: str, best: Collection[int]) -> Iter
 
 
 def _have_axis(values: Sequence[float]) -> bool:
-    """Whether a plot has room for all of them: the distance of two floats may be none."""
+    """Whether the values can be plotted on an axis: the difference of two floats may overflow or vanish."""
     low, high = _apart(min(values), max(values))
     return math.isfinite(high - low)
 

@@ -1,4 +1,4 @@
-"""What the Python API shows: in a notebook's cell, and in a terminal (``client/surroundings.py``)."""
+"""How the Python API displays things in a notebook and in a terminal (implements ``client/surroundings.py``)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SENT_S = 0.2
 
 
 def here() -> Anywhere:
-    """Those of this process, now."""
+    """The implementation for this process at this moment."""
     return Notebook() if kernel_cluster.kernel() is not None else Anywhere()
 
 
 class Anywhere:
-    """A terminal, or none: lines of text. What IPython asks for of objects is the same as in a notebook."""
+    """A terminal, or none: shows lines of text. The MIME bundles that IPython asks for are those of a notebook."""
 
     def show(self, run: Run) -> None:
         from ..client import terminal, wording

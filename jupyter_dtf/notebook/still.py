@@ -1,4 +1,4 @@
-"""A still picture of a run's metrics, as SVG: what a viewer without the extension sees of ``run.show()``. Pure."""
+"""A static SVG picture of a run's metrics, which frontends without the extension show for ``run.show()``. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..schema import metrics as names
 from ..schema.run import RunInfo
 from ..schema.sizes import duration, number
 
-# The dashboard's (src/plots/palette.ts): told apart with every common kind of colour blindness, and from white.
+# The dashboard's palette (src/plots/palette.ts): distinguishable with common forms of color blindness and from white.
 PALETTE = ("#0072b2", "#c47d00", "#008a64", "#cc74a3", "#4d93d9", "#c6442f", "#8a8a8a", "#7d54c8")
 
 COLUMNS = 3
@@ -24,7 +24,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 26, 24
 _HEAD = 34
 _WARNING = "#d32f2f"
 
-_GREATEST = 1e300  # what is beyond is a gap, so that differences are finite
+_GREATEST = 1e300  # larger values are gaps, so that differences are finite
 
 Lines = Mapping[tuple[str, str], Series]
 
@@ -32,8 +32,8 @@ Lines = Mapping[tuple[str, str], Series]
 def still(info: RunInfo, lines: Lines) -> str:
     """An SVG document: a plot for each metric with a line for each task, validation dashed, epochs as dots.
 
-    Where the values of a metric begin not to be finite there is a dashed mark. ``lines`` maps (metric, task) to its
-    points, as ``Hub.lines`` gives them; means over tasks are left out.
+    A dashed mark shows where the values of a metric stop being finite. ``lines`` maps (metric, task) to points, as
+    ``Hub.lines`` returns them; means over tasks are left out.
     """
     tasks = [task.task for task in info.tasks]
     colours = {task: PALETTE[number % len(PALETTE)] for number, task in enumerate(tasks)}
@@ -63,7 +63,7 @@ def still(info: RunInfo, lines: Lines) -> str:
 
 
 def summary(info: RunInfo) -> str:
-    """The picture's heading: name, state, epochs, how long."""
+    """The heading of the picture: name, state, epochs, duration."""
     parts = [info.name, f"{wording.MARKS.get(info.state, '●')} {info.state.value}"]
     if info.progress.epochs:
         parts.append(f"epoch {info.progress.epoch}/{info.progress.epochs}")
@@ -73,7 +73,7 @@ def summary(info: RunInfo) -> str:
 
 
 def _groups(lines: Lines) -> list[tuple[str, dict[tuple[str, str], Series]]]:
-    """Plots in the dashboard's order: the loss first, what says how fast it goes last; validation with training."""
+    """Plots in the dashboard's order: the loss first and speed metrics last; validation together with training."""
     groups: dict[str, dict[tuple[str, str], Series]] = {}
     all_names = {metric for metric, _ in lines}
     for (metric, task), series in lines.items():
@@ -149,7 +149,7 @@ def _plot(
 
 
 def _first_not_finite(series: Series) -> float:
-    """The step from which on values are not finite; infinite where all are."""
+    """The first step with a value that is not finite; infinity if there is none."""
     steps = series.step[~np.isfinite(series.value)]
     return float(steps[0]) if steps.size else math.inf
 
@@ -174,7 +174,7 @@ def _dots(xs: Floats, ys: Floats, colour: str) -> Iterator[str]:
 
 
 def _range(columns: list[Floats]) -> tuple[float, float]:
-    """The least and greatest finite value, a little apart where they are one."""
+    """The least and greatest finite value, moved apart a little if they are equal."""
     values = np.concatenate(columns)
     values = values[np.isfinite(values)]
     if not values.size:

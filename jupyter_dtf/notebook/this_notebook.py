@@ -1,4 +1,4 @@
-"""``dtf.cluster()``: the cluster of this notebook, started where there is none."""
+"""``dtf.cluster()``: the cluster of this notebook, which is started if there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..schema.design import Design
 from .kernel_cluster import is_inherited
 
 _held: Cluster | None = None
-"""What was given last: the same object as long as it is the same cluster."""
+"""The object that was returned last; returned again as long as the cluster is the same."""
 
 
 def cluster(
@@ -31,44 +31,63 @@ def cluster(
     grace_s: float = GRACE_S,
     **options: Any,
 ) -> Cluster:
-    """This notebook's cluster: the one that its toolbar shows and that ``%dtf`` means.
+    """Return this notebook's cluster, the one that its toolbar shows and ``%dtf`` uses; start one if there is none.
 
-    It is chosen by *Connect* in the panel, in the notebook's toolbar, by ``%dtf use`` or here by its ``name``, and
-    stays chosen when the kernel is restarted. Where there is none, or it has ended, one is started as ``dtf.Cluster``
-    starts it with the other arguments, ``options`` included (two workers on this machine, if nothing is said), and is
-    this notebook's from then on. Such a one ends with the kernel, but not when that is restarted in JupyterLab.
+    The cluster is chosen with *Connect* in the panel, in the notebook's toolbar, with ``%dtf use``, or here by its
+    ``name``. It remains chosen when the kernel is restarted. If there is none, or it has ended, a new one is started,
+    which ends with the kernel, but survives a kernel restart in JupyterLab. A ``with`` block leaves it running.
 
-    A ``with`` block leaves it running. Outside of a notebook it is the cluster that the environment variable
-    JUPYTER_DTF_CLUSTER names, or one that ends with the process.
+    Outside a notebook, it is the cluster that the environment variable JUPYTER_DTF_CLUSTER names, or a new one that
+    ends with the process.
 
-    Raises NotFound for a name that no cluster has, and what ``dtf.Cluster`` and ``dtf.connect`` raise.
+    Args:
+        name: Use this existing cluster from now on.
+        jobs: See ``dtf.Cluster``, as for all further arguments. They only apply if a cluster is started.
+        backend: See ``dtf.Cluster``.
+        design: See ``dtf.Cluster``.
+        keep: See ``dtf.Cluster``.
+        grace_s: See ``dtf.Cluster``.
+        **options: See ``dtf.Cluster``.
+
+    Returns:
+        The cluster.
+
+    Raises:
+        NotFound: If there is no cluster with this name.
+        InvalidInput: If an argument is invalid.
+        Conflict: If the notebook's cluster has other jobs than those requested.
+        Unavailable: If the backend cannot be used here.
+
+    Example:
+        >>> cluster = dtf.cluster()
+        >>> cluster.fit(model, x, y)
     """
     given = {"jobs": jobs is not None, "backend": backend != DEFAULT_KIND, "design": design is not None, "keep": keep,
              "grace_s": grace_s != GRACE_S, **dict.fromkeys(options, True)}  # fmt: skip
     if name:
         if any(given.values()):
             raise InvalidInput(
-                "A cluster that is there is chosen by its name alone; `dtf.Cluster(name=...)` starts one with a name. "
-                f"Received beside {name!r:.100}: {', '.join(each for each, is_given in given.items() if is_given)}"
+                "`name` must be given alone, to choose an existing cluster; `dtf.Cluster(name=...)` starts one with a "
+                f"name, got {name!r:.100} and {', '.join(each for each, is_given in given.items() if is_given)}"
             )
         return use(_connect(name))
     if (found := current()) is not None:
         if jobs is not None and (wanted := as_jobs(jobs)) != found.jobs:
             say(
                 f"This notebook's cluster {found.name} has {wording.jobs(found.jobs)}, not {wording.jobs(wanted)}: "
-                "scale it, or choose another in the toolbar."
+                "scale it, or choose another one in the toolbar."
             )
         return found
     before = chosen.name()
     made = Cluster(jobs, backend=backend, design=design, keep=keep, grace_s=grace_s, **options)
     started = use(made, owned=not keep)
     if before not in ("", started.name):
-        say(f"The cluster {before} is not running any more: {started.name} is started for this notebook.")
+        say(f"The cluster {before} is no longer running. Started {started.name} for this notebook.")
     return started
 
 
 def current() -> Cluster | None:
-    """This notebook's cluster if it has one that runs or starts. Raises as ``dtf.connect``."""
+    """This notebook's cluster if it has one that is running or starting. Raises the same as ``dtf.connect``."""
     name = chosen.name()
     try:
         state = session().do(lambda fleet: fleet.cluster(name)).state if name else ClusterState.STOPPED
@@ -78,7 +97,7 @@ def current() -> Cluster | None:
 
 
 def use(cluster: Cluster, *, owned: bool = False) -> Cluster:
-    """From now on, this is the notebook's cluster. ``owned``: it was started here and ends with the kernel."""
+    """Make this the notebook's cluster. ``owned``: it was started here and ends with the kernel."""
     global _held
     _held = cluster
     chosen.choose(cluster.name, owned=owned)

@@ -1,7 +1,7 @@
-"""A trace as an SVG timeline: a row for each device, transfers drawn between them with their bytes. Pure.
+"""A trace as an SVG timeline: a row for each device, with the transfers and their bytes between them. Pure.
 
-Colours are JupyterLab's variables, so that the picture follows its theme where it is part of the page; where it is an
-image they are those of the light theme.
+Colors are JupyterLab's CSS variables, so the picture follows the theme where it is part of the page. Where it is an
+image, it has the colors of the light theme.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _WARN = "var(--jp-warn-color0, #b26a00)"
 
 
 def trace_bundle(trace: Trace) -> dict[str, Any]:
-    """A trace as the last expression of a cell."""
+    """The MIME bundle of a trace that is the last expression of a cell."""
     picture = draw(trace.data)
-    # As HTML it is a part of the page, and has the colours of its theme.
+    # As HTML it is part of the page and has the colors of its theme.
     return {"text/html": f"<div>{picture}</div>", "image/svg+xml": picture, "text/plain": repr(trace)}
 
 
@@ -78,7 +78,7 @@ def draw(data: TraceData) -> str:
 
 
 def heading(data: TraceData) -> str:
-    """How much a trace holds, in a line."""
+    """A one-line summary of a trace."""
     steps = sorted({op.step for op in data.ops})
     if not steps:
         return "Nothing was traced"
@@ -92,7 +92,7 @@ def heading(data: TraceData) -> str:
 
 
 class _Row:
-    """A device's place in the picture: from ``top`` px, lanes below each other."""
+    """A device's position in the picture: from ``top`` px, with lanes below each other."""
 
     def __init__(self, ops: list[TracedOp], top: int, colour: str) -> None:
         self.ops = ops
@@ -124,7 +124,7 @@ class _Row:
 
 
 def _rows(data: TraceData) -> tuple[dict[str, _Row], int]:
-    """A row for each device, and where the last one ends, px."""
+    """A row for each device, and the position at which the last one ends, in px."""
     devices = by_device(data)
     for transfer in data.transfers:
         for device in (transfer.source, transfer.target):
@@ -146,9 +146,10 @@ def _grid(end_us: float, scale: float, bottom: int) -> Iterator[str]:
 
 
 def _arrow(transfer: Transfer, rows: dict[str, _Row], scale: float, taken: list[tuple[float, float]]) -> Iterator[str]:
-    """From the sender's row, when the tensor leaves, to the receiver's, when it is there.
+    """An arrow from the sender's row, when the tensor is sent, to the receiver's, when it has arrived.
 
-    Its bytes stand beside it where that covers none of the labels that are there, at ``taken``; always in its title.
+    Its size is written next to it unless that would cover a label at one of the positions in ``taken``; it is always in
+    the title.
     """
     source, target = rows[transfer.source], rows[transfer.target]
     x1, x2 = (_LEFT + at * scale for at in (transfer.start_us, transfer.start_us + transfer.duration_us))
@@ -182,7 +183,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _ink(colour: str) -> str:
-    """Black or white, whichever shows on a colour (relative luminance, WCAG 2.2)."""
+    """Black or white, whichever is legible on a color (relative luminance, WCAG 2.2)."""
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
     return "#000000" if 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.179 else "#ffffff"

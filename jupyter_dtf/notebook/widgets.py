@@ -1,4 +1,4 @@
-"""What widgets of runs and clusters have in common: traits and views that follow what is known, and an end."""
+"""The common part of the run and cluster widgets: traits and views that follow a state until it is final."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ logger = logging.getLogger(__name__)
 
 REFRESH_S = 0.2
 _DRAWING = 5
-"""A view is drawn again after so many times what it took to draw it, so that it takes a sixth of a core at most."""
+"""A view is redrawn after this many times what drawing took, so that it uses at most a sixth of a core."""
 
 
 class Seen(NamedTuple):
-    """What is known now."""
+    """The current state."""
 
     traits: Mapping[str, Any]
     draw: Callable[[], None]
-    """Shows it in the widget's own children."""
+    """Draws it in the widget's children."""
     is_last: bool
-    """Whether nothing can come after it."""
+    """Whether this state is final."""
 
 
 class LiveWidget(ipywidgets.VBox):
     """A widget whose traits follow something until that has ended, or until ``close()``.
 
-    Traits change where widgets' values do: on the event loop of the kernel that made it, so between cells, and in
-    ``wait``. Observers are called there, and print into the cell that made it. Where no loop runs (a script) that is a
-    thread of the widget's own. What it shows is drawn in that thread in either case, so also while a cell runs.
+    Traits change where the values of widgets do: on the kernel's event loop, that is between cells, and in ``wait``.
+    Observers are called there and print into the cell that created the widget. Without an event loop (in a script) this
+    happens in the widget's own thread. The view is always drawn in that thread, so also while a cell runs.
 
-    A subclass sets up its children, and calls ``_begin`` with that done.
+    A subclass creates its children and then calls ``_begin``.
     """
 
-    # Of one whose constructor has raised, too, which Python closes.
+    # Class attributes, because Python closes a widget whose constructor has raised, too.
     _thread: threading.Thread | None = None
     _handles: Any = ()
     _shipped: tuple[Any, ...] = ()
@@ -64,7 +64,7 @@ class LiveWidget(ipywidgets.VBox):
         super().__init__(children, **options)
         self._shipped = self.children
         self._loop = _running_loop()
-        self._on_loop = contextvars.copy_context()  # which tells a kernel whose cell's output it is
+        self._on_loop = contextvars.copy_context()  # tells the kernel which cell the output belongs to
         self._lock = threading.Lock()
         self._pending: Mapping[str, Any] | None = None
         self._given = threading.Event()
@@ -75,30 +75,36 @@ class LiveWidget(ipywidgets.VBox):
         self._is_over = False
         self._handles = []
 
-    # -- of the subclass ----------------------------------------------------------------------------------------------
+    # -- for subclasses -----------------------------------------------------------------------------------------------
 
     def _subscribe(self) -> Callable[[], None]:
-        """Have ``_changed`` set after each change; returns what ends that."""
+        """Arrange for ``_changed`` to be set after each change. Returns a function that ends this."""
         raise NotImplementedError
 
     def _look(self) -> Seen:
-        """Called in the widget's thread, but for the first time."""
+        """The current state. Called in the widget's thread, except for the first time."""
         raise NotImplementedError
 
     def _still(self) -> dict[str, Any]:
-        """A mime bundle of how it is now, for viewers without a kernel."""
+        """A MIME bundle of the current state, for frontends without a kernel."""
         raise NotImplementedError
 
     def _said(self, text: str) -> None:
-        """Show why something that a button was to do was not done."""
+        """Show why a button's action failed."""
         raise NotImplementedError
 
-    # -- for everybody ------------------------------------------------------------------------------------------------
+    # -- public -------------------------------------------------------------------------------------------------------
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until what it follows has ended, and that is shown. False after ``timeout_s``.
+        """Wait until what the widget follows has ended and the final state is shown.
 
-        Traits change meanwhile, and observers are called, in a cell as well. Returns True for one that is closed.
+        Traits change and observers are called in the meantime, even within a cell.
+
+        Args:
+            timeout_s: The longest time to wait, in seconds. None: no limit.
+
+        Returns:
+            False if ``timeout_s`` seconds have passed; otherwise, and for a closed widget, True.
         """
         ends = None if timeout_s is None else time.monotonic() + timeout_s
         thread = self._thread
@@ -116,27 +122,30 @@ class LiveWidget(ipywidgets.VBox):
         return not thread.is_alive()
 
     def close(self) -> None:
-        """Follow no more; what it followed goes on. Traits keep their values, and cells that show it a picture."""
+        """Stop following. The run or cluster itself is not affected.
+
+        Traits keep their values, and cells that show the widget keep a picture.
+        """
         if self._thread is not None:
             self._closing.set()
             self._changed.set()
-            if threading.current_thread() is not self._thread:  # where an observer closes it
+            if threading.current_thread() is not self._thread:  # it is if an observer closes the widget
                 self._thread.join()
             self._thread = None
         for child in _with_descendants(self._shipped):
             child.close()
         super().close()
         if self._handles and not self._is_over:
-            with contextlib.suppress(DtfError):  # nothing is known of it any more
+            with contextlib.suppress(DtfError):  # it is no longer known
                 self._end_displays()
 
     def _ipython_display_(self, **_options: Any) -> None:
         if kernel_cluster.kernel() is None:
-            raise NotImplementedError  # IPython's terminal shows the text
+            raise NotImplementedError  # IPython's terminal shows the plain text
         from IPython.display import display
 
         with self._showing:
-            # With a name, so that the picture that a notebook keeps can become the final one.
+            # With a display id, so that the picture that a notebook saves can be replaced by the final one.
             self._handles.append(display(self._bundle(), raw=True, display_id=True))
 
     # -- inside -------------------------------------------------------------------------------------------------------
@@ -151,7 +160,7 @@ class LiveWidget(ipywidgets.VBox):
             raise
         self._unsubscribe = unsubscribe
         self._changed.set()
-        # Without this cell's context: what is sent is of the cell that runs then, and nbclient heeds no other.
+        # Without this cell's context: messages belong to the cell that runs then, and nbclient ignores all others.
         self._thread = threading.Thread(target=self._follow, name="dtf-widget", daemon=True)
         self._thread.start()
 
@@ -172,7 +181,7 @@ class LiveWidget(ipywidgets.VBox):
             self._given.set()
 
     def _show(self) -> bool:
-        """Give and draw what is known now, and rest a while. Returns whether it is the last."""
+        """Publish and draw the current state, then pause for a while. Returns whether it is final."""
         began = time.monotonic()
         seen = self._look()
         seen.draw()
@@ -201,7 +210,7 @@ class LiveWidget(ipywidgets.VBox):
             self._take(traits)
 
     def _take(self, traits: Mapping[str, Any]) -> None:
-        """Set the traits, all before the first observer is called, and tell the browser once."""
+        """Set all traits before the first observer is called, and notify the browser once."""
         self._taking = True
         try:
             with self.hold_sync(), self.hold_trait_notifications():
@@ -211,7 +220,7 @@ class LiveWidget(ipywidgets.VBox):
             self._taking = False
 
     def send_state(self, key: Any = None) -> None:
-        """As of any widget; not as output of the cell that made it, where observers print (see ``_begin``)."""
+        """As in any widget, but not as output of the creating cell, where observers print (see ``_begin``)."""
         send = super().send_state
         if self._taking:
             contextvars.Context().run(send, key)
@@ -219,7 +228,7 @@ class LiveWidget(ipywidgets.VBox):
             send(key)
 
     def notify_change(self, change: Any) -> None:
-        """As of any widget; an observer that raises is shown, and the others are called all the same."""
+        """As in any widget, but the error of an observer is shown, and the others are called nevertheless."""
         try:
             super().notify_change(change)
         except Exception:
@@ -228,7 +237,7 @@ class LiveWidget(ipywidgets.VBox):
             _show_traceback()
 
     def _ask(self, what: Callable[[], object]) -> None:
-        """Do what a button is for, beside the kernel's own work. What cannot be done is said in the widget."""
+        """Perform a button's action without blocking the kernel. Errors are shown in the widget."""
 
         def ask() -> None:
             try:
@@ -242,9 +251,9 @@ class LiveWidget(ipywidgets.VBox):
         threading.Thread(target=ask, name="dtf-widget-ask", daemon=True).start()
 
     def _bundle(self) -> dict[str, Any]:
-        """What a cell keeps. Of what has ended a picture: no saved notebook has a widget in it that is not live.
+        """The MIME bundle that a cell saves: a picture once the final state is reached, as a saved widget is not live.
 
-        What somebody has put more into stays a widget.
+        If the user has added children, it remains a widget.
         """
         if self.comm is None or (self._is_over and self.children == self._shipped):
             return self._still()
@@ -259,7 +268,7 @@ class LiveWidget(ipywidgets.VBox):
 
 
 def finite(value: Any, _widget: Any = None) -> Any:
-    """Plain data as JSON can have it: without the numbers that are not finite, which become ``None``."""
+    """Plain data that can be encoded as JSON: numbers that are not finite become ``None``."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -268,7 +277,7 @@ def finite(value: Any, _widget: Any = None) -> Any:
 
 
 def text_of(text: str) -> str:
-    """What people wrote, as text in HTML."""
+    """User text, escaped for HTML."""
     return html.escape(wording.without_control(text))
 
 
@@ -283,7 +292,7 @@ def _with_descendants(widgets: Any) -> list[Any]:
 
 
 def _show_traceback() -> None:
-    """As ipywidgets does for observers of what a browser has changed."""
+    """Show the current traceback, as ipywidgets does for observers of changes in the browser."""
     kernel = kernel_cluster.kernel()
     if kernel is None:
         traceback.print_exc()

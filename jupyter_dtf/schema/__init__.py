@@ -1,1 +1,1 @@
-"""What crosses a boundary between processes: typed, validated structs that refuse unknown keys."""
+"""The data exchanged between processes: typed, validated structs that reject unknown keys."""

@@ -1,11 +1,12 @@
 """The base structs, and decoding with errors that name the field, the rule and the value.
 
-What people write is strict: a key that is not known is an error, which names it. What another process of jupyter_dtf
-writes may be of a newer version: a key that is not known is not for this one. A struct says which it is by its base.
+Input from users is strict: an unknown key is an error. Data from another process of jupyter_dtf may be of a newer
+version, so unknown keys are ignored. The base class of a struct says which of the two it is.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -19,15 +20,23 @@ T = TypeVar("T")
 
 MAX_DEPTH = 32
 MAX_INTEGER = 2**63
-"""Of either sign. Beyond it nothing can be encoded again."""
+"""The largest absolute value of an integer that can be encoded."""
 
 
 class Struct(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=False):
-    """What people, or their programs, ask for or have written. Unknown keys are refused; fields are given by name."""
+    """Base of structs that users or their programs write. Unknown keys are rejected; fields are keyword-only."""
 
 
 class PeerStruct(msgspec.Struct, kw_only=True, omit_defaults=False):
-    """What a process of jupyter_dtf tells another, or finds in a file that one wrote. Unknown keys are ignored."""
+    """Base of structs that processes of jupyter_dtf write for each other or to files. Unknown keys are ignored."""
+
+
+_SECTIONS = re.compile(r"\n\n(?:Args|Attributes|Returns|Raises|Example):\n")
+
+
+def description_of(doc: str) -> str:
+    """A docstring without its sections (``Args:`` and so on), dedented: for readers who do not use Python."""
+    return _SECTIONS.split(inspect.cleandoc(doc), maxsplit=1)[0]
 
 
 _PATH = re.compile(r"^(?P<message>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
@@ -55,7 +64,8 @@ def _explain(error: msgspec.MsgspecError, what: Any) -> InvalidInput:
     where = f"{'.'.join(path)}: " if path else ""
     if unknown := _UNKNOWN.search(match["message"]):
         path.append(unknown[1])
-    return InvalidInput(f"{where}{match['message']}. Received: {received!r:.200}", field=".".join(path))
+    value = f"{': ' if got else ', got '}{received!r:.200}"
+    return InvalidInput(f"{where}{match['message']}{value}", field=".".join(path))
 
 
 def decode_json(data: bytes | str, type_: type[T]) -> T:
@@ -63,10 +73,10 @@ def decode_json(data: bytes | str, type_: type[T]) -> T:
     try:
         raw = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"The body must be JSON: {error}. Received: {data!r:.200}") from None
+        raise InvalidInput(f"The body must be JSON ({error}), got {data!r:.200}") from None
     except RecursionError:
         raise _too_deep(data) from None
-    except ValueError:  # of an integer of more digits than Python reads
+    except ValueError:  # an integer with more digits than Python parses
         raise _too_large(data) from None
     _check_values(raw, MAX_DEPTH, data)
     return convert(raw, type_)
@@ -83,15 +93,15 @@ def _check_values(raw: Any, left: int, data: bytes | str) -> None:
 
 
 def _too_large(data: bytes | str) -> InvalidInput:
-    return InvalidInput(f"A whole number must be from -2**63 to 2**63 - 1. Received: {data!r:.200}")
+    return InvalidInput(f"Integers must be from -2**63 to 2**63 - 1, got {data!r:.200}")
 
 
 def _too_deep(data: bytes | str) -> InvalidInput:
-    return InvalidInput(f"JSON is nested at most {MAX_DEPTH} levels deep. Received: {data!r:.200}")
+    return InvalidInput(f"JSON must be nested at most {MAX_DEPTH} levels deep, got {data!r:.200}")
 
 
 def convert(raw: Any, type_: type[T]) -> T:
-    """Convert plain dicts and lists into a struct. Raises InvalidInput as ``decode_json`` does."""
+    """Convert plain dicts and lists to a struct. Raises InvalidInput like ``decode_json``."""
     try:
         return msgspec.convert(raw, type_)
     except InvalidInput:
@@ -105,12 +115,12 @@ def convert(raw: Any, type_: type[T]) -> T:
 
 
 def to_plain(value: Any) -> Any:
-    """Dicts, lists, strings and numbers for a struct, as JSON would show it."""
+    """A struct as dicts, lists, strings and numbers, as in JSON."""
     return msgspec.to_builtins(value)
 
 
 def encode_json(value: Any) -> bytes:
-    """JSON bytes of a struct. NaN and infinities become null, and halves of surrogate pairs escapes."""
+    """A struct as JSON. NaN and infinities become null; lone surrogates are escaped."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -118,9 +128,9 @@ def encode_json(value: Any) -> bytes:
 
 
 def with_unknown(raw: Any, value: Any) -> Any:
-    """``value`` as plain data, with the keys of ``raw``, which it was read from, that its structs do not have.
+    """``value`` as plain data, plus the keys of ``raw``, from which it was read, that its structs do not know.
 
-    For who changes what a newer version has written, and must not take from it what it does not know.
+    For changing data that a newer version has written without losing what this version does not know.
     """
     if isinstance(value, msgspec.Struct):
         old = raw if isinstance(raw, dict) else {}

@@ -1,6 +1,7 @@
-"""Checkpoints: when they are written and which are kept, what is known of one, and what lies beside its data.
+"""Checkpoints: the policy for writing and keeping them, their description, and the manifest beside their data.
 
-A checkpoint is a directory, named by its step, that was written aside and renamed: it is complete or does not exist.
+A checkpoint is a directory named after its step. It is written under another name and then renamed, so it is either
+complete or does not exist.
 """
 
 from __future__ import annotations
@@ -15,31 +16,37 @@ from .printable import check_word
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-"""Of the manifest and the files beside it. What is newer is refused."""
+"""The version of the manifest and the files beside it. Newer versions are rejected."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://.", re.ASCII)
 _LARGER_IS_BETTER = ("acc", "auc", "f1", "fbeta", "precision", "recall", "iou")
 
 
 class Checkpoint(Struct):
-    """When checkpoints are written, which are kept, and where. By default the newest three, one after every epoch that
-    is long enough for it not to be held up.
+    """When checkpoints are written, which are kept, and where.
 
-    Several ``every_`` go together. Raises InvalidInput, which names the field.
+    By default one is written after every epoch that is long enough not to be slowed down by it, and the newest three
+    are kept. Several ``every_`` options can be combined.
+
+    Raises:
+        InvalidInput: If a value is invalid.
+
+    Example:
+        >>> cluster.fit(model, x, y, checkpoint=dtf.Checkpoint(every_steps=100, keep=5, best="val_loss"))
     """
 
     every_steps: int | None = None
-    """After every so many steps."""
+    """Write one after every so many steps."""
     every_seconds: float | None = None
-    """At the end of the first step that ends so many seconds after the last one began to be written."""
+    """Write one at the end of a step if so many seconds have passed since the previous one was started."""
     every_epochs: int | None = None
-    """After every so many epochs."""
+    """Write one after every so many epochs."""
     keep: int = 3
-    """How many of the newest stay."""
+    """How many of the newest checkpoints are kept."""
     best: str | None = None
-    """The name of a value at the end of an epoch, as ``val_loss``: the best by it stays as well."""
+    """A metric of the end of an epoch, such as ``val_loss``: the best checkpoint by it is kept as well."""
     directory: str | None = None
-    """An absolute path of a local directory, or a URL that fsspec reaches (``s3://bucket/name``), in which the run gets
-    one. None: in the run's own.
+    """An absolute path, or a URL that fsspec supports (``s3://bucket/name``), in which a directory for the run is
+    created. None: the run's own directory.
     """
 
     def __post_init__(self) -> None:
@@ -48,18 +55,16 @@ class Checkpoint(Struct):
             if value is None and name != "keep":
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"{name} is a whole number, 1 or more. Received: {value!r:.100}", field=name)
+                raise InvalidInput(f"`{name}` must be an integer >= 1, got {value!r:.100}", field=name)
         seconds = self.every_seconds
         if seconds is not None:
             is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
             if not is_number or not 0 < seconds < math.inf:
-                raise InvalidInput(
-                    f"every_seconds is a number of seconds above 0. Received: {seconds!r:.100}", field="every_seconds"
-                )
+                raise InvalidInput(f"`every_seconds` must be a number > 0, got {seconds!r:.100}", field="every_seconds")
         if self.best is not None:
             if not isinstance(self.best, str) or not self.best:
                 raise InvalidInput(
-                    f"best is the name of a value at the end of an epoch, as val_loss. Received: {self.best!r:.100}",
+                    f"`best` must be the name of a metric, such as val_loss, got {self.best!r:.100}",
                     field="best",
                 )
             check_word(self.best, "best")
@@ -70,20 +75,21 @@ class Checkpoint(Struct):
         where = self.directory
         if not isinstance(where, str) or not (where.startswith("/") or _URL.match(where)):
             raise InvalidInput(
-                f"directory is an absolute path, or a URL of a place that fsspec reaches. Received: {where!r:.200}",
+                f"`directory` must be an absolute path, or a URL that fsspec supports, got {where!r:.200}",
                 field="directory",
             )
         check_word(where, "directory")
 
     @property
     def after_epochs(self) -> int | None:
-        """After how many epochs one is written; 1 where nothing was said."""
+        """After how many epochs one is written; 1 by default."""
         is_default = self.every_steps is None and self.every_seconds is None
         return 1 if is_default and self.every_epochs is None else self.every_epochs
 
     def is_better(self, value: float, than: float) -> bool:
-        """Whether a value of the metric ``best`` is better than another one: larger where its name is that of a score,
-        and smaller otherwise.
+        """Whether a value of the metric ``best`` is better than another one.
+
+        Larger is better if its name is that of a score, and smaller otherwise.
         """
         larger = any(part in (self.best or "").lower() for part in _LARGER_IS_BETTER)
         return value > than if larger else value < than
@@ -93,20 +99,20 @@ class CheckpointInfo(PeerStruct):
     """One complete checkpoint."""
 
     step: int
-    """Steps done, of all epochs."""
+    """Completed steps, over all epochs."""
     epoch: int
-    """The epoch to go on with, counting from 0."""
+    """The epoch to continue with, counted from 0."""
     step_in_epoch: int = 0
-    """Steps of that epoch that are done."""
+    """Completed steps of that epoch."""
     time: float = 0.0
-    """When its values were taken, in seconds since the epoch."""
+    """When its values were captured, in seconds since 1970."""
     bytes: int = 0
     metric: float | None = None
-    """The value of the metric ``best`` at the end of its epoch; None where there is none."""
+    """The value of the metric ``best`` at the end of its epoch; None if there is none."""
     path: str = ""
     """Its directory, on the chief's machine."""
     seconds: float = 0.0
-    """How long it took to write, while the program went on; 0 where that is not known any more."""
+    """How long it took to write while the program continued, in seconds; 0 if unknown."""
 
 
 class FileDigest(PeerStruct):
@@ -125,7 +131,7 @@ class StoredVariable(PeerStruct):
 
 
 class Manifest(PeerStruct):
-    """What lies beside the data of a checkpoint, as JSON."""
+    """The manifest beside the data of a checkpoint, stored as JSON."""
 
     format: int
     kind: str
@@ -137,13 +143,13 @@ class Manifest(PeerStruct):
     run_id: str = ""
     strategy: str = ""
     tasks: int = 1
-    """How many shared a step."""
+    """How many tasks shared a step."""
     metric: float | None = None
     variables: list[StoredVariable] = []
     files: dict[str, FileDigest] = {}
 
     def info(self, path: Any) -> CheckpointInfo:
-        """What viewers are told of it, at ``path``."""
+        """The public description of the checkpoint at ``path``."""
         return CheckpointInfo(
             step=self.step,
             epoch=self.epoch,
@@ -156,7 +162,7 @@ class Manifest(PeerStruct):
 
 
 def surplus(known: list[CheckpointInfo], policy: Checkpoint) -> list[CheckpointInfo]:
-    """Those that ``policy`` does not keep: all but the newest and the best."""
+    """The checkpoints that ``policy`` does not keep: all except the newest ones and the best."""
     ordered = sorted(known, key=lambda info: info.step)
     kept = {info.step for info in ordered[-policy.keep :]}
     best: CheckpointInfo | None = None

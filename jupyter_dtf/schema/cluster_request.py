@@ -1,4 +1,4 @@
-"""A cluster to start: what all kinds are asked, and what a name may be."""
+"""The request to start a cluster: the options that all kinds share, and the rules for names."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from .cluster import check_jobs, default_jobs
 from .hosts import HostDesign, TaskPlace, check_places
 
 CLUSTER_NAME = r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$"
-"""The name of a cluster or a template. A regular expression, for one whole line."""
+"""The name of a cluster or a template. A regular expression that matches a full line."""
 _NAME = re.compile(CLUSTER_NAME.removesuffix("$"))
 
 
 def check_name(name: str, field: str = "name") -> str:
-    """A cluster's or template's name: 1 to 64 of ``a-z 0-9 - _``, beginning and ending with a letter or digit."""
+    """Validate the name of a cluster or template: 1 to 64 of ``a-z 0-9 - _``, with a letter or digit at both ends."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
-            "A name has 1 to 64 lower-case letters, digits, hyphens or underscores, and begins and ends with a letter "
-            f"or digit. Received: {name!r}",
+            "A name must have 1 to 64 lower-case letters, digits, hyphens or underscores, and begin and end with a "
+            f"letter or digit, got {name!r}",
             field=field,
         )
     return name
 
 
 GRACE_S = 60.0
-"""How long a cluster stays after its last client has gone, where nothing else was said: a Jupyter server is restarted
-in less, and what a killed kernel has left does not hold a machine for long."""
+"""The default time that a cluster outlives its last client: long enough to restart a Jupyter server, and short enough
+that a killed kernel does not occupy a machine for long."""
 
 
 DEFAULT_KIND = "local"
-"""The kind of cluster where nothing else was said."""
+"""The default kind of cluster."""
 
 
 class ClusterRequest(Struct):
-    """A cluster to start. ``options`` are those of its kind (``KindInfo.fields``)."""
+    """A request to start a cluster. ``options`` are those of its kind (``KindInfo.fields``)."""
 
     name: str = ""
-    """Empty: a free name is chosen."""
+    """Empty: choose an unused name."""
     kind: str = DEFAULT_KIND
     jobs: dict[str, int] = msgspec.field(default_factory=default_jobs)
     options: dict[str, Any] = {}
     hosts: list[HostDesign] = []
-    """The hosts that were drawn, which have to be there; empty: whatever hosts the kind makes."""
+    """The hosts in the design, which have to exist; empty: the hosts that the kind provides."""
     tasks: list[TaskPlace] = []
-    """Tasks with a place of their own; the others go where there is room."""
+    """Tasks with an assigned host; the others run where there is room."""
     keep: bool = False
-    """Stay until stopped, with or without clients."""
+    """Keep running until stopped, with or without clients."""
     grace_s: float = GRACE_S
-    """Without ``keep``: end this long after the last client has gone, never during a run."""
+    """Without ``keep``: end so many seconds after the last client has disconnected, but never during a run."""
 
     def __post_init__(self) -> None:
         if self.name:
@@ -61,7 +61,7 @@ class ClusterRequest(Struct):
         check_jobs(self.jobs)
         check_places(self.jobs, self.hosts, self.tasks)
         if not 0 <= self.grace_s < float("inf"):
-            raise InvalidInput(f"grace_s is a number of seconds from 0. Received: {self.grace_s}", field="grace_s")
+            raise InvalidInput(f"`grace_s` must be a number of seconds >= 0, got {self.grace_s}", field="grace_s")
 
 
 _PLAIN = {"bool": "boolean", "int": "integer", "float": "number", "str": "string"}
@@ -71,13 +71,13 @@ COMMON: dict[str, str] = {
     for name, hint in ClusterRequest.__annotations__.items()
     if hint in _PLAIN and name not in ("name", "kind")
 }
-"""The fields of a request that stand beside its kind's options, and their types as ``FieldInfo.type`` has them.
+"""The fields of a request besides its kind's options, with their types as in ``FieldInfo.type``.
 
-Python's keyword arguments and ``--option`` of the command line take them as they take the options.
+Keyword arguments in Python and ``--option`` on the command line accept them like the options.
 """
 
 
 def split_common(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What was given by name, as the request's own fields and its kind's options."""
+    """Split keyword arguments into the request's own fields and its kind's options."""
     own = {name: value for name, value in given.items() if name in COMMON}
     return own, {name: value for name, value in given.items() if name not in COMMON}

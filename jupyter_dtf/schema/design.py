@@ -1,4 +1,4 @@
-"""A design: a cluster, a model, where its layers run, and how it is to be trained. The content of a ``.dtf`` file."""
+"""A design: a cluster, a model, the placement of its layers, and training settings. The content of a ``.dtf`` file."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from .hosts import HostDesign, TaskPlace
 from .placement import Calibration, Placement, Prediction, Slot
 
 VERSION = 1
-"""Of the format that is written."""
+"""The version of the format that is written."""
 SUFFIX = ".dtf"
 MAX_TEXT_BYTES = 32 << 20
-"""Room for some hundred thousand layers."""
+"""Enough for some hundred thousand layers."""
 
 
 class ClusterDesign(Struct):
-    """The cluster that is wanted."""
+    """The cluster of a design."""
 
     name: str = ""
-    """Empty: a free name is chosen."""
+    """Empty: choose an unused name."""
     kind: str = DEFAULT_KIND
     jobs: dict[str, int] = msgspec.field(default_factory=default_jobs)
     options: dict[str, Any] = {}
-    """Those of its kind."""
+    """The options of its kind."""
     hosts: list[HostDesign] = []
-    """Empty: those that the kind makes by itself."""
+    """Empty: the hosts that the kind provides by itself."""
     tasks: list[TaskPlace] = []
 
 
@@ -46,7 +46,7 @@ class ModelSource(Struct):
 
     kind: str = "none"  # kernel, file, none
     path: str = ""
-    """Of the file, or of the notebook whose kernel has the variable; relative to the server's folder."""
+    """The path of the file, or of the notebook whose kernel has the variable, relative to the server's folder."""
     variable: str = ""
 
 
@@ -58,17 +58,17 @@ class ModelDesign(Struct):
 
 
 class RunSettings(Struct):
-    """How the model is to be trained."""
+    """How to train the model."""
 
     batch_size: int = 64
-    """Of a step, over all microbatches and replicas."""
+    """Examples per step, over all microbatches and replicas."""
     microbatches: int = 8
     replicas: int = 1
     epochs: int = 1
 
 
 class Design(Struct):
-    """A ``.dtf`` document."""
+    """A design: the content of a ``.dtf`` document."""
 
     version: int = VERSION
     cluster: ClusterDesign = msgspec.field(default_factory=ClusterDesign)
@@ -82,11 +82,20 @@ class Design(Struct):
 
     @classmethod
     def parse(cls, text: str) -> Design:
-        """The design of a text, one of an older version in the form of this one.
+        """Parse a design from text. Designs in an older format are converted.
 
-        Raises InvalidText with line and column: for what is no JSON, a field that is not known or of another type, a
-        newer version. What contradicts itself is not refused: ``backend.planning.check_design`` names it. An empty file
-        is an empty design, as JupyterLab's "New File" makes it.
+        An empty text is an empty design, as JupyterLab's "New File" creates it. Contradictions are not rejected here;
+        ``backend.planning.check_design`` finds them.
+
+        Args:
+            text: The content of a ``.dtf`` file.
+
+        Returns:
+            The design.
+
+        Raises:
+            InvalidText: With line and column, if the text is not JSON, has an unknown field or a value of the wrong
+                type, or was written by a newer version.
         """
         plain = texts.read(text) if text.strip() else {}
         try:
@@ -101,23 +110,39 @@ class Design(Struct):
 
     @classmethod
     def decode(cls, data: bytes) -> Design:
-        """The design of a text in UTF-8. Raises InvalidText, as ``parse``."""
+        """Parse a design from UTF-8 bytes. Raises InvalidText like ``parse``."""
         try:
             return cls.parse(data.decode())
         except UnicodeDecodeError as error:
-            raise texts.InvalidText(f"A design is text in UTF-8: {error}") from None
+            raise texts.InvalidText(f"A design must be UTF-8 text: {error}") from None
 
     def text(self) -> str:
-        """The design as text, in the one form that ``schema.text`` describes. Raises InvalidInput."""
+        """The design as text, in the canonical form that ``schema.text`` describes.
+
+        Raises:
+            InvalidInput: If a value cannot be represented, such as NaN.
+        """
         return texts.write(to_plain(self))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Design:
-        """The design of a file. Raises NotFound, Unavailable for a file that cannot be read, InvalidText."""
+        """Read a design from a file.
+
+        Args:
+            path: The ``.dtf`` file.
+
+        Returns:
+            The design.
+
+        Raises:
+            NotFound: If the file does not exist.
+            Unavailable: If it cannot be read.
+            InvalidText: If it is not a design, with the line and column of the error.
+        """
         try:
             return cls.decode(Path(path).read_bytes())
         except FileNotFoundError:
-            raise NotFound(f"There is no design of that name. Received: {os.fspath(path)!r}") from None
+            raise NotFound(f"There is no design {os.fspath(path)!r}") from None
         except OSError as error:
             raise Unavailable(f"The design cannot be read: {error}") from None
         except texts.InvalidText as error:
@@ -127,9 +152,16 @@ class Design(Struct):
             ) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the design to a file: whole or not at all. Raises Unavailable if it cannot be written."""
+        """Write the design to a file, atomically.
+
+        Args:
+            path: The ``.dtf`` file.
+
+        Raises:
+            Unavailable: If the file cannot be written.
+        """
         text = self.text()
-        target = Path(path).resolve()  # a link stays one
+        target = Path(path).resolve()  # a link remains a link
         aside = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             aside.write_text(text, encoding="utf-8", newline="\n")
@@ -152,16 +184,15 @@ def _version_of(plain: Any) -> Any:
 
 
 def _in_this_version(plain: Any) -> Any:
-    """What was written in an older version, as it is written now. Raises InvalidInput for a newer one."""
+    """Convert a design from an older version to this one. Raises InvalidInput for a newer version."""
     if not isinstance(plain, dict):
-        return plain  # which is refused as any other wrong type
+        return plain  # rejected later, like any value of the wrong type
     version = _version_of(plain)
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
-        raise InvalidInput(f"A version is a whole number from 0. Received: {version!r:.100}", field="version")
+        raise InvalidInput(f"`version` must be an integer >= 0, got {version!r:.100}", field="version")
     if version > VERSION:
         raise InvalidInput(
-            f"This design is of version {version}, which a newer jupyter_dtf has written. This one reads up to version "
-            f"{VERSION}",
+            f"`version` must be at most {VERSION} here, got {version}, which a newer jupyter_dtf has written",
             field="version",
         )
     for older in range(version, VERSION):
@@ -204,15 +235,15 @@ def _steps(field: str, plain: Any) -> list[str | int]:
 
 
 class DesignProblem(Problem):
-    """What is wrong with a design: with a field of it, or with the text, which then could not be read."""
+    """A problem with a design: with one of its fields, or with text that could not be parsed."""
 
     line: int = 0
-    """From 1, as ``column``; 0 where it is a field that is meant."""
+    """Counted from 1, like ``column``; 0 if the problem is with a field."""
     column: int = 0
 
 
 class DesignReport(Struct):
-    """What a design would make, and what is wrong with it. Ports are 0: each run chooses its own."""
+    """What a design would create, and its problems. Ports are 0, because each run chooses its own."""
 
     cluster_spec: dict[str, list[str]] = {}
     tf_config: dict[str, str] = {}
@@ -239,7 +270,7 @@ class ProfileRequest(Struct):
 
 
 class LayerPlace(PeerStruct):
-    """A layer of a run: where it was to be, and where its operations ran."""
+    """A layer of a run: where it was placed, and where its operations ran."""
 
     layer: str
     planned: list[str]
@@ -247,11 +278,11 @@ class LayerPlace(PeerStruct):
 
 
 class StepTimes(PeerStruct):
-    """What a run's own steps took, those that were not traced; seconds."""
+    """How long a run's steps took that were not traced, in seconds."""
 
     count: int
     left_out: int
-    """So many of the first ones are not counted: they build, trace and check."""
+    """The number of first steps that are not counted, because they build, trace and check."""
     median_s: float
     low_s: float
     """A quarter of the steps took less."""
@@ -262,11 +293,11 @@ class StepTimes(PeerStruct):
 
 
 class RunPlacement(PeerStruct):
-    """Where a run's layers were to be and where they were, and which device was busy when in the last step traced."""
+    """Where a run's layers were placed and where they ran, and when each device was busy in the last traced step."""
 
     layers: list[LayerPlace]
     timeline: list[Slot] = []
     step_seconds: float = 0.0
-    """Of the step traced, which tracing makes longer."""
+    """Seconds of the traced step, which tracing slows down."""
     steps: StepTimes | None = None
-    """None where the run has not yet taken enough of them."""
+    """None if the run has not made enough steps yet."""

@@ -9,6 +9,7 @@ and the event keeps its number and its bytes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Union, get_args
 
@@ -20,6 +21,9 @@ from .origin import Source
 from .run import Progress, RunState, TaskState
 
 LEVELS = ("info", "warning", "error")
+
+_BIN_BYTES, _CELL_BYTES = 36, 30
+"""What a bin of a histogram and a cell of a table take in memory."""
 
 
 SLOW, FAST_AGAIN = "slow", "as fast again"
@@ -172,6 +176,10 @@ class SearchAsked(TaskEvent, tag="search_asked"):
     more: int = 0
 
 
+Cell = Union[str, float, bool, None]
+"""Of a table."""
+
+
 class Histogram(TaskEvent, tag="histogram"):
     """How many of some values lay where, at a step: ``counts`` in as many bins of one width from ``low`` to ``high``.
 
@@ -203,7 +211,27 @@ class Picture(TaskEvent, tag="image"):
     caption: str = ""
 
 
-MediaEvent = Union[Histogram, Picture]
+class ReportedText(TaskEvent, tag="text"):
+    """A text of a step, of at most ``media.MOST_TEXT_BYTES`` as UTF-8."""
+
+    task: str
+    name: str
+    step: float
+    text: str
+
+
+class ReportedTable(TaskEvent, tag="table"):
+    """A table of a step. Every row has a cell for each of ``columns``; numbers are finite."""
+
+    task: str
+    name: str
+    step: float
+    columns: list[str]
+    rows: list[list[Cell]]
+
+
+MEDIA_EVENTS = (Histogram, Picture, ReportedText, ReportedTable)
+MediaEvent = Union[Histogram, Picture, ReportedText, ReportedTable]
 """What has a place of its own among what is known of a run, and is asked for there (``records/kept_media.py``)."""
 
 StoryEvent = Union[RunChanged, TaskChanged, Note, CheckpointSaved]
@@ -231,8 +259,20 @@ class UnknownEvent(PeerStruct):
 
 POINTS, LOG = b"\xa4type\xa6points", b"\xa4type\xa3log"
 """How the encoded ``Points`` and ``Logged`` begin, after the byte of the map: they are passed on without being read."""
-HISTOGRAM, PICTURE = b"\xa4type\xa9histogram", b"\xa4type\xa5image"
-"""The same of what has bytes of its own."""
+MEDIA = (b"\xa4type\xa9histogram", b"\xa4type\xa5image", b"\xa4type\xa4text", b"\xa4type\xa5table")
+"""The same of every ``MediaEvent``."""
+
+
+def media_bytes(event: MediaEvent) -> int:
+    """About how many bytes of memory the contents of an event take."""
+    if isinstance(event, Picture):
+        return len(event.png)
+    if isinstance(event, ReportedText):
+        return len(event.text.encode())
+    if isinstance(event, ReportedTable):
+        cells = itertools.chain(event.columns, *event.rows)
+        return sum(_CELL_BYTES + (len(cell.encode()) if isinstance(cell, str) else 0) for cell in cells)
+    return _BIN_BYTES * len(event.counts)
 
 
 def last_epochs(events: Iterable[object]) -> list[EpochEnded]:

@@ -78,3 +78,5 @@ class LayerGraph(Struct):
     notes: list[str] = msgspec.field(default_factory=list)
     """What could not be seen."""
     refusals: list[Refusal] = msgspec.field(default_factory=list)
+    takes_turns: bool = False
+    """Whether a pipeline takes one forward, one backward: the loss is compiled, and a sum over examples."""

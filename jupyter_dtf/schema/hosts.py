@@ -1,4 +1,4 @@
-"""Hosts with their devices, and tasks put on them: what a person has drawn of a cluster."""
+"""Hosts with their devices, and the tasks placed on them: the drawn part of a cluster design."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _DEVICE = re.compile(r"^(?P<kind>CPU|GPU:(?P<gpu>[0-9]{1,4}))\Z")
 
 
 def host_name(worker: object) -> str:
-    """What a Dask worker is called as a host: by its name, which is its address where nobody has given it one."""
+    """The name of a Dask worker as a host: its own name, or its address if it has none."""
     return str(worker).removeprefix("tls://").removeprefix("tcp://")
 
 
 class HostDesign(Struct):
-    """A host that is wanted, with its devices."""
+    """A host in a design, with its devices."""
 
     name: str
     cpus: int = 1
     memory_bytes: int = 0
-    """0: not known."""
+    """0: unknown."""
     gpus: list[int] = []
-    """The memory of each GPU in bytes, 0 where it is not known; ``GPU:0`` first."""
+    """The memory of each GPU in bytes, 0 if unknown; ``GPU:0`` first."""
 
 
 class TaskPlace(Struct):
-    """A task put on a device of a host. Tasks without a place go where there is room."""
+    """A task placed on a device of a host. Tasks without a place run where there is room."""
 
     job: str
     index: int
@@ -36,7 +36,7 @@ class TaskPlace(Struct):
     device: str = "CPU"
     """``CPU``, or ``GPU:1``: the host's second GPU."""
     memory_bytes: int = 0
-    """The most it may take of the device's memory; 0: all."""
+    """The most device memory it may allocate, in bytes; 0: all."""
 
     @property
     def task(self) -> str:
@@ -45,15 +45,15 @@ class TaskPlace(Struct):
 
     @property
     def gpu(self) -> int | None:
-        """The number of the host's GPU, None on the CPU. Raises InvalidInput if ``device`` is neither."""
+        """The number of the host's GPU; None for the CPU. Raises InvalidInput if ``device`` is neither."""
         match = _DEVICE.match(self.device)
         if match is None:
-            raise InvalidInput(f"A device is CPU, or GPU:0 and so on. Received: {self.device!r}", field="device")
+            raise InvalidInput(f"A device must be CPU, GPU:0, GPU:1 and so on, got {self.device!r}", field="device")
         return None if match["gpu"] is None else int(match["gpu"])
 
 
 def check_places(jobs: Mapping[str, int], hosts: Sequence[HostDesign], tasks: Sequence[TaskPlace]) -> None:
-    """Raises the first InvalidInput of ``wrong_places``."""
+    """Raise the first error of ``wrong_places``, if any."""
     for error in wrong_places(jobs, hosts, tasks):
         raise error
 
@@ -61,30 +61,30 @@ def check_places(jobs: Mapping[str, int], hosts: Sequence[HostDesign], tasks: Se
 def wrong_places(
     jobs: Mapping[str, int], hosts: Sequence[HostDesign], tasks: Sequence[TaskPlace]
 ) -> Iterator[InvalidInput]:
-    """What is wrong with hosts and the tasks put on them; fields are as ``hosts[1].name`` and ``tasks[0].device``."""
+    """The errors in hosts and task placements, with fields such as ``hosts[1].name`` and ``tasks[0].device``."""
     named: dict[str, HostDesign] = {}
     for number, host in enumerate(hosts):
         yield from _wrong_host(host, f"hosts[{number}]")
         if host.name in named:
-            yield InvalidInput(f"A host's name is its own. Received {host.name!r} twice", field=f"hosts[{number}].name")
+            yield InvalidInput(f"Host names must be unique, got {host.name!r} twice", field=f"hosts[{number}].name")
         named[host.name] = host
     seen: set[str] = set()
     for number, place in enumerate(tasks):
         where = f"tasks[{number}]"
         if place.job not in jobs:
-            yield InvalidInput(f"The jobs are {', '.join(jobs)}. Received: {place.job!r:.100}", field=f"{where}.job")
+            yield InvalidInput(f"`job` must be one of {', '.join(jobs)}, got {place.job!r:.100}", field=f"{where}.job")
         elif not 0 <= place.index < jobs[place.job]:
             yield InvalidInput(
-                f"The job {place.job} has tasks 0 to {jobs[place.job] - 1}. Received: {place.index}",
+                f"The task index must be from 0 to {jobs[place.job] - 1} for the job {place.job}, got {place.index}",
                 field=f"{where}.index",
             )
         elif place.task in seen:
-            yield InvalidInput(f"A task is put in one place. Received {place.task} twice", field=where)
+            yield InvalidInput(f"A task must be placed only once, got {place.task} twice", field=where)
         seen.add(place.task)
         if place.host not in named:
             yield InvalidInput(
-                f"The hosts that were drawn are {', '.join(named) or 'none'}. Received: {place.host!r:.100} for "
-                f"{place.task}",
+                f"The host of {place.task} must be one of the design's hosts ({', '.join(named) or 'none'}), got "
+                f"{place.host!r:.100}",
                 field=f"{where}.host",
             )
         else:
@@ -93,16 +93,14 @@ def wrong_places(
 
 def _wrong_host(host: HostDesign, where: str) -> Iterator[InvalidInput]:
     if not host.name:
-        yield InvalidInput("A host has a name. Received: ''", field=f"{where}.name")
+        yield InvalidInput("A host must have a name, got ''", field=f"{where}.name")
     if host.cpus < 1:
-        yield InvalidInput(f"A host has one CPU at least. Received: {host.cpus}", field=f"{where}.cpus")
+        yield InvalidInput(f"A host must have at least one CPU, got {host.cpus}", field=f"{where}.cpus")
     if host.memory_bytes < 0:
-        yield InvalidInput(
-            f"Memory is 0 (not known) or more. Received: {host.memory_bytes}", field=f"{where}.memory_bytes"
-        )
+        yield InvalidInput(f"Memory must be >= 0 (0: unknown), got {host.memory_bytes}", field=f"{where}.memory_bytes")
     for gpu, memory in enumerate(host.gpus):
         if memory < 0:
-            yield InvalidInput(f"Memory is 0 (not known) or more. Received: {memory}", field=f"{where}.gpus[{gpu}]")
+            yield InvalidInput(f"Memory must be >= 0 (0: unknown), got {memory}", field=f"{where}.gpus[{gpu}]")
 
 
 def _wrong_device(place: TaskPlace, host: HostDesign, where: str) -> Iterator[InvalidInput]:
@@ -113,15 +111,15 @@ def _wrong_device(place: TaskPlace, host: HostDesign, where: str) -> Iterator[In
         return
     if gpu is not None and gpu >= len(host.gpus):
         there = f"GPU:0 to GPU:{len(host.gpus) - 1}" if host.gpus else "no GPU"
-        yield InvalidInput(f"The host {host.name} has {there}. Received: {place.device}", field=f"{where}.device")
+        yield InvalidInput(f"The host {host.name} has {there}, got {place.device}", field=f"{where}.device")
         return
     memory = host.memory_bytes if gpu is None else host.gpus[gpu]
     if place.memory_bytes < 0:
         yield InvalidInput(
-            f"A cap is a number of bytes, or 0 for none. Received: {place.memory_bytes}", field=f"{where}.memory_bytes"
+            f"A memory cap must be >= 0 (0: no cap), got {place.memory_bytes}", field=f"{where}.memory_bytes"
         )
     elif memory and place.memory_bytes > memory:
         yield InvalidInput(
-            f"A cap is at most what {place.device} of {host.name} has, {memory} bytes. Received: {place.memory_bytes}",
+            f"A memory cap must be <= {memory}, what {place.device} of {host.name} has, got {place.memory_bytes}",
             field=f"{where}.memory_bytes",
         )

@@ -1,4 +1,4 @@
-"""Where a model's layers are to run, and what that is expected to cost."""
+"""Where a model's layers run, and the predicted cost of that."""
 
 from __future__ import annotations
 
@@ -13,28 +13,37 @@ from .graph import containers_of
 from .sizes import bytes_, seconds_
 
 SPLITTABLE = ("Dense", "Embedding")
-"""Classes of layers whose columns may be parted among devices."""
+"""Layer classes whose columns can be split over devices."""
 _FEW = 6
 _WIDTH = 72
 
 
 class Placement(Struct):
-    """Where each layer runs. A layer is in ``devices`` or in ``splits``."""
+    """The devices on which the layers of a model run.
+
+    Each layer is either in ``devices`` or in ``splits``.
+
+    Example:
+        >>> dtf.Placement(devices={
+        ...     "encoder": "/job:worker/task:0/device:CPU:0",
+        ...     "decoder": "/job:worker/task:1/device:CPU:0",
+        ... })
+    """
 
     devices: dict[str, str] = {}
     """The device of each layer, ``/job:worker/task:1/device:CPU:0``."""
     splits: dict[str, list[str]] = {}
-    """Layers whose columns are parted: the devices that each hold a part, in the order of the columns."""
+    """Layers whose columns are split: the devices that each hold a part, in the order of the columns."""
     pinned: list[str] = []
-    """Layers whose place a person chose. Automatic placement leaves them there."""
+    """Layers whose device was chosen by the user. Automatic placement does not move them."""
 
     def devices_of(self, layer: str) -> list[str]:
-        """The device of a layer, or those of its parts; none where neither it nor a container of it is placed."""
+        """The device of a layer, or those of its parts; empty if neither it nor a container of it is placed."""
         name = self.placed_as(layer)
         return self.splits[name] if name in self.splits else [self.devices[name]] if name else []
 
     def placed_as(self, layer: str) -> str:
-        """By which name a layer has its place: its own or that of the nearest container; empty where it has none."""
+        """The name under which a layer is placed: its own or that of the nearest container; empty if it is not."""
         names = (name for name in (layer, *containers_of(layer)) if name in self.splits or name in self.devices)
         return next(names, "")
 
@@ -47,21 +56,21 @@ class Placement(Struct):
 
 
 class Device(Struct):
-    """A device that layers may be placed on."""
+    """A device on which layers can be placed."""
 
     name: str
     """``/job:worker/task:1/device:CPU:0``."""
     flops_per_s: float
     memory_bytes: int = 0
-    """0: as much as is wanted."""
+    """0: unlimited."""
 
     def __post_init__(self) -> None:
         if not self.flops_per_s > 0:
-            raise InvalidInput(f"flops_per_s is above 0. Received: {self.flops_per_s}", field="flops_per_s")
+            raise InvalidInput(f"`flops_per_s` must be > 0, got {self.flops_per_s}", field="flops_per_s")
 
 
 class Link(Struct):
-    """What it takes to send something from one device to another."""
+    """The bandwidth and latency between two devices."""
 
     bytes_per_s: float = 1e9
     latency_s: float = 2e-4
@@ -69,48 +78,48 @@ class Link(Struct):
     def __post_init__(self) -> None:
         if not self.bytes_per_s > 0 or self.latency_s < 0:
             raise InvalidInput(
-                f"bytes_per_s is above 0 and latency_s not below it. Received: {self.bytes_per_s}, {self.latency_s}",
+                f"`bytes_per_s` must be > 0 and `latency_s` >= 0, got {self.bytes_per_s} and {self.latency_s}",
                 field="link",
             )
 
 
 class Calibration(Struct):
-    """What a short run on the real devices measured."""
+    """Measurements from a short run on the real devices."""
 
     batch_size: int
-    """Examples of the microbatch it was measured with."""
+    """The number of examples in the microbatch that was measured."""
     devices: list[Device]
     link: Link
     layer_seconds: dict[str, list[float]] = {}
-    """On a device as fast as the first: the forward and the backward pass of a microbatch, the update of a step."""
+    """On a device as fast as the first, seconds of the forward and backward pass of a microbatch, and of the update."""
     overhead_s: float = 0.0
-    """Of each step, beside what layers and transfers take."""
+    """Seconds that each step takes in addition to layers and transfers."""
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
-            raise InvalidInput(f"batch_size is above 0. Received: {self.batch_size}", field="batch_size")
+            raise InvalidInput(f"`batch_size` must be > 0, got {self.batch_size}", field="batch_size")
         if not self.devices:
-            raise InvalidInput("A calibration has measured one device at least. Received: none", field="devices")
+            raise InvalidInput("`devices` must contain at least one device, got none", field="devices")
         for layer, seconds in self.layer_seconds.items():
             if len(seconds) != 3 or min(seconds) < 0:
                 raise InvalidInput(
-                    f"A layer has the seconds of its forward pass, backward pass and update. Received: {seconds}",
+                    f"A layer must have the seconds of its forward pass, backward pass and update, got {seconds}",
                     field=f"layer_seconds.{layer}",
                 )
         if self.overhead_s < 0:
-            raise InvalidInput(f"overhead_s is not below 0. Received: {self.overhead_s}", field="overhead_s")
+            raise InvalidInput(f"`overhead_s` must be >= 0, got {self.overhead_s}", field="overhead_s")
 
 
 class DeviceLoad(Struct):
-    """What one device does in a step, and what it needs for it."""
+    """The work of one device in a step, and the memory that it needs."""
 
     device: str
     memory_bytes: int
-    """Needed: weights, gradients, slots, and the activations of all microbatches of a step."""
+    """The memory needed for weights, gradients, optimizer slots, and the activations of all microbatches of a step."""
     memory_limit_bytes: int = 0
-    """There; 0 where that is not known."""
+    """The memory available; 0 if unknown."""
     share: float = 0.0
-    """Of the work of a step, from 0 to 1."""
+    """The share of a step's work, from 0 to 1."""
     busy_s: float = 0.0
     """Of each step."""
     sent_bytes: int = 0
@@ -118,9 +127,9 @@ class DeviceLoad(Struct):
     received_bytes: int = 0
     layers: int = 0
     problem: str = ""
-    """Why it does not fit, with the sizes; empty when it does."""
+    """Why the layers do not fit, with the sizes; empty if they do."""
     unused: str = ""
-    """Why it has no layer of a placement that is complete: what a step would take with it."""
+    """Why a complete placement gives it no layer: how long a step would take with it."""
 
 
 class Cut(Struct):
@@ -145,33 +154,33 @@ class Slot(PeerStruct):
 
 
 class Prediction(Struct):
-    """What a step is expected to take."""
+    """The predicted cost of a step."""
 
     step_seconds: float
     bubble: float
-    """The part of the step, from 0 to 1, in which the devices wait for each other."""
+    """The fraction of the step, from 0 to 1, during which the devices wait for each other."""
     batch_size: int
     microbatches: int
     calibrated: bool = False
-    """By a run on the real devices; otherwise seconds are worth something only in comparison."""
+    """Whether it is based on measurements of the real devices; otherwise times are only relative."""
     devices: list[DeviceLoad] = []
     cuts: list[Cut] = []
     timeline: list[Slot] = []
     problems: list[Problem] = msgspec.field(default_factory=list)
 
     def show(self) -> None:
-        """Print what ``repr`` says, and the step as a timeline."""
+        """Print a summary and the step as a timeline."""
         print(f"{self!r}\n{_timeline_text(self.timeline)}")  # noqa: T201 - for a person
 
     def __repr__(self) -> str:
         return _prediction_text(self)
 
 
-# -- as text for a person, narrow enough for a terminal ------------------------------------------------------------
+# -- as text that fits into a terminal -----------------------------------------------------------------------------
 
 
 def _placement_text(what: Placement, most: int = _FEW) -> str:
-    """A line for each device, with so many of its layers."""
+    """A line for each device with at most ``most`` of its layers."""
     layers: dict[str, list[str]] = {}
     for layer, device in what.devices.items():
         layers.setdefault(device, []).append(layer)
@@ -187,7 +196,7 @@ def _placement_text(what: Placement, most: int = _FEW) -> str:
 
 
 def _prediction_text(what: Prediction) -> str:
-    """The step, a row for each device, and what is wrong."""
+    """The step, a row for each device, and the problems."""
     known = "" if what.calibrated else ", not calibrated"
     first = f"A step of {what.batch_size} examples in {what.microbatches} microbatches: "
     first += f"{seconds_(what.step_seconds)}, bubble {what.bubble:.0%}{known}"

@@ -1,4 +1,4 @@
-"""A run: one execution of a program on a cluster. Its life cycle, its tasks, what a viewer is told of it."""
+"""A run, which is one execution of a program on a cluster: its life cycle, its tasks, and its public summary."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from .run_options import RunOptions
 from .search_trial import TrialInfo
 
 MOST_SHARES = 64
-"""So many tasks have a place together at most."""
+"""The largest number of tasks that can share a slot."""
 
 
 class RunState(str, enum.Enum):
-    """The life of a run. ``RunState.step`` knows which steps there are."""
+    """The states of a run. ``RunState.step`` defines the transitions."""
 
-    PENDING = "pending"  # accepted; waits for hosts
+    PENDING = "pending"  # accepted; waiting for hosts
     LAUNCHING = "launching"  # ports reserved, tasks being forked
     RUNNING = "running"  # every task has started
-    RESTARTING = "restarting"  # tasks were lost, and all are being started again where they had got to
-    PAUSING = "pausing"  # told to pause; tasks are ending, with a checkpoint
-    PAUSED = "paused"  # without tasks, until somebody continues it
-    STOPPING = "stopping"  # told to stop; tasks are ending
+    RESTARTING = "restarting"  # tasks were lost; all are being restarted from where they were
+    PAUSING = "pausing"  # asked to pause; tasks are writing a checkpoint and ending
+    PAUSED = "paused"  # without tasks until it is continued
+    STOPPING = "stopping"  # asked to stop; tasks are ending
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     STOPPED = "stopped"
-    LOST = "lost"  # the cluster went away while the run was under way
+    LOST = "lost"  # the cluster went away during the run
 
     @property
     def is_final(self) -> bool:
         return not _RUN_STEPS[self]
 
     def step(self, to: RunState) -> RunState:
-        """The next state. Raises IllegalTransition if a run cannot go from this state to that one."""
+        """The next state. Raises IllegalTransition if there is no transition from this state to that one."""
         if to not in _RUN_STEPS[self]:
             legal = ", ".join(sorted(s.value for s in _RUN_STEPS[self])) or "nothing"
-            raise IllegalTransition(f"A run that is {self.value} can become {legal}. Received: {to.value}")
+            raise IllegalTransition(f"A run that is {self.value} can only become {legal}, got {to.value}")
         return to
 
 
@@ -66,39 +66,39 @@ _RUN_STEPS: dict[RunState, frozenset[RunState]] = {
 
 
 FINAL_STATES = tuple(state for state in RunState if state.is_final)
-"""The states that a run does not leave."""
+"""The final states."""
 
 
 class TaskState(str, enum.Enum):
-    """The life of one task's process."""
+    """The states of a task's process."""
 
     PENDING = "pending"
     STARTING = "starting"  # forked
-    RUNNING = "running"  # the user's program has begun
+    RUNNING = "running"  # the user's program has started
     SERVING = "serving"  # the program waits in server.join() for the others to end
     FINISHED = "finished"  # the program has ended; its server stays up for those that have not
     SUCCEEDED = "succeeded"
-    FAILED = "failed"  # an exception, a non-zero exit status, or a signal nobody here sent
+    FAILED = "failed"  # an exception, a non-zero exit status, or a signal from elsewhere
     STOPPED = "stopped"  # ended because the run was stopped or another task failed
-    LOST = "lost"  # its cluster went away while it was under way
+    LOST = "lost"  # its cluster went away while it was running
 
     @property
     def is_final(self) -> bool:
         return self in (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPED, TaskState.LOST)
 
     def step(self, to: TaskState, *, again: bool = False) -> TaskState:
-        """The next state; ``again``: of a new attempt, which begins from any state. Raises IllegalTransition."""
+        """The next state. ``again``: in a new attempt, which starts from any state. Raises IllegalTransition."""
         legal = _BEGINS if again else frozenset() if self.is_final else _TASK_STEPS
         if to not in legal:
-            names = ", ".join(sorted(state.value for state in legal)) or "nothing, unless it is started again"
-            raise IllegalTransition(f"A task that is {self.value} can become {names}. Received: {to.value}")
+            names = ", ".join(sorted(state.value for state in legal)) or "nothing, unless it is restarted"
+            raise IllegalTransition(f"A task that is {self.value} can only become {names}, got {to.value}")
         return to
 
 
 _TASK_STEPS = frozenset(TaskState) - {TaskState.PENDING}
-"""While its process lives: what a task says and what its host says of it come on different ways."""
+"""States of a live process: what a task reports and what its host reports about it arrive on different paths."""
 _BEGINS = frozenset({TaskState.PENDING, TaskState.STARTING, TaskState.RUNNING, TaskState.FAILED})
-"""How a new attempt may be heard of first. It has failed where it could not be started."""
+"""The states in which a new attempt may first be seen. It is failed if it could not be started."""
 
 
 class TaskInfo(PeerStruct):
@@ -107,44 +107,44 @@ class TaskInfo(PeerStruct):
     task: str
     state: TaskState = TaskState.PENDING
     attempt: int = 0
-    """How often it was started again."""
+    """How often it was restarted."""
     host: str = ""
     """The name of the Dask worker it runs on."""
     pid: int = 0
     endpoint: str = ""
     """``host:port``, reserved for its TensorFlow server while the run lasts."""
     gpus: list[str] = []
-    """The GPUs that it has, as CUDA_VISIBLE_DEVICES names them: numbers on its machine, or UUIDs."""
+    """Its GPUs, as CUDA_VISIBLE_DEVICES names them: numbers on its machine, or UUIDs."""
     exit_code: int | None = None
     signal: str = ""
     """The name of the signal that ended it (``SIGKILL``), if one did."""
     message: str = ""
-    """The last line of the traceback, or why it was ended."""
+    """The last line of the traceback, or why the task was ended."""
     traceback: str = ""
 
 
 class Progress(PeerStruct):
-    """How far a run is. ``done`` of ``total`` (0 when unknown) units."""
+    """The progress of a run: ``done`` of ``total`` (0 if unknown) units."""
 
     done: int = 0
     total: int = 0
     unit: str = "step"
     epoch: int = 0
-    """The current epoch, counted from 1; 0 when the program has no epochs."""
+    """The current epoch, counted from 1; 0 if the program has no epochs."""
     epochs: int = 0
 
 
 class Best(PeerStruct):
-    """The best value of a metric, and where it was."""
+    """The best value of a metric, and when it was reached."""
 
     value: float
     step: float = 0.0
     epoch: int = 0
-    """Counted from 1; 0 where there are no epochs."""
+    """Counted from 1; 0 if there are no epochs."""
 
 
 class RunDescriptor(PeerStruct):
-    """What is known of a run when it is submitted, and does not change. All else is told by its events."""
+    """What is known about a run when it is submitted and does not change. Everything else comes from its events."""
 
     id: str
     name: str
@@ -154,84 +154,82 @@ class RunDescriptor(PeerStruct):
     strategy: str = ""
     jobs: dict[str, int] = {}
     created: float = 0.0
-    """Seconds since the epoch, as are all times."""
+    """Seconds since 1970, like all times."""
     parameters: dict[str, Any] = {}
-    """What the person chose: batch size, epochs, optimizer; shown in the dashboard."""
+    """The user's settings, shown in the dashboard: batch size, epochs, optimizer."""
     run_dir: str = ""
     goes_on: bool = False
-    """Whether it writes checkpoints from which it, or another run, can go on."""
+    """Whether it writes checkpoints from which it, or another run, can continue."""
     resumed_from: str = ""
-    """The id of the run from whose checkpoint it goes on; empty where that is none, or is not known."""
+    """The id of the run from whose checkpoint it continues; empty if there is none, or it is unknown."""
     origin: Origin = msgspec.field(default_factory=Origin)
-    """What it was made of; empty of runs of before there was such a record."""
+    """Its provenance; empty for runs from before this was recorded."""
     trial: TrialInfo | None = None
-    """Which trial of which search it is; None for a run that is none."""
+    """Which trial of which search it is; None if it is not a trial."""
 
 
 class RunInfo(RunDescriptor):
-    """A run's summary: its descriptor with its events applied, up to ``next_seq``. It has no output and no points.
+    """A run's summary: its descriptor with its events applied, up to ``next_seq``, without output and points.
 
-    It is made by ``backend/records/apply_event.py`` and ``run_record.py`` alone. What is kept or sent of it is a cache
-    of that: of two summaries, the one with the higher ``next_seq`` knows more.
+    Only ``backend/records/apply_event.py`` and ``run_record.py`` create it. Copies that are stored or sent are caches:
+    of two summaries, the one with the higher ``next_seq`` is more recent.
     """
 
     state: RunState = RunState.PENDING
     message: str = ""
-    """One line: why it waits, why it failed."""
+    """One line: why it is waiting, or why it failed."""
     started: float | None = None
     ended: float | None = None
     tasks: list[TaskInfo] = []
-    """Those that events have told of: empty until it is planned where they run."""
+    """The tasks; empty until they have been placed on hosts."""
     progress: Progress = msgspec.field(default_factory=Progress)
     latest: dict[str, float] = {}
-    """The newest value of each metric, averaged over the tasks that report it."""
+    """The latest value of each metric, averaged over the tasks that report it."""
     headline: dict[str, float] = {}
-    """What lists show of ``latest``: the first stands for the run. A trial's objective, otherwise its loss, or the
-    first metric that its program reports; never one of the machine's. Of a run that has ended, the last epoch's."""
+    """The part of ``latest`` that lists show, most important first: a trial's objective, otherwise its loss, or the
+    first metric that its program reports; never a machine metric. For a run that has ended, the last epoch's values."""
     not_finite: dict[str, str] = {}
-    """Metrics with a value that is not finite: a sentence on the first, ``loss became NaN at step 8 on worker:1``."""
+    """Metrics that became non-finite, with a sentence for each: ``loss became NaN at step 8 on worker:1``."""
     best: dict[str, Best] = {}
-    """The best value so far of each metric of ``headline`` of which it is known whether more or less is better: of an
-    epoch, or, of a program that has none, of a point. Only points tell it all, and a run's record."""
+    """The best value so far of each metric in ``headline`` whose direction is known: over epochs, or over points if the
+    program has no epochs. It is complete only if points were applied, and in a run's record."""
     slow: dict[str, str] = {}
-    """The tasks for which the others wait in every step now, and a sentence on each."""
+    """The tasks that the others currently wait for in every step, with a sentence on each."""
     alarms: list[Alarm] = []
-    """What somebody wanted to be told of, the newest ``MOST_KEPT``, oldest first."""
+    """The newest ``MOST_KEPT`` notifications, oldest first."""
     checkpoint: CheckpointInfo | None = None
-    """The last that was written; None while there is none."""
+    """The latest checkpoint; None if there is none yet."""
     sparkline: list[float] = []
-    """At most 60 values of a trial's objective, or of the loss (or of the first metric of ``headline``): the oldest
-    first."""
+    """At most 60 values of a trial's objective, or of the loss (or the first metric in ``headline``), oldest first."""
     sparkline_steps: list[float] = []
-    """The steps of the first and the last of them; empty where there is none."""
+    """The steps of the first and the last of them; empty if there are none."""
     values: dict[str, float] = {}
-    """What a trial's program has returned for its objectives. Where it has returned none, ``latest`` counts."""
+    """What a trial's program has returned for its objectives. If it returned none, ``latest`` is used."""
     pruned: bool = False
-    """Whether a trial is ended because it did not promise enough."""
+    """Whether a trial was ended because it was not promising."""
     marks: RunMarks = msgspec.field(default_factory=RunMarks)
-    """What a person has said of it, which no event tells: the hub of each viewer adds it, and the name it has now."""
+    """The user's name, tags and note, which are not events: the hub of each viewer adds them."""
     next_seq: int = 0
-    """The sequence number of the first event that is not in here: that of the run's next one, where all are."""
+    """The sequence number of the first event that has not been applied."""
     points_seq: int = 0
-    """The same for what only points tell: ``latest``, ``headline`` and the sparkline. 0 where nobody has looked into
-    points, which the controller passes on as bytes."""
+    """The same for what is derived from points: ``latest``, ``headline`` and the sparkline. 0 if points were not
+    decoded; the controller passes them on as bytes."""
 
     @classmethod
     def of(cls, run: RunDescriptor) -> RunInfo:
-        """A run before its first event."""
+        """The summary of a run before its first event."""
         return cls(**{name: getattr(run, name) for name in RunDescriptor.__struct_fields__})
 
     @property
     def descriptor(self) -> RunDescriptor:
-        """What did not come from events."""
+        """The part that does not come from events."""
         return RunDescriptor(**{name: getattr(self, name) for name in RunDescriptor.__struct_fields__})
 
 
 def read_run(raw: Any) -> RunInfo:
-    """The description of a run as a peer has told it, or the store has it. Raises InvalidInput.
+    """Decode the summary of a run from a peer or from the store. Raises InvalidInput.
 
-    A state that this version does not know is one on the way, or, of a run that has ended, one of an end; the message
-    says which it is.
+    A state that this version does not know is read as running, or as lost if the run has ended; the message names it.
     """
     if isinstance(raw, dict):
         raw = _known_state(raw, RunState, raw.get("ended") is not None)
@@ -250,21 +248,21 @@ def _known_state(raw: Any, states: type[RunState] | type[TaskState], has_ended: 
 
 
 class RunRequest(RunOptions):
-    """A program to run on every task of a cluster; the program itself travels beside it as a payload."""
+    """A request to run a program on every task of a cluster. The program itself is sent along as a payload."""
 
     kind: str = "program"
     strategy: str = ""
     sys_path: list[str] = []
     cwd: str = ""
     may_be_spare: bool = False
-    """Whether the program does without the settings of TensorFlow that cannot be changed once its runtime runs."""
+    """Whether the program can run in a process whose TensorFlow runtime has already been initialized."""
     rejoins: bool = False
-    """Whether a task that dies, neither the first nor a ``ps``, can be started again alone, while the others go on."""
+    """Whether a lost task, except the first and ``ps`` tasks, can be restarted alone while the others continue."""
     parameters: dict[str, Any] = {}
     origin: Origin = msgspec.field(default_factory=Origin)
     """As in ``RunDescriptor``."""
     code: list[Source] = []
-    """What was submitted, as far as its source is to be had."""
+    """The source code that was submitted, where available."""
     design: Source | None = None
     """The design that it comes from, as in ``Submitted``."""
     goes_on: bool = False
@@ -272,15 +270,15 @@ class RunRequest(RunOptions):
     resumed_from: str = ""
     """As in ``RunDescriptor``."""
     resume: str = ""
-    """The path of the checkpoint to go on from, or of a directory of some; it goes before what the program says."""
+    """The path of the checkpoint, or of a directory of checkpoints, to continue from. Overrides the program's."""
     trial: TrialInfo | None = None
     """As in ``RunDescriptor``."""
     places: int = 0
-    """Of so many of the cluster's places, which no other such run has, each task takes threads and GPUs; the run waits
-    for them. 0: it has the hosts together with whoever else is there, at once."""
+    """The number of the cluster's slots whose threads and GPUs each task takes for itself; the run waits for them.
+    0: it starts immediately and shares the hosts with other runs."""
     place_shares: int = 1
-    """With ``places`` 1: a place is shared by so many such tasks, MOST_SHARES at most, each with its part of the
-    threads and of the GPUs' memory."""
+    """With ``places`` 1: how many such tasks share a slot, at most MOST_SHARES, each with its part of the threads and
+    of the GPUs' memory."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -289,30 +287,29 @@ class RunRequest(RunOptions):
         if least is not None and (self.kind, self.strategy) != ("fit", "allreduce"):
             what = f"a {self.kind}" + (f' with strategy="{self.strategy}"' if self.strategy else "")
             raise InvalidInput(
-                'min_workers is for trainings by all-reduce: cluster.fit with strategy="allreduce". '
-                f"Received: min_workers={least} for {what}",
+                f'`min_workers` must be None except for cluster.fit with strategy="allreduce", got {least} for {what}',
                 field="restart.min_workers",
             )
         check_word(self.resume, "resume")
         if not 1 <= self.place_shares <= (MOST_SHARES if self.places == 1 else 1):
             raise InvalidInput(
-                f"place_shares must be from 1 to {MOST_SHARES}, and 1 unless places=1. "
-                f"Received: place_shares={self.place_shares} with places={self.places}",
+                f"`place_shares` must be from 1 to {MOST_SHARES}, and 1 unless places=1, got "
+                f"{self.place_shares} with places={self.places}",
                 field="place_shares",
             )
 
     @property
     def restarts(self) -> Restart:
-        """What is done when a task dies or freezes. Nobody has to ask for it where the run can go on by itself."""
+        """The restart policy. By default a run that can continue by itself is restarted."""
         if self.restart is not None:
             return self.restart
         return Restart() if self.kind == "fit" else NEVER
 
     @property
     def stalled_after_s(self) -> float | None:
-        """After so many seconds a run that does nothing at all is held to be stalled. None: never.
+        """Seconds after which a run without any activity counts as stalled. None: never.
 
-        A program of which nothing is known may wait for as long as it likes.
+        An arbitrary program may wait for as long as it likes.
         """
         restarts = self.restarts
         is_asked = self.kind == "fit" or restarts.max_restarts > 0 or restarts.stalled_after is not None

@@ -1,4 +1,4 @@
-"""What a person chooses of any run: the arguments that ``run``, ``run_script`` and ``fit`` share."""
+"""The options of every run: the arguments that ``run``, ``run_script`` and ``fit`` share."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ MIN_GPU_MEMORY_BYTES = 1 << 20
 
 
 class RunOptions(Struct):
-    """Checked when it is made. A further option is a field here, and an argument of the functions that take it."""
+    """The options of a run, validated when created. A new option is a field here and an argument of these functions."""
 
     name: str = ""
     jobs: dict[str, int] = {}
-    """Which jobs take part, and with how many tasks; empty: all of the cluster's."""
+    """The jobs that take part, with their numbers of tasks; empty: all jobs of the cluster."""
     threads_per_task: int = 0
-    """0: the host's threads divided among its tasks of this run."""
+    """0: divide the host's threads among its tasks of this run."""
     gpus_per_task: int | None = None
-    """None: the machine's GPUs divided among its tasks of this run, but ``ps`` and ``evaluator``. 0: none."""
+    """None: divide the machine's GPUs among its tasks of this run, except ``ps`` and ``evaluator``. 0: none."""
     gpu_memory: int | float | None = None
-    """The most that a task takes of each of its GPUs: bytes (int), or a fraction (float). None: one task, all of it."""
+    """The most that a task allocates on each of its GPUs: bytes (int) or a fraction (float). None: no limit."""
     stop_grace_s: float = 10.0
-    """After a stop, how long the program may take to end by itself."""
+    """How long the program may take to end by itself after a stop."""
     environment: dict[str, str] = {}
     trace_steps: list[int] = []
-    """``[first, last]``: record what ran where in these steps, counted from 1. Empty: in none."""
+    """``[first, last]``: record what ran where in these steps, counted from 1. Empty: none."""
     restart: Restart | None = None
-    """What is done when a task dies or freezes. None: what is usual for the kind of run (``RunRequest.restarts``)."""
+    """What happens when a task dies or freezes. None: the default for the kind of run (``RunRequest.restarts``)."""
     notify: Notify | None = None
-    """What is told of it while nobody looks. None: nothing beside what is always said."""
+    """What to notify the user about. None: nothing in addition to the usual notes."""
     checkpoint: Checkpoint | bool | None = None
-    """When checkpoints are written and which are kept. None and True: as by default; False: none are written."""
+    """When checkpoints are written and which are kept. None and True: the default; False: no checkpoints."""
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> RunOptions:
-        """Those among a function's arguments, its ``locals()``. What is not there, or None, is as it is by default.
+        """The options among a function's arguments (its ``locals()``); missing ones and None mean the default.
 
         Raises InvalidInput.
         """
@@ -65,28 +65,32 @@ class RunOptions(Struct):
             check_word(key, "environment")
             if not key or "=" in key:
                 raise InvalidInput(
-                    f"A variable of the environment must have a name without =, got {key!r:.100}", field="environment"
+                    f"The names in `environment` must not contain =, got {key!r:.100}", field="environment"
                 )
         if self.trace_steps:
             check_steps(self.trace_steps)
         if self.checkpoint is not None and not isinstance(self.checkpoint, (Checkpoint, bool)):
             raise InvalidInput(
-                f"checkpoint is a dtf.Checkpoint, True or False. Received: {self.checkpoint!r:.100}", field="checkpoint"
+                f"`checkpoint` must be a dtf.Checkpoint, True or False, got {self.checkpoint!r:.100}",
+                field="checkpoint",
             )
         threads, grace_s = self.threads_per_task, self.stop_grace_s
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
             raise InvalidInput(
-                f"threads_per_task is 0 (divide) or more. Received: {threads!r:.100}", field="threads_per_task"
+                f"`threads_per_task` must be an integer >= 0 (0: divide), got {threads!r:.100}",
+                field="threads_per_task",
             )
         self._check_gpus()
         if isinstance(grace_s, bool) or not isinstance(grace_s, (int, float)) or not grace_s >= 0:
-            raise InvalidInput(f"stop_grace_s is 0 or more seconds. Received: {grace_s!r:.100}", field="stop_grace_s")
+            raise InvalidInput(
+                f"`stop_grace_s` must be a number of seconds >= 0, got {grace_s!r:.100}", field="stop_grace_s"
+            )
 
     def _check_gpus(self) -> None:
         count, memory = self.gpus_per_task, self.gpu_memory
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
             raise InvalidInput(
-                f"gpus_per_task is a whole number, 0 or more, or None (divide). Received: {count!r}",
+                f"`gpus_per_task` must be an integer >= 0, or None (divide), got {count!r}",
                 field="gpus_per_task",
             )
         if memory is None:
@@ -94,12 +98,12 @@ class RunOptions(Struct):
         fraction = isinstance(memory, float) and 0 < memory <= 1
         if not fraction and (not isinstance(memory, int) or memory < MIN_GPU_MEMORY_BYTES):
             raise InvalidInput(
-                f"gpu_memory is a whole number of bytes, {MIN_GPU_MEMORY_BYTES} or more, or a fraction of a GPU, above "
-                f"0 and up to 1.0. Received: {memory!r}",
+                f"`gpu_memory` must be an integer number of bytes >= {MIN_GPU_MEMORY_BYTES}, or a fraction > 0 and "
+                f"<= 1.0 of a GPU, got {memory!r}",
                 field="gpu_memory",
             )
         if count == 0:
-            raise InvalidInput(f"gpu_memory is of a GPU. Received: {memory!r} with gpus_per_task=0", field="gpu_memory")
+            raise InvalidInput(f"`gpu_memory` must be None with gpus_per_task=0, got {memory!r}", field="gpu_memory")
 
 
 def _as_dict(name: str, value: Any) -> dict[str, Any]:

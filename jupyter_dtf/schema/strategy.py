@@ -1,4 +1,4 @@
-"""Strategies: how the tasks of a run train one model together. Inert; ``backend/task/fit`` carries them out."""
+"""Strategies: how the tasks of a run train a model together. Plain data; ``backend/task/fit`` implements them."""
 
 from __future__ import annotations
 
@@ -20,37 +20,46 @@ SPARSE = ("gather", "dense")
 
 class _Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     name: ClassVar[str]
-    """What a run of it is called in the panel, and the word that ``strategy=`` takes for it."""
+    """The name of the strategy in the panel and for ``strategy=``."""
     jobs: ClassVar[tuple[str, ...]]
     """The jobs of a cluster that take part."""
 
     def _one_of(self, field: str, values: tuple[str, ...]) -> None:
         value = getattr(self, field)
         if value not in values:
-            raise InvalidInput(f"{field} is one of {', '.join(values)}. Received: {value!r}", field=f"strategy.{field}")
+            raise InvalidInput(
+                f"`{field}` must be one of {', '.join(values)}, got {value!r}", field=f"strategy.{field}"
+            )
 
     def _at_least(self, field: str, least: int) -> None:
         value = getattr(self, field)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InvalidInput(
-                f"{field} is a whole number, {least} or more. Received: {value!r}", field=f"strategy.{field}"
-            )
+            raise InvalidInput(f"`{field}` must be an integer >= {least}, got {value!r}", field=f"strategy.{field}")
 
 
 class AllReduce(_Strategy, frozen=True):
-    """Synchronous data parallelism: every task computes gradients on its share of each batch, all apply their mean.
+    """Synchronous data parallelism: each task computes gradients on its share of a batch, and all apply their mean.
 
-    ``transport`` is how the sum over the tasks is formed: ``shm``, in shared memory, which needs all tasks on one
-    x86-64 machine; ``tcp``, by encrypted connections of the run's own, or ``ring``, TensorFlow's own collectives, which
-    both work across machines, with the tasks of a machine summed in its memory first; ``auto``, the best of those that
-    can work.
+    Attributes:
+        transport: How gradients are summed over the tasks. ``"shm"``: in shared memory; needs all tasks on one x86-64
+            machine. ``"tcp"``: over the run's own encrypted connections. ``"ring"``: TensorFlow's collectives. The last
+            two work across machines and first sum over the tasks of each machine in its memory. ``"auto"``: the best
+            one that works.
+        op: ``"average"`` applies the mean gradient over the examples of all tasks, ``"sum"`` that mean times the number
+            of tasks.
+        compression: ``"none"``, or the type as which gradients are sent: ``"fp16"`` or ``"bf16"``.
+        backward_passes_per_step: Accumulate the gradients of this many batches before they are reduced and applied.
+        clip_norm: Scale the reduced gradients down to this global norm. None: do not clip.
+        sparse: What is sent of an embedding's gradient: ``"gather"``, the rows that were used, or ``"dense"``, the
+            whole table.
+        fusion_bytes: How many bytes of gradients are sent at a time while the others are still being computed. None:
+            64 MiB in shared memory and 4 MiB between machines. 0: send all at the end.
 
-    ``op`` "average" applies the mean gradient over the examples of all tasks, "sum" that mean times the number of
-    tasks. ``compression`` sends gradients as ``fp16`` or ``bf16``. ``backward_passes_per_step`` adds up the gradients
-    of so many batches before they are reduced and applied once. ``clip_norm`` scales the reduced gradients down to this
-    global norm. ``sparse`` says what travels of the gradient of an embedding: "gather", the rows that were used, or
-    "dense", the whole table. ``fusion_bytes`` is how much of the gradients travels at a time while the rest is still
-    being computed: None, 64 MiB in memory and 4 MiB between machines; 0 sends all at once at the end.
+    Raises:
+        InvalidInput: If a value is invalid.
+
+    Example:
+        >>> cluster.fit(model, x, y, strategy=dtf.AllReduce(compression="bf16", clip_norm=1.0))
     """
 
     name = "allreduce"
@@ -74,16 +83,27 @@ class AllReduce(_Strategy, frozen=True):
             self._at_least("fusion_bytes", 0)
         clip = self.clip_norm
         if clip is not None and (isinstance(clip, bool) or not isinstance(clip, (int, float)) or not clip > 0):
-            raise InvalidInput(f"clip_norm is None or a number above 0. Received: {clip!r}", field="strategy.clip_norm")
+            raise InvalidInput(f"`clip_norm` must be None or a number > 0, got {clip!r}", field="strategy.clip_norm")
 
 
 class ParameterServer(_Strategy, frozen=True):
-    """Variables live on the ``ps`` tasks; workers fetch them, and send gradients that are applied there.
+    """Parameter servers: variables live on the ``ps`` tasks; workers fetch them and send back gradients.
 
-    Asynchronous by default: each worker trains at its own pace, and a gradient is applied when it comes, to variables
-    that others have changed meanwhile. ``max_staleness`` lets no worker get more than so many steps ahead of the
-    slowest. ``sync``: each step takes the first ``workers - backup_workers`` gradients, applies their mean and drops
-    the late ones. A variable of more than ``split_bytes`` is split by rows over the ``ps`` tasks.
+    Asynchronous by default: each worker trains at its own pace, and its gradients are applied when they arrive, to
+    variables that other workers may have changed in the meantime.
+
+    Attributes:
+        sync: Train synchronously: each step applies the mean of the first ``workers - backup_workers`` gradients and
+            drops the late ones.
+        backup_workers: The number of workers that a step does not wait for. Needs ``sync=True``.
+        max_staleness: How many steps a worker may be ahead of the slowest one. None: no limit. Needs ``sync=False``.
+        split_bytes: Variables larger than this, in bytes, are split by rows over the ``ps`` tasks.
+
+    Raises:
+        InvalidInput: If a value is invalid.
+
+    Example:
+        >>> cluster.fit(model, x, y, strategy=dtf.ParameterServer(sync=True, backup_workers=1))
     """
 
     name = "ps"
@@ -99,30 +119,38 @@ class ParameterServer(_Strategy, frozen=True):
         self._at_least("split_bytes", 1)
         if self.backup_workers and not self.sync:
             raise InvalidInput(
-                f"backup_workers needs sync=True: nobody waits for a late gradient otherwise. Received: "
-                f"backup_workers={self.backup_workers}, sync=False",
+                f"`backup_workers` must be 0 unless sync=True, got backup_workers={self.backup_workers}, sync=False",
                 field="strategy.backup_workers",
             )
         if self.max_staleness is not None:
             self._at_least("max_staleness", 0)
             if self.sync:
                 raise InvalidInput(
-                    f"max_staleness is for sync=False: synchronous gradients are never stale. Received: "
+                    "`max_staleness` must be None unless sync=False, got "
                     f"max_staleness={self.max_staleness}, sync=True",
                     field="strategy.max_staleness",
                 )
 
     @property
     def goes_in_step(self) -> bool:
-        """Whether every worker waits in each step for all others. Those that do not are apart."""
+        """Whether every worker waits for all others in each step."""
         return self.sync and not self.backup_workers
 
 
 class InGraph(_Strategy, frozen=True):
-    """One client, one tower per device: each takes its share of the batch, the client applies the mean gradient.
+    """In-graph replication: one client with a replica of the model on each device, which share each batch.
 
-    ``devices``: device strings of the towers (without job and task, the client's); empty takes every GPU of the run's
-    tasks, or where there is none the CPU of each task.
+    The client applies the mean of the replicas' gradients.
+
+    Attributes:
+        devices: The device strings of the replicas; without job and task, devices of the client. Empty: every GPU of
+            the run's tasks, or if there is none, the CPU of each task.
+
+    Raises:
+        InvalidInput: If a value is invalid.
+
+    Example:
+        >>> cluster.fit(model, x, y, strategy=dtf.InGraph(devices=("GPU:0", "GPU:1")))
     """
 
     name = "mirrored"
@@ -135,18 +163,27 @@ class InGraph(_Strategy, frozen=True):
         well_formed = isinstance(names, (tuple, list)) and all(isinstance(name, str) and name for name in names)
         if not well_formed or len(set(names)) < len(names):
             raise InvalidInput(
-                f"devices is a tuple of device strings, each once: a device carries one tower. Received: {names!r}",
+                f"`devices` must be a tuple of different device strings, one for each replica, got {names!r}",
                 field="strategy.devices",
             )
 
 
 class Pipeline(_Strategy, frozen=True):
-    """Each layer on a device of its own choice: one client, whose batches go through the devices in parts.
+    """Pipeline parallelism: each layer runs on its own device, and microbatches pass through the devices in turn.
 
-    ``placement`` is a ``Placement``, a mapping of layers (or of containers of layers) to device strings, or the path of
-    a ``.dtf`` design. ``microbatches``: how many parts a batch is divided into, so that all devices have something to
-    do. ``replicas``: so many copies of the pipeline, each on its own share of the tasks, train on their own parts of
-    every batch; the placement names the devices of the first.
+    Attributes:
+        placement: A ``dtf.Placement``, a mapping from layers (or containers of layers) to device strings, or the path
+            of a ``.dtf`` design.
+        microbatches: The number of parts that a batch is divided into, so that all devices work at the same time.
+        replicas: The number of copies of the pipeline. Each is on its own share of the tasks and trains on its own part
+            of every batch; the placement names the devices of the first.
+
+    Raises:
+        InvalidInput: If a value is invalid.
+
+    Example:
+        >>> placement = dtf.place(model, cluster)
+        >>> cluster.fit(model, x, y, strategy=dtf.Pipeline(placement, microbatches=8))
     """
 
     name = "pipeline"
@@ -163,13 +200,13 @@ class Pipeline(_Strategy, frozen=True):
         elif isinstance(given, Mapping):
             if not all(isinstance(name, str) and isinstance(device, str) for name, device in given.items()):
                 raise InvalidInput(
-                    f"placement maps layers to device strings. Received: {given!r:.200}", field="strategy.placement"
+                    f"`placement` must map layers to device strings, got {given!r:.200}", field="strategy.placement"
                 )
             msgspec.structs.force_setattr(self, "placement", Placement(devices=dict(given)))
         elif not isinstance(given, (Placement, str)):
             raise InvalidInput(
-                "placement is a Placement (dtf.place makes one), a mapping of layers to device strings, or the path of "
-                f"a .dtf design. Received: {given!r:.200}",
+                "`placement` must be a Placement (see dtf.place), a mapping from layers to device strings, or the path "
+                f"of a .dtf design, got {given!r:.200}",
                 field="strategy.placement",
             )
         self._at_least("microbatches", 1)
@@ -180,11 +217,11 @@ Strategy = AllReduce | ParameterServer | InGraph | Pipeline
 
 _KINDS: tuple[type[Strategy], ...] = get_args(Strategy)
 _BY_NAME = [kind for kind in _KINDS if not any(field.required for field in msgspec.structs.fields(kind))]
-"""Those that need nothing said."""
+"""The strategies without required arguments."""
 
 
 def parse_strategy(value: Any) -> Strategy:
-    """A strategy from its name (``"allreduce"``, ``"ps"``, ``"mirrored"``) or itself. Raises InvalidInput."""
+    """A strategy given by name (``"allreduce"``, ``"ps"``, ``"mirrored"``) or as an object. Raises InvalidInput."""
     if isinstance(value, _KINDS):
         return value
     for kind in _BY_NAME:
@@ -192,5 +229,5 @@ def parse_strategy(value: Any) -> Strategy:
             return msgspec.convert({}, kind)
     names = ", ".join(f'"{kind.name}" (dtf.{kind.__name__})' for kind in _BY_NAME)
     raise InvalidInput(
-        f"strategy is one of {names} or dtf.Pipeline(placement). Received: {value!r:.200}", field="strategy"
+        f"`strategy` must be one of {names} or dtf.Pipeline(placement), got {value!r:.200}", field="strategy"
     )

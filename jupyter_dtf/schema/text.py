@@ -1,4 +1,4 @@
-"""JSON as people and version control read it: written in one form, and read with the place of what is wrong.
+"""JSON for people and version control: written in one canonical form, and parsed with the position of errors.
 
 The browser (``src/model/designtext.ts``) writes the same form to the byte, so that an edit there changes no other line:
 
@@ -23,13 +23,18 @@ from .base import MAX_DEPTH
 from .printable import is_whole
 
 MAX_WHOLE = 2**53
-"""Beyond it a browser does not tell a whole number from its neighbours."""
+"""Beyond this, a browser cannot distinguish adjacent integers."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 class InvalidText(InvalidInput):
-    """A text cannot be read. ``line`` and ``column`` say where, from 1."""
+    """A text cannot be parsed.
+
+    Attributes:
+        line: The line of the error, counted from 1.
+        column: The column of the error, counted from 1.
+    """
 
     def __init__(self, message: str, *, field: str = "", line: int = 1, column: int = 1) -> None:
         super().__init__(message, field=field)
@@ -41,12 +46,12 @@ class InvalidText(InvalidInput):
 
 
 def write(value: Any) -> str:
-    """JSON text of dicts, lists, strings and numbers. Raises InvalidInput for what has no form that can be read."""
+    """Dicts, lists, strings and numbers as JSON text. Raises InvalidInput for values that could not be parsed again."""
     text = _lines(value, "") + "\n"
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput(f"A string has whole characters. Received: {text[error.start]!r}") from None
+        raise InvalidInput(f"Strings must not contain lone surrogates, got {text[error.start]!r}") from None
     return text
 
 
@@ -73,14 +78,14 @@ def _line(value: Any) -> str:
 
 
 def as_in_javascript(value: float) -> str:
-    """A number as JavaScript writes it. Raises InvalidInput for one that it cannot have."""
+    """A number as JavaScript writes it. Raises InvalidInput for a number that it cannot represent."""
     if isinstance(value, int):
         if abs(value) <= MAX_WHOLE:
             return str(value)
         if abs(value) >= 1e308 or int(float(value)) != value:
-            raise InvalidInput(f"A whole number beyond {MAX_WHOLE} is one that a float can be. Received: {value}")
+            raise InvalidInput(f"Integers beyond {MAX_WHOLE} must be representable as a float, got {value}")
     if not math.isfinite(value):
-        raise InvalidInput(f"A number is finite. Received: {value}")
+        raise InvalidInput(f"Numbers must be finite, got {value}")
     if value == 0:
         return "0"
     sign, digits_, exponent = Decimal(repr(float(value))).normalize().as_tuple()
@@ -101,10 +106,10 @@ def as_in_javascript(value: float) -> str:
 
 
 def read(text: str) -> Any:
-    """Dicts, lists, strings and numbers of a JSON text. Raises InvalidText.
+    """Parse JSON text into dicts, lists, strings and numbers. Raises InvalidText.
 
-    Stricter than JSON where reading would lose something: keys appear once, numbers are finite, characters whole. Whole
-    numbers beyond ``MAX_WHOLE`` are floats, as in a browser.
+    Stricter than JSON where parsing would lose information: keys must be unique, numbers finite, and there must be no
+    lone surrogates. Integers beyond ``MAX_WHOLE`` become floats, as in a browser.
     """
     repeated: list[tuple[dict[str, Any], str]] = []
 
@@ -118,9 +123,9 @@ def read(text: str) -> Any:
     try:
         value = json.loads(text, object_pairs_hook=members, parse_int=_whole)
     except json.JSONDecodeError as error:
-        raise InvalidText(f"A design is JSON: {error.msg}", line=error.lineno, column=error.colno) from None
+        raise InvalidText(f"A design must be JSON: {error.msg}", line=error.lineno, column=error.colno) from None
     except RecursionError:
-        raise InvalidText(f"JSON is nested at most {MAX_DEPTH} levels deep") from None
+        raise InvalidText(f"JSON must be nested at most {MAX_DEPTH} levels deep") from None
     _check(text, value, [], repeated)
     return value
 
@@ -140,30 +145,30 @@ def _check(text: str, value: Any, steps: list[str | int], repeated: list[tuple[d
 
     if isinstance(value, str):
         if not (value.isascii() or is_whole(value)):
-            refuse(f"A string has whole characters. Received: {value!r:.100}")
+            refuse(f"Strings must not contain lone surrogates, got {value!r:.100}")
     elif isinstance(value, float):
         if not math.isfinite(value):
-            refuse(f"A number is finite. Received: {value}")
+            refuse(f"Numbers must be finite, got {value}")
     elif isinstance(value, (dict, list)):
         if len(steps) == MAX_DEPTH:
-            refuse(f"JSON is nested at most {MAX_DEPTH} levels deep")
+            refuse(f"JSON must be nested at most {MAX_DEPTH} levels deep")
         for found, key in repeated:
             if found is value:
-                refuse(f"A key appears once. Received: {key!r:.100} twice", at=[key])
+                refuse(f"Keys must be unique, got {key!r:.100} twice", at=[key])
         for step, item in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(step, str) and not (step.isascii() or is_whole(step)):
-                refuse(f"A string has whole characters. Received: {step!r:.100}")
+                refuse(f"Strings must not contain lone surrogates, got {step!r:.100}")
             if not isinstance(item, (int, type(None))):
                 _check(text, item, [*steps, step], repeated)
 
 
 def field_of(steps: Sequence[str | int]) -> str:
-    """The path of a value as errors name it: ``cluster.tasks[3].host``."""
+    """The path of a value as it appears in errors: ``cluster.tasks[3].host``."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
 def locate(text: str, steps: Sequence[str | int]) -> tuple[int, int]:
-    """Line and column, from 1, of a value in a JSON text, or of the nearest thing around it that there is."""
+    """Line and column, from 1, of a value in a JSON text, or of the innermost existing value around it."""
     at = _skip(text, 0)
     for step in steps:
         inside = _member(text, at, step)
@@ -174,8 +179,8 @@ def locate(text: str, steps: Sequence[str | int]) -> tuple[int, int]:
 
 
 def _member(text: str, at: int, step: str | int) -> int | None:
-    """Where the (last) member of that name, or that element, of what begins at ``at`` begins; None without one."""
-    decoder = json.JSONDecoder(parse_int=float)  # int() refuses more than 4,300 digits
+    """The offset of the (last) member with that name, or of that element, of the value at ``at``; None if missing."""
+    decoder = json.JSONDecoder(parse_int=float)  # int() rejects more than 4,300 digits
     opening, found, number = text[at], None, 0
     if opening not in "{[":
         return None

@@ -1,4 +1,4 @@
-"""What ran where: the operations of some steps with their devices and times, and the tensors that travelled."""
+"""What ran where: the operations of the traced steps with their devices and times, and the transfers of tensors."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ class TracedOp(PeerStruct):
 
     step: int
     op: str
-    """The name of its node in the graph; of an eager operation its type."""
+    """The name of its node in the graph; for an eager operation its type."""
     op_type: str
-    """As it was run: TensorFlow's optimizer may have replaced what the program said (``_FusedMatMul``)."""
+    """The type that was executed: TensorFlow's optimizer may have replaced the original one (``_FusedMatMul``)."""
     device: str
-    """``/job:worker/task:1/device:CPU:0``; ends with the task where the device is not known."""
+    """``/job:worker/task:1/device:CPU:0``; ends with the task if the device is unknown."""
     start_us: float
     """Microseconds since the trace's ``origin_us``."""
     duration_us: float
 
 
 class Transfer(PeerStruct):
-    """A tensor that travelled from one task to another."""
+    """A tensor that was sent from one task to another."""
 
     step: int
     tensor: str
-    """The name of the operation that made it."""
+    """The name of the operation that produced it."""
     source: str
     """The device that sent it."""
     target: str
     bytes: int
     start_us: float
-    """When the receiver had asked for it and the sender had it."""
+    """When the receiver had requested it and the sender had it ready."""
     duration_us: float
 
 
 class TraceData(PeerStruct):
-    """A trace, in the order of starting times."""
+    """A trace, ordered by start times."""
 
     origin_us: int = 0
-    """Microseconds since the epoch, to which all times of the trace are relative."""
+    """Microseconds since 1970; all times in the trace are relative to this."""
     ops: list[TracedOp] = []
     transfers: list[Transfer] = []
     warnings: list[str] = []
-    """Operations that did not run where, or as, the program says, a sentence for each."""
+    """A sentence for each operation that did not run where the program placed it, or was replaced."""
     left_out: int = 0
-    """How many operations, the shortest, are left out here."""
+    """The number of operations (the shortest ones) that are left out."""
 
 
 def task_of(device: str) -> str:
@@ -132,12 +132,12 @@ def check_steps(steps: object) -> list[int]:
     pair = list(steps) if isinstance(steps, (list, tuple)) else []
     if len(pair) != 2 or not all(isinstance(step, int) and not isinstance(step, bool) for step in pair):
         raise InvalidInput(
-            f"trace_steps is (first, last), two whole numbers. Received: {steps!r:.100}", field="trace_steps"
+            f"`trace_steps` must be (first, last), two integers, got {steps!r:.100}", field="trace_steps"
         )
     first, last = pair
     if not 1 <= first <= last or last - first >= MAX_STEPS:
         raise InvalidInput(
-            f"trace_steps is (first, last) with 1 <= first <= last, at most {MAX_STEPS} steps. Received: {steps!r}",
+            f"`trace_steps` must be (first, last) with 1 <= first <= last and at most {MAX_STEPS} steps, got {steps!r}",
             field="trace_steps",
         )
     return pair

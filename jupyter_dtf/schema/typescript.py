@@ -21,12 +21,16 @@ import msgspec
 
 from . import (
     api,
+    base,
     checkpoint,
     cluster,
     cluster_request,
     design,
+    efficiency,
     events,
+    forecast,
     graph,
+    hardware,
     hosts,
     machines,
     media,
@@ -37,6 +41,7 @@ from . import (
     protocol,
     run,
     run_marks,
+    scale_plan,
     search_trial,
     socket_messages,
     trace,
@@ -138,6 +143,20 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     design.LayerPlace,
     design.StepTimes,
     design.RunPlacement,
+    hardware.DeviceFigures,
+    hardware.NetworkFigures,
+    hardware.Hardware,
+    forecast.ForecastSettings,
+    forecast.ForecastRequest,
+    forecast.StepParts,
+    forecast.ForecastPoint,
+    forecast.Forecast,
+    scale_plan.ScaleTarget,
+    scale_plan.PlanRequest,
+    scale_plan.PlanOption,
+    scale_plan.ScalePlan,
+    efficiency.PartGap,
+    efficiency.EfficiencyReport,
 )
 
 FILLED_BY_THE_BROWSER: tuple[type[msgspec.Struct], ...] = (
@@ -157,6 +176,8 @@ FILLED_BY_THE_BROWSER: tuple[type[msgspec.Struct], ...] = (
     design.ModelDesign,
     design.RunSettings,
     design.Design,
+    forecast.ForecastSettings,
+    scale_plan.ScaleTarget,
 )
 """A document that a person wrote may leave out fields that have a default: the browser fills in ``DEFAULTS``, and forms
 show them."""
@@ -171,6 +192,11 @@ CONSTANTS: dict[str, tuple[Any, str]] = {
     "FINAL_STATES": (run, "FINAL_STATES"),
     "STORY": (events, "STORY"),
     "SPLITTABLE": (placement, "SPLITTABLE"),
+    "FORECAST_STRATEGIES": (forecast, "STRATEGIES"),
+    "FORECAST_ALGORITHMS": (forecast, "ALGORITHMS"),
+    "FORECAST_PRECISIONS": (forecast, "PRECISIONS"),
+    "FORECAST_TRANSPORTS": (forecast, "TRANSPORTS"),
+    "FORECAST_COMPRESSIONS": (forecast, "COMPRESSIONS"),
     "DESIGN_SUFFIX": (design, "SUFFIX"),
     "TASK_LOAD": (metrics, "TASK_LOAD"),
     "PAIR_LOAD": (metrics, "PAIR_LOAD"),
@@ -313,7 +339,7 @@ def _docs(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 def _comment(doc: str | None) -> str:
     if not doc:
         return ""
-    lines = inspect.cleandoc(doc).replace("``", "`").splitlines()
+    lines = base.description_of(doc).replace("``", "`").splitlines()
     if len(lines) == 1:
         return f"/** {lines[0]} */\n"
     return "\n".join(["/**", *(f" * {line}".rstrip() for line in lines), " */", ""])

@@ -8,8 +8,13 @@ import type {
   ClusterRequest,
   Design,
   DesignReport,
+  EfficiencyReport,
   ExampleCopy,
   ErrorInfo,
+  Forecast,
+  ForecastRequest,
+  ForecastSettings,
+  Hardware,
   Histogram,
   KindInfo,
   LayerGraph,
@@ -17,13 +22,17 @@ import type {
   MediaSeries,
   OutputPage,
   Picture,
+  ReportedTable,
+  ReportedText,
   Placement,
+  PlanRequest,
   Preview,
   ResumeRequest,
   RunInfo,
   RunPatch,
   SearchRequest,
   RunPlacement,
+  ScalePlan,
   SeriesMessage,
   StatusInfo,
   Template,
@@ -159,7 +168,7 @@ export class RestApi {
     return this._request('GET', ['runs', id, 'series'], undefined, undefined, query);
   }
 
-  /** Which histograms and pictures there are of a run. */
+  /** Which histograms, pictures, texts and tables there are of a run. */
   media(id: string): Promise<MediaSeries[]> {
     return this._request('GET', ['runs', id, 'media']);
   }
@@ -167,6 +176,18 @@ export class RestApi {
   histograms(id: string, name: string, task: string): Promise<Histogram[]> {
     const query = new URLSearchParams({ name, task });
     return this._request('GET', ['runs', id, 'histograms'], undefined, undefined, query);
+  }
+
+  /** The text of a step, or the last before it. */
+  text(id: string, name: string, task: string, step: number): Promise<ReportedText> {
+    const query = new URLSearchParams({ name, task, step: String(step) });
+    return this._request('GET', ['runs', id, 'text'], undefined, undefined, query);
+  }
+
+  /** The table of a step, or the last before it. */
+  table(id: string, name: string, task: string, step: number): Promise<ReportedTable> {
+    const query = new URLSearchParams({ name, task, step: String(step) });
+    return this._request('GET', ['runs', id, 'table'], undefined, undefined, query);
   }
 
   /** The picture of a step, or the last before it. */
@@ -228,6 +249,31 @@ export class RestApi {
   /** A program in plain TensorFlow that trains the design's model as it is placed. */
   scriptOf(design: Design): Promise<string> {
     return this._request('POST', ['designs', 'script'], design);
+  }
+
+  /** What a design's model would do on other numbers of tasks, one forecast for each of the settings. */
+  forecastDesign(request: ForecastRequest, signal?: AbortSignal): Promise<Forecast[]> {
+    return this._request('POST', ['designs', 'forecast'], request, signal);
+  }
+
+  /** The fewest machines that reach a target. */
+  planDesign(request: PlanRequest, signal?: AbortSignal): Promise<ScalePlan> {
+    return this._request('POST', ['designs', 'plan'], request, signal);
+  }
+
+  /** The devices and networks that a forecast knows by name. */
+  hardware(): Promise<Hardware> {
+    return this._request('GET', ['hardware']);
+  }
+
+  /** What a run's program would do on other numbers of tasks, from its own steps. Rejects with status 409 where it has too few. */
+  forecastRun(id: string, settings: ForecastSettings, signal?: AbortSignal): Promise<Forecast> {
+    return this._request('POST', ['runs', id, 'forecast'], settings, signal);
+  }
+
+  /** What a run did beside what was forecast for it. */
+  efficiency(id: string): Promise<EfficiencyReport> {
+    return this._request('GET', ['runs', id, 'efficiency']);
   }
 
   /** Where the layers of a run were to be, and where they were. Rejects with status 404 where nothing was traced. */

@@ -4,21 +4,21 @@
 export const PROTOCOL = 1;
 export const OLDEST = 1;
 
-/** The life of a run. `RunState.step` knows which steps there are. */
+/** The states of a run. `RunState.step` defines the transitions. */
 export type RunState = 'pending' | 'launching' | 'running' | 'restarting' | 'pausing' | 'paused' | 'stopping' | 'succeeded' | 'failed' | 'stopped' | 'lost';
 
-/** The life of one task's process. */
+/** The states of a task's process. */
 export type TaskState = 'pending' | 'starting' | 'running' | 'serving' | 'finished' | 'succeeded' | 'failed' | 'stopped' | 'lost';
 
 /** The life of a cluster as a viewer sees it. */
 export type ClusterState = 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'lost';
 
-/** How far a run is. `done` of `total` (0 when unknown) units. */
+/** The progress of a run: `done` of `total` (0 if unknown) units. */
 export interface Progress {
   done: number;
   total: number;
   unit: string;
-  /** The current epoch, counted from 1; 0 when the program has no epochs. */
+  /** The current epoch, counted from 1; 0 if the program has no epochs. */
   epoch: number;
   epochs: number;
 }
@@ -27,28 +27,28 @@ export interface Progress {
 export interface TaskInfo {
   task: string;
   state: TaskState;
-  /** How often it was started again. */
+  /** How often it was restarted. */
   attempt: number;
   /** The name of the Dask worker it runs on. */
   host: string;
   pid: number;
   /** `host:port`, reserved for its TensorFlow server while the run lasts. */
   endpoint: string;
-  /** The GPUs that it has, as CUDA_VISIBLE_DEVICES names them: numbers on its machine, or UUIDs. */
+  /** Its GPUs, as CUDA_VISIBLE_DEVICES names them: numbers on its machine, or UUIDs. */
   gpus: string[];
   exit_code: number | null;
   /** The name of the signal that ended it (`SIGKILL`), if one did. */
   signal: string;
-  /** The last line of the traceback, or why it was ended. */
+  /** The last line of the traceback, or why the task was ended. */
   message: string;
   traceback: string;
 }
 
-/** The best value of a metric, and where it was. */
+/** The best value of a metric, and when it was reached. */
 export interface Best {
   value: number;
   step: number;
-  /** Counted from 1; 0 where there are no epochs. */
+  /** Counted from 1; 0 if there are no epochs. */
   epoch: number;
 }
 
@@ -98,7 +98,7 @@ export interface RunPatch {
   deleted?: boolean | null;
 }
 
-/** Something that a person wanted to be told of. */
+/** A notification about a run. */
 export interface Alarm {
   /** `nan`, `no improvement`, `idle`, `memory` or `end`. */
   about: string;
@@ -145,10 +145,10 @@ export interface SearchRequest {
 }
 
 /**
- * A run's summary: its descriptor with its events applied, up to `next_seq`. It has no output and no points.
+ * A run's summary: its descriptor with its events applied, up to `next_seq`, without output and points.
  *
- * It is made by `backend/records/apply_event.py` and `run_record.py` alone. What is kept or sent of it is a cache
- * of that: of two summaries, the one with the higher `next_seq` knows more.
+ * Only `backend/records/apply_event.py` and `run_record.py` create it. Copies that are stored or sent are caches:
+ * of two summaries, the one with the higher `next_seq` is more recent.
  */
 export interface RunInfo {
   id: string;
@@ -158,104 +158,101 @@ export interface RunInfo {
   kind: string;
   strategy: string;
   jobs: Record<string, number>;
-  /** Seconds since the epoch, as are all times. */
+  /** Seconds since 1970, like all times. */
   created: number;
-  /** What the person chose: batch size, epochs, optimizer; shown in the dashboard. */
+  /** The user's settings, shown in the dashboard: batch size, epochs, optimizer. */
   parameters: Record<string, unknown>;
   run_dir: string;
-  /** Whether it writes checkpoints from which it, or another run, can go on. */
+  /** Whether it writes checkpoints from which it, or another run, can continue. */
   goes_on: boolean;
-  /** The id of the run from whose checkpoint it goes on; empty where that is none, or is not known. */
+  /** The id of the run from whose checkpoint it continues; empty if there is none, or it is unknown. */
   resumed_from: string;
-  /** What it was made of; empty of runs of before there was such a record. */
+  /** Its provenance; empty for runs from before this was recorded. */
   origin: Origin;
-  /** Which trial of which search it is; None for a run that is none. */
+  /** Which trial of which search it is; None if it is not a trial. */
   trial: TrialInfo | null;
   state: RunState;
-  /** One line: why it waits, why it failed. */
+  /** One line: why it is waiting, or why it failed. */
   message: string;
   started: number | null;
   ended: number | null;
-  /** Those that events have told of: empty until it is planned where they run. */
+  /** The tasks; empty until they have been placed on hosts. */
   tasks: TaskInfo[];
   progress: Progress;
-  /** The newest value of each metric, averaged over the tasks that report it. */
+  /** The latest value of each metric, averaged over the tasks that report it. */
   latest: Record<string, number | null>;
   /**
-   * What lists show of `latest`: the first stands for the run. A trial's objective, otherwise its loss, or the
-   * first metric that its program reports; never one of the machine's. Of a run that has ended, the last epoch's.
+   * The part of `latest` that lists show, most important first: a trial's objective, otherwise its loss, or the
+   * first metric that its program reports; never a machine metric. For a run that has ended, the last epoch's values.
    */
   headline: Record<string, number | null>;
-  /** Metrics with a value that is not finite: a sentence on the first, `loss became NaN at step 8 on worker:1`. */
+  /** Metrics that became non-finite, with a sentence for each: `loss became NaN at step 8 on worker:1`. */
   not_finite: Record<string, string>;
   /**
-   * The best value so far of each metric of `headline` of which it is known whether more or less is better: of an
-   * epoch, or, of a program that has none, of a point. Only points tell it all, and a run's record.
+   * The best value so far of each metric in `headline` whose direction is known: over epochs, or over points if the
+   * program has no epochs. It is complete only if points were applied, and in a run's record.
    */
   best: Record<string, Best>;
-  /** The tasks for which the others wait in every step now, and a sentence on each. */
+  /** The tasks that the others currently wait for in every step, with a sentence on each. */
   slow: Record<string, string>;
-  /** What somebody wanted to be told of, the newest `MOST_KEPT`, oldest first. */
+  /** The newest `MOST_KEPT` notifications, oldest first. */
   alarms: Alarm[];
-  /** The last that was written; None while there is none. */
+  /** The latest checkpoint; None if there is none yet. */
   checkpoint: CheckpointInfo | null;
-  /**
-   * At most 60 values of a trial's objective, or of the loss (or of the first metric of `headline`): the oldest
-   * first.
-   */
+  /** At most 60 values of a trial's objective, or of the loss (or the first metric in `headline`), oldest first. */
   sparkline: number[];
-  /** The steps of the first and the last of them; empty where there is none. */
+  /** The steps of the first and the last of them; empty if there are none. */
   sparkline_steps: number[];
-  /** What a trial's program has returned for its objectives. Where it has returned none, `latest` counts. */
+  /** What a trial's program has returned for its objectives. If it returned none, `latest` is used. */
   values: Record<string, number | null>;
-  /** Whether a trial is ended because it did not promise enough. */
+  /** Whether a trial was ended because it was not promising. */
   pruned: boolean;
-  /** What a person has said of it, which no event tells: the hub of each viewer adds it, and the name it has now. */
+  /** The user's name, tags and note, which are not events: the hub of each viewer adds them. */
   marks: RunMarks;
-  /** The sequence number of the first event that is not in here: that of the run's next one, where all are. */
+  /** The sequence number of the first event that has not been applied. */
   next_seq: number;
   /**
-   * The same for what only points tell: `latest`, `headline` and the sparkline. 0 where nobody has looked into
-   * points, which the controller passes on as bytes.
+   * The same for what is derived from points: `latest`, `headline` and the sparkline. 0 if points were not
+   * decoded; the controller passes them on as bytes.
    */
   points_seq: number;
 }
 
-/** A host that is wanted, with its devices. */
+/** A host in a design, with its devices. */
 export interface HostDesign {
   name: string;
   cpus: number;
-  /** 0: not known. */
+  /** 0: unknown. */
   memory_bytes: number;
-  /** The memory of each GPU in bytes, 0 where it is not known; `GPU:0` first. */
+  /** The memory of each GPU in bytes, 0 if unknown; `GPU:0` first. */
   gpus: number[];
 }
 
-/** A task put on a device of a host. Tasks without a place go where there is room. */
+/** A task placed on a device of a host. Tasks without a place run where there is room. */
 export interface TaskPlace {
   job: string;
   index: number;
   host: string;
   /** `CPU`, or `GPU:1`: the host's second GPU. */
   device: string;
-  /** The most it may take of the device's memory; 0: all. */
+  /** The most device memory it may allocate, in bytes; 0: all. */
   memory_bytes: number;
 }
 
-/** A cluster to start. `options` are those of its kind (`KindInfo.fields`). */
+/** A request to start a cluster. `options` are those of its kind (`KindInfo.fields`). */
 export interface ClusterRequest {
-  /** Empty: a free name is chosen. */
+  /** Empty: choose an unused name. */
   name?: string;
   kind?: string;
   jobs?: Record<string, number>;
   options?: Record<string, unknown>;
-  /** The hosts that were drawn, which have to be there; empty: whatever hosts the kind makes. */
+  /** The hosts in the design, which have to exist; empty: the hosts that the kind provides. */
   hosts?: HostDesign[];
-  /** Tasks with a place of their own; the others go where there is room. */
+  /** Tasks with an assigned host; the others run where there is room. */
   tasks?: TaskPlace[];
-  /** Stay until stopped, with or without clients. */
+  /** Keep running until stopped, with or without clients. */
   keep?: boolean;
-  /** Without `keep`: end this long after the last client has gone, never during a run. */
+  /** Without `keep`: end so many seconds after the last client has disconnected, but never during a run. */
   grace_s?: number;
 }
 
@@ -471,20 +468,20 @@ export interface ErrorInfo {
 
 /** One complete checkpoint. */
 export interface CheckpointInfo {
-  /** Steps done, of all epochs. */
+  /** Completed steps, over all epochs. */
   step: number;
-  /** The epoch to go on with, counting from 0. */
+  /** The epoch to continue with, counted from 0. */
   epoch: number;
-  /** Steps of that epoch that are done. */
+  /** Completed steps of that epoch. */
   step_in_epoch: number;
-  /** When its values were taken, in seconds since the epoch. */
+  /** When its values were captured, in seconds since 1970. */
   time: number;
   bytes: number;
-  /** The value of the metric `best` at the end of its epoch; None where there is none. */
+  /** The value of the metric `best` at the end of its epoch; None if there is none. */
   metric: number | null;
   /** Its directory, on the chief's machine. */
   path: string;
-  /** How long it took to write, while the program went on; 0 where that is not known any more. */
+  /** How long it took to write while the program continued, in seconds; 0 if unknown. */
   seconds: number;
 }
 
@@ -662,7 +659,32 @@ export interface Picture {
   attempt: number;
 }
 
-/** The histograms, or the pictures, of one name that a task has reported, as far as they are kept. */
+/** A text of a step, of at most `media.MOST_TEXT_BYTES` as UTF-8. */
+export interface ReportedText {
+  type: 'text';
+  time: number;
+  task: string;
+  name: string;
+  step: number;
+  text: string;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
+/** A table of a step. Every row has a cell for each of `columns`; numbers are finite. */
+export interface ReportedTable {
+  type: 'table';
+  time: number;
+  task: string;
+  name: string;
+  step: number;
+  columns: string[];
+  rows: ((string | number | boolean | null)[])[];
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
+/** The histograms, pictures, texts or tables of one name that a task has reported, as far as they are kept. */
 export interface MediaSeries {
   kind: string;
   name: string;
@@ -772,40 +794,40 @@ export interface SocketError {
 /** One execution of one operation. */
 export interface TracedOp {
   step: number;
-  /** The name of its node in the graph; of an eager operation its type. */
+  /** The name of its node in the graph; for an eager operation its type. */
   op: string;
-  /** As it was run: TensorFlow's optimizer may have replaced what the program said (`_FusedMatMul`). */
+  /** The type that was executed: TensorFlow's optimizer may have replaced the original one (`_FusedMatMul`). */
   op_type: string;
-  /** `/job:worker/task:1/device:CPU:0`; ends with the task where the device is not known. */
+  /** `/job:worker/task:1/device:CPU:0`; ends with the task if the device is unknown. */
   device: string;
   /** Microseconds since the trace's `origin_us`. */
   start_us: number;
   duration_us: number;
 }
 
-/** A tensor that travelled from one task to another. */
+/** A tensor that was sent from one task to another. */
 export interface Transfer {
   step: number;
-  /** The name of the operation that made it. */
+  /** The name of the operation that produced it. */
   tensor: string;
   /** The device that sent it. */
   source: string;
   target: string;
   bytes: number;
-  /** When the receiver had asked for it and the sender had it. */
+  /** When the receiver had requested it and the sender had it ready. */
   start_us: number;
   duration_us: number;
 }
 
-/** A trace, in the order of starting times. */
+/** A trace, ordered by start times. */
 export interface TraceData {
-  /** Microseconds since the epoch, to which all times of the trace are relative. */
+  /** Microseconds since 1970; all times in the trace are relative to this. */
   origin_us: number;
   ops: TracedOp[];
   transfers: Transfer[];
-  /** Operations that did not run where, or as, the program says, a sentence for each. */
+  /** A sentence for each operation that did not run where the program placed it, or was replaced. */
   warnings: string[];
-  /** How many operations, the shortest, are left out here. */
+  /** The number of operations (the shortest ones) that are left out. */
   left_out: number;
 }
 
@@ -867,53 +889,59 @@ export interface LayerGraph {
   /** What could not be seen. */
   notes: string[];
   refusals: Refusal[];
+  /** Whether a pipeline takes one forward, one backward: the loss is compiled, and a sum over examples. */
+  takes_turns: boolean;
 }
 
-/** Where each layer runs. A layer is in `devices` or in `splits`. */
+/**
+ * The devices on which the layers of a model run.
+ *
+ * Each layer is either in `devices` or in `splits`.
+ */
 export interface Placement {
   /** The device of each layer, `/job:worker/task:1/device:CPU:0`. */
   devices: Record<string, string>;
-  /** Layers whose columns are parted: the devices that each hold a part, in the order of the columns. */
+  /** Layers whose columns are split: the devices that each hold a part, in the order of the columns. */
   splits: Record<string, string[]>;
-  /** Layers whose place a person chose. Automatic placement leaves them there. */
+  /** Layers whose device was chosen by the user. Automatic placement does not move them. */
   pinned: string[];
 }
 
-/** A device that layers may be placed on. */
+/** A device on which layers can be placed. */
 export interface Device {
   /** `/job:worker/task:1/device:CPU:0`. */
   name: string;
   flops_per_s: number;
-  /** 0: as much as is wanted. */
+  /** 0: unlimited. */
   memory_bytes: number;
 }
 
-/** What it takes to send something from one device to another. */
+/** The bandwidth and latency between two devices. */
 export interface Link {
   bytes_per_s: number;
   latency_s: number;
 }
 
-/** What a short run on the real devices measured. */
+/** Measurements from a short run on the real devices. */
 export interface Calibration {
-  /** Examples of the microbatch it was measured with. */
+  /** The number of examples in the microbatch that was measured. */
   batch_size: number;
   devices: Device[];
   link: Link;
-  /** On a device as fast as the first: the forward and the backward pass of a microbatch, the update of a step. */
+  /** On a device as fast as the first, seconds of the forward and backward pass of a microbatch, and of the update. */
   layer_seconds: Record<string, number[]>;
-  /** Of each step, beside what layers and transfers take. */
+  /** Seconds that each step takes in addition to layers and transfers. */
   overhead_s: number;
 }
 
-/** What one device does in a step, and what it needs for it. */
+/** The work of one device in a step, and the memory that it needs. */
 export interface DeviceLoad {
   device: string;
-  /** Needed: weights, gradients, slots, and the activations of all microbatches of a step. */
+  /** The memory needed for weights, gradients, optimizer slots, and the activations of all microbatches of a step. */
   memory_bytes: number;
-  /** There; 0 where that is not known. */
+  /** The memory available; 0 if unknown. */
   memory_limit_bytes: number;
-  /** Of the work of a step, from 0 to 1. */
+  /** The share of a step's work, from 0 to 1. */
   share: number;
   /** Of each step. */
   busy_s: number;
@@ -921,9 +949,9 @@ export interface DeviceLoad {
   sent_bytes: number;
   received_bytes: number;
   layers: number;
-  /** Why it does not fit, with the sizes; empty when it does. */
+  /** Why the layers do not fit, with the sizes; empty if they do. */
   problem: string;
-  /** Why it has no layer of a placement that is complete: what a step would take with it. */
+  /** Why a complete placement gives it no layer: how long a step would take with it. */
   unused: string;
 }
 
@@ -946,14 +974,14 @@ export interface Slot {
   duration_s: number;
 }
 
-/** What a step is expected to take. */
+/** The predicted cost of a step. */
 export interface Prediction {
   step_seconds: number;
-  /** The part of the step, from 0 to 1, in which the devices wait for each other. */
+  /** The fraction of the step, from 0 to 1, during which the devices wait for each other. */
   bubble: number;
   batch_size: number;
   microbatches: number;
-  /** By a run on the real devices; otherwise seconds are worth something only in comparison. */
+  /** Whether it is based on measurements of the real devices; otherwise times are only relative. */
   calibrated: boolean;
   devices: DeviceLoad[];
   cuts: Cut[];
@@ -961,15 +989,15 @@ export interface Prediction {
   problems: Problem[];
 }
 
-/** The cluster that is wanted. */
+/** The cluster of a design. */
 export interface ClusterDesign {
-  /** Empty: a free name is chosen. */
+  /** Empty: choose an unused name. */
   name: string;
   kind: string;
   jobs: Record<string, number>;
-  /** Those of its kind. */
+  /** The options of its kind. */
   options: Record<string, unknown>;
-  /** Empty: those that the kind makes by itself. */
+  /** Empty: the hosts that the kind provides by itself. */
   hosts: HostDesign[];
   tasks: TaskPlace[];
 }
@@ -977,7 +1005,7 @@ export interface ClusterDesign {
 /** Where the model came from, so that it can be read again. */
 export interface ModelSource {
   kind: string;
-  /** Of the file, or of the notebook whose kernel has the variable; relative to the server's folder. */
+  /** The path of the file, or of the notebook whose kernel has the variable, relative to the server's folder. */
   path: string;
   variable: string;
 }
@@ -988,16 +1016,16 @@ export interface ModelDesign {
   source: ModelSource;
 }
 
-/** How the model is to be trained. */
+/** How to train the model. */
 export interface RunSettings {
-  /** Of a step, over all microbatches and replicas. */
+  /** Examples per step, over all microbatches and replicas. */
   batch_size: number;
   microbatches: number;
   replicas: number;
   epochs: number;
 }
 
-/** A `.dtf` document. */
+/** A design: the content of a `.dtf` document. */
 export interface Design {
   version: number;
   cluster: ClusterDesign;
@@ -1012,17 +1040,17 @@ export interface Design {
   drawing: Record<string, unknown>;
 }
 
-/** What is wrong with a design: with a field of it, or with the text, which then could not be read. */
+/** A problem with a design: with one of its fields, or with text that could not be parsed. */
 export interface DesignProblem {
   field: string;
   message: string;
   level: string;
-  /** From 1, as `column`; 0 where it is a field that is meant. */
+  /** Counted from 1, like `column`; 0 if the problem is with a field. */
   line: number;
   column: number;
 }
 
-/** What a design would make, and what is wrong with it. Ports are 0: each run chooses its own. */
+/** What a design would create, and its problems. Ports are 0, because each run chooses its own. */
 export interface DesignReport {
   cluster_spec: Record<string, string[]>;
   /** TF_CONFIG as JSON text for each task, `worker:0` first; of the first hundred. */
@@ -1046,17 +1074,17 @@ export interface ProfileRequest {
   cluster: string;
 }
 
-/** A layer of a run: where it was to be, and where its operations ran. */
+/** A layer of a run: where it was placed, and where its operations ran. */
 export interface LayerPlace {
   layer: string;
   planned: string[];
   actual: string[];
 }
 
-/** What a run's own steps took, those that were not traced; seconds. */
+/** How long a run's steps took that were not traced, in seconds. */
 export interface StepTimes {
   count: number;
-  /** So many of the first ones are not counted: they build, trace and check. */
+  /** The number of first steps that are not counted, because they build, trace and check. */
   left_out: number;
   median_s: number;
   /** A quarter of the steps took less. */
@@ -1067,14 +1095,275 @@ export interface StepTimes {
   batch_size: number;
 }
 
-/** Where a run's layers were to be and where they were, and which device was busy when in the last step traced. */
+/** Where a run's layers were placed and where they ran, and when each device was busy in the last traced step. */
 export interface RunPlacement {
   layers: LayerPlace[];
   timeline: Slot[];
-  /** Of the step traced, which tracing makes longer. */
+  /** Seconds of the traced step, which tracing slows down. */
   step_seconds: number;
-  /** None where the run has not yet taken enough of them. */
+  /** None if the run has not made enough steps yet. */
   steps: StepTimes | null;
+}
+
+/** What a device does, by its maker's data sheet; of one example of it. */
+export interface DeviceFigures {
+  name: string;
+  title: string;
+  /** The peak by precision, without sparsity; `fp32`, `tf32`, `bf16`, `fp16`. */
+  flops_per_s: Record<string, number | null>;
+  memory_bytes: number;
+  memory_bytes_per_s: number;
+  /** What part of its peak training reaches that nobody has tuned. */
+  utilisation: number;
+  source: string;
+}
+
+/** What a kind of network carries, one way. */
+export interface NetworkFigures {
+  name: string;
+  title: string;
+  /** What is written on it. */
+  bytes_per_s: number;
+  /** What part of that a collective reaches, by transport: `tcp`, `rdma`; or `local`, within a machine. */
+  efficiency: Record<string, number | null>;
+  /** Of a small message, by transport. */
+  latency_s: Record<string, number | null>;
+  /** Whether it is within a machine. */
+  is_local: boolean;
+  source: string;
+}
+
+/** The devices and networks that a forecast knows by name. */
+export interface Hardware {
+  devices: DeviceFigures[];
+  networks: NetworkFigures[];
+}
+
+/** What is to be forecast. Empty and 0 leave it to the design, its calibration, or the defaults. */
+export interface ForecastSettings {
+  /** `allreduce`, `ps`, `mirrored` (in-graph) or `pipeline`. */
+  strategy: string;
+  /**
+   * How many tasks compute; empty: 1, 2, 4, ..., 512. A `ps` task comes on top. Of a pipeline: all of its stages
+   * and replicas.
+   */
+  tasks: number[];
+  /** Examples in a step of all tasks together, the same for every number of tasks (strong scaling). */
+  batch_size: number;
+  /** Examples in a step of each task (weak scaling). If both are 0, as many as each task has in the design. */
+  per_device: number;
+  /**
+   * Of all-reduce: `ring`, `hierarchical` (a ring between machines, each of which sums up first), `tree`, or
+   * `auto`, what `dtf.AllReduce` would do.
+   */
+  algorithm: string;
+  /** Of gradients on their way: `none`, `fp16`, `bf16`. */
+  compression: string;
+  /** Of `ps`: whether all workers wait for the slowest in each step. As `dtf.ParameterServer`, not by default. */
+  sync: boolean;
+  /** The number of `ps` tasks, which share the variables. */
+  servers: number;
+  /** Of `ps` with `sync`: so many of the last gradients of each step are not waited for. */
+  backup_workers: number;
+  /** Of a pipeline. 0: the design's. */
+  microbatches: number;
+  /** Of a pipeline: devices that one copy of the model is spread over. 0: the design's, or 2. */
+  stages: number;
+  /** Of a pipeline: the copies of the model. 0: as many as there are tasks for; 1: all tasks are stages of one. */
+  replicas: number;
+  /**
+   * A device of `GET /hardware`, such as `A100`. Empty: what the calibration measured, or else one that is taken
+   * to do what the designer's do.
+   */
+  device: string;
+  precision: string;
+  /** What part of the device's peak a step reaches, from 0 to 1. 0: the table's. */
+  utilisation: number;
+  /**
+   * Between machines: a network of `GET /hardware`, such as `25gbit`. Empty: `link`, the calibration's, or
+   * 10 Gbit/s.
+   */
+  network: string;
+  /** Over that network: `tcp` or `rdma`. */
+  transport: string;
+  /** Between the devices of one machine: a network of `GET /hardware`. Empty: `pcie3`, or `memory` for CPUs. */
+  local: string;
+  /** Measured between machines, by `jupyter dtf doctor --network` for instance. It goes before `network`. */
+  link: Link | null;
+  /** 0: the most that a host of the design has, or 1. */
+  devices_per_machine: number;
+  /** What the input pipeline of each task yields; 0: it never holds the step up. */
+  input_examples_per_s: number;
+  /**
+   * How much the steps of a task vary: the standard deviation of their time, as a part of their mean. 0: as
+   * measured, or a usual value.
+   */
+  straggling: number;
+  /** More tasks pay as long as they add at least this part of what as many perfect ones would. */
+  threshold: number;
+}
+
+/** A design that has a model, and what is to be forecast of it; for comparison several at once. */
+export interface ForecastRequest {
+  design: Design;
+  settings: ForecastSettings[];
+}
+
+/** A step of one task, from its beginning to its end, in seconds. The parts but for `hidden_s` add up to it. */
+export interface StepParts {
+  /** Waiting for the next batch. */
+  input_s: number;
+  /** Forward and backward pass. */
+  compute_s: number;
+  /** Exchanging while the backward pass goes on: this costs nothing. */
+  hidden_s: number;
+  /** Exchanging while nothing is computed. */
+  exposed_s: number;
+  /** The optimizer. */
+  update_s: number;
+  /** Waiting for other tasks: the slowest of a step, other stages of a pipeline, a busy parameter server. */
+  idle_s: number;
+}
+
+/** What so many tasks would do. */
+export interface ForecastPoint {
+  /** That compute. */
+  tasks: number;
+  /** `ps` tasks on top. */
+  servers: number;
+  /** That the computing tasks are on. */
+  machines: number;
+  /** Examples in a step of all tasks; of asynchronous training, of one step of each. */
+  batch_size: number;
+  step_seconds: number;
+  parts: StepParts;
+  examples_per_second: number;
+  /** Examples per second if compute and network do less than was taken. */
+  low: number;
+  /** The same if they do more. */
+  high: number;
+  /** Examples per second if every task did what one does alone. */
+  linear: number;
+  /** `examples_per_second` over `linear`. */
+  efficiency: number;
+  /** What each task gives that is more than at the point before, as a part of what one does alone. */
+  marginal: number;
+  /** Of the variables. */
+  updates_per_second: number;
+  /** Updates by others between a worker's fetching the variables and its gradient's being applied; the mean. */
+  staleness: number;
+  /** The part of the gradients that come too late (backup workers). */
+  dropped: number;
+  /** By each task in a step. */
+  sent_bytes: number;
+  /** That the fullest device needs. */
+  memory_bytes: number;
+  /** That a device has; 0 where that is not known. */
+  memory_limit_bytes: number;
+  /**
+   * What takes most of the time that is lost: `exchange`, `input`, `waiting`, `servers`, `update`; empty
+   * where nothing much is lost.
+   */
+  limit: string;
+  /** Why it would not work: memory, more tasks than examples. */
+  problem: string;
+}
+
+/**
+ * Examples per second over numbers of tasks, with what a step is made of and how sure that is.
+ *
+ * `show()` prints all of it, `frame()` is a DataFrame with a row for each number of tasks.
+ */
+export interface Forecast {
+  model: string;
+  /** Those that were asked for, with what was left open filled in. */
+  settings: ForecastSettings;
+  /** The strategy in words: `all-reduce, ring, 25 Gbit/s Ethernet (TCP)`. */
+  title: string;
+  /** Where the seconds of compute are from: `calibration`, `published`, `run` or `assumed`. */
+  source: string;
+  /** By number of tasks. */
+  points: ForecastPoint[];
+  /** The largest number of tasks of `points` up to which more of them pay; 0 if not even the first does. */
+  pays_until: number;
+  /** A sentence on where it stops paying, and why. */
+  why: string;
+  /** What the forecast takes for granted. */
+  notes: string[];
+  problems: Problem[];
+}
+
+/** What is to be reached: one of the three. */
+export interface ScaleTarget {
+  examples_per_second: number;
+  /** For `examples` in all. */
+  hours: number;
+  /** A budget: the fastest that `examples` can be had for so many hours of one device. */
+  device_hours: number;
+  /** In all epochs together. */
+  examples: number;
+}
+
+/** A design that has a model, the strategies that may be used, and the target. */
+export interface PlanRequest {
+  design: Design;
+  target: ScaleTarget;
+  /** Empty: all-reduce, synchronous parameter servers, and pipelines, with what else is as by default. */
+  settings: ForecastSettings[];
+}
+
+/** The best that one strategy does for a target. */
+export interface PlanOption {
+  title: string;
+  settings: ForecastSettings;
+  reached: boolean;
+  /** The fewest tasks that reach the target, or those that come nearest to it. */
+  point: ForecastPoint;
+  /** For the target's examples; 0 where it names none. */
+  hours: number;
+  device_hours: number;
+  problem: string;
+}
+
+/** The fewest machines that reach a target, and the strategy that does it; the others for comparison. */
+export interface ScalePlan {
+  target: ScaleTarget;
+  reached: boolean;
+  best: PlanOption;
+  others: PlanOption[];
+  /** The cluster, the model, and where it is a pipeline the placement: save it, and it opens in the designer. */
+  design: Design | null;
+  why: string;
+}
+
+/** One part of a run's step beside what was forecast for it. */
+export interface PartGap {
+  /** `input`, `compute`, `exchange`, `update`, `idle`, or `step`, which is all of it. */
+  part: string;
+  forecast_s: number;
+  /** None where the run has not measured it. */
+  measured_s: number | null;
+  /** What it says: `the exchange is not hidden`; or why it was not measured. */
+  text: string;
+}
+
+/** What a run did, laid over what was forecast for it. */
+export interface EfficiencyReport {
+  run: string;
+  title: string;
+  /** That computed. */
+  tasks: number;
+  /** That were counted; 0: too few to say anything. */
+  steps: number;
+  examples_per_second: number;
+  forecast_examples_per_second: number;
+  /** Of what as many tasks would do that did not wait for each other; None where the run does not tell. */
+  efficiency: number | null;
+  gaps: PartGap[];
+  /** The task for which the others wait, if it is always the same. */
+  slowest: string;
+  /** Sentences, what costs most first. */
+  findings: string[];
 }
 
 export type StoryEvent = RunChanged | TaskChanged | Note | CheckpointSaved;
@@ -1091,24 +1380,39 @@ export const USUAL_JOBS: readonly string[] = ['worker', 'ps', 'chief', 'evaluato
 /** The jobs that train: ranks count them first, in this order. */
 export const FIRST_JOBS: readonly string[] = ['chief', 'worker'];
 
-/** Jobs that hold variables or look on: they come last by rank, and get no GPU unless a person gives them one. */
+/** Jobs that hold variables or only evaluate: they come last by rank and get no GPU unless the user assigns one. */
 export const CPU_JOBS: readonly string[] = ['ps', 'evaluator'];
 
 export const MAX_TASKS_PER_JOB = 10000;
 
-/** A job's name: what TensorFlow accepts between "/job:" and "/task:". A regular expression, for one whole line. */
+/** A job's name: what TensorFlow accepts between "/job:" and "/task:". A regular expression that matches a full line. */
 export const JOB_NAME = /^[a-zA-Z][a-zA-Z0-9_]*$/;
 
-/** The name of a cluster or a template. A regular expression, for one whole line. */
+/** The name of a cluster or a template. A regular expression that matches a full line. */
 export const CLUSTER_NAME = /^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$/;
 
-/** The states that a run does not leave. */
+/** The final states. */
 export const FINAL_STATES: readonly RunState[] = ['succeeded', 'failed', 'stopped', 'lost'];
 
 export const STORY: readonly string[] = ['run', 'task', 'note', 'checkpoint'];
 
-/** Classes of layers whose columns may be parted among devices. */
+/** Layer classes whose columns can be split over devices. */
 export const SPLITTABLE: readonly string[] = ['Dense', 'Embedding'];
+
+/** What is forecast: all-reduce, parameter servers, in-graph towers, pipelines. */
+export const FORECAST_STRATEGIES: readonly string[] = ['allreduce', 'ps', 'mirrored', 'pipeline'];
+
+/** How an all-reduce goes about it. */
+export const FORECAST_ALGORITHMS: readonly string[] = ['auto', 'ring', 'hierarchical', 'tree'];
+
+/** What a device computes in. Not every device has all of them. */
+export const FORECAST_PRECISIONS: readonly string[] = ['fp32', 'tf32', 'bf16', 'fp16'];
+
+/** How tasks of several machines send. */
+export const FORECAST_TRANSPORTS: readonly string[] = ['tcp', 'rdma'];
+
+/** What gradients travel as. */
+export const FORECAST_COMPRESSIONS: readonly string[] = ['none', 'fp16', 'bf16'];
 
 export const DESIGN_SUFFIX = '.dtf';
 
@@ -1141,7 +1445,7 @@ export const DEFAULTS = {
   Layer: {"calls": 1, "input_shapes": [], "output_shapes": [], "parameters": 0, "parameter_bytes": 0, "gradient_bytes": 0, "slot_bytes": 0, "activation_bytes": 0, "flops": 0},
   Input: {"shape": [], "dtype": "", "targets": []},
   Refusal: {},
-  LayerGraph: {"inputs": [], "notes": [], "refusals": []},
+  LayerGraph: {"inputs": [], "notes": [], "refusals": [], "takes_turns": false},
   Placement: {"devices": {}, "splits": {}, "pinned": []},
   Link: {"bytes_per_s": 1000000000.0, "latency_s": 0.0002},
   Device: {"memory_bytes": 0},
@@ -1150,7 +1454,9 @@ export const DEFAULTS = {
   ModelSource: {"kind": "none", "path": "", "variable": ""},
   ModelDesign: {"source": {"kind": "none", "path": "", "variable": ""}},
   RunSettings: {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1},
-  Design: {"version": 1, "cluster": {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": []}, "model": null, "placement": {"devices": {}, "splits": {}, "pinned": []}, "run": {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1}, "calibration": null, "drawing": {}}
+  Design: {"version": 1, "cluster": {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": []}, "model": null, "placement": {"devices": {}, "splits": {}, "pinned": []}, "run": {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1}, "calibration": null, "drawing": {}},
+  ForecastSettings: {"strategy": "allreduce", "tasks": [], "batch_size": 0, "per_device": 0, "algorithm": "auto", "compression": "none", "sync": false, "servers": 1, "backup_workers": 0, "microbatches": 0, "stages": 0, "replicas": 0, "device": "", "precision": "fp32", "utilisation": 0.0, "network": "", "transport": "tcp", "local": "", "link": null, "devices_per_machine": 0, "input_examples_per_s": 0.0, "straggling": 0.0, "threshold": 0.5},
+  ScaleTarget: {"examples_per_second": 0.0, "hours": 0.0, "device_hours": 0.0, "examples": 0.0}
 };
 
 /** An event with its number within its run, as the socket sends it. */

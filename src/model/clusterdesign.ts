@@ -191,9 +191,9 @@ export function hostsFrom(hosts: readonly HostInfo[]): HostDesign[] {
   }));
 }
 
-/** The host of a running cluster that is the drawn one of this name. */
-export function liveHost(hosts: readonly HostInfo[], name: string): HostInfo | undefined {
-  return hosts.find(host => (host.drawn || host.name) === name);
+/** The hosts of a running cluster, each under the name of the drawn one that it is. */
+export function liveHosts(hosts: readonly HostInfo[]): Map<string, HostInfo> {
+  return new Map(hosts.map(host => [host.drawn || host.name, host]));
 }
 
 /** Whether a job may have this name. */

@@ -22,7 +22,7 @@ import {
   TaskPlace
 } from '../api/schema';
 import { writeJson } from './jsontext';
-import { anything, array, JsonPath, nullable, number, ReadError, record, struct, text, whole } from './reader';
+import { anything, array, flag, JsonPath, nullable, number, ReadError, record, struct, text, whole } from './reader';
 
 /** The version of the format that is written, and read here. */
 export const VERSION = DEFAULTS.Design.version;
@@ -95,7 +95,8 @@ const graph = struct<LayerGraph>(
       struct<Input>({ name: text, shape: array(whole), dtype: text, targets: array(text) }, DEFAULTS.Input)
     ),
     notes: array(text),
-    refusals: array(struct<Refusal>({ field: text, message: text }))
+    refusals: array(struct<Refusal>({ field: text, message: text })),
+    takes_turns: flag
   },
   DEFAULTS.LayerGraph
 );
@@ -201,7 +202,15 @@ function readAround(source: string, graph: LayerGraph): Design | null {
   }
 }
 
-const NO_GRAPH: LayerGraph = { model: '', layers: [], edges: [], inputs: [], notes: [], refusals: [] };
+const NO_GRAPH: LayerGraph = {
+  model: '',
+  layers: [],
+  edges: [],
+  inputs: [],
+  notes: [],
+  refusals: [],
+  takes_turns: false
+};
 const graphTexts = new WeakMap<LayerGraph, string>();
 
 /** A graph's text, indented as it stands in a design. */

@@ -12,6 +12,15 @@ export interface MachinePlot {
   lines: { name: string; label: string }[];
 }
 
+/** One figure, of whichever hosts have it. */
+export interface MachineFigure {
+  key: string;
+  /** The plot that it is in, and what it is called there. */
+  title: string;
+  label: string;
+  unit: Unit;
+}
+
 /** How often is asked for what is new, ms. Hosts tell of themselves every two seconds. */
 export const POLL_MS = 4000;
 // A line of more points is asked for anew: of what is older than an hour, the server has a mean for each minute.
@@ -49,6 +58,32 @@ export class MachinesModel {
   /** Of each host, in the order in which the server tells of them. */
   get plots(): readonly MachinePlot[] {
     return [...this._plots.values()];
+  }
+
+  /** The hosts of which something is known. */
+  get hosts(): readonly string[] {
+    return [...this._hosts];
+  }
+
+  /** The figures that any host has. */
+  get figures(): readonly MachineFigure[] {
+    return [...this._figures.values()].map(({ figure }) => figure);
+  }
+
+  /** The series of a figure, of every host. */
+  namesOf(key: string): readonly string[] {
+    return [...(this._figures.get(key)?.names.values() ?? [])];
+  }
+
+  /** The lines of a figure, each with its host in the place of a task. */
+  linesOf(key: string): Line[] {
+    const names = this._figures.get(key)?.names ?? new Map<string, string>();
+    return [...names].flatMap(([host, name]) => this.lines(name).map(line => ({ ...line, task: host })));
+  }
+
+  /** Grows whenever points have come. */
+  get version(): number {
+    return this._version;
   }
 
   /** All series. */
@@ -99,6 +134,7 @@ export class MachinesModel {
       problem = error instanceof Error ? error.message : String(error);
     }
     this._asking = false;
+    this._version += 1;
     this._problem = problem;
     this._changed.emit();
     if (this._following && !this._complete) {
@@ -133,6 +169,11 @@ export class MachinesModel {
     }
     if (!this._points.has(name)) {
       this._points.set(name, known);
+      this._hosts.add(host);
+      const figure = { key: metric, title: plot || metric, label: line || plot || metric, unit: unit || 'number' };
+      const all = this._figures.get(metric) ?? { figure, names: new Map<string, string>() };
+      this._figures.set(metric, all);
+      all.names.set(host, name);
       this._describe(host, plot || metric, unit, { name, label: line || metric });
     }
     const [x, y] = [fresh.map(index => time[index]!), fresh.map(index => value[index]!)];
@@ -158,8 +199,11 @@ export class MachinesModel {
   private _asking = false;
   private _complete = false;
   private _ready = false;
+  private _version = 0;
   private _problem = '';
   private _timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly _hosts = new Set<string>();
+  private readonly _figures = new Map<string, { figure: MachineFigure; names: Map<string, string> }>();
   private readonly _points = new Map<string, { count: number; last: number }>();
   private readonly _plots = new Map<string, MachinePlot>();
   private readonly _series = new SeriesStore();

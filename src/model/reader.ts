@@ -24,6 +24,9 @@ export const number: Reader<number> = (value, path) =>
 export const whole: Reader<number> = (value, path) =>
   Number.isInteger(value) ? (value as number) : refuse('a whole number', value, path);
 
+export const flag: Reader<boolean> = (value, path) =>
+  typeof value === 'boolean' ? value : refuse('true or false', value, path);
+
 export const anything: Reader<unknown> = value => value;
 
 export function nullable<T>(reader: Reader<T>): Reader<T | null> {

@@ -82,6 +82,7 @@ export interface BokehApi {
   BoxAnnotation: New<Model>;
   LinearScale: New<Model>;
   AdaptiveTicker: New<Model>;
+  FixedTicker: New<Model>;
   BasicTickFormatter: New<Formatter>;
   set_log_level(level: string): void;
   embed: {

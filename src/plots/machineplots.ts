@@ -2,20 +2,39 @@ import type { ISignal } from '@lumino/signaling';
 
 import type { MachinesModel } from '../model/machinefigures';
 import type { Line, ReplacedLine } from '../model/series';
+import { meanOf, taskHeat } from '../model/taskheat';
 import type { Stretch, Tick } from './axismarks';
 import type { Arrangement, Family } from './families';
 import type { Plot } from './groups';
 import { taskColours } from './palette';
 import type { PlotSource, SourceMark } from './source';
 
-/** The plots of a cluster's machines: a heading for each host, and below it what the server says of its figures. */
+// Of more hosts than this, plots of all together come first.
+const FEW_HOSTS = 8;
+const ALL = '\0all';
+// Of a mean.
+const MOST_POINTS = 400;
+
+/** What is said of the plots of many hosts. */
+export interface MachineWords {
+  all: (hosts: number) => string;
+  each: string;
+}
+
+/**
+ * The plots of a cluster's machines: a heading for each host, and below it what the server says of its figures. Of many hosts the
+ * mean with its range comes first, and each host by itself is folded.
+ */
 export class MachinePlots implements PlotSource {
   readonly changed: readonly ISignal<unknown, unknown>[];
   readonly x = 'time';
   readonly axis = 'time';
   readonly tasks: readonly string[] = [];
 
-  constructor(private readonly _machines: MachinesModel) {
+  constructor(
+    private readonly _machines: MachinesModel,
+    private readonly _words: MachineWords
+  ) {
     this.changed = [_machines.changed];
   }
 
@@ -28,6 +47,10 @@ export class MachinePlots implements PlotSource {
   }
 
   plots(): Plot[] {
+    return [...this._together(), ...this._each()];
+  }
+
+  private _each(): Plot[] {
     return this._machines.plots.map(({ host, title, unit, lines }) => ({
       id: `${host}\0${title}`,
       metric: title,
@@ -42,22 +65,78 @@ export class MachinePlots implements PlotSource {
 
   arrange(plots: readonly Plot[]): Arrangement {
     const families = new Map<string, Family>();
+    const together = plots.filter(({ group }) => group === ALL);
     for (const plot of plots) {
+      if (plot.group === ALL) {
+        continue;
+      }
       const host = plot.group ?? '';
       const family = families.get(host) ?? { key: `host\0${host}`, title: host, plots: [], families: [], count: 0 };
       family.plots.push(plot);
       family.count += 1;
       families.set(host, family);
     }
-    return { top: [], families: [...families.values()] };
+    const each = [...families.values()];
+    if (together.length === 0) {
+      return { top: [], families: each };
+    }
+    const count = each.reduce((sum, family) => sum + family.count, 0);
+    const title = this._words.all(this._machines.hosts.length);
+    return {
+      top: [],
+      families: [
+        { key: ALL, title, plots: together, families: [], count: together.length },
+        { key: `${ALL} each`, title: this._words.each, plots: [], families: each, count }
+      ]
+    };
   }
 
+  /** A plot of each figure of all hosts, where there are many. */
+  private _together(): Plot[] {
+    if (this._machines.hosts.length <= FEW_HOSTS) {
+      return [];
+    }
+    return this._machines.figures.map(({ key, title, label, unit }) => ({
+      id: `${ALL}\0${key}`,
+      metric: title,
+      title: label === title ? title : `${title} · ${label}`,
+      heading: label === title ? title : `${title} · ${label}`,
+      group: ALL,
+      unit,
+      names: [`${ALL}\0${key}`],
+      small: true
+    }));
+  }
+
+  /** Of all hosts together, their mean and each of them. */
   lines(name: string): Line[] {
-    return this._machines.lines(name);
+    const key = figureOf(name);
+    return key === null ? this._machines.lines(name) : this._ofAll(key);
+  }
+
+  private _ofAll(key: string): Line[] {
+    const version = this._machines.version;
+    const known = this._known.get(key);
+    if (known?.version === version) {
+      return known.lines;
+    }
+    const each = this._machines.linesOf(key);
+    const heat = taskHeat(
+      each,
+      each.map(({ task }) => task),
+      MOST_POINTS
+    );
+    const lines = heat ? [{ metric: key, task: '', ...meanOf(heat), version: newestOf(each) }, ...each] : each;
+    this._known.set(key, { version, lines });
+    return lines;
   }
 
   xExtent(names: Iterable<string>): [number, number] | null {
-    return this._machines.xExtent(names);
+    const all = [...names].flatMap(name => {
+      const key = figureOf(name);
+      return key === null ? [name] : this._machines.namesOf(key);
+    });
+    return this._machines.xExtent(all);
   }
 
   /** All of them come at once. */
@@ -85,4 +164,15 @@ export class MachinePlots implements PlotSource {
   stretches(): Stretch[] {
     return [];
   }
+
+  private readonly _known = new Map<string, { version: number; lines: Line[] }>();
+}
+
+/** The figure that a name of all hosts is of; null for one of a single host. */
+function figureOf(name: string): string | null {
+  return name.startsWith(`${ALL}\0`) ? name.slice(ALL.length + 1) : null;
+}
+
+function newestOf(lines: readonly Line[]): number {
+  return lines.reduce((newest, { version }) => Math.max(newest, version), 0);
 }

@@ -2,9 +2,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { addIcon, ellipsesIcon, refreshIcon, runIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import type { ClusterInfo, GpuInfo, Template } from '../api/schema';
-import { formatBytesOf, formatDuration, formatJobs, formatPercent } from '../model/format';
-import { Bar, IconButton, Section, SmallButton, StateMark, WithCode } from './basics';
+import type { ClusterInfo, Template } from '../api/schema';
+import { formatDuration, formatJobs } from '../model/format';
+import { IconButton, Section, SmallButton, StateMark, WithCode } from './basics';
+import { Load } from './clusterload';
 import { Mark } from './marks';
 import { stateText } from './words';
 
@@ -20,6 +21,9 @@ export interface ClusterActions {
 }
 
 const DRAG_THRESHOLD_PX = 5;
+// More of them are summed up.
+const MOST_COMING = 16;
+const MOST_REMARKS = 8;
 
 function useDrag(begin: (at: { clientX: number; clientY: number }) => void): (event: React.PointerEvent) => void {
   return event => {
@@ -40,44 +44,6 @@ function useDrag(begin: (at: { clientX: number; clientY: number }) => void): (ev
     document.addEventListener('pointermove', move);
     document.addEventListener('pointerup', end);
   };
-}
-
-/** Cores, memory and GPUs of a cluster's hosts together. */
-export function Load(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement | null {
-  const { cluster, trans } = props;
-  const { hosts } = cluster;
-  if (hosts.length === 0) {
-    return null;
-  }
-  const sum = (of: (host: (typeof hosts)[number]) => number) => hosts.reduce((total, host) => total + of(host), 0);
-  const threads = sum(host => host.threads);
-  const cpu = threads > 0 ? sum(host => host.cpu) / threads : 0;
-  const [used, memory] = [sum(host => host.memory_used_bytes), sum(host => host.memory_bytes)];
-  return (
-    <div className="jp-dtf-load">
-      <Bar fraction={cpu} label={trans.__('%1 of %2 cores in use', formatPercent(cpu), threads)} />
-      <span className="jp-dtf-number">{trans.__('%1 CPU', formatPercent(cpu))}</span>
-      <span className="jp-dtf-number jp-dtf-memory" title={trans.__('memory in use, of the limit')}>
-        {formatBytesOf(used, memory)}
-      </span>
-      {hosts
-        .flatMap(host => host.gpus.map(gpu => ({ host: host.name, gpu })))
-        .map(({ host, gpu }) => (
-          <GpuLoad key={`${host}/${gpu.index}`} gpu={gpu} trans={trans} />
-        ))}
-    </div>
-  );
-}
-
-function GpuLoad(props: { gpu: GpuInfo; trans: TranslationBundle }): React.ReactElement {
-  const { gpu, trans } = props;
-  return (
-    <>
-      <Bar kind="gpu" fraction={gpu.utilization} label={`GPU ${gpu.index}, ${gpu.name}`} />
-      <span className="jp-dtf-number">{trans.__('%1 GPU %2', formatPercent(gpu.utilization), gpu.index)}</span>
-      <span className="jp-dtf-number jp-dtf-memory">{formatBytesOf(gpu.memory_used_bytes, gpu.memory_bytes)}</span>
-    </>
-  );
 }
 
 /** What a person should know of a cluster: that it does not answer, what is wrong and can be mended, what else there is. */
@@ -101,11 +67,16 @@ export function Remarks(props: { cluster: ClusterInfo; trans: TranslationBundle 
           {cluster.message}
         </div>
       )}
-      {cluster.warnings.map(warning => (
+      {cluster.warnings.slice(0, MOST_REMARKS).map(warning => (
         <div key={warning} className="jp-dtf-problem">
           {warning}
         </div>
       ))}
+      {cluster.warnings.length > MOST_REMARKS && (
+        <div className="jp-dtf-problem" title={cluster.warnings.slice(MOST_REMARKS).join('\n')}>
+          {trans.__('and %1 more', cluster.warnings.length - MOST_REMARKS)}
+        </div>
+      )}
     </>
   );
 }
@@ -128,15 +99,26 @@ export function Coming(props: { cluster: ClusterInfo; trans: TranslationBundle }
     waiting: trans.__('waiting')
   };
   const all = [...coming, ...there].sort((one, other) => one.name.localeCompare(other.name));
+  const lines =
+    all.length > MOST_COMING
+      ? countsOf(all.map(({ step }) => steps[step] ?? step)).map(([step, count]) => `${count} ${step}`)
+      : all.map(({ name, step }) => `${name}: ${steps[step] ?? step}`);
   return (
     <ul className="jp-dtf-coming" aria-label={trans.__('Hosts on their way')}>
-      {all.map(host => (
-        <li key={host.name} className="jp-dtf-faint">
-          {host.name}: {steps[host.step] ?? host.step}
+      {lines.map(line => (
+        <li key={line} className="jp-dtf-faint">
+          {line}
         </li>
       ))}
     </ul>
   );
+}
+
+/** How often each text is there, in the order of their first. */
+function countsOf(texts: readonly string[]): [string, number][] {
+  const counts = new Map<string, number>();
+  texts.forEach(text => counts.set(text, (counts.get(text) ?? 0) + 1));
+  return [...counts];
 }
 
 /** Stop, or what takes its place where there is nothing to stop any more. */
@@ -195,11 +177,16 @@ export function ClusterRow(props: {
       {state === 'running' && <Load cluster={cluster} trans={trans} />}
       <Coming cluster={cluster} trans={trans} />
       <Remarks cluster={cluster} trans={trans} />
-      {cluster.notes.map(note => (
+      {cluster.notes.slice(0, MOST_REMARKS).map(note => (
         <div key={note} className="jp-dtf-note">
           {note}
         </div>
       ))}
+      {cluster.notes.length > MOST_REMARKS && (
+        <div className="jp-dtf-note" title={cluster.notes.slice(MOST_REMARKS).join('\n')}>
+          {trans.__('and %1 more', cluster.notes.length - MOST_REMARKS)}
+        </div>
+      )}
       <div className="jp-dtf-row-actions">
         {connected ? (
           <SmallButton

@@ -80,3 +80,19 @@ export function useSeen(host: React.RefObject<HTMLElement>): boolean {
   }, [host]);
   return seen;
 }
+
+/** What is read of a step, as soon as it is there; why not, as a text; undefined until then. */
+export function useRead<T>(read: (step: number) => Promise<T>, step: number): T | string | undefined {
+  const [found, setFound] = React.useState<T | string | undefined>(undefined);
+  React.useEffect(() => {
+    let gone = false;
+    read(step).then(
+      value => !gone && setFound(value),
+      (error: unknown) => !gone && setFound(error instanceof Error ? error.message : String(error))
+    );
+    return () => {
+      gone = true;
+    };
+  }, [read, step]);
+  return found;
+}

@@ -3,16 +3,11 @@ import React from 'react';
 
 import type { OutputLine } from '../model/output';
 import { cutAt, filtered, Level } from '../model/outputfilter';
+import { OVERSCAN, visibleRows } from '../model/rows';
 import { taskColours } from '../plots/palette';
+import { TaskPicker } from './taskpicker';
 
 const LINE_HEIGHT_PX = 18;
-const OVERSCAN = 20;
-
-/** Which of `count` lines of equal height can be seen: from the first to before the second. */
-export function visibleRange(scrollTop: number, height: number, count: number): [number, number] {
-  const first = Math.max(0, Math.floor(scrollTop / LINE_HEIGHT_PX) - OVERSCAN);
-  return [Math.min(first, count), Math.min(count, Math.ceil((scrollTop + height) / LINE_HEIGHT_PX) + OVERSCAN)];
-}
 
 /** How many lines there are now before the one that was the first. */
 function shift(before: OutputLine, shown: readonly OutputLine[]): number {
@@ -109,28 +104,21 @@ export function Output(props: {
     }
     look();
   };
-  const [from, to] = visibleRange(view[0], view[1], shown.length);
+  const [from, to] = visibleRows(view[0], view[1], shown.length, LINE_HEIGHT_PX);
   return (
     <div className="jp-dtf-output">
       <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Output')}>
-        <label>
-          {trans._p('whose', 'task')}
-          <select
-            value={task}
-            onChange={event => {
-              setTask(event.target.value);
-              first.current = undefined;
-              pages?.follow(event.target.value);
-            }}
-          >
-            <option value="">{trans.__('all')}</option>
-            {tasks.map(name => (
-              <option key={name} value={name}>
-                {name}
-              </option>
-            ))}
-          </select>
-        </label>
+        <TaskPicker
+          tasks={tasks}
+          task={task}
+          all={trans.__('all')}
+          onTask={name => {
+            setTask(name);
+            first.current = undefined;
+            pages?.follow(name);
+          }}
+          trans={trans}
+        />
         <label>
           <input
             type="checkbox"

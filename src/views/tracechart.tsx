@@ -17,6 +17,10 @@ const TOP_PX = 6;
 const CHARACTER_PX = 6.2;
 const BYTES_LABEL_PX = 48;
 const ZOOM = 1.5;
+// With more rows than this the timeline scrolls, and has only those in the page that are near to what is seen.
+const MOST_ROWS = 24;
+const LONG_PX = 640;
+const NEAR_PX = 300;
 
 interface Placed {
   row: TimelineRow;
@@ -40,6 +44,19 @@ export function TimelineChart(props: {
   const scale = plot / (span.end - span.start);
   const at = (time: number) => LABEL_PX + (time - span.start) * scale;
   const { placed, bottom } = React.useMemo(() => place(rows, transfers.length > 0), [rows, transfers]);
+  const long = rows.length > MOST_ROWS;
+  const [view, setView] = React.useState<readonly [number, number]>([0, LONG_PX]);
+  const near = React.useMemo(
+    () =>
+      long
+        ? placed.filter(({ top, height }) => top + height > view[0] - NEAR_PX && top < view[1] + NEAR_PX)
+        : placed,
+    [placed, view, long]
+  );
+  const travelled = React.useMemo(() => {
+    const devices = new Set(near.map(({ row }) => row.device));
+    return long ? transfers.filter(one => devices.has(one.source) && devices.has(one.target)) : transfers;
+  }, [near, transfers, long]);
 
   const zoom = (factor: number) => setSpan(zoomed(span, factor, (span.start + span.end) / 2, whole));
   const move = (part: number) => setSpan(moved(span, part * (span.end - span.start), whole));
@@ -103,6 +120,11 @@ export function TimelineChart(props: {
           formatValue(span.end / 1e6, 'seconds')
         )}
         onKeyDown={onKeyDown}
+        style={long ? { maxHeight: LONG_PX, overflowY: 'auto' } : undefined}
+        onScroll={event => {
+          const { scrollTop, clientHeight } = event.currentTarget;
+          setView([scrollTop, scrollTop + clientHeight]);
+        }}
       >
         <svg width={width} height={bottom + AXIS_PX} aria-hidden="true" onPointerDown={onPointerDown}>
           {ticks.map((tick, index) => (
@@ -113,7 +135,7 @@ export function TimelineChart(props: {
               </text>
             </g>
           ))}
-          {placed.map(each => (
+          {near.map(each => (
             <Row
               key={each.row.device}
               placed={each}
@@ -123,7 +145,7 @@ export function TimelineChart(props: {
               colour={colours.get(each.row.task) ?? '#999999'}
             />
           ))}
-          <Arrows transfers={transfers} placed={placed} span={span} at={at} right={width} />
+          <Arrows transfers={travelled} placed={near} span={span} at={at} right={width} />
         </svg>
       </div>
     </div>

@@ -113,7 +113,7 @@ def test_run_stops_with_its_command(cluster: dtf.Cluster, script: str, number: s
             assert process.stdout is not None and process.stderr is not None
             assert process.stdout.readline() == f"worker:0 | worker 0 42 wait {os.getcwd()}\n"
             process.send_signal(number)
-            assert "another interrupt ends it at once" in process.stderr.readline()
+            assert "interrupt again to end it immediately" in process.stderr.readline()
             process.send_signal(number)
             assert process.wait(left_s()) == 130
             assert "is stopped" in process.stderr.read()
@@ -145,4 +145,4 @@ def test_run_starts_a_script_again_as_often_as_it_is_told_to(cluster: dtf.Cluste
     found = dtf_command(*words, str(script), str(tmp_path / "never again"))
     assert (found.returncode, "worker:0 died (SIGKILL)" in found.stderr) == (1, True)
     wrong = dtf_command(*words, "--restarts", "-1", str(script))
-    assert (wrong.returncode, "max_restarts is a whole number, 0 or more. Received: -1" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "`max_restarts` must be an integer >= 0, got -1" in wrong.stderr) == (2, True)

@@ -20,7 +20,7 @@ def test_every_file_that_is_named_is_there() -> None:
     files = {path for path in _tracked() if (ROOT / path).exists()}
     ends = {"/".join(parts[begin:]) for parts in (path.split("/") for path in files) for begin in range(len(parts))}
     missing = []
-    for page in sorted(path for path in files if re.fullmatch(r"(docs/)?[^/]+\.md", path)):
+    for page in sorted(path for path in files if re.fullmatch(r"(docs/.+|[^/]+)\.md", path)):
         for number, line in enumerate((ROOT / page).read_text().splitlines(), start=1):
             named = re.findall(r"`([\w./-]+\.(?:py|ts|tsx|css|json|toml|ipynb))`", line)
             missing += [f"{page}:{number}: {name}" for name in named if name not in ends and not _elsewhere(page, name)]

@@ -64,7 +64,7 @@ def test_ascii_is_enough(script: Path) -> None:
 
 def test_the_command_line_in_ascii(script: Path) -> None:
     found = start("-m", "jupyter_dtf", "run", "-n", "1", str(script.with_name("print.py")), environment=dict(ASCII))
-    assert "The script cannot be read: No such file or directory" in found
+    assert "cannot be read: No such file or directory" in found
     script.with_name("print.py").write_text("print('Grüße ✓')\n", encoding="utf-8")
     found = start("-m", "jupyter_dtf", "run", "-n", "1", str(script.with_name("print.py")), environment=dict(ASCII))
     assert re.search(r"worker:0 \| Gr.*\n\[0\]$", found)

@@ -173,6 +173,7 @@ def test_a_string_around_a_contract_is_found() -> None:
 def test_every_entry_point_leads_somewhere() -> None:
     tomllib = pytest.importorskip("tomllib", reason="from Python 3.11 on")
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert groups.pop("jupyterlab.locale") == {"jupyter_dtf": "jupyter_dtf"}  # JupyterLab's own group
     assert set(groups) == {"jupyter_dtf.compat", "jupyter_dtf.errands", "jupyter_dtf.kinds"}
     for group, offered in groups.items():
         for name, value in offered.items():

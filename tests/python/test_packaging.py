@@ -29,6 +29,7 @@ from .patience import until
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = json.loads((ROOT / "package.json").read_text())
+TRANSLATION = "jupyter_dtf/locale/de_DE/LC_MESSAGES/jupyter_dtf.json"
 LABEXTENSION = "share/jupyter/labextensions/jupyter_dtf"
 
 # The source archive is built in an environment of its own, which shows that all it takes is named. A second and a third
@@ -139,6 +140,7 @@ class TestArchives:
             "jupyter_dtf/_version.py",
             "jupyter_dtf/labextension/package.json",
             "jupyter_dtf/labextension/static/style.js",
+            TRANSLATION,
             "package-lock.json",
             "pyproject.toml",
             "src/index.ts",
@@ -153,6 +155,7 @@ class TestArchives:
             "jupyter_dtf/__init__.py",
             "jupyter_dtf/_version.py",
             "jupyter_dtf/examples/digits.ipynb",
+            TRANSLATION,
             "jupyter_dtf/py.typed",
             f"{data}/etc/jupyter/jupyter_server_config.d/jupyter_dtf.json",
             f"{data}/{LABEXTENSION}/install.json",

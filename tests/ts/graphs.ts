@@ -22,7 +22,7 @@ export function layer(id: string, kind = 'Dense', units = 4): Layer {
 /** Layers in a row, each with what comes before it. */
 export function chain(layers: Layer[]): LayerGraph {
   const edges = layers.slice(1).map((next, index) => ({ source: layers[index]!.id, target: next.id, bytes: 16 }));
-  return { model: 'net', layers, edges, inputs: [], notes: [], refusals: [] };
+  return { model: 'net', layers, edges, inputs: [], notes: [], refusals: [], takes_turns: false };
 }
 
 /** `stem`, blocks of a Dense, a Dropout and a Dense each, `head`. */

@@ -17,13 +17,13 @@ export async function openLab(page: Page, file = ''): Promise<void> {
   await page.locator('#main').waitFor();
 }
 
-/** The side panel, opened if it is not. */
-export async function openPanel(page: Page): Promise<Locator> {
+/** The side panel, opened if it is not, by the title that it has in the page's language. */
+export async function openPanel(page: Page, title = 'Distributed TensorFlow'): Promise<Locator> {
   const panel = page.locator('.jp-dtf-panel');
   // A page that is restoring itself may open the panel between the look and the click, which then closes it.
   await expect(async () => {
     if (!(await panel.isVisible())) {
-      await page.getByRole('tab', { name: 'Distributed TensorFlow' }).click();
+      await page.getByRole('tab', { name: title }).click();
     }
     await expect(panel).toBeVisible({ timeout: 2_000 });
   }).toPass();

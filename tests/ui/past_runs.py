@@ -27,7 +27,7 @@ import numpy as np
 from jupyter_dtf.backend.records.archive import summarize
 from jupyter_dtf.backend.records.output_files import Clock, OutputWriter, lines_file
 from jupyter_dtf.backend.records.store import Store
-from jupyter_dtf.backend.task.media import histogram_of, picture_of
+from jupyter_dtf.backend.task.media import histogram_of, picture_of, table_of, text_of
 from jupyter_dtf.schema.checkpoint import CheckpointInfo
 from jupyter_dtf.schema.events import (
     FAST_AGAIN,
@@ -181,6 +181,9 @@ def shown(run: dict[str, Any], created: float) -> list[AnyEvent]:
             side = 4 + 40 * step // run["points"]
             pixels[2 : side + 2, 2 : side + 2] = (200, 80 * task, 40)
             events.append(picture_of(f"worker:{task}", "reconstruction", step, pixels, "a square"))
+            worst = [{"image": f"test/{i}.png", "loss": 2 / (i + 1 + step), "right": i % 3 == 0} for i in range(30)]
+            events.append(table_of(f"worker:{task}", "worst", step, worst))
+            events.append(text_of(f"worker:{task}", "sample", step, f"worker:{task} at step {step}\n<b>says</b> this"))
         events.append(Logged(time=created + task, task=f"worker:{task}", stream="stdout", first=0, lines=PRINTED))
     return events
 

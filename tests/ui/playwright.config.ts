@@ -19,7 +19,10 @@ mkdirSync(root, { recursive: true });
 mkdirSync(path.join(directory, 'tmp'), { recursive: true });
 cpSync(path.join(__dirname, '../../examples'), path.join(root, 'examples'), { recursive: true });
 
-const overrides = { '@jupyterlab/apputils-extension:notification': { fetchNews: 'false', checkForUpdates: false } };
+const overrides = {
+  '@jupyterlab/apputils-extension:notification': { fetchNews: 'false', checkForUpdates: false },
+  '@jupyterlab/translation-extension:plugin': { locale: 'en' } // whatever the machine's language
+};
 mkdirSync(path.join(directory, 'config', 'labconfig'), { recursive: true });
 writeFileSync(path.join(directory, 'config', 'labconfig', 'default_setting_overrides.json'), JSON.stringify(overrides));
 
@@ -51,6 +54,9 @@ export default defineConfig({
     env: {
       ...(process.env as Record<string, string>),
       DTF_UI_ROOT: root,
+      PYTHONPATH: [path.join(__dirname, '../languagepack'), process.env.PYTHONPATH]
+        .filter(Boolean)
+        .join(path.delimiter),
       TMPDIR: path.join(directory, 'tmp'), // what killed processes leave goes with the rest
       JUPYTER_CONFIG_DIR: path.join(directory, 'config'),
       JUPYTER_DATA_DIR: path.join(directory, 'data'),

@@ -122,6 +122,19 @@ test('no view is an obstacle', async () => {
     await expect(panel.getByRole('listitem', { name: 'Cluster local-1' })).toHaveCount(0);
   });
 
+  await test.step('the tour, by keyboard', async () => {
+    await execute(page, 'jupyter-dtf:take-tour');
+    for (const title of ['Start a cluster', 'Fit a model', 'Watch the run', 'Draw a design']) {
+      const step = page.getByRole('dialog', { name: title });
+      await expect(step).toBeFocused();
+      await expect(page.locator('.jp-dtf-tour-mark')).toBeVisible();
+      await step.getByRole('button', { name: 'Next' }).press('Enter');
+    }
+    await expectAccessible(page, 'tour', page.getByRole('dialog', { name: 'Stop' }));
+    await page.getByRole('dialog', { name: 'Stop' }).press('Escape');
+    await expect(page.getByRole('dialog')).toHaveCount(0);
+  });
+
   await test.step("a run's dashboard, tab by tab", async () => {
     const drawn = () => document.querySelectorAll('.jp-dtf-plot-area[role=slider] .bk-Figure').length > 2;
     await openRun(page, 'full', drawn);

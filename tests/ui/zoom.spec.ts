@@ -96,7 +96,7 @@ test('a task is hidden in all plots, or alone; axes are counted in epochs, examp
 });
 
 test('histograms are a heat map, and pictures a strip with a slider', async () => {
-  await dashboard().getByRole('tab', { name: 'Histograms and images' }).click();
+  await dashboard().getByRole('tab', { name: 'Histograms, images, text' }).click();
   const kernel = dashboard().getByRole('region', { name: 'dense/kernel' });
   await expect(kernel.getByText('19 NaN')).toBeVisible();
   await kernel.getByRole('slider').focus();
@@ -110,7 +110,16 @@ test('histograms are a heat map, and pictures a strip with a slider', async () =
   await shown.getByRole('slider').press('End');
   await expect(shown.getByRole('img')).toHaveCount(6);
   await picture(page, 'media-1440-light');
-  await tab('Histograms and images').getByLabel('task').selectOption('worker:2');
+  const sample = dashboard().getByRole('region', { name: 'sample' });
+  await sample.getByRole('slider').press('Home');
+  await expect(sample.locator('pre')).toHaveText('worker:0 at step 0\n<b>says</b> this');
+  const worst = dashboard().getByRole('region', { name: 'worst' });
+  await expect(worst.getByRole('columnheader')).toHaveText(['image', 'loss', 'right']);
+  await worst.getByRole('slider').press('Home');
+  await expect(worst.getByRole('row').nth(2)).toHaveText('test/1.png1false');
+  await worst.scrollIntoViewIfNeeded();
+  await picture(page, 'media-texts-1440-light');
+  await tab('Histograms, images, text').getByLabel('task').selectOption('worker:2');
   await setTheme(page, true);
   await page.setViewportSize({ width: 900, height: 900 });
   await expect(shown.getByRole('img')).toHaveCount(6);

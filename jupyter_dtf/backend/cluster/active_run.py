@@ -13,13 +13,12 @@ import msgspec
 from ...errors import Conflict, IllegalTransition
 from ...schema.events import (
     LOG,
+    MEDIA_EVENTS,
     POINTS,
     AnyEvent,
     EpochEnded,
-    Histogram,
     Logged,
     Note,
-    Picture,
     Progressed,
     RunChanged,
     TaskChanged,
@@ -226,7 +225,7 @@ class Run:
                 return  # until it is known what the loss has cost
             self._apply(event)
             self._append(data)
-            if isinstance(event, (Histogram, Picture)):
+            if isinstance(event, MEDIA_EVENTS):
                 self._media.add(len(self.log) - 1, len(data))
                 self._empty_media()
             self._tell_cost(event)

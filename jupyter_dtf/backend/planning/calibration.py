@@ -1,4 +1,4 @@
-"""What the tasks of a profiling run have measured, put together. Pure."""
+"""Combines the measurements of a profiling run's tasks into one calibration. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...schema.placement import Calibration, Device, Link
 from ...schema.profile import TaskProfile
 
 _ALIKE = 0.15
-"""Devices whose speeds differ by less than this part are taken to be the same: it is what one measures of noise."""
+"""Devices whose speeds differ by less than this fraction are treated as equal: it is the noise of the measurement."""
 
 
 def calibration(profiles: Sequence[TaskProfile], batch_size: int) -> Calibration:
-    """Of the profiles of all tasks, the first one's first; of microbatches of ``batch_size`` examples."""
+    """Combine the profiles of all tasks, in task order, measured with microbatches of ``batch_size`` examples."""
     devices = _alike([device for profile in profiles for device in profile.devices])
     speeds = {device.name: device.flops_per_s for device in devices}
     reference = devices[0].flops_per_s
@@ -33,7 +33,7 @@ def calibration(profiles: Sequence[TaskProfile], batch_size: int) -> Calibration
 
 
 def _alike(devices: Sequence[Device]) -> list[Device]:
-    """The devices with one speed, the mean, for those that are as good as equally fast."""
+    """The devices, with the mean speed of its group for each group of devices of nearly equal speed."""
     speeds: dict[str, float] = {}
     group: list[Device] = []
 
@@ -51,7 +51,7 @@ def _alike(devices: Sequence[Device]) -> list[Device]:
 
 
 def _link(transfers: Sequence[Sequence[float]]) -> Link:
-    """The latency is that of the smallest message, and the bandwidth what more takes more time; medians over tasks."""
+    """Latency from the smallest message, bandwidth from the extra time of the largest; medians over the tasks."""
     if not transfers:
         return Link()
     sizes = sorted({size for size, _ in transfers})

@@ -1,7 +1,7 @@
-"""What a design would make, and what is wrong with it. Pure.
+"""Checks a design: what it would produce, and what is wrong with it. Pure.
 
-A design that contradicts itself can be opened and saved: every contradiction is a problem with the path of its field,
-and is drawn there.
+An inconsistent design can still be opened and saved: each inconsistency is a problem with the path of its field, and is
+shown there.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def check(design: Design, promised: Sequence[HostDesign] = ()) -> DesignReport:
 def _predicted(
     design: Design, graph: LayerGraph, promised: Sequence[HostDesign], planned: Sequence[PlannedTask]
 ) -> Prediction:
-    """What a step would take as it is drawn, and why devices that could be used have nothing."""
+    """The predicted step of the design as drawn, and the reasons why usable devices have no layers."""
     devices = _devices(design.cluster, promised, planned)
     others = _others(design.placement, devices)
     run, by_layer = design.run, _by_layer(design.placement, graph)
@@ -84,9 +84,9 @@ def _of_first_replica(design: Design, planned: Sequence[PlannedTask]) -> list[Pl
 
 
 def place(design: Design, promised: Sequence[HostDesign] = ()) -> Placement:
-    """An automatic placement of a design's model, which leaves pinned layers where they are.
+    """Place a design's model automatically, leaving pinned layers where they are.
 
-    Raises InvalidInput for a design without a model, for what is wrong with it, and if the layers do not fit.
+    Raises InvalidInput for a design without a model or with errors, and if the layers do not fit.
     """
     if design.model is None or not design.model.graph.layers:
         raise InvalidInput("A model is placed. Received: a design without one", field="model")
@@ -118,9 +118,9 @@ def place(design: Design, promised: Sequence[HostDesign] = ()) -> Placement:
 
 
 def request_of(design: Design, *, name: str = "", **own: Any) -> ClusterRequest:
-    """The request that starts a design's cluster, under its own name or another, with fields that no design has.
+    """The request that starts a design's cluster, under its own or another name, with fields that no design has.
 
-    Raises InvalidInput for the first thing that is wrong with the cluster.
+    Raises InvalidInput for the first error of the cluster.
     """
     for problem in design_problems.of_cluster(design.cluster):
         raise InvalidInput(problem.message, field=problem.field)
@@ -136,7 +136,7 @@ def request_of(design: Design, *, name: str = "", **own: Any) -> ClusterRequest:
 
 
 def as_drawn(info: ClusterInfo) -> ClusterDesign:
-    """A cluster that runs, as it would be drawn: its hosts with their devices, and each task where it is."""
+    """A running cluster as a design would show it: hosts with their devices, and tasks where they run."""
     names = {host.name: host.drawn or host.name for host in info.hosts}
     tasks = []
     for seat in info.tasks:
@@ -158,9 +158,9 @@ def as_drawn(info: ClusterInfo) -> ClusterDesign:
 
 
 def drawn(request: ClusterRequest) -> Source | None:
-    """The design of a cluster that was started from one, for the record of its runs: None where nothing was drawn.
+    """The design that a cluster was started from, for the record of its runs. None if hosts and tasks were not drawn.
 
-    It has no options: they may be a person's credentials, and are not needed to see what ran where.
+    It leaves out the options: they may contain credentials, and are not needed to see what ran where.
     """
     if not request.hosts and not request.tasks:
         return None
@@ -174,8 +174,13 @@ def drawn(request: ClusterRequest) -> Source | None:
 
 
 def devices(cluster: ClusterDesign, promised: Sequence[HostDesign] = ()) -> list[Device]:
-    """The devices of a cluster that layers may be on, with the memory that there is for each."""
+    """The devices of a cluster that layers may be placed on, with the memory available on each."""
     return _devices(cluster, promised, _planned(cluster, promised))
+
+
+def hosts_of_tasks(cluster: ClusterDesign, promised: Sequence[HostDesign] = ()) -> list[str]:
+    """The host of each task that computes."""
+    return [task.host.name for task in _planned(cluster, promised) if task.job not in CPU_JOBS]
 
 
 def _planned(cluster: ClusterDesign, promised: Sequence[HostDesign]) -> list[PlannedTask]:
@@ -184,7 +189,7 @@ def _planned(cluster: ClusterDesign, promised: Sequence[HostDesign]) -> list[Pla
 
 
 def _devices(cluster: ClusterDesign, promised: Sequence[HostDesign], planned: Sequence[PlannedTask]) -> list[Device]:
-    """The devices that layers may be on, with the memory that each task has: its cap, or its part of what is left."""
+    """The devices that layers may be placed on, with each task's memory: its cap, or its share of what is left."""
     hosts = {host.name: host for host in cluster.hosts or promised}
     caps = {place.task: place.memory_bytes for place in cluster.tasks if place.memory_bytes}
     together: dict[tuple[str, int | None], list[str]] = {}
@@ -211,7 +216,7 @@ def _devices(cluster: ClusterDesign, promised: Sequence[HostDesign], planned: Se
 
 
 def _others(placement: Placement, known: Sequence[Device]) -> list[Device]:
-    """Devices that layers are on beside those where tasks compute: a task's CPU next to its GPU, a GPU nobody knows."""
+    """Devices that layers use beyond the tasks' main ones: a task's CPU beside its GPU, or an unknown GPU."""
     names = {device.name for device in known}
     tasks = {name.rpartition("/device:")[0] for name in names}
     used = [*placement.devices.values(), *(name for devices in placement.splits.values() for name in devices)]
@@ -223,13 +228,13 @@ def _others(placement: Placement, known: Sequence[Device]) -> list[Device]:
 
 
 def _seat(task: PlannedTask) -> tuple[str, int | None]:
-    """The host of a task, and the number of the GPU there that it computes on."""
+    """The host of a task, and the index of the GPU that it computes on there."""
     gpus = task.seat.gpus
     return task.host.name, gpus[0] if gpus else None
 
 
 def _by_layer(placement: Placement, graph: LayerGraph) -> Placement:
-    """The same with a container's place given to each of its layers; the nearest place counts."""
+    """The placement per layer: a container's place applies to all of its layers; the innermost place wins."""
     devices, splits, pinned = {}, {}, []
     chosen = set(placement.pinned)
     for layer in graph.layers:

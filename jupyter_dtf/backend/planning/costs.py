@@ -1,7 +1,7 @@
-"""What each layer of a graph costs: operations, seconds, bytes. Pure.
+"""The cost of each layer of a graph: operations, seconds, bytes. Pure.
 
-Work is counted in operations: FLOPs, or where a layer has been measured, its seconds times what the device that it was
-measured on does in one. So the seconds on any device are the work divided by what that device does.
+Work is counted in operations: FLOPs or, for a measured layer, its seconds times the speed (operations per second) of
+the device it was measured on. The time on any device is then the work divided by that device's speed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Costs:
-    """Of the layers in an order in which each comes after those it needs. Passes are those of one microbatch."""
+    """Costs of the layers in topological order. Passes are those of one microbatch."""
 
     layers: list[Layer]
     forward: Floats
@@ -35,14 +35,18 @@ class Costs:
     """Of each step."""
     memory: Floats
     """Bytes: weights, gradients, slots, and the activations of all microbatches."""
+    activations: Floats
+    """Bytes: of the memory, that for the activations."""
     edges: npt.NDArray[np.int64]
     """(position of the source, position of the target, bytes of an example) of each edge, by source and target."""
     batch_size: int
     microbatches: int
+    takes_turns: bool = False
+    """Whether a device holds the activations of a few microbatches only: one forward, one backward."""
 
     @property
     def examples(self) -> float:
-        """Of a microbatch."""
+        """The number of examples in a microbatch."""
         return self.batch_size / self.microbatches
 
     @property
@@ -51,7 +55,7 @@ class Costs:
 
     @property
     def per_microbatch(self) -> Floats:
-        """All work of a layer, the update shared among the microbatches."""
+        """All work of each layer for one microbatch, including its share of the weight update."""
         return self.forward + self.backward + self.update / self.microbatches
 
     def without(self, names: Set[str]) -> Costs:
@@ -67,31 +71,35 @@ class Costs:
             backward=self.backward[kept],
             update=self.update[kept],
             memory=self.memory[kept],
+            activations=self.activations[kept],
             edges=np.column_stack([position[edges[:, :2]], edges[:, 2]]),
             batch_size=self.batch_size,
             microbatches=self.microbatches,
+            takes_turns=self.takes_turns,
         )
 
 
 def costs(graph: LayerGraph, batch_size: int, microbatches: int, calibration: Calibration | None = None) -> Costs:
-    """The costs of a step of ``batch_size`` examples. Raises InvalidInput for a cycle, and for impossible sizes."""
+    """The costs of a step of ``batch_size`` examples. Raises InvalidInput for a cycle or for impossible sizes."""
     check_sizes(batch_size, microbatches)
     layers = ordered(graph)
     position = {layer.id: index for index, layer in enumerate(layers)}
     examples = batch_size / microbatches
     work = np.array([_work(layer, examples, calibration) for layer in layers], float).reshape(-1, 3)
     standing = [layer.parameter_bytes + layer.gradient_bytes + layer.slot_bytes for layer in layers]
-    activations = [layer.activation_bytes * batch_size for layer in layers]
+    activations = np.array([layer.activation_bytes * batch_size for layer in layers], float)
     edges = sorted((position[edge.source], position[edge.target], edge.bytes) for edge in graph.edges)
     return Costs(
         layers=layers,
         forward=work[:, 0],
         backward=work[:, 1],
         update=work[:, 2],
-        memory=np.array(standing, float) + np.array(activations, float),
+        memory=np.array(standing, float) + activations,
+        activations=activations,
         edges=np.array(edges, np.int64).reshape(-1, 3),
         batch_size=batch_size,
         microbatches=microbatches,
+        takes_turns=graph.takes_turns,
     )
 
 
@@ -106,7 +114,7 @@ def _work(layer: Layer, examples: float, calibration: Calibration | None) -> tup
 
 
 def measured(devices: Sequence[Device], calibration: Calibration | None) -> list[Device]:
-    """The devices with the speeds that were measured; one that was not is as fast as the first that was."""
+    """The devices with their measured speeds; a device that was not measured gets the first measured speed."""
     if calibration is None:
         return list(devices)
     rates = {device.name: device.flops_per_s for device in calibration.devices}
@@ -115,7 +123,7 @@ def measured(devices: Sequence[Device], calibration: Calibration | None) -> list
 
 
 def check_sizes(batch_size: int, microbatches: int) -> None:
-    """Raise InvalidInput unless a batch can be divided into so many microbatches."""
+    """Raise InvalidInput unless a batch can be divided into that many microbatches."""
     if not 1 <= microbatches <= batch_size:
         raise InvalidInput(
             f"microbatches is from 1 to batch_size. Received: {microbatches} of {batch_size}", field="microbatches"
@@ -123,7 +131,7 @@ def check_sizes(batch_size: int, microbatches: int) -> None:
 
 
 def check_places(layers: Set[str], devices: Sequence[Device], places: Mapping[str, Sequence[str]], what: str) -> None:
-    """Raise InvalidInput for layers or devices that are not known; ``what`` maps layers to devices."""
+    """Raise InvalidInput for unknown layers or devices. ``what`` is the name of the mapping, for the message."""
     names = [device.name for device in devices]
     for layer, wanted in places.items():
         if layer not in layers:
@@ -134,7 +142,7 @@ def check_places(layers: Set[str], devices: Sequence[Device], places: Mapping[st
 
 
 def ordered(graph: LayerGraph) -> list[Layer]:
-    """The layers, each after those it needs, otherwise as the graph has them. Raises InvalidInput for a cycle."""
+    """The layers in topological order, otherwise in the graph's order. Raises InvalidInput for a cycle."""
     position = {layer.id: index for index, layer in enumerate(graph.layers)}
     needs = [0] * len(graph.layers)
     followers: list[list[int]] = [[] for _ in graph.layers]

@@ -1,7 +1,7 @@
-"""What is wrong with a design, each problem with the path of its field. Pure.
+"""Finds the problems of a design; each problem has the path of its field. Pure.
 
-What makes a design impossible to plan comes first (``of_cluster``, ``of_model``, ``of_run``). ``LOOKS`` is all that is
-said beside that: another warning is a function there.
+Errors that make a design impossible to plan come first (``of_cluster``, ``of_model``, ``of_run``). Other checks are in
+``LOOKS``: to add a warning, add a function there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Looked:
-    """A design, and what it would make."""
+    """A design, together with the plan and the prediction that follow from it."""
 
     design: Design
     planned: Sequence[PlannedTask] = ()
@@ -53,7 +53,7 @@ def _warning(field: str, message: str) -> DesignProblem:
 
 
 def of_cluster(cluster: ClusterDesign) -> Iterator[DesignProblem]:
-    """Errors only: a cluster without them can be planned."""
+    """Errors of the cluster: a cluster without them can be planned."""
     try:
         if cluster.name:
             check_name(cluster.name)
@@ -66,7 +66,7 @@ def of_cluster(cluster: ClusterDesign) -> Iterator[DesignProblem]:
 
 
 def of_sharing(looked: Looked) -> Iterator[DesignProblem]:
-    """Tasks that are put on one device."""
+    """Tasks that are assigned to the same device."""
     cluster = looked.design.cluster
     hosts = {host.name: host for host in cluster.hosts}
     together: dict[tuple[str, str], list[int]] = {}
@@ -98,7 +98,7 @@ def of_sharing(looked: Looked) -> Iterator[DesignProblem]:
 
 
 def of_model(graph: LayerGraph) -> Iterator[DesignProblem]:
-    """Errors only: a graph without them can be computed with."""
+    """Errors of the model's graph: costs can be computed for a graph without them."""
     seen: set[str] = set()
     for number, layer in enumerate(graph.layers):
         where = f"model.graph.layers[{number}]"
@@ -128,7 +128,7 @@ _COUNTS = [field for field, hint in Layer.__annotations__.items() if hint == "in
 
 
 def of_run(run: RunSettings, cluster: ClusterDesign) -> Iterator[DesignProblem]:
-    """Errors only."""
+    """Errors of the run's settings."""
     tasks = sum(count for job, count in cluster.jobs.items() if job not in CPU_JOBS)
     if not 1 <= run.batch_size <= MAX_WHOLE:
         yield _error("run.batch_size", f"batch_size is a whole number from 1. Received: {run.batch_size}")
@@ -147,13 +147,13 @@ def of_run(run: RunSettings, cluster: ClusterDesign) -> Iterator[DesignProblem]:
 
 
 def of_crowding(looked: Looked) -> Iterator[DesignProblem]:
-    """More tasks than there are cores for."""
+    """Warns of hosts with more tasks than cores."""
     if looked.knows_hosts and (crowded := crowding(looked.planned)):
         yield _warning("cluster.jobs", crowded)
 
 
 def of_placement(looked: Looked) -> Iterator[DesignProblem]:
-    """Layers that are placed where there is nothing, and places of layers that there are not."""
+    """Warns of layers placed on devices that do not exist, and of places for layers that do not exist."""
     if not looked.planned:
         return
     placement, graph, knows_hosts = looked.design.placement, looked.graph, looked.knows_hosts
@@ -198,13 +198,13 @@ def _wrong_device(device: str, places: dict[str, PlannedTask], knows_hosts: bool
 
 
 def of_prediction(looked: Looked) -> Iterator[DesignProblem]:
-    """What the prediction of a step has found, such as memory that does not suffice."""
+    """Problems found while predicting a step, such as too little memory."""
     for problem in looked.prediction.problems if looked.prediction else ():
         yield DesignProblem(field=problem.field, message=problem.message, level=problem.level)
 
 
 def of_idle(looked: Looked) -> Iterator[DesignProblem]:
-    """Tasks that compute nothing, where layers are placed, and why."""
+    """Tasks that have no layer although layers are placed, and why."""
     design, prediction = looked.design, looked.prediction
     reasons = {load.device: load.unused for load in prediction.devices} if prediction else {}
     placement = design.placement
@@ -221,7 +221,7 @@ def of_idle(looked: Looked) -> Iterator[DesignProblem]:
 
 
 def of_training(looked: Looked) -> Iterator[DesignProblem]:
-    """What ``fit`` would refuse of the model, as it was compiled when it was described."""
+    """What ``fit`` would refuse about the model, as compiled when it was described."""
     design, graph = looked.design, looked.graph
     splits = design.placement.splits
     holds = {"model": True, "run.replicas": design.run.replicas > 1, "placement.splits": bool(splits)}
@@ -231,7 +231,7 @@ def of_training(looked: Looked) -> Iterator[DesignProblem]:
 
 
 def of_calibration(looked: Looked) -> Iterator[DesignProblem]:
-    """Times that were measured with another model."""
+    """Warns if the calibration was measured with another model."""
     calibration, graph = looked.design.calibration, looked.graph
     if calibration is None or graph is None:
         return

@@ -1,4 +1,4 @@
-"""Which GPUs of its machine each task gets. Pure: plain values in, plain values out."""
+"""Assigns the GPUs of each machine to its tasks. Pure: plain values in, plain values out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...schema.cluster import CPU_JOBS
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU of a host. ``id`` is what CUDA_VISIBLE_DEVICES calls it; ``memory_bytes`` 0 is not known."""
+    """A GPU of a host. ``id`` is its name in CUDA_VISIBLE_DEVICES; ``memory_bytes`` is 0 if unknown."""
 
     id: str
     memory_bytes: int = 0
@@ -19,10 +19,10 @@ class Gpu:
 
 @dataclass(frozen=True)
 class GpuRequest:
-    """What a run asks for each of its tasks that compute.
+    """The GPUs that a run requests for each of its compute tasks.
 
-    ``per_task`` None divides a machine's GPUs among them. ``memory`` caps what a task takes of a GPU, in bytes (int) or
-    as a fraction (float), so that several may share one.
+    ``per_task`` None divides a machine's GPUs among its tasks. ``memory`` caps the memory a task may take on a GPU, in
+    bytes (int) or as a fraction (float), so that several tasks may share one.
     """
 
     per_task: int | None = None
@@ -67,11 +67,11 @@ SHARED = 0.95
 
 
 def grant_gpus(seats: Sequence[Seat], request: GpuRequest) -> dict[str, Grant]:
-    """The GPUs of every task. ``ps`` and ``evaluator`` get none, unless they were put on one.
+    """Assign GPUs to every task. ``ps`` and ``evaluator`` tasks get none, unless they were assigned to one.
 
-    Tasks that were put on a device are on it, unless the request asks for something; the others share the GPUs that
-    nobody was put on. Without caps no GPU is two tasks'; where nothing is asked for and a machine has too few GPUs, its
-    tasks get none. Raises Unavailable, saying what there is, if a machine has not got what is asked for.
+    Tasks that were assigned to a device keep it, unless the request overrides it; the others share the remaining GPUs.
+    Without caps, no GPU belongs to two tasks; if nothing was requested and a machine has too few GPUs, its tasks get
+    none. Raises Unavailable, naming what exists, if a machine does not have what is requested.
     """
     granted = dict.fromkeys((seat.task for seat in seats), NO_GPU)
     if request.per_task == 0:
@@ -116,7 +116,7 @@ def _as_wished(seat: Seat, wish: Wish) -> Grant:
 
 
 def _divided(seats: list[Seat]) -> dict[str, Grant]:
-    """As many GPUs for each as all can have."""
+    """The largest equal number of GPUs that every task can have."""
     there = {gpu.id for seat in seats for gpu in seat.gpus}
     for per_task in range(len(there) // len(seats), 0, -1):
         try:
@@ -127,7 +127,7 @@ def _divided(seats: list[Seat]) -> dict[str, Grant]:
 
 
 class _Machine:
-    """Handing out one machine's GPUs, the tasks one by one."""
+    """Hands out one machine's GPUs, task by task."""
 
     def __init__(self, seats: list[Seat], request: GpuRequest) -> None:
         self._seats = seats
@@ -156,7 +156,7 @@ class _Machine:
         return Grant(tuple(gpu.id for gpu in chosen), min(self._cap_bytes(gpu) for gpu in chosen))
 
     def _fraction(self, gpu: Gpu) -> float:
-        """How much of a GPU one task takes."""
+        """The fraction of a GPU that one task takes."""
         match self._memory:
             case None:
                 return 1.0

@@ -1,6 +1,6 @@
-"""What is said of a host by what it has: room, GPUs, TensorFlow, its clock. Pure.
+"""Findings about a host: disk space, GPUs, TensorFlow, its clock. Pure.
 
-The same is said before a gang starts and by ``jupyter dtf doctor``.
+The same findings are reported before a gang starts and by ``jupyter dtf doctor``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CPU_ONLY = "tensorflow-cpu"
 
 
 def of_rooms(rooms: Iterable[Room]) -> list[Finding]:
-    """A finding for each place where something is written."""
+    """A finding for each directory that something is written to."""
     return [_of_room(room) for room in rooms]
 
 
@@ -32,7 +32,7 @@ def _of_room(room: Room) -> Finding:
 
 
 def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> list[Finding]:
-    """Of the GPUs that are ``there``, by their names.
+    """Findings about the GPUs that are ``there``, by name.
 
     ``visible``: what CUDA_VISIBLE_DEVICES asks for, if it is set. ``distribution``: as what TensorFlow is installed.
     """

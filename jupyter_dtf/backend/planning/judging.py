@@ -1,4 +1,4 @@
-"""Placements of one graph judged by what a step with each is predicted to take, and improved by that. Pure."""
+"""Judges placements of a graph by their predicted step time, and improves them by local search. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .costs import Costs
 from .prediction import seconds_if_it_fits
 
 _EFFORT = 50_000
-"""How many layers, edges and passes are looked at while a placement is improved: less than a second."""
+"""How many layers, edges and passes are examined while a placement is improved: less than a second's work."""
 _MOST_TRIED = 800
 _WORTH = 1 - 1e-3
-"""A placement is changed for a step that is shorter by more than this."""
+"""A placement is changed only if that shortens the step by more than this factor."""
 
 Where = Mapping[str, str]
 """The device of each layer that is not split."""
@@ -23,7 +23,7 @@ Where = Mapping[str, str]
 
 @dataclass
 class Judge:
-    """What a step takes by ``predict``, but for its overhead: infinite where layers do not fit or have no device."""
+    """Predicts step times as ``predict`` does, without overhead: infinite if layers do not fit or have no device."""
 
     costs: Costs
     devices: Sequence[Device]
@@ -40,7 +40,7 @@ class Judge:
         return self._known[key]
 
     def improved(self, where: Where, splits: Mapping[str, Sequence[str]], fixed: Collection[str]) -> dict[str, str]:
-        """The same, or what is reached from it by moving layers while that makes a step shorter. ``fixed`` stay."""
+        """Move layers for as long as that shortens the step. ``fixed`` layers stay where they are."""
         best, step = dict(where), self.step(where, splits)
         looked_at = len(self.costs.layers) + len(self.costs.edges) + 4 * self.costs.microbatches * len(self.devices)
         left = min(_MOST_TRIED, _EFFORT // looked_at)
@@ -57,7 +57,7 @@ class Judge:
         return best
 
     def _moves(self, where: dict[str, str], fixed: Collection[str]) -> Iterator[dict[str, str]]:
-        """Ends of stages moved to the stages beside them, stages moved as a whole, then single layers."""
+        """Candidate moves: ends of stages to the neighbouring stages, then whole stages, then single layers."""
         runs = [(device, list(names)) for device, names in itertools.groupby(
             (name for name in self.costs.names if name in where), where.__getitem__)]  # fmt: skip
         for (here, before), (there, after) in itertools.pairwise(runs):

@@ -1,4 +1,4 @@
-"""Which task runs on which host, with how many threads and which GPUs. Pure: plain values in, plain values out."""
+"""Plans which task runs on which host, with how many threads and GPUs. Pure: plain values in, plain values out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_CONFIGS = 100
 
 @dataclass(frozen=True)
 class HostSlot:
-    """A host that can take tasks. ``machine`` is equal for hosts that share memory."""
+    """A host that can run tasks. Hosts that share memory have the same ``machine``."""
 
     address: str
     name: str
@@ -77,13 +77,13 @@ class PlannedTask:
 
 
 def devices_of(job: str, index: int, gpus: int) -> list[str]:
-    """TensorFlow's names of the devices of a task with so many GPUs, the CPU first."""
+    """TensorFlow's names of the devices of a task with that many GPUs, the CPU first."""
     kinds = ["CPU:0", *(f"GPU:{number}" for number in range(gpus))]
     return [f"/job:{job}/task:{index}/device:{kind}" for kind in kinds]
 
 
 def slots(hosts: Iterable[HostInfo]) -> list[HostSlot]:
-    """What planning needs to know of hosts."""
+    """Describe hosts as the planner needs them."""
     return [
         HostSlot(
             host.address,
@@ -98,7 +98,7 @@ def slots(hosts: Iterable[HostInfo]) -> list[HostSlot]:
 
 
 def promised_slots(hosts: Iterable[HostDesign]) -> list[HostSlot]:
-    """Hosts that are not there yet, each a machine of its own."""
+    """Slots of hosts that have not started yet, each on a machine of its own."""
     return [
         HostSlot(
             host.name,
@@ -128,12 +128,12 @@ def tf_configs(jobs: Mapping[str, int]) -> tuple[dict[str, list[str]], dict[str,
 
 
 def main_device(task: PlannedTask) -> str:
-    """Its first GPU, or its CPU."""
+    """The task's first GPU, or else its CPU."""
     return task.devices[1] if task.gpus.gpus else task.devices[0]
 
 
 def ordered_tasks(jobs: Mapping[str, int]) -> list[tuple[str, int]]:
-    """(job, index) of every task by rank: the chief, the workers, other jobs by name, ``ps``, ``evaluator``."""
+    """(job, index) of every task in order of rank: chief, workers, other jobs by name, ``ps``, ``evaluator``."""
     others = sorted(set(jobs) - {*FIRST_JOBS, *CPU_JOBS})
     order = [job for job in (*FIRST_JOBS, *others, *CPU_JOBS) if job in jobs]
     return [(job, index) for job in order for index in range(jobs[job])]
@@ -212,7 +212,7 @@ def plan_beside(
 
 
 def ranked(tasks: Sequence[PlannedTask]) -> list[PlannedTask]:
-    """The tasks with the ranks that their order gives them, within the gang and on their machines."""
+    """The tasks with ranks assigned in order, both within the gang and within each machine."""
     on_machine = Counter(task.host.machine for task in tasks)
     seen: Counter[str] = Counter()
     found = []
@@ -229,7 +229,7 @@ def _choose(
     places: Mapping[str, TaskPlace],
     drawn: Mapping[str, HostSlot],
 ) -> list[HostSlot]:
-    """The host of each task."""
+    """Choose a host for each task."""
     put: dict[int, HostSlot] = {}
     for rank, (job, index) in enumerate(tasks):
         if place := places.get(f"{job}:{index}"):
@@ -249,9 +249,9 @@ def _choose(
 
 
 def match_hosts(drawn: Sequence[HostDesign], hosts: Sequence[HostSlot]) -> dict[str, HostSlot]:
-    """The host of each that was drawn: the one of that name, or on a machine of that name; else the next one left.
+    """Match each drawn host with a real one: by host name, then by machine name, then any that is left.
 
-    Raises GangIncomplete, naming them, if some are missing.
+    Raises GangIncomplete, naming the missing ones, if there are too few.
     """
     left = sorted(hosts, key=lambda host: (host.machine, _natural(host.name)))
     found: dict[str, HostSlot] = {}
@@ -270,12 +270,12 @@ def match_hosts(drawn: Sequence[HostDesign], hosts: Sequence[HostSlot]) -> dict[
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """A key that sorts ``host-2`` before ``host-10``."""
+    """Sort key that puts ``host-2`` before ``host-10``."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def crowding(planned: Sequence[PlannedTask]) -> str:
-    """One sentence about hosts with more task threads than threads of their own; empty if there is none."""
+    """A sentence about hosts whose tasks have more threads than the host; empty if there are none."""
     wanted: Counter[HostSlot] = Counter()
     tasks: Counter[HostSlot] = Counter()
     for task in planned:
@@ -289,7 +289,7 @@ def crowding(planned: Sequence[PlannedTask]) -> str:
 
 
 def without_gpu(planned: Sequence[PlannedTask]) -> str:
-    """One sentence about hosts whose GPUs are too few for their tasks, which then use none; empty if there is none."""
+    """A sentence about hosts with too few GPUs for their tasks, which then use none; empty if there are none."""
     left = [
         task
         for task in planned

@@ -1,10 +1,9 @@
-"""Automatic placement: a model's layers on devices, such that a step is predicted to take least. Pure.
+"""Automatic placement: assigns a model's layers to devices to minimise the predicted step time. Pure.
 
-The layers are laid out in an order in which each comes after those it needs, and cut into stages (``stages.py``): with
-transfers as work, and without. Beside these ways stand those that anybody would try (``simple_ways.py``) and the one
-that a person has drawn. The one with the shortest step by the prediction is taken, and layers of it are moved as long
-as that makes it shorter (``judging.py``). Layers that are larger than any device are split; layers that a person has
-placed stay where they are.
+The layers are sorted topologically and cut into stages (``stages.py``), once counting transfers as work and once not.
+Other candidates are the simple placements that anybody would try (``simple_ways.py``) and the one already drawn. The
+candidate with the shortest predicted step wins, and its layers are moved for as long as that shortens the step
+(``judging.py``). Layers larger than any device are split; pinned layers stay where they are.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ def place(
     current: Placement | None = None,
     beside: Sequence[Device] = (),
 ) -> Placement:
-    """Place the layers on some of the devices. What ``pinned`` and ``splits`` say of some layers is left as it is.
+    """Place the layers on some of the devices. Layers in ``pinned`` and ``splits`` stay as they are.
 
-    ``link``: by default the calibration's, if there is one. ``current``: a placement that is there already, which is
-    kept if none that is known is faster. ``beside``: devices that it or ``pinned`` uses, which are no others' choice.
-    With ``replicas`` the devices are those of the first. Raises InvalidInput if a layer or a device is not known, if
-    the graph has a cycle, or if nothing fits.
+    ``link`` defaults to the calibration's, if there is one. ``current`` is an existing placement, kept unless a faster
+    one is found. ``beside`` are devices that it or ``pinned`` uses and that no other layer may be moved to. With
+    ``replicas``, the devices are those of the first replica. Raises InvalidInput for an unknown layer or device, for a
+    cycle in the graph, or if nothing fits.
     """
     pinned, splits = dict(pinned or {}), dict(splits or {})
     fixed = {layer: list(parts) for layer, parts in splits.items()}
@@ -83,7 +82,7 @@ def _best_way(
     pinned: Mapping[str, str],
     parted: Mapping[str, Sequence[str]],
 ) -> dict[str, str] | None:
-    """The devices of the layers that are not parted; None if they do not fit."""
+    """The devices of the layers that are not split; None if they do not fit."""
     rest = judge.costs.without(set(parted))
     staged = list(_ways(judge.costs, devices, beside, link=judge.link, pinned=pinned, parted=parted))
     found = [*staged, *simple_ways(rest, devices, pinned)] if rest.layers else staged
@@ -99,7 +98,7 @@ def _improved(
     parted: Mapping[str, Sequence[str]],
     pinned: Mapping[str, str],
 ) -> dict[str, str]:
-    """Layers moved until that makes a step no shorter, and until no device that has nothing would help."""
+    """Move layers until neither that nor using an idle device shortens the step."""
     rest = judge.costs.without(set(parted))
     best = judge.improved(where, parted, pinned)
     while rest.layers and len(judge.costs.layers) <= MOST_LAYERS:
@@ -116,7 +115,7 @@ def _improved(
 def _as_drawn(
     current: Placement, every: Costs, pinned: Mapping[str, str], splits: Mapping[str, Sequence[str]]
 ) -> Placement | None:
-    """A placement that is there with a device for each layer; None where it leaves out some, or moves pinned ones."""
+    """The existing placement, if it places every layer and moves no pinned one; otherwise None."""
     where: dict[str, str] = {}
     parted: dict[str, list[str]] = {}
     largest = largest_source(every)
@@ -146,9 +145,9 @@ def _ways(
     pinned: Mapping[str, str],
     parted: Mapping[str, Sequence[str]],
 ) -> Iterator[dict[str, str]]:
-    """The devices of the layers that are not parted: in stages with the pinned ones, and with those set aside.
+    """Candidate devices for the layers that are not split: staged with the pinned ones, and with those set aside.
 
-    Transfers count as work first, and then for nothing: they may overlap with it.
+    Transfers count as work first, and then as free: they may overlap with computation.
     """
     aside = {**parted, **{layer: [device] for layer, device in pinned.items()}}
     for each in (link, _FREE):
@@ -167,7 +166,7 @@ def _staged(
     aside: Mapping[str, Sequence[str]],
     pinned: Mapping[str, str],
 ) -> list[dict[str, str]]:
-    """The device of each layer but those ``aside``, which take memory and time on their devices, in equal parts."""
+    """The device of each layer except those ``aside``, whose memory and time are charged evenly to their devices."""
     memory = {device.name: 0.0 for device in [*devices, *beside]}
     work: dict[str, float] = {}
     per_microbatch = every.per_microbatch
@@ -193,7 +192,7 @@ def _staged(
 def _too_large(
     every: Costs, devices: Sequence[Device], pinned: Mapping[str, str], splits: Mapping[str, Sequence[str]]
 ) -> list[int]:
-    """Positions of the layers that fit into none of the devices and can be split."""
+    """Positions of the layers that fit on no device but can be split."""
     if any(not device.memory_bytes for device in devices):
         return []
     most = max(device.memory_bytes for device in devices)
@@ -205,7 +204,7 @@ def _too_large(
 
 
 def _parted(every: Costs, layers: Sequence[int], devices: Sequence[Device], count: int) -> dict[str, list[str]]:
-    """Each of the layers over so many devices, those with most room, in the order in which the devices are given."""
+    """Split each of the layers over the devices with the most free memory, in the order of ``devices``."""
     room = {device.name: float(device.memory_bytes) for device in devices}
     parted = {}
     for index in layers:

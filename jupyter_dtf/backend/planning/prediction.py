@@ -90,7 +90,8 @@ def seconds_if_it_fits(
 
 def _played(spread: Spread, replicas: int, link: Link) -> list[Busy]:
     updates_s = {device: spread.update_s(device) + spread.exchange_s(device, replicas, link) for device in spread.used}
-    return play(spread.segments(copying_s(link)), updates_s, spread.costs.microbatches, link)
+    segments = spread.segments(copying_s(link))
+    return play(segments, updates_s, spread.costs.microbatches, link, takes_turns=spread.costs.takes_turns)
 
 
 def copying_s(link: Link) -> float:
@@ -105,13 +106,23 @@ def _end(busy: Sequence[Busy]) -> float:
     return max((each.start_s + each.duration_s for each in busy), default=0.0)
 
 
-def _needed(spread: Spread) -> list[int]:
-    """The memory that each device needs, bytes, with what it receives of all microbatches."""
+def _needed(spread: Spread, *, filled: bool = False) -> list[int]:
+    """The memory that each device needs, bytes, with what it receives of the microbatches that it holds.
+
+    ``filled``: as many as if all microbatches went forward before one goes back.
+    """
+    every = spread.costs
     memory = np.zeros(len(spread.devices))
+    most = np.zeros(len(spread.devices))
+    held = {} if filled or not every.takes_turns else spread.held()
     for part in spread.parts:
-        memory[part.device] += spread.costs.memory[part.layer] * part.fraction
+        share = held.get(part, every.microbatches) / every.microbatches
+        let_go = every.activations[part.layer] * (1 - share)
+        memory[part.device] += (every.memory[part.layer] - let_go) * part.fraction
+        most[part.device] = max(most[part.device], share)
     _, taken = spread.traffic()
-    return [round(float(own) + more * spread.costs.batch_size) for own, more in zip(memory, taken, strict=True)]
+    more = np.array(taken) * every.batch_size * most
+    return [round(each) for each in (memory + more).tolist()]
 
 
 def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, int]]) -> list[DeviceLoad]:

@@ -1,5 +1,7 @@
 """A step of a pipeline, played through: which device is busy when. Pure.
 
+One forward, one backward: every device does its passes in the order of their turns (``schema/turns.py``).
+
 Fill and drain: every segment of layers runs the forward passes of its microbatches in their order, and when all of its
 device's have ended, the backward passes in the same order; then the device updates its weights. A device does one thing
 at a time; of what it could do, a forward pass first, and of the earliest microbatch. What is sent from one device to
@@ -15,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...schema.placement import Link
+from ...schema.turns import Turns
 
 FORWARD, BACKWARD, UPDATE = ("forward", "backward", "update")
 
@@ -43,12 +46,118 @@ class Busy:
     duration_s: float
 
 
-def play(segments: Sequence[Segment], updates_s: Mapping[int, float], microbatches: int, link: Link) -> list[Busy]:
+def play(
+    segments: Sequence[Segment],
+    updates_s: Mapping[int, float],
+    microbatches: int,
+    link: Link,
+    *,
+    takes_turns: bool = False,
+) -> list[Busy]:
     """All that the devices do in a step, in the order in which it begins. ``updates_s``: by device, after its passes.
 
-    What a segment sends goes to segments that do not lead back to it.
+    What a segment sends goes to segments that do not lead back to it. ``takes_turns``: one forward, one backward.
     """
-    return _Play(segments, updates_s, microbatches, link).run()
+    if takes_turns:
+        found = _play_by_turns(segments, microbatches, link)
+    else:
+        found = _Play(segments, microbatches, link).run()
+    ends: dict[int, float] = {}
+    for busy in found:
+        ends[busy.device] = max(busy.start_s + busy.duration_s, ends.get(busy.device, 0.0))
+    return found + [
+        Busy(device, microbatches - 1, UPDATE, ends.get(device, 0.0), duration)
+        for device, duration in sorted(updates_s.items())
+        if duration
+    ]
+
+
+# -- one forward, one backward -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels of segments, forward and on the way back."""
+
+    forward: list[int]
+    backward: list[int]
+    order: list[int]
+    """The segments, each after those that it is sent something by."""
+
+    @property
+    def turns(self) -> Turns:
+        return Turns(max(self.forward, default=0), max(self.backward, default=0))
+
+    def held(self, segment: int, microbatches: int) -> int:
+        """Of how many microbatches a segment holds the activations at most."""
+        return min(microbatches, self.turns.held(self.forward[segment], self.backward[segment]))
+
+
+def levels(segments: Sequence[Segment]) -> Levels:
+    """How many changes of device lie before each segment."""
+    waits = Counter(target for segment in segments for target in segment.sends)
+    order = [index for index in range(len(segments)) if not waits[index]]
+    forward, backward = [0] * len(segments), [0] * len(segments)
+    for index in order:
+        for target in segments[index].sends:
+            level = forward[index] + (segments[target].device != segments[index].device)
+            forward[target] = max(forward[target], level)
+            waits[target] -= 1
+            if not waits[target]:
+                order.append(target)
+    for index in reversed(order):
+        for target in segments[index].sends:
+            level = backward[target] + (segments[target].device != segments[index].device)
+            backward[index] = max(backward[index], level)
+    return Levels(forward, backward, order)
+
+
+_FORWARD, _INPUTS, _WEIGHTS = range(3)
+
+
+def _play_by_turns(segments: Sequence[Segment], microbatches: int, link: Link) -> list[Busy]:
+    known = levels(segments)
+    turns = known.turns
+    sources: list[list[tuple[int, float]]] = [[] for _ in segments]
+    for index, segment in enumerate(segments):
+        for target, size in segment.sends.items():
+            sources[target].append((index, size))
+    passes = []
+    for place, index in enumerate(known.order):
+        for microbatch in range(microbatches):
+            passes.append((turns.forward(microbatch, known.forward[index]), _FORWARD, microbatch, place, index))
+            back = known.backward[index]
+            if sources[index]:
+                passes.append((turns.inputs(microbatch, back), _INPUTS, microbatch, -place, index))
+            passes.append((turns.weights(microbatch, back), _WEIGHTS, microbatch, -place, index))
+    ready: dict[tuple[int, int, int], float] = {}
+    """When what a pass of a microbatch through a segment needs is there."""
+    device_free: dict[int, float] = {}
+    link_free: dict[tuple[int, int], float] = {}
+    found = []
+    for _, kind, microbatch, _, index in sorted(passes):
+        segment = segments[index]
+        duration = segment.forward_s
+        if kind != _FORWARD:
+            awaited_s = segment.inputs_s if sources[index] else 0.0
+            duration = awaited_s if kind == _INPUTS else segment.backward_s - awaited_s
+        begin = max(device_free.get(segment.device, 0.0), ready.get((kind, microbatch, index), 0.0))
+        device_free[segment.device] = end = begin + duration
+        found.append(Busy(segment.device, microbatch, FORWARD if kind == _FORWARD else BACKWARD, begin, duration))
+        others = {_FORWARD: segment.sends.items(), _INPUTS: sources[index], _WEIGHTS: ()}[kind]
+        for other, size in others:
+            there, target = end, segments[other].device
+            if target != segment.device:
+                way = segment.device, target
+                link_free[way] = max(end, link_free.get(way, 0.0)) + size / link.bytes_per_s
+                there = link_free[way] + link.latency_s
+            for needing in (_FORWARD,) if kind == _FORWARD else (_INPUTS, _WEIGHTS):
+                needed = needing, microbatch, other
+                ready[needed] = max(there, ready.get(needed, 0.0))
+    return sorted(found, key=lambda busy: busy.start_s)
+
+
+# -- fill and drain ------------------------------------------------------------------------------------------------
 
 
 _ENDED, _SENDS_BACK, _COULD_BEGIN = range(3)
@@ -58,11 +167,8 @@ _ENDED, _SENDS_BACK, _COULD_BEGIN = range(3)
 class _Play:
     """A task is one pass of one microbatch through one segment; its number is its rank among those that could run."""
 
-    def __init__(
-        self, segments: Sequence[Segment], updates_s: Mapping[int, float], microbatches: int, link: Link
-    ) -> None:
+    def __init__(self, segments: Sequence[Segment], microbatches: int, link: Link) -> None:
         self._segments = segments
-        self._updates_s = updates_s
         self._microbatches = microbatches
         self._link = link
         count = len(segments)
@@ -105,7 +211,7 @@ class _Play:
                 self._ended(task, now)
             if device in self._idle and self._could_run[device]:
                 self._begin(heapq.heappop(self._could_run[device]), device, now)
-        return self._found + self._updates()
+        return self._found
 
     def _begin(self, task: int, device: int, now: float) -> None:
         segment = self._segments[task % len(self._segments)]
@@ -158,11 +264,3 @@ class _Play:
         self._waits[task] -= 1
         if not self._waits[task]:
             heapq.heappush(self._events, (self._ready_at[task], _COULD_BEGIN, task))
-
-    def _updates(self) -> list[Busy]:
-        ends = {busy.device: busy.start_s + busy.duration_s for busy in self._found}
-        return [
-            Busy(device, self._microbatches - 1, UPDATE, ends.get(device, 0.0), duration)
-            for device, duration in sorted(self._updates_s.items())
-            if duration
-        ]

@@ -1,4 +1,4 @@
-"""Placements that anybody would try: everything on one device, a row of layers in parts of equal work. Pure."""
+"""The placements anybody would try: everything on one device, or a chain of layers cut into equal parts. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .costs import Costs
 
 
 def simple_ways(every: Costs, devices: Sequence[Device], pinned: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """One device alone, for each; the first two, three and more in parts of equal time, as given and fastest first.
+    """Each device alone, then the first two, three and more in parts of equal time, as given and fastest first.
 
-    The layers are those of ``every``; what ``pinned`` says of some is as it says.
+    Places the layers of ``every``, except that ``pinned`` layers stay where they are pinned.
     """
     for device in devices:
         yield dict.fromkeys(every.names, device.name) | dict(pinned)
@@ -25,7 +25,7 @@ def simple_ways(every: Costs, devices: Sequence[Device], pinned: Mapping[str, st
 
 
 def balanced(every: Costs, devices: Sequence[Device]) -> dict[str, str]:
-    """The layers in their order, one after the other on the devices, each as long at work as it can be made."""
+    """Assign the layers to the devices in order, so that all devices are busy for about the same time."""
     rates = np.cumsum([device.flops_per_s for device in devices])
     work = np.cumsum(every.per_microbatch + 1e-300)
     middles = (work - every.per_microbatch / 2) / work[-1]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ...schema.placement import Cut, Device, Link, Placement
 from .costs import Costs
-from .schedule import Segment
+from .schedule import Segment, levels
 
 _CPU = re.compile(r"/device:CPU:\d+\Z")
 """A device whose cores copy what it sends and receives. A GPU computes meanwhile."""
@@ -93,6 +93,16 @@ class Spread:
 
         ``copying_s``: of each byte that goes to or comes from another device, for the core that computes there.
         """
+        return self._segments(copying_s)[0]
+
+    def held(self) -> dict[Part, int]:
+        """Of how many microbatches the activations of each part are there at once, one forward, one backward."""
+        segments, at = self._segments(0.0)
+        known = levels(segments)
+        return {part: known.held(at[part], self.costs.microbatches) for part in self.parts}
+
+    def _segments(self, copying_s: float) -> tuple[list[Segment], dict[Part, int]]:
+        """The segments, and in which one each part is."""
         senders = {flow.source for flow in self._flows if flow.crosses}
         sources: dict[Part, list[Part]] = {}
         for flow in self._flows:
@@ -128,7 +138,7 @@ class Spread:
                             each.forward_s += size * copying_s
                             each.backward_s += size * copying_s
                             each.inputs_s += size * copying_s
-        return segments
+        return segments, at
 
     def traffic(self) -> tuple[list[float], list[float]]:
         """Bytes of an example that each device gives away and takes in a forward pass."""

@@ -1,9 +1,9 @@
-"""A row of layers cut into contiguous stages, one on each device that is used. Pure.
+"""Cuts a chain of layers into contiguous stages, one per device used. Pure.
 
-A stage takes, for one microbatch, what its layers compute and what it receives and sends, forward and backward, as if
-nothing of that overlapped. The cuts are those for which the slowest stage is as fast as it can be, within memory; of
-the best ways with one, two and more stages, the one with the shortest step is taken. A step lasts the sum over the
-stages for the first microbatch, and the slowest stage for each one more.
+The time of a stage for one microbatch is what its layers compute plus what it sends and receives, forward and backward,
+as if none of that overlapped. The cuts minimise the slowest stage within the memory limits; among the best cuts into
+one, two and more stages, the one with the shortest step is chosen. A step takes the sum over all stages for the first
+microbatch, plus the slowest stage for each further one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Used = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Stage:
-    """What one device does for one microbatch."""
+    """The work of one device for one microbatch."""
 
     device: str
     layers: list[str]
@@ -42,7 +42,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Stages:
-    """In the order in which an example goes through them."""
+    """Stages in the order in which an example passes through them."""
 
     stages: list[Stage]
     step_seconds: float
@@ -50,7 +50,7 @@ class Stages:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Devices that are as good as each other; ``table[i, j]``: the seconds of a stage on one, from cut i to cut j."""
+    """Interchangeable devices. ``table[i, j]``: seconds of a stage from cut i to cut j on one of them."""
 
     devices: list[Device]
     table: Floats
@@ -62,7 +62,7 @@ class _Kind:
 
 @dataclass(frozen=True)
 class _Way:
-    """Stages as (first cut, last cut, number of the kind of device), in their order."""
+    """Stages in order, each as (first cut, last cut, index of the kind of device)."""
 
     stages: list[tuple[int, int, int]]
 
@@ -81,7 +81,7 @@ def cut(
     pinned: Mapping[str, str],
     busy: Mapping[str, float],
 ) -> Stages | None:
-    """The fastest stages; None if the layers do not fit. All else as in ``ways``."""
+    """The fastest stages, or None if the layers do not fit. Arguments as for ``ways``."""
     found = ways(costs, devices, link, pinned, busy)
     return found[0] if found else None
 
@@ -93,12 +93,11 @@ def ways(
     pinned: Mapping[str, str],
     busy: Mapping[str, float],
 ) -> list[Stages]:
-    """The best stages for each number of devices and for each order of them that was tried, the fastest first.
+    """The best stages for each number and each tried order of devices, fastest first; None if the layers do not fit.
 
-    ``pinned`` maps layers to the devices they have to be on. ``busy``: what a device does beside its stage, seconds for
-    each microbatch. None if the layers do not fit.
+    ``pinned`` maps layers to the devices they must be on. ``busy``: other work of a device, seconds per microbatch.
 
-    With devices of very many kinds (more than 12 that all differ), they are used in the order given, or fastest first.
+    With very many kinds of device (more than 12 that all differ), only the given order and fastest first are tried.
     """
     row = _Row(costs, link)
     kinds = _kinds(row, devices, pinned, busy)
@@ -124,9 +123,9 @@ def _with_devices(way: _Way, kinds: Sequence[_Kind], row: _Row, microbatches: in
 
 
 def _slowest_of_interest(step: float, work: float, microbatches: int) -> float:
-    """How slow the slowest stage may be if the step is to last no longer than ``step``.
+    """The longest that the slowest stage may take if the step is to take no longer than ``step``.
 
-    ``work``: the seconds of all layers on the fastest device, which the sum over the stages is not below.
+    ``work``: seconds of all layers on the fastest device, a lower bound for the sum over the stages.
     """
     if not math.isfinite(step) or microbatches == 1:
         return step * _ROUNDING
@@ -135,7 +134,7 @@ def _slowest_of_interest(step: float, work: float, microbatches: int) -> float:
 
 
 class _Row:
-    """What any stage of the row would cost, by the places between layers where it begins and ends."""
+    """The cost of any stage of the chain, by the cuts where it begins and ends."""
 
     def __init__(self, costs: Costs, link: Link) -> None:
         self._names = costs.names
@@ -154,7 +153,7 @@ class _Row:
         return self._names[self.cuts[first] : self.cuts[last]]
 
     def seconds(self, device: Device, pinned: Mapping[str, str], busy: float) -> Floats:
-        """Of a stage from cut i to cut j on the device, at [i, j]; infinite where it may not be."""
+        """Seconds of a stage from cut i to cut j on the device, at [i, j]; infinite where it is not allowed."""
         seconds: Floats = (self.work[None, :] - self.work[:, None]) / device.flops_per_s + busy
         for bytes_ in (self._incoming, self._outgoing):  # there in the forward pass, back in the backward pass
             seconds += 2 * (bytes_ * self._examples / self._link.bytes_per_s + self._link.latency_s * (bytes_ > 0))
@@ -167,7 +166,7 @@ class _Row:
         return seconds
 
     def _places(self, work: Floats) -> Ints:
-        """Where stages may be cut: everywhere, or in a long row where least is sent, one place in each stretch."""
+        """Where stages may be cut: everywhere or, in a long chain, at the cheapest place of each stretch."""
         length = len(work) - 1
         if length < _MOST_CUTS:
             return np.arange(length + 1)
@@ -183,9 +182,9 @@ class _Row:
         return np.concatenate([[0], np.sort(order[firsts]), [length]])
 
     def _traffic(self) -> tuple[Floats, Floats]:
-        """Bytes that a stage from cut i to cut j takes from before it and gives to what is after it, at [i, j].
+        """Bytes that a stage from cut i to cut j receives and sends, at [i, j].
 
-        What several layers of a stage need of one layer is sent to it once.
+        An output that several layers of a stage need is sent to it once.
         """
         size = len(self.cuts)
         incoming, outgoing = np.zeros((size + 1, size + 1)), np.zeros((size + 1, size + 1))
@@ -204,7 +203,7 @@ class _Row:
 
 
 def _add(values: Ints, into: Floats, rows: tuple[Ints, Ints], columns: tuple[Ints, Ints]) -> None:
-    """Add each value to a rectangle, from the first row and column to before the last ones: write its corners."""
+    """Add each value to a half-open rectangle of a difference array, by writing its corners."""
     for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
         np.add.at(into, (rows[row], columns[column]), values if row == column else -values)
 
@@ -224,13 +223,13 @@ def _kinds(row: _Row, devices: Sequence[Device], pinned: Mapping[str, str], busy
 
 
 def _orders(kinds: Sequence[_Kind]) -> list[list[int]]:
-    """Orders of the devices that are tried, as numbers of their kinds: as given, and the fastest first."""
+    """The orders of devices to try, as indices of their kinds: as given, and fastest first."""
     given = [number for number, kind in enumerate(kinds) for _ in kind.devices]
     return [given, sorted(given, key=lambda number: -kinds[number].rate)]
 
 
 def _in_order(kinds: Sequence[_Kind], order: Sequence[int]) -> Iterator[_Way]:
-    """The best ways that use devices in this order, leaving out some; and one device alone."""
+    """The best ways that use devices in this order, possibly skipping some, and each device alone."""
     size = len(kinds[0].table)
     slowest = np.full(size, np.inf)
     slowest[0] = 0.0
@@ -253,10 +252,10 @@ def _in_order(kinds: Sequence[_Kind], order: Sequence[int]) -> Iterator[_Way]:
 
 
 def _best_ways(kinds: Sequence[_Kind], bound: float, work: Floats) -> Iterator[_Way]:
-    """For each number of stages the way with the fastest slowest stage, if that is within ``bound``.
+    """For each number of stages, the way that minimises the slowest stage, if that is within ``bound``.
 
-    By dynamic programming over how many devices of each kind are in use: for every cut, the time of the slowest stage
-    before it. Cuts are left out which the devices that are left cannot go on from within the bound.
+    Dynamic programming over the number of devices of each kind in use: for every cut, the time of the slowest stage
+    before it. Cuts from which the remaining devices cannot finish within the bound are pruned.
     """
     size = len(work)
     tables = [np.where(kind.table <= bound, kind.table, np.inf) for kind in kinds]
@@ -295,9 +294,9 @@ def _best_ways(kinds: Sequence[_Kind], bound: float, work: Floats) -> Iterator[_
 
 
 def _after(slowest: Floats, table: Floats, ends: Ints) -> tuple[Floats, Ints]:
-    """One stage more: for every cut the time of the slowest stage before it, and where the last one begins.
+    """Add one stage: for every cut, the time of the slowest stage before it, and where the last stage begins.
 
-    ``ends``: for every cut, before which one the stages that begin there end.
+    ``ends``: for every cut, the exclusive end of the stages that begin there.
     """
     reached, start = np.full(len(slowest), np.inf), np.zeros(len(slowest), np.int64)
     begins = np.flatnonzero(np.isfinite(slowest))

@@ -1,6 +1,6 @@
-"""Trials of a search take places of a cluster, each for itself. Pure: plain values in, plain values out.
+"""Assigns the places of a cluster to the trials of a search. Pure: plain values in, plain values out.
 
-A place is what one of the cluster's tasks that compute has when they all run: its threads on a host, and its GPUs.
+A place is what one compute task of the cluster has when all of them run: its threads on a host, and its GPUs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _WHOLE = math.lcm(*range(1, MOST_SHARES + 1))
 
 
 def place_jobs(jobs: Mapping[str, int]) -> dict[str, int]:
-    """The jobs of a cluster whose tasks are places: all but ``ps`` and ``evaluator``."""
+    """The jobs of a cluster whose tasks count as places: all except ``ps`` and ``evaluator``."""
     return {job: count for job, count in jobs.items() if job not in CPU_JOBS}
 
 
 def places_of(planned: Iterable[PlannedTask]) -> list[PlannedTask]:
-    """The places of a cluster, all of whose tasks have been planned."""
+    """The places of a cluster whose tasks have all been planned."""
     return [task for task in planned if task.job not in CPU_JOBS]
 
 
@@ -39,15 +39,15 @@ def take(
     threads_per_task: int = 0,
     shares: int = 1,
 ) -> tuple[list[PlannedTask], list[PlannedTask]] | None:
-    """What ``Free`` gives of ``places`` of which others have ``taken`` some."""
+    """Take places as ``Free.take`` does, from ``places`` of which some are already ``taken``."""
     return Free(places, taken).take(tasks, each, threads_per_task=threads_per_task, shares=shares)
 
 
 class Free:
-    """What is free of ``places``. Taking and giving back costs no more, however many are taken.
+    """The free ones among ``places``. The cost of taking and giving back does not grow with the number taken.
 
-    ``taken`` are the places of others, as they were when they were taken: where hosts have come or gone since, a host
-    has as many free as it has more of them than are taken on it.
+    ``taken`` are places as they were when they were taken: if hosts have joined or left since, a host has as many free
+    places as it has beyond those taken on it.
     """
 
     def __init__(self, places: Sequence[PlannedTask], taken: Iterable[PlannedTask]) -> None:
@@ -85,14 +85,14 @@ class Free:
         return ranked(planned), mine
 
     def give_back(self, mine: Iterable[PlannedTask]) -> None:
-        """What ``take`` has given is free again, where its host is still there."""
+        """Free what ``take`` returned, if its host still exists."""
         for place in mine:
             if place.host.address in self._hosts:
                 self._hosts[place.host.address].give_back(place)
 
 
 class _Host:
-    """The places of a host, each with how much of it is free; more than ``free`` may not be taken of all together."""
+    """The places of a host, each with its free fraction; no more than ``free`` may be taken in total."""
 
     def __init__(self) -> None:
         self.places: list[PlannedTask] = []
@@ -150,12 +150,12 @@ class _Host:
 
 
 def _key(place: PlannedTask, share: int) -> tuple[object, ...]:
-    """What parts have in common that may be given back one for the other."""
+    """The key that interchangeable shares of places have in common."""
     return place.job, place.index, place.gpus.gpus, share
 
 
 def _part_of(place: PlannedTask, shares: int) -> PlannedTask:
-    """What one of ``shares`` tasks has of a place. Raises Unavailable."""
+    """The share that one of ``shares`` tasks has of a place. Raises Unavailable."""
     if shares == 1:
         return place
     memory = 0
@@ -172,7 +172,7 @@ def _part_of(place: PlannedTask, shares: int) -> PlannedTask:
 
 
 def _together(parts: Sequence[PlannedTask]) -> Grant:
-    """The GPUs of several places as those of one task."""
+    """The GPUs of several places, merged as those of one task."""
     gpus = tuple(dict.fromkeys(gpu for part in parts for gpu in part.gpus.gpus))
     caps = [part.gpus.memory_bytes for part in parts if part.gpus.gpus]
     return Grant(gpus, min(caps, default=0), all(part.gpus.grows for part in parts))

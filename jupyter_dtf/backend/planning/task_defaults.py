@@ -1,4 +1,4 @@
-"""What a kind's options have for all tasks of its clusters, where a run does not say otherwise. Pure."""
+"""Defaults that a kind's options set for all tasks of a cluster, unless a run overrides them. Pure."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from .gpu_grants import GpuRequest
 
 
 class TaskDefaults(msgspec.Struct):
-    """For each task that computes on a GPU; ``environment`` for every task."""
+    """GPU settings for tasks that compute on a GPU, and environment variables for every task."""
 
     gpu_memory: int | float | None = None
-    """A cap on what a task takes of its GPU, in bytes or as a fraction, with which tasks share one."""
+    """The most GPU memory a task may take, in bytes (int) or as a fraction (float); capped tasks may share a GPU."""
     gpu_growth: bool = True
-    """Whether a task without a cap takes a GPU's memory as it needs it, or all of it at once."""
+    """Whether a task without a cap allocates GPU memory as needed (True) or all of it at once (False)."""
     environment: dict[str, str] = {}
 
     def gpus_for(self, request: RunRequest, *, are_drawn: bool) -> GpuRequest:
-        """What a run asks for of GPUs; ``are_drawn``: its tasks have been put on devices."""
+        """The GPUs that a run requests. ``are_drawn``: its tasks were assigned to devices in a design."""
         asks = request.gpus_per_task is not None or request.gpu_memory is not None
         memory = request.gpu_memory if asks or are_drawn else self.gpu_memory
         return GpuRequest(request.gpus_per_task, memory, grows=self.gpu_growth)
 
     def complete(self, request: RunRequest) -> None:
-        """Give a run's tasks the environment, but what the run sets itself."""
+        """Add the environment variables to a run's own; the run's values take precedence."""
         request.environment = {**self.environment, **request.environment}

@@ -1,4 +1,4 @@
-"""Why a placement leaves devices without layers: what a step would take with them. Pure."""
+"""Explains why a placement leaves devices unused: how long a step would take with them. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .judging import Judge, Where
 from .simple_ways import simple_ways
 
 MOST_LAYERS = 2_000
-"""Of a graph of more, nothing is said: it is asked at every change of a drawing."""
+"""Larger graphs get no explanation: this is computed at every change of a design."""
 _FREE = Link(bytes_per_s=1e30, latency_s=0.0)
 
 
 def ways_with(
     device: Device, every: Costs, devices: Sequence[Device], used: Collection[str], fixed: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """Simple placements on the devices in use and this one. ``fixed``: what stays where it is.
+    """Simple placements on the devices in use plus this one. ``fixed`` layers stay where they are.
 
-    ``every``: of the layers that are not split.
+    ``every`` has the costs of the layers that are not split.
     """
     there = [other for other in devices if other.name in used or other.name == device.name]
     for way in simple_ways(every, there, fixed):
@@ -48,9 +48,9 @@ def why_unused(
     link: Link | None = None,
     calibration: Calibration | None = None,
 ) -> dict[str, str]:
-    """For each device that has no layer of a placement that is complete, why not, in words.
+    """For each device without a layer in a complete placement, the reason as a sentence.
 
-    With replicas the devices are those of the first.
+    With replicas, ``devices`` are those of the first replica.
     """
     if len(graph.layers) > MOST_LAYERS:
         return {}
@@ -77,7 +77,7 @@ def why_unused(
 
 
 def with_reasons(prediction: Prediction, reasons: Mapping[str, str]) -> Prediction:
-    """A prediction with what ``why_unused`` says of its devices."""
+    """The prediction with the reasons from ``why_unused`` attached to its devices."""
     loads = [msgspec.structs.replace(load, unused=reasons.get(load.device, "")) for load in prediction.devices]
     return msgspec.structs.replace(prediction, devices=loads)
 

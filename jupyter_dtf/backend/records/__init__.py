@@ -1,1 +1,1 @@
-"""What is known of runs: by applying their events in order, and from the files that they leave."""
+"""What is known about runs, from their events and from the files they leave."""

@@ -1,4 +1,4 @@
-"""What an event changes in the summary of its run, and which summary knows more. Pure.
+"""Applies events to the summary of their run, and merges summaries. Pure.
 
 The controller, the archive and every viewer apply the same rules.
 """
@@ -31,7 +31,7 @@ BYTES = "byte"
 
 
 def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | None = None) -> None:
-    """Bring ``info`` up to date with one event. Points, output, most notes and what is not known leave it as it is.
+    """Update ``info`` with one event. Points, output, most notes and unknown events leave it unchanged.
 
     ``task`` is the one of ``info`` that the event is of, from who knows where it is; it is looked for without.
     """
@@ -91,7 +91,7 @@ def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
 
 
 def objectives_of(run: RunDescriptor) -> list[str]:
-    """What stands for a run before all else: the objectives of a trial."""
+    """The metrics that represent a run above all others: a trial's objectives."""
     return list(run.trial.objectives) if run.trial is not None else []
 
 

@@ -1,4 +1,4 @@
-"""Writing runs to the store without holding up the event loop."""
+"""Writes runs to the store without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ...errors import Conflict, NotFound, Unavailable
-from ...schema.events import HISTOGRAM, LOG, PICTURE, POINTS, AnyEvent, UnknownEvent, decode_event
+from ...schema.events import LOG, MEDIA, POINTS, AnyEvent, UnknownEvent, decode_event
 from ...schema.run import RunDescriptor, RunInfo
 from .apply_event import apply_event
 from .output_tail import ENDED_BYTES, EmptiedEvents, OutputTail, log_source
@@ -32,7 +32,7 @@ Event = tuple[str, int, bytes]
 
 
 class _Batch:
-    """What waits to be written."""
+    """Descriptors and events waiting to be written."""
 
     def __init__(self) -> None:
         self.infos: dict[str, bytes | RunInfo] = {}
@@ -49,7 +49,7 @@ class _Batch:
         return {run_id for run_id, _, _ in self.events} | set(self.infos)
 
     def seal(self) -> None:
-        """Before it goes to another thread, while events go on changing summaries here."""
+        """Freeze the summaries before another thread takes the batch, since events go on changing them here."""
         self.infos = {i: x if isinstance(x, bytes) else msgspec.msgpack.encode(x) for i, x in self.infos.items()}
 
     def put_before(self, later: _Batch) -> None:
@@ -60,7 +60,7 @@ class _Batch:
         self.ended |= later.ended
 
     def write(self, store: Store) -> None:
-        """Write as much as there is room for; what has been written is taken out. Raises Unavailable."""
+        """Write as much as fits on the disk, and remove it from the batch. Raises Unavailable."""
         while self.events:
             size = count = 0
             while count < len(self.events) and size < AT_ONCE_BYTES:
@@ -86,8 +86,8 @@ class Archive:
     """Takes descriptors and events on one event loop and writes them in a thread, in order, in batches.
 
     A batch is written at most ``WRITE_EVERY_S`` after its first event, and at once when a run ends. What cannot be
-    written is kept and tried again every two seconds; ``error`` says why in the meantime, and is empty when all is
-    well. ``on_change()`` is called when that changes, and when there are more runs that are not saved (``unsaved``).
+    written is kept and retried every two seconds; meanwhile ``error`` says why (empty when all is well).
+    ``on_change()`` is called when ``error`` changes and when more runs become ``unsaved``.
     """
 
     def __init__(self, store: Store | Callable[[], Store]) -> None:
@@ -111,12 +111,12 @@ class Archive:
         self._task: asyncio.Task[None] | None = None
 
     def put_run(self, run: RunDescriptor) -> None:
-        """A run that has been submitted; its events follow."""
+        """Add a submitted run; its events follow."""
         self._summaries[run.id] = self._batch.infos[run.id] = RunInfo.of(run)
         self._start()
 
     def append(self, run_id: str, seq: int, data: bytes) -> None:
-        """The run's next event, as bytes; its end is written at once.
+        """Append the run's next event, encoded; the end of a run is written at once.
 
         Of output the store keeps what memory does: the last of it.
         """
@@ -148,11 +148,11 @@ class Archive:
             del self._summaries[run_id]
 
     async def flush(self) -> None:
-        """Return when all that was given before is in the file. Raises Unavailable if it cannot be written now."""
+        """Wait until everything given so far is in the file. Raises Unavailable if it cannot be written now."""
         await self._write()
 
     async def close(self) -> None:
-        """Write what is left, then end the thread. Raises Unavailable if it cannot be written; it may be tried again,
+        """Write what is left, then end the thread. Raises Unavailable if that fails; it may then be retried,
         or saved elsewhere (``save_to``).
         """
         if self._task is not None:
@@ -164,11 +164,11 @@ class Archive:
 
     @property
     def waiting(self) -> set[str]:
-        """The runs of which something is not in the file."""
+        """The runs that are not completely in the file."""
         return self.unsaved | self._batch.runs
 
     async def save_to(self, path: Path, logs: Mapping[str, Sequence[bytes]], runs: Iterable[RunDescriptor]) -> None:
-        """Write the runs that are not saved to a store of its own at ``path``. Raises Unavailable.
+        """Write the unsaved runs to a separate store at ``path``. Raises Unavailable.
 
         ``logs`` and ``runs`` have all events of a run, also those that the store has, as far as they are still to be
         had.
@@ -192,7 +192,7 @@ class Archive:
         await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def open(self) -> None:
-        """Open the store now, if that can be: then ``error`` says at once why not."""
+        """Try to open the store now, so that ``error`` says at once if that fails."""
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._opened)
         except Unavailable as error:
@@ -272,10 +272,10 @@ class Archive:
 
 
 def _is_media(data: bytes) -> bool:
-    return data.startswith((HISTOGRAM, PICTURE), 1)
+    return data.startswith(MEDIA, 1)
 
 
 def summarize(store: Store, run_id: str) -> None:
-    """Make the stored summary of an ended run that of all its events, of what only points tell as well."""
+    """Complete the stored summary of an ended run from all of its events, points included."""
     with contextlib.suppress(NotFound):  # deleted in the meantime
         store.put_run(RunRecord.replay(store.run(run_id), store.events(run_id)).info)

@@ -1,4 +1,4 @@
-"""The best value of each metric of a run, of which it is known whether more or less is better. Pure."""
+"""The best value of each metric of a run whose direction (higher or lower is better) is known. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _FIRST = ("loss", VALIDATION + "loss")
 
 
 class BestValues:
-    """Those of one run: of its epochs, or, of metrics that no epoch has, of its points when it has ended."""
+    """The best values of one run: over its epochs or, for metrics without epoch values, over its points at the end."""
 
     def __init__(self) -> None:
         self._found: dict[str, Best] = {}
         self._attempt = 0
 
     def of_epochs(self, newest: EpochEnded, events: Sequence[AnyEvent]) -> dict[str, Best]:
-        """After another epoch; ``events`` are all so far, with that. Epochs that were done again count as the last."""
+        """Update after an epoch. ``events``: all so far, including it; of a repeated epoch the last one counts."""
         if newest.attempt > self._attempt:
             self._attempt, self._found = newest.attempt, {}
             for event in last_epochs(events):
@@ -61,7 +61,7 @@ class BestValues:
                 self._found[metric] = Best(value=value, step=float(event.step), epoch=event.epoch + 1)
 
     def _gives_way_to(self, metric: str) -> bool:
-        """Whether another metric was left out so that this one has a place."""
+        """Whether another metric was dropped to make room for this one."""
         if metric not in _FIRST:
             return False
         del self._found[next(name for name in reversed(self._found) if name not in _FIRST)]

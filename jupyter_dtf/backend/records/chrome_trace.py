@@ -46,7 +46,7 @@ def by_device(data: TraceData) -> dict[str, list[TracedOp]]:
 
 
 def lanes(ops: Sequence[TracedOp | Transfer]) -> list[int]:
-    """For each of them, in order of starting times, the first lane that is free when it starts."""
+    """The lane of each operation: in order of start times, the first lane that is free then."""
     free_at: list[float] = []
     chosen = []
     for op in ops:

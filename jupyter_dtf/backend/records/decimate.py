@@ -1,4 +1,4 @@
-"""A series for a plot of a given width: minimum and maximum of equal buckets, stable while the series grows. Pure.
+"""Decimates a series for a plot's width: minimum and maximum of equal buckets, stable as the series grows. Pure.
 
 The first points of a series are cut into buckets of ``2^k`` consecutive points, ``k`` the least with
 ``n / 2^k <= width / 2``. Of each bucket the minimum and the maximum are kept, in the order they came. What does not
@@ -45,7 +45,7 @@ def min_max(values: Floats, bucket: int) -> Ints:
 
 
 def decimate(values: Floats, width: int) -> Ints:
-    """Indices of the points of ``values``, shape ``[n]``, that a plot ``width`` pixels wide is given, ascending.
+    """Ascending indices of the points of ``values``, shape ``[n]``, for a plot that is ``width`` pixels wide.
 
     At most about ``width + 2 log2(n)`` indices; the minimum and maximum of all finite values are among them.
     """
@@ -55,7 +55,7 @@ def decimate(values: Floats, width: int) -> Ints:
 
 
 def _join(full: Ints, tail: Ints) -> Ints:
-    """Both, ascending; the newest point may be in both."""
+    """Concatenate two ascending index arrays; the newest point may be in both."""
     if full.size and tail.size and full[-1] == tail[0]:
         tail = tail[1:]
     return np.concatenate([full, tail])
@@ -76,7 +76,7 @@ def _tail(values: Floats, start: int, bucket: int) -> Ints:
 
 
 def _extremes(values: Floats) -> Ints:
-    """``min_max`` of one bucket: for a few points NumPy is sooner done than the downsampler begins."""
+    """``min_max`` of one bucket: for few points, NumPy finishes before the downsampler has started."""
     finite = np.isfinite(values)
     if not finite.all():
         if not finite.any():
@@ -87,7 +87,7 @@ def _extremes(values: Floats) -> Ints:
 
 
 class SeriesCursor:
-    """What one viewer has been sent of one line; gives the frames that bring it up to date."""
+    """Tracks what one viewer has been sent of one line, and makes the frames that bring it up to date."""
 
     def __init__(self, metric: str, task: str, width: int, x: str = "step") -> None:
         """``width`` in pixels, from 16 to 8192; ``x`` is ``step`` or ``time``. Raises InvalidInput."""
@@ -103,7 +103,7 @@ class SeriesCursor:
         self._sent = 0  # points kept of these
 
     def next(self, series: Series) -> SeriesFrame | None:
-        """The frame that makes what was sent before into ``decimate(series)``; None when nothing is new."""
+        """The frame that turns what was sent before into ``decimate(series)``, or None if nothing is new."""
         values = series.value
         if values.size == self._size and series is self._series:
             return None
@@ -128,7 +128,7 @@ def check_view(width: int, x: str) -> None:
 
 
 def plain(values: Floats) -> list[float | None]:
-    """JSON has neither NaN nor infinities: they become None."""
+    """Replace NaN and infinities, which JSON does not have, by None."""
     found: list[float | None] = values.tolist()
     if not np.isfinite(values).all():
         found = [value if math.isfinite(value) else None for value in values.tolist()]

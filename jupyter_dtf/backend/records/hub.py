@@ -1,4 +1,4 @@
-"""What one viewer (a Jupyter server, a kernel) knows of all runs: those that links bring, and those in the store."""
+"""All runs that one viewer (a Jupyter server, a kernel) knows: live ones from links, past ones from the store."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ MAX_IDLE_RECORDS = 16
 
 
 class Hub:
-    """Records of many runs, for any thread. Of each run it has one source of truth: its record, which events have
-    made, or the store's summary of the same events while no record is loaded.
+    """Thread-safe records of many runs. Each run has one source of truth: its record, built from events, or the
+    store's summary of the same events while no record is loaded.
 
-    Events are applied by one thread at a time per run, in order. Subscribers are called in the thread that changed
+    Events are applied in order, by one thread at a time per run. Subscribers are called in the thread that changed
     something, without any lock held: they should only note that there is something to read.
     """
 
@@ -80,7 +80,7 @@ class Hub:
         self._tell(info.id)
 
     def next_seq(self, run_id: str) -> int:
-        """The sequence number of the first event that is not known here, from memory or store; a link asks for it.
+        """The sequence number of the first event not known here, from memory or store; a link asks for it.
 
         A run that is under way is read from the store, which can take a while, so that its next event finds it here.
         """
@@ -94,9 +94,9 @@ class Hub:
         return self.store.next_seq(run_id) if stored.state.is_final else self.record(run_id).next_seq
 
     def apply(self, run_id: str, seq: int, data: bytes) -> None:
-        """The run's next event, encoded. One that is known already is ignored; one that cannot be read is skipped.
+        """Apply the run's next event, encoded. A known event is ignored; one that cannot be decoded is skipped.
 
-        Raises NotFound for a run that is not known, Conflict when events before this one are missing.
+        Raises NotFound for an unknown run, Conflict if events before this one are missing.
         """
         record = self.record(run_id)
         event = _read(run_id, seq, data)
@@ -109,9 +109,9 @@ class Hub:
         self._tell(run_id)
 
     def mark_lost(self, run_id: str, message: str) -> None:
-        """A run whose cluster went away: it becomes LOST, here and in the store, unless the store knows its end.
+        """Mark a run whose cluster went away as LOST, here and in the store, unless the store knows its end.
 
-        The message goes on with the checkpoint from which one can go on, if there is one.
+        The message names the checkpoint that the run can be resumed from, if there is one.
 
         Raises NotFound.
         """
@@ -158,7 +158,7 @@ class Hub:
         return record
 
     def info(self, run_id: str) -> RunInfo:
-        """What is known of a run, as a copy. Raises NotFound."""
+        """A copy of the run's summary. Raises NotFound."""
         with self._lock:
             info = self._summary(run_id, None) if run_id in self._records else None
         if info is None:
@@ -173,7 +173,7 @@ class Hub:
     def runs(self, *, deleted: bool | None = False) -> list[RunInfo]:
         """Every run, live and past, newest first; copies.
 
-        ``deleted``: without those that were, or those alone, or, with None, all.
+        ``deleted``: False leaves out deleted runs, True returns only those, None returns all.
         """
         self.look_for_marks(now=True)
         found = {info.id: info for info in self.store.runs()} if self.store is not None else {}
@@ -186,7 +186,7 @@ class Hub:
         return sorted(shown, key=lambda info: (-info.created, info.id))
 
     def look_for_marks(self, *, now: bool = False) -> None:
-        """See whether another process has said something of a run; without ``now``, not again and again."""
+        """Check whether another process has changed a run's marks; unless ``now``, only once in a while."""
         for run_id in self._marked.look(now=now):
             self._tell(run_id)
 
@@ -257,9 +257,9 @@ class Hub:
         self._tell(run_id)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
-        """Call ``callback(run_id)`` after anything of a run has changed; returns what ends it.
+        """Call ``callback(run_id)`` after anything about a run has changed. Returns a function that unsubscribes.
 
-        A callback that raises is logged once and goes on being called.
+        A callback that raises is logged once and still called afterwards.
         """
         with self._lock:
             number = self._next_subscriber
@@ -294,14 +294,14 @@ class Hub:
         return None
 
     def _summary(self, run_id: str, stored: RunInfo | None) -> RunInfo | None:
-        """The run's summary: its record's, or the store's while there is none; and a link's while that is ahead."""
+        """The run's summary: from its record, or else from the store; from a link while that is ahead."""
         record = self._records.get(run_id)
         own = record.info if record is not None else stored
         sent = self._summaries.get(run_id)
         return newest(own, sent) if own is not None else None if sent is None else copy_of(sent)
 
     def _forget_idle(self) -> None:
-        """Drop records that the store can give back, beyond MAX_IDLE_RECORDS, longest unused first."""
+        """Drop records that can be reloaded from the store, beyond MAX_IDLE_RECORDS, least recently used first."""
         if self.store is None or len(self._records) <= MAX_IDLE_RECORDS:
             return
         for run_id, record in list(self._records.items())[: len(self._records) - MAX_IDLE_RECORDS]:
@@ -332,7 +332,7 @@ def _read(run_id: str, seq: int, data: bytes) -> AnyEvent | UnknownEvent:
 
 
 def _with_checkpoint(message: str, record: RunRecord) -> str:
-    """Why a run is lost, and what is left of it."""
+    """Why a run was lost, and from which checkpoint it can be resumed."""
     last = record.info.checkpoint
     return message if last is None else f"{message}. Its last checkpoint is that of step {last.step}"
 

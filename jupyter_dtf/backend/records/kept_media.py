@@ -1,12 +1,13 @@
-"""The histograms and pictures of a run, as many as there is room for. Pure."""
+"""Keeps a bounded number of a run's histograms, pictures, texts and tables. Pure."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from typing import TypeVar
 
 from ...errors import NotFound
-from ...schema.events import Histogram, MediaEvent, Picture
+from ...schema.events import Histogram, MediaEvent, Picture, ReportedTable, ReportedText, media_bytes
 from ...schema.media import MediaSeries
 
 MOST_BYTES = 16 << 20
@@ -14,15 +15,18 @@ MOST_BYTES = 16 << 20
 MOST_OF_ONE = 400
 """Of one name of a task: as many as a plot has columns for."""
 _BYTES = 400
-"""What one takes beside its bins or its PNG."""
-_BIN_BYTES = 36
+"""What one takes beside its contents."""
+
+_WORDS = {"image": "picture"}
+
+One = TypeVar("One", Picture, ReportedText, ReportedTable)
 
 Key = tuple[str, str, str]
 """The kind, the name, the task."""
 
 
 class _Kept:
-    """Of one name of a task: every so manieth of all that came, evenly, and the newest."""
+    """What is kept for one name of one task: every nth of all that arrived, evenly spaced, and the newest."""
 
     def __init__(self, attempt: int) -> None:
         self.attempt = attempt
@@ -46,7 +50,7 @@ class _Kept:
         self.bytes += _size(event)
 
     def thin(self) -> None:
-        """Every second goes, the newest never."""
+        """Drop every second item, but never the newest."""
         self._every *= 2
         newest = self._numbered[-1][0]
         self._put([item for item in self._numbered if item[0] % self._every == 0 or item[0] == newest])
@@ -55,7 +59,7 @@ class _Kept:
         self._put(self._numbered[1:])
 
     def begin_again(self, attempt: int, step: float) -> None:
-        """What follows is of a later attempt, which begins with this step."""
+        """Start a later attempt, which begins at this step."""
         self.attempt = attempt
         self._put([item for item in self._numbered if item[1].step < step])
 
@@ -96,7 +100,7 @@ class KeptMedia:
             self._make_room(MOST_BYTES - MOST_BYTES // 8)  # for some more too, so that this is seldom
 
     def _make_room(self, most_bytes: int) -> None:
-        """Keep no more than so many bytes, but always what came last."""
+        """Drop items until the rest fits in the given number of bytes, but always keep the newest."""
         largest = [(-kept.bytes, key) for key, kept in self._kept.items() if len(kept) > 2]
         heapq.heapify(largest)
         while self._bytes > most_bytes and largest:
@@ -118,7 +122,7 @@ class KeptMedia:
         self._bytes += kept.bytes - before
 
     def overview(self) -> list[MediaSeries]:
-        """What there is, by name and task, without the things themselves."""
+        """The names that exist, by task, without their contents."""
         return [
             MediaSeries(
                 kind=kind,
@@ -130,23 +134,34 @@ class KeptMedia:
         ]
 
     def histograms(self, name: str, task: str) -> list[Histogram]:
-        """Those of one name of a task, by their steps. Raises NotFound."""
+        """The histograms of one name of a task, by step. Raises NotFound."""
         found = self._of("histogram", name, task)
         return sorted((event for event in found if isinstance(event, Histogram)), key=lambda event: event.step)
 
     def picture(self, name: str, task: str, step: float) -> Picture:
-        """The newest of this name of a task, at or before a step. Raises NotFound."""
-        found = [event for event in self._of("image", name, task) if event.step <= step]
+        """The newest picture of this name of a task, at or before a step. Raises NotFound."""
+        return self._newest(Picture, name, task, step)
+
+    def text(self, name: str, task: str, step: float) -> ReportedText:
+        """The newest text, likewise."""
+        return self._newest(ReportedText, name, task, step)
+
+    def table(self, name: str, task: str, step: float) -> ReportedTable:
+        """The newest table, likewise."""
+        return self._newest(ReportedTable, name, task, step)
+
+    def _newest(self, kind: type[One], name: str, task: str, step: float) -> One:
+        tag = str(kind.__struct_config__.tag)
+        found = [event for event in self._of(tag, name, task) if event.step <= step]
         newest = max(reversed(found), key=lambda event: event.step, default=None)
-        if not isinstance(newest, Picture):
-            raise NotFound(f"{task} has no picture {name!r:.100} of step {step:g} or before")
+        if not isinstance(newest, kind):
+            raise NotFound(f"{task} has no {_WORDS.get(tag, tag)} {name!r:.100} of step {step:g} or before")
         return newest
 
     def _of(self, kind: str, name: str, task: str) -> list[MediaEvent]:
         found = self._kept.get((kind, name, task))
         if found is None:
-            what = "picture" if kind == "image" else kind
-            raise NotFound(f"There is no {what} {name!r:.100} of {task!r:.100}")
+            raise NotFound(f"There is no {_WORDS.get(kind, kind)} {name!r:.100} of {task!r:.100}")
         return found.events
 
 
@@ -155,4 +170,4 @@ def _kind(event: MediaEvent) -> str:
 
 
 def _size(event: MediaEvent) -> int:
-    return _BYTES + (len(event.png) if isinstance(event, Picture) else _BIN_BYTES * len(event.counts))
+    return _BYTES + media_bytes(event)

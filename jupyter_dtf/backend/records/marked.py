@@ -1,4 +1,4 @@
-"""What one viewer knows of what people have said of runs: the store's, read anew when somebody has changed it."""
+"""One viewer's copy of the marks that people have put on runs, reread when somebody changes the store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOK_S = 1.0
 
 
 class Marked:
-    """The marks of all runs, for any thread. Without a store they are this process's own."""
+    """The marks of all runs; thread-safe. Without a store they live in this process alone."""
 
     def __init__(self, store: Store | None) -> None:
         self._store = store
@@ -27,9 +27,9 @@ class Marked:
         self._looked = 0.0
 
     def look(self, *, now: bool = False) -> list[str]:
-        """Take over what other processes have changed. Returns the ids of these runs.
+        """Take over changes of other processes. Returns the ids of the runs that changed.
 
-        Without ``now``, not if it was looked for a moment ago. While the store cannot be read nothing changes.
+        Unless ``now``, skips the check if the last one was a moment ago. Nothing changes while the store is unreadable.
         """
         if self._store is None or (not now and time.monotonic() - self._looked < LOOK_S):
             return []
@@ -46,7 +46,7 @@ class Marked:
             return [run_id for run_id in everyone if before.get(run_id) != self._marks.get(run_id)]
 
     def change(self, run_id: str, patch: RunPatch) -> None:
-        """Say something of a run. Raises Unavailable where it cannot be written."""
+        """Change a run's marks. Raises Unavailable if they cannot be written."""
         if self._store is not None:
             changed = self._store.mark(run_id, lambda marks: patch.applied(marks, time.time()))
         else:
@@ -55,7 +55,7 @@ class Marked:
             self._marks = {**self._marks, run_id: changed}
 
     def forget(self, run_id: str) -> None:
-        """The run is no more; the store has forgotten it."""
+        """Forget the marks of a run that the store has deleted."""
         with self._lock:
             self._marks = {key: marks for key, marks in self._marks.items() if key != run_id}
 

@@ -20,13 +20,13 @@ _VERSION = "marks"
 
 
 def version(db: sqlite3.Connection) -> int:
-    """A number that is another one after each change."""
+    """A number that differs after each change."""
     row = db.execute("SELECT value FROM about WHERE name = ?", (_VERSION,)).fetchone()
     return int(row[0]) if row is not None else 0
 
 
 def read(db: sqlite3.Connection) -> dict[str, RunMarks]:
-    """Those of all runs that have any. What cannot be read is left out."""
+    """The marks of all runs that have any. Unreadable rows are skipped."""
     found = {}
     for run_id, data in db.execute("SELECT run_id, data FROM marks"):
         try:
@@ -37,7 +37,7 @@ def read(db: sqlite3.Connection) -> dict[str, RunMarks]:
 
 
 def change(db: sqlite3.Connection, run_id: str, how: Callable[[RunMarks], RunMarks]) -> RunMarks:
-    """Put ``how(marks)`` in the place of a run's marks, and return that. What only a newer version knows stays."""
+    """Replace a run's marks by ``how(marks)`` and return the result. Fields that only a newer version knows stay."""
     row = db.execute("SELECT data FROM marks WHERE run_id = ?", (run_id,)).fetchone()
     try:
         raw = msgspec.msgpack.decode(row[0]) if row is not None else {}
@@ -52,7 +52,7 @@ def change(db: sqlite3.Connection, run_id: str, how: Callable[[RunMarks], RunMar
 
 
 def forget(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """These runs are no more."""
+    """Remove the marks of these runs."""
     gone = db.executemany("DELETE FROM marks WHERE run_id = ?", [(run_id,) for run_id in run_ids]).rowcount
     if gone > 0:
         _count(db)
@@ -64,7 +64,7 @@ def deleted_before(db: sqlite3.Connection, when: float) -> set[str]:
 
 
 def bury(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """These runs, whose rows are gone, are no more. Of those that were deleted it stays known for ``BURIED_S``."""
+    """Record that these runs are gone. That they were deleted is remembered for ``BURIED_S``."""
     deleted = deleted_before(db, math.inf)
     run_ids = set(run_ids)
     for run_id in run_ids & deleted:

@@ -1,4 +1,4 @@
-"""Which histograms and pictures a run's log goes on holding, where the store has all of them. Pure."""
+"""Decides which histograms and pictures a run's log keeps in memory; the store has all of them. Pure."""
 
 from __future__ import annotations
 

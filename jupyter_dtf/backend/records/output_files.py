@@ -1,4 +1,4 @@
-"""The files of a run's output: for each stream of each task one with its lines and one with an index to them.
+"""The files of a run's output: for each stream of each task, one with its lines and one with their index.
 
 ``<run_dir>/task-output/worker-1.stdout`` has the lines as they were printed; a line that ended in a carriage return
 still does, before its line feed. ``worker-1.stdout.index`` has an entry for each block that was written: numbers of
@@ -48,12 +48,12 @@ ENTRY_BYTES = _ENTRY.size
 
 
 def lines_file(run_dir: Path, task: str, stream: str) -> Path:
-    """Where the lines of one stream of a task are."""
+    """The path of the lines of one stream of a task."""
     return run_dir / DIRECTORY / f"{task.replace(':', '-')}.{stream}"
 
 
 def index_file(lines: Path) -> Path:
-    """Where the index to a file of lines is."""
+    """The path of the index of a file of lines."""
     return lines.with_name(lines.name + ".index")
 
 
@@ -65,20 +65,20 @@ def source_of(index: Path) -> tuple[str, str]:
 
 
 def remove_output(run_dir: Path) -> None:
-    """Delete the output of a run that is forgotten, and its directory where nothing else is in it."""
+    """Delete a run's output, and its directory if nothing else is in it."""
     shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
     with contextlib.suppress(OSError):
         run_dir.rmdir()
 
 
 class Clock:
-    """The time of each block: always later than that of the one before."""
+    """Gives each block a time that is later than that of the block before."""
 
     def __init__(self) -> None:
         self._last = 0.0
 
     def after(self, time_: float) -> None:
-        """Go on from the time of a block that somebody else has written."""
+        """Continue from the time of a block that another writer wrote."""
         self._last = max(self._last, time_)
 
     def now(self) -> float:

@@ -1,4 +1,4 @@
-"""All that is known of one run, built by applying its events in order. Pure: no clock, no file, no thread."""
+"""Everything known about one run, built by applying its events in order. Pure: no clock, no file, no thread."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import numpy as np
 
 from ...errors import Conflict
 from ...schema.events import (
+    MEDIA_EVENTS,
     AnyEvent,
     EpochEnded,
-    Histogram,
     Logged,
-    Picture,
     Point,
     Points,
     RunChanged,
@@ -52,7 +51,7 @@ class RunRecord:
     """
 
     def __init__(self, run: RunDescriptor) -> None:
-        """A record without events. ``run`` may be a summary of any time: what events tell is taken from the events."""
+        """Make a record without events. ``run`` may be a summary from any time: events override what they tell."""
         self.info = RunInfo.of(run)
         self.series: dict[tuple[str, str], Series] = {}
         self.media = KeptMedia()
@@ -80,7 +79,7 @@ class RunRecord:
 
     @classmethod
     def replay(cls, run: RunDescriptor, events: Iterable[tuple[int, bytes]]) -> RunRecord:
-        """The record of a run from all its encoded events."""
+        """Build the record of a run from all of its encoded events."""
         record = cls(run)
         for seq, data in events:
             record.apply(seq, decode_event(data))
@@ -93,7 +92,7 @@ class RunRecord:
     def apply(self, seq: int, event: AnyEvent | UnknownEvent) -> None:
         """Apply the run's next event. Raises Conflict if ``seq`` is not ``next_seq``.
 
-        One that cannot be read takes its number, and changes nothing else.
+        An event that cannot be decoded uses up its number and changes nothing else.
         """
         if seq != self.info.next_seq:
             raise Conflict(
@@ -113,7 +112,7 @@ class RunRecord:
             self._add_points(event)
         elif isinstance(event, Logged):
             self._add_output(seq, event)
-        elif isinstance(event, (Histogram, Picture)):
+        elif isinstance(event, MEDIA_EVENTS):
             self.media.add(event)
         else:
             apply_event(self.info, event)
@@ -157,7 +156,7 @@ class RunRecord:
         return mean.series if mean is not None else None
 
     def advance_mean(self, metric: str) -> bool:
-        """A piece of the work that ``mean`` does, for who must not be held up; True while there is more of it."""
+        """Do a bounded part of the work of ``mean``, for callers that must not block; True while there is more."""
         parts = self._tasks_of.get(metric, {})
         if len(parts) < 2:
             return False
@@ -171,9 +170,9 @@ class RunRecord:
         return list(self._tasks_of)
 
     def lines(self, metrics: Collection[str] | None = None) -> dict[tuple[str, str], Series]:
-        """What the plots of these metrics show, of all without any; those not reported yet are left out.
+        """The lines of the plots of these metrics (default: all). Metrics not reported yet are left out.
 
-        It is every series, and ``(metric, "")``, the mean, before those of a metric with several.
+        Contains every series and, before those of a metric with several, their mean as ``(metric, "")``.
         """
         result: dict[tuple[str, str], Series] = {}
         for metric in self._tasks_of if metrics is None else metrics:
@@ -185,7 +184,7 @@ class RunRecord:
         return result
 
     def replaced(self, metrics: Collection[str]) -> dict[tuple[str, str, int], Series]:
-        """What was done twice of these metrics, as it was before, by task and attempt."""
+        """The points of these metrics that a later attempt replaced, by task and attempt."""
         return {
             (metric, task, attempt): series
             for metric in metrics
@@ -244,7 +243,7 @@ class RunRecord:
         self.info.latest[metric] = sum(newest.values()) / len(newest)
 
     def _continue(self, known: Series, metric: str, task: str, columns: Columns) -> Series:
-        """The series of a metric that a new attempt reports for the first time."""
+        """Continue the series of a metric that a new attempt reports for the first time."""
         begins = float(columns.step[0])
         if is_load(metric):
             if len(known):

@@ -1,4 +1,4 @@
-"""Columns of points: one metric of one task, the mean over tasks, the sparkline of a run. Pure."""
+"""Series of points: one metric of one task, the mean over tasks, a run's sparkline. Pure."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class Series:
 
     @property
     def attempt(self) -> Ints:
-        """Of which attempt of its task each point is."""
+        """The attempt of its task that each point belongs to."""
         found = np.zeros(self._size, np.int64)
         for begin, attempt in self._begins:
             found[begin:] = attempt
         return _read_only(found)
 
     def again(self, attempt: int, step: float) -> Series:
-        """The series that a new attempt goes on with: what it repeats from ``step`` on is left out."""
+        """The series that a new attempt continues, without the points from ``step`` on, which it repeats."""
         kept = self.step < step
         series = Series()
         series._begins = [(int(kept[:begin].sum()), number) for begin, number in self._begins]
@@ -77,7 +77,7 @@ class Series:
         return series
 
     def left_out(self, step: float) -> dict[int, Columns]:
-        """What ``again`` leaves out, by attempt."""
+        """The points that ``again`` leaves out, by attempt."""
         left, attempts = self.step >= step, self.attempt
         parts = {int(number): left & (attempts == number) for number in np.unique(attempts[left])}
         return {
@@ -86,7 +86,7 @@ class Series:
         }
 
     def before(self, points: Columns) -> Series:
-        """A series of these points and then those of this one."""
+        """A series of the given points followed by this one's."""
         series = Series()
         series.extend(points)
         series.extend(Columns(self.step, self.time, self.value, self.seq))
@@ -142,7 +142,7 @@ class MeanSeries:
         self._until = -np.inf
 
     def update(self, parts: Mapping[str, Series], waiting: set[str]) -> bool:
-        """Add what is complete, about ``AT_ONCE`` points a task; True when there is more to add.
+        """Add steps that are complete, about ``AT_ONCE`` points per task; True if there is more to add.
 
         ``parts``: the metric's series by task; ``waiting``: the tasks that still report.
         """
@@ -212,5 +212,5 @@ class Sparkline:
 
     @property
     def values(self) -> list[float]:
-        """The means, oldest first; the last may be of fewer values."""
+        """The means, oldest first; the last one may cover fewer values."""
         return [*self._means, self._sum / self._count] if self._count else list(self._means)

@@ -1,4 +1,4 @@
-"""The decimated series of one metric for one width, worked out and encoded once for all who look at them."""
+"""The decimated series of one metric for one width, computed and encoded once for all viewers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from ...schema.base import encode_json
 from ...schema.socket_messages import SeriesFrame, SeriesMessage
-from .decimate import SeriesCursor, check_view
+from .decimate import MIN_WIDTH, SeriesCursor, check_view
 from .hub import Hub
 from .series import Series
 
@@ -20,6 +20,9 @@ FRESH_S = 0.08
 """Who asks so soon after another gets the same."""
 _KEPT = 50
 """Versions back to which a viewer is sent what has changed; one that is further behind is sent all."""
+
+_MOST_POINTS = 40_000
+"""So many points, about, a metric's lines of tasks have together: of 512 tasks a plot shows the mean and the range."""
 
 _Line = tuple[str, str, int | None]
 """Metric, task, and the attempt that a later one has taken the place of."""
@@ -67,10 +70,13 @@ class Plot:
             (metric, task, attempt): series
             for (metric, task, attempt), series in self._hub.replaced(self._run, [self._metric]).items()
         }
+        known = sum(task != "" for _metric, task, _attempt in lines)
+        each = width_of_each(self._width, max(known, len(self._hub.info(self._run).tasks)))
         for line, series in {**lines, **again}.items():
             cursor = self._cursors.get(line)
             if cursor is None:
-                cursor = self._cursors[line] = SeriesCursor(line[0], line[1], self._width, self._x)
+                width = each if line[1] else self._width
+                cursor = self._cursors[line] = SeriesCursor(line[0], line[1], width, self._x)
             if (frame := cursor.next(series)) is not None:
                 x, y = self._points.setdefault(line, ([], []))
                 x[frame.start :], y[frame.start :] = frame.x, frame.y
@@ -103,12 +109,17 @@ class Plot:
         ]
 
 
+def width_of_each(width: int, tasks: int) -> int:
+    """How wide the line of one of so many tasks is drawn where their mean is drawn ``width`` pixels wide."""
+    return min(width, max(MIN_WIDTH, _MOST_POINTS // max(1, tasks)))
+
+
 _plots: WeakKeyDictionary[Hub, WeakValueDictionary[tuple[str, str, int, str], Plot]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def shared_plot(hub: Hub, run: str, metric: str, width: int, x: str) -> Plot:
-    """The plot of a metric that everybody shares who looks at it in this width. Raises InvalidInput."""
+    """The plot that all viewers of a metric at this width share. Raises InvalidInput."""
     with _lock:
         plots = _plots.setdefault(hub, WeakValueDictionary())
         plot = plots.get((run, metric, width, x))
@@ -118,5 +129,5 @@ def shared_plot(hub: Hub, run: str, metric: str, width: int, x: str) -> Plot:
 
 
 def series_message(run: str, frames: Sequence[bytes]) -> bytes:
-    """A SeriesMessage of frames that are encoded."""
+    """A SeriesMessage made of encoded frames."""
     return encode_json(SeriesMessage(run=run, frames=[msgspec.Raw(frame) for frame in frames]))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What a run's own steps took, from the times that it has reported. Pure."""
+"""How long a run's steps took, from the times it reported. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _METRIC = "step_seconds"
 
 
 def step_times(series: Mapping[tuple[str, str], Series], parameters: Mapping[str, Any]) -> StepTimes | None:
-    """Of the task that reports most of them. ``parameters`` are the run's. None for a run of too few steps."""
+    """Step times of the task that reports the most. ``parameters`` are the run's. None if there are too few steps."""
     found = [part for (metric, _), part in series.items() if metric == _METRIC]
     if not found:
         return None

@@ -1,8 +1,8 @@
 """The runs of the past, in SQLite. One process writes a run (its cluster's); many read.
 
-A ``Store`` may be used from several threads. A file that is damaged is moved aside and a new one begun; one that a
-newer version has made is used as far as it allows (``store_file``), else left alone and refused. What this version
-cannot read of a row stays in it.
+A ``Store`` may be used from several threads. A damaged file is moved aside and a new one started; one that is newer
+is used as far as it allows (``store_file``), and otherwise left alone and refused. Parts of a row that this version
+cannot read stay in it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Store:
     def write(self, infos: Iterable[bytes | RunInfo], events: Iterable[tuple[str, int, bytes]]) -> None:
         """Write descriptions (RunInfo, or its msgpack) and events (run, seq, data) in one transaction.
 
-        What is written again is the same as written once.
+        Writing the same again has no further effect.
         """
         rows = []
         for item in infos:
@@ -101,16 +101,16 @@ class Store:
             db.executemany("INSERT OR IGNORE INTO events (run_id, seq, data) VALUES (?, ?, ?)", events)
 
     def put_run(self, info: RunInfo) -> None:
-        """Write the description of a run in place of an older one. What only a newer version knows of it stays."""
+        """Write the description of a run, replacing an older one. Fields that only a newer version knows stay."""
         with self._transaction() as db:
             self._put(db, info)
 
     def append(self, run_id: str, events: Iterable[tuple[int, bytes]]) -> None:
-        """Write events of a run; those already there are left as they are."""
+        """Write events of a run; events already in the store stay as they are."""
         self.write([], ((run_id, seq, data) for seq, data in events))
 
     def replace(self, events: Iterable[tuple[str, int, bytes]]) -> None:
-        """Put other data in the place of events (run, seq, data) that are there."""
+        """Replace the data of existing events, given as (run, seq, data)."""
         with self._transaction() as db:
             db.executemany(
                 "UPDATE events SET data = ? WHERE run_id = ? AND seq = ?",
@@ -143,7 +143,7 @@ class Store:
         return info
 
     def delete(self, run_id: str) -> None:
-        """Forget a run and its events. Raises NotFound. Files of its run_dir are not touched: that is its caller's."""
+        """Delete a run and its events. Raises NotFound. The files in its run_dir are left to the caller."""
         with self._transaction() as db:
             if db.execute("DELETE FROM runs WHERE id = ?", (run_id,)).rowcount == 0:
                 raise _no_run(run_id)
@@ -151,7 +151,7 @@ class Store:
             marks_table.forget(db, [run_id])
 
     def mark(self, run_id: str, how: Callable[[RunMarks], RunMarks]) -> RunMarks:
-        """Put ``how(marks)`` in the place of what is said of a run, and return that."""
+        """Replace a run's marks by ``how(marks)`` and return the result."""
         with self._transaction() as db:
             return marks_table.change(db, run_id, how)
 
@@ -193,7 +193,7 @@ class Store:
             return self._info(db, run_id)
 
     def runs(self, limit: int | None = None) -> list[RunInfo]:
-        """The newest ``limit`` runs (all without one), newest first."""
+        """The newest ``limit`` runs (default: all), newest first."""
         with self._reading() as db:
             rows = db.execute(
                 "SELECT id, info FROM runs ORDER BY created DESC, id LIMIT ?", (-1 if limit is None else limit,)
@@ -207,18 +207,18 @@ class Store:
             return found
 
     def marks(self, known: int = 0) -> tuple[int, dict[str, RunMarks]] | None:
-        """What people have said of their runs, with its version; None if that is the one that is ``known``."""
+        """The marks of all runs and their version; None if ``known`` is the current version."""
         with self._reading() as db:
             now = marks_table.version(db)
             return None if now == known else (now, marks_table.read(db))
 
     def next_seq(self, run_id: str) -> int:
-        """One more than the last sequence number stored of a run; 0 where there is none."""
+        """One more than the last sequence number stored for a run; 0 if there is none."""
         with self._reading() as db:
             return self._next_seq(db, run_id)
 
     def events(self, run_id: str, after: int = -1) -> Iterator[tuple[int, bytes]]:
-        """(seq, data) of the run's events after ``after``, oldest first, read as they are asked for."""
+        """(seq, data) of the run's events after ``after``, oldest first, read lazily."""
         while True:
             with self._reading() as db:
                 rows: Sequence[tuple[int, bytes]] = db.execute(
@@ -259,11 +259,11 @@ class Store:
                 raise Unavailable(self._refusal(error)) from error
 
     def _version_of_tables(self) -> int:
-        """A number that SQLite counts up when anybody changes the tables."""
+        """The counter that SQLite increments when anybody changes the tables."""
         return int(self._db.execute("PRAGMA schema_version").fetchone()[0])
 
     def _look(self, db: sqlite3.Connection) -> None:
-        """See whether a newer version has meanwhile made the file one that this version may not use any more."""
+        """Check whether a newer version has meanwhile migrated the file beyond what this version may use."""
         if (tables := self._version_of_tables()) == self._tables:
             return
         now = standing(db)
@@ -273,7 +273,7 @@ class Store:
         self._tables = tables
 
     def _refusal(self, error: Exception) -> str:
-        """Why the file cannot be used; where the disk is full, how much is free and what can be done."""
+        """Why the file cannot be used and, if the disk is full, how much is free and what to do."""
         full = "full" in str(error) or (isinstance(error, OSError) and error.errno in room.FULL)
         if full or ("I/O" in str(error) and room.is_full(self.path.parent)):
             refused = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

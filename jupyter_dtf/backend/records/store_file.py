@@ -1,4 +1,4 @@
-"""The file of the store: made, opened, brought to this version's schema; left alone where a newer one has the say.
+"""Creates, opens and migrates the store's file; leaves files of newer versions alone.
 
 A file says by itself who may use it. SQLite's ``user_version`` is the oldest schema whose code can read it; the table
 ``about`` has the file's own schema, and the oldest whose code may write to it (``writers``). Code of before that table
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Step:
-    """What brings a file from the schema before to ``schema``. One that ``destroys`` something leaves a copy."""
+    """A migration from the previous schema to ``schema``. If it ``destroys`` something, a copy is kept."""
 
     schema: int
     take: Callable[[sqlite3.Connection], object]
@@ -59,7 +59,7 @@ STEPS = (Step(2, lambda db: db.execute(_ABOUT)), Step(3, lambda db: db.execute(m
 
 @dataclass(frozen=True)
 class Standing:
-    """What a file says of itself. ``schema`` is 0 for one that is empty."""
+    """What a file states about itself. ``schema`` is 0 for an empty file."""
 
     schema: int
     readers: int
@@ -87,7 +87,7 @@ class Standing:
 
 
 def standing(db: sqlite3.Connection) -> Standing:
-    """What the file says of itself. Raises sqlite3.Error."""
+    """Read what the file states about itself. Raises sqlite3.Error."""
     readers = int(db.execute("PRAGMA user_version").fetchone()[0])
     said: dict[str, str] = {}
     if db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'about'").fetchone():
@@ -143,7 +143,7 @@ def _check_tables(db: sqlite3.Connection) -> None:
 
 
 def _migrate(db: sqlite3.Connection, path: Path, now: Standing) -> None:
-    """Bring a file to this version's schema, wholly or not at all."""
+    """Migrate a file to this version's schema, completely or not at all."""
     steps = [step for step in STEPS if step.schema > now.schema]
     try:
         if any(step.destroys for step in steps):
@@ -188,7 +188,7 @@ def _change(
 
 
 def _copy(db: sqlite3.Connection, path: Path, schema: int) -> Path:
-    """A copy of the file as it is, beside it; whole or not at all."""
+    """Copy the file beside itself, completely or not at all."""
     copy = path.with_name(f"{path.name}.schema-{schema}-{time.strftime('%Y%m%d-%H%M%S')}")
     unfinished = copy.with_name(f"{copy.name}.{os.getpid()}.new")
     private.open_file(unfinished, 0).close()

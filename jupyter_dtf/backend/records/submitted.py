@@ -1,4 +1,4 @@
-"""What a run was submitted with, kept in its directory: its program, with model and data, and what was asked for.
+"""Keeps a run's submission in its directory: the program with model and data, and the request.
 
 ``<run_dir>/submitted/`` has ``program``, a payload (``schema/payload.py``), and ``submission.json`` with the rest. That
 is written last: without it there is nothing. The process that submits the run writes them, and whoever is to go on with
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Submission(PeerStruct):
-    """What lies beside a program, as JSON."""
+    """The JSON document stored beside a program."""
 
     format: int
     request: RunRequest
@@ -90,7 +90,7 @@ def keep_again(found: Submission, of: Path, run_dir: Path, request: RunRequest) 
 
 
 def read(run_dir: Path) -> tuple[Submission, Packed]:
-    """What a run was submitted with; the program is mapped, not read.
+    """Read a run's submission; the program is memory-mapped, not read.
 
     Raises NotFound where it is not kept, InvalidInput for what is not this user's own, or this version cannot read.
     """
@@ -120,25 +120,25 @@ def read(run_dir: Path) -> tuple[Submission, Packed]:
 
 
 def program_file(run_dir: Path) -> Path:
-    """Where the program is."""
+    """The path of the program."""
     return run_dir / DIRECTORY / _PROGRAM
 
 
 def forget_if_useless(info: RunInfo) -> None:
-    """Of a run that has ended without a checkpoint nobody can go on with it."""
+    """Remove the submission of a run that ended without a checkpoint: it cannot be resumed."""
     if info.checkpoint is None and info.run_dir:
         remove(Path(info.run_dir))
 
 
 def remove(run_dir: Path) -> None:
-    """Forget what a run was submitted with, and its directory where nothing else is in it."""
+    """Delete a run's submission, and its directory if nothing else is in it."""
     shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
     with contextlib.suppress(OSError):
         run_dir.rmdir()
 
 
 def _check_room(directory: Path, size: int) -> None:
-    """Raise OSError where checkpoints and events would be short of room for it."""
+    """Raise OSError if keeping it would leave too little room for checkpoints and events."""
     room = os.statvfs(directory)
     if room.f_bavail * room.f_frsize < ROOM * size:
         raise OSError(errno.ENOSPC, f"it takes {size} bytes, and {ROOM} times as much has to be free", str(directory))

@@ -1,4 +1,4 @@
-"""What the tasks of a run leave in its directory: a trace of each, and where a pipeline's layers ran."""
+"""Reads what the tasks of a run leave in its directory: their traces, and where a pipeline's layers ran."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HOW = (
 
 
 class _TraceFile(TraceData, kw_only=True):
-    """What every version leaves of a trace. A file without operations is none."""
+    """The part of a trace file that every version writes. A file without operations is no trace."""
 
     ops: list[TracedOp]
 
 
 def read_traces(run_dir: Path) -> TraceData:
-    """The traces of all tasks in one, as far as there are any yet. Raises NotFound when there are none."""
+    """The traces of all tasks so far, merged into one. Raises NotFound if there are none."""
     files = sorted(trace_file(run_dir, "*").parent.glob("*.json")) if run_dir.name else []
     if not files:
         raise NotFound(f"This run has no trace. {HOW}")
@@ -43,7 +43,7 @@ def read_placement(run_dir: Path) -> RunPlacement:
 
 
 def _decoded(file: Path, type_: type[T]) -> T:
-    """What a task has left. Raises Unavailable for what it cannot have left."""
+    """Decode a file that a task left. Raises Unavailable if no task can have written it."""
     try:
         return msgspec.json.decode(private.read_file(file), type=type_)
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""A part of the lines of a run, for a plot that shows no more than that part: as many points as of a whole line."""
+"""Part of a run's lines, for a zoomed plot: decimated to as many points as a whole line would have."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ class _Tempfile:
 
 def keep_in(parent: Path) -> None:
     """From now on this process and its forks write these files below ``parent``."""
+    # TensorFlow 2.21: autograph writes its generated files here; the directory cannot be set otherwise.
     from tensorflow.python.autograph.pyct import loader
 
     loader.tempfile = _Tempfile(parent)

@@ -21,9 +21,12 @@ from ...schema.events import (
     CheckpointSaved,
     EpochEnded,
     Histogram,
+    MediaEvent,
     Note,
     Picture,
     Progressed,
+    ReportedTable,
+    ReportedText,
     TaskChanged,
     TrialValued,
 )
@@ -287,10 +290,29 @@ class Context:
         if self._media.takes(Picture, name):
             self._show(media.picture_of(self.task, name, self._at(step), image, caption))
 
+    def report_text(self, name: str, text: str, step: float | None = None) -> None:
+        """Show a text of ``step`` (None: that of the last ``report``), such as a sample of what the model writes.
+
+        Of more than 100 of a name, or 4 MiB, ever fewer are sent. Raises InvalidInput for what is no text, and for one
+        of more than 64 KiB.
+        """
+        if self._media.takes(ReportedText, name):
+            self._show(media.text_of(self.task, name, self._at(step), text))
+
+    def report_table(self, name: str, table: Any, step: float | None = None) -> None:
+        """Show a table of ``step`` (None: that of the last ``report``): a DataFrame without its index, a mapping of
+        columns to their values, or a list of mappings, one for each row.
+
+        Of more than 100 of a name, or 4 MiB, ever fewer are sent. Raises InvalidInput for what is no table, and for one
+        of more than 1,000 rows, 100 columns or 256 KiB.
+        """
+        if self._media.takes(ReportedTable, name):
+            self._show(media.table_of(self.task, name, self._at(step), table))
+
     def _at(self, step: float | None) -> float:
         return max(self.last_step, 0.0) if step is None else step
 
-    def _show(self, event: Histogram | Picture) -> None:
+    def _show(self, event: MediaEvent) -> None:
         self._media.sends(event)
         self._recorder.emit(event)
 

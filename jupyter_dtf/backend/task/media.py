@@ -1,4 +1,4 @@
-"""Histograms and pictures that a program reports: checked, made small, and fewer where there are very many."""
+"""Histograms, pictures, texts and tables that a program reports: checked, small, and fewer of very many."""
 
 from __future__ import annotations
 
@@ -8,21 +8,26 @@ import struct
 import threading
 import time
 import zlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import InvalidInput
-from ...schema.events import Histogram, MediaEvent, Picture
+from ...schema.events import Cell, Histogram, MediaEvent, Picture, ReportedTable, ReportedText, media_bytes
 from ...schema.media import (
     ALL_BYTES,
     ALL_HISTOGRAMS,
     ALL_PICTURES,
     MOST_BINS,
+    MOST_COLUMNS,
     MOST_NAMES,
     MOST_PICTURE_BYTES,
+    MOST_ROWS,
     MOST_SIDE,
+    MOST_TABLE_BYTES,
+    MOST_TEXT_BYTES,
 )
 from ...schema.printable import printable
 from ...schema.sizes import bytes_
@@ -44,8 +49,9 @@ class _OfAName:
 
 
 class Thinned:
-    """Which of what is reported under a name is sent: all of the first ``ALL_PICTURES`` or ``ALL_HISTOGRAMS``, and of
-    the first ``ALL_BYTES``; every second while as much again is sent; every fourth, and so on. For any thread.
+    """Which of what is reported under a name is sent: all of the first ``ALL_HISTOGRAMS``, or ``ALL_PICTURES`` of
+    anything else, and of the first ``ALL_BYTES``; every second while as much again is sent; every fourth, and so on.
+    For any thread.
     """
 
     def __init__(self) -> None:
@@ -63,8 +69,8 @@ class Thinned:
             if known is None:
                 if len(self._names) >= MOST_NAMES:
                     raise InvalidInput(
-                        f"A task reports histograms and pictures under at most {MOST_NAMES} names; what changes goes "
-                        f"into `step`. Received: one more, {key[1]!r:.100}",
+                        f"A task reports histograms, pictures, texts and tables under at most {MOST_NAMES} names; what "
+                        f"changes goes into `step`. Received: one more, {key[1]!r:.100}",
                         field="name",
                     )
                 return True
@@ -75,13 +81,15 @@ class Thinned:
 
     def sends(self, event: MediaEvent) -> None:
         """One that was taken is sent."""
-        is_picture = isinstance(event, Picture)
+        most = ALL_HISTOGRAMS if isinstance(event, Histogram) else ALL_PICTURES
         with self._lock:
             known = self._names.setdefault((type(event), event.name), _OfAName())
             known.seen += 1
             known.count += 1
-            known.bytes += len(event.png) if isinstance(event, Picture) else 0  # the bins of 1,000 are fewer bytes
-            if known.count >= (ALL_PICTURES if is_picture else ALL_HISTOGRAMS) or known.bytes >= ALL_BYTES:
+            known.bytes += (
+                0 if isinstance(event, Histogram) else media_bytes(event)
+            )  # the bins of 1,000 are fewer bytes
+            if known.count >= most or known.bytes >= ALL_BYTES:
                 known.every *= 2
                 known.count = known.bytes = 0
 
@@ -202,6 +210,80 @@ def _pixels(image: Any) -> npt.NDArray[np.uint8]:
         )
     rounded: npt.NDArray[np.uint8] = np.round(array.astype(np.float64) * 255).astype(np.uint8)
     return rounded
+
+
+def text_of(task: str, name: Any, step: Any, text: Any) -> ReportedText:
+    """``text`` as an event. Raises InvalidInput for what is no text, or longer than ``MOST_TEXT_BYTES``."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"`text` must be a text, got {text!r:.100}", field="text")
+    size = len(text.encode(errors="replace"))
+    if size > MOST_TEXT_BYTES:
+        raise InvalidInput(
+            f"`text` must have at most {bytes_(MOST_TEXT_BYTES)}: print it, or save it in ctx.run_dir. "
+            f"Received: {bytes_(size)}",
+            field="text",
+        )
+    return ReportedText(time=time.time(), task=task, name=_name(name), step=_step(step), text=printable(text, size))
+
+
+def table_of(task: str, name: Any, step: Any, table: Any) -> ReportedTable:
+    """``table`` as an event: a DataFrame, a mapping of columns to their values, or a list of mappings, one per row.
+
+    Raises InvalidInput for what is no table, and for one that is too large.
+    """
+    columns, rows = _columns_and_rows(table)
+    if len(columns) > MOST_COLUMNS or len(rows) > MOST_ROWS:
+        raise InvalidInput(
+            f"`table` must have at most {MOST_ROWS:,} rows and {MOST_COLUMNS} columns, "
+            f"got {len(rows):,} rows and {len(columns)} columns",
+            field="table",
+        )
+    event = ReportedTable(
+        time=time.time(), task=task, name=_name(name), step=_step(step), columns=columns, rows=rows
+    )  # fmt: skip
+    if (size := media_bytes(event)) > MOST_TABLE_BYTES:
+        raise InvalidInput(f"`table` must have at most {bytes_(MOST_TABLE_BYTES)}, got {bytes_(size)}", field="table")
+    return event
+
+
+def _columns_and_rows(table: Any) -> tuple[list[str], list[list[Cell]]]:
+    if callable(getattr(table, "to_dict", None)) and hasattr(table, "columns"):  # of pandas, or one like it
+        table = {name: list(table[name]) for name in table.columns}
+    if isinstance(table, Mapping):
+        try:
+            values = [list(column) for column in table.values()]
+            rows = list(zip(*values, strict=True))
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                "The columns of `table` must be sequences of one length, got "
+                + ", ".join(f"{name}: {value!r:.40}" for name, value in list(table.items())[:5]),
+                field="table",
+            ) from None
+        return _texts(table), [[_cell(value) for value in row] for row in rows]
+    if isinstance(table, (list, tuple)) and all(isinstance(row, Mapping) for row in table):
+        names = list(dict.fromkeys(name for row in table for name in row))
+        return _texts(names), [[_cell(row.get(name)) for name in names] for row in table]
+    raise InvalidInput(
+        "`table` must be a DataFrame, a mapping of columns to their values, or a list of mappings, one for each row; "
+        f"got {table!r:.100}",
+        field="table",
+    )
+
+
+def _texts(names: Iterable[Any]) -> list[str]:
+    return [printable(str(name), MOST_OF_A_NAME) for name in names]
+
+
+def _cell(value: Any) -> Cell:
+    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "numpy"):  # a tensor too
+        value = np.asarray(value)
+        value = value.item() if value.ndim == 0 else value.tolist()
+    if value is None or isinstance(value, bool):
+        return value
+    if (isinstance(value, int) and abs(value) <= 2**53) or (isinstance(value, float) and math.isfinite(value)):
+        return float(value)
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return printable(text, len(text))
 
 
 def _name(name: Any) -> str:

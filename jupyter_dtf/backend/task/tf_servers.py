@@ -89,6 +89,7 @@ def serves_collectives() -> bool:
 
     They fetch: a task that has its sum may still be asked for the part of it that another one has not fetched yet.
     """
+    # TensorFlow 2.21: the runtime context has no public API for this.
     from tensorflow.python.eager import context
 
     return context.context()._collective_ops_server_def is not None

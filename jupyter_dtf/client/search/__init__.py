@@ -1,1 +1,1 @@
-"""Many trials over a cluster: how they run side by side (``trial_runs``), and a search over them by Optuna."""
+"""Running many trials on a cluster in parallel (``trial_runs``), and searches driven by Optuna."""

@@ -1,4 +1,4 @@
-"""The trials that a study asks for: which is next, what its reports mean, what is told to the study at its end."""
+"""The trials that an Optuna study asks for: the next one, the effect of its reports, and recording its outcome."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class AskedTrials:
-    """Trials of ``study`` until it has ``most`` that have ended by themselves; None: without end.
+    """Trials of ``study`` until ``most`` of them have ended by themselves; None: no limit.
 
-    ``metrics`` are its objectives. ``keeps``: the study outlives this process, so what ran when the search was stopped
-    is asked for again by whoever goes on with it. A trial that was stopped by itself has ended: somebody looked at it,
-    and did not want it. Of the best ``keep_models`` the models are kept. ``population``: who is asked for the next.
+    ``metrics`` are the objectives. ``keeps``: the study outlives this process, so trials that were running when the
+    search was stopped are enqueued again when it is continued. A trial that was stopped individually has ended, because
+    a user rejected it. The models of the best ``keep_models`` trials are kept. ``population``: chooses the next trial.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class AskedTrials:
         self._left = None if most is None else max(0, most - sum(map(has_ended, study.get_trials(deepcopy=False))))
 
     def _again_after_death(self) -> None:
-        """Trials that ran when the process that drove the study died: they are stopped, and asked for again.
+        """Stop and re-enqueue the trials that were running when the process that drove the study died.
 
-        Those whose cluster lived on may run still, or have ended meanwhile: a success is told to the study.
+        If their cluster lived on, they may still be running or have ended since; a success is recorded in the study.
         """
         states = optuna().trial.TrialState
         for trial in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):
@@ -81,7 +81,7 @@ class AskedTrials:
     def _enqueue_again(self, params: dict[str, Any], attrs: Mapping[str, Any]) -> None:
         self.study.enqueue_trial(params, user_attrs={name: attrs[name] for name in OF_POPULATION if name in attrs})
 
-    # -- as TrialRuns asks --------------------------------------------------------------------------------------
+    # -- called by TrialRuns ------------------------------------------------------------------------------------
 
     def next(self) -> Next | None:
         """Ask the study for one more."""
@@ -99,29 +99,29 @@ class AskedTrials:
         return Next(trial.number, (run_trial, job), dict(trial.params), self._goes_on_from(trial))
 
     def _goes_on_from(self, trial: Asked) -> str:
-        """The directory of the checkpoints of its parent, where it has one."""
+        """The directory of its parent's checkpoints; empty if it has no parent."""
         parent = trial.user_attrs.get(PARENT)
         if parent is None:
             return ""
         return str(self.study.get_trials(deepcopy=False)[parent].user_attrs[CHECKPOINTS])
 
     def started(self, number: int, run: Run) -> None:
-        """Write down which run a trial is."""
+        """Record which run a trial is."""
         self._asked[number].set_user_attr(RUN, run.id)
         self._tell()
 
     def reported(self, number: int, points: Sequence[tuple[float, float]]) -> bool:
-        """Hand on what a trial has reported, and ask the pruner, as it comes and without waiting for other trials."""
+        """Record what a trial has reported and ask the pruner immediately, without waiting for other trials."""
         if number in self._to_prune:
             return True
         trial, told = self._asked[number], self._steps[number]
         if len(self._metrics) > 1:
-            return False  # Optuna prunes by one objective only
+            return False  # Optuna prunes with a single objective only
         with quiet():
             for at, value in points:
                 step = round(at)
                 if step in told or step < 0 or math.isnan(value):
-                    continue  # an attempt after a loss repeats what the one before has reported
+                    continue  # a restarted attempt reports the same steps again
                 told.add(step)
                 trial.report(value, step)
                 if self._prunes and trial.should_prune():
@@ -130,7 +130,7 @@ class AskedTrials:
         return False
 
     def ended(self, trial: Ended) -> None:
-        """Tell the study how a trial has ended."""
+        """Record in the study how a trial has ended."""
         asked = self._forget(trial.number)
         pruned = trial.number in self._to_prune
         self._to_prune.discard(trial.number)
@@ -144,7 +144,7 @@ class AskedTrials:
         self._tell()
 
     def cut_short(self, number: int) -> None:
-        """A trial has come to nothing, as all that run with it: nobody has said that it is not wanted."""
+        """A trial was abandoned together with all others, so it was not rejected itself."""
         if number in self._asked:
             asked = self._forget(number)
             self._stopped(asked, is_cut_short=True)
@@ -152,7 +152,7 @@ class AskedTrials:
             self._tell()
 
     def unwanted(self, number: int) -> None:
-        """A trial that waits in the study, as those of a grid do, is stopped before it has begun."""
+        """A trial that is waiting in the study, as in a grid search, is stopped before it has started."""
         states = optuna().trial.TrialState
         for trial in self.study.get_trials(deepcopy=False, states=(states.WAITING,)):
             if trial.number == number and self._left != 0:
@@ -162,7 +162,7 @@ class AskedTrials:
                 self._tell()
 
     def more(self, count: int) -> None:
-        """So many more trials are asked for; without an end there are more anyway."""
+        """``count`` more trials are requested; without a limit this changes nothing."""
         if self.most is not None and self._left is not None:
             self.most += count
             self._left += count
@@ -179,7 +179,7 @@ class AskedTrials:
         storage.set_trial_user_attr(trial_id, name, value)
 
     def _tell_end(self, number: int, trial: Ended) -> None:
-        """Tell the study what came of one that has not been pruned, and remove models that are not wanted any more."""
+        """Record the outcome of a trial that was not pruned, and remove models that are no longer needed."""
         values: list[float] = []
         error = trial.error
         if trial.state is RunState.SUCCEEDED and not error:
@@ -207,15 +207,15 @@ class AskedTrials:
             self._enqueue_again(asked.params, asked.user_attrs)
 
     def _values(self, trial: Ended) -> tuple[list[float], str]:
-        """The values of the objectives, of what it returned or has reported last; or what is wrong with them."""
+        """The values of the objectives that it returned or reported last, or what is wrong with them."""
         returned = objective_values(trial.result, self._metrics)
         values = []
         for metric in self._metrics:
             value = returned.get(metric, trial.info.latest.get(metric))
             if value is None:
-                return [], f"It reported no {metric}, and returned none"
+                return [], f"It neither returned nor reported {metric}"
             if not math.isfinite(as_value(value)):
-                return [], f"Its {metric} must be a finite number, got {value!r:.100}"
+                return [], f"`{metric}` must be a finite number, got {value!r:.100}"
             values.append(as_value(value))
         return values, ""
 
@@ -225,16 +225,16 @@ class AskedTrials:
 
 
 def has_ended(trial: FrozenTrial) -> bool:
-    """Whether a trial has ended for good: it was not cut short with a search that is to go on."""
+    """Whether a trial has ended for good, rather than being interrupted with a search that may be continued."""
     return trial.state.is_finished() and not trial.user_attrs.get(AGAIN)
 
 
 def _success_or_stop(number: int, run: Run) -> Ended | None:
-    """What came of a trial that another process has begun, if it was a success; one that still runs is ended."""
-    with contextlib.suppress(DtfError):  # it has just ended, is not known any more, or its cluster does not answer
+    """The outcome of a trial that another process started, if it succeeded. A trial that is still running is ended."""
+    with contextlib.suppress(DtfError):  # it has just ended, is no longer known, or its cluster does not answer
         run.stop(now=True)
     try:
         info = run.info
         return Ended(number, info, run._result_of(FIRST)) if info.state is RunState.SUCCEEDED else None
-    except Exception:  # the same, or what it returned cannot be read here
+    except Exception:  # as above, or its return value cannot be read here
         return None

@@ -1,4 +1,4 @@
-"""The models of a search's best trials: which are kept, and several of them as one."""
+"""The models of a search's best trials: which are kept, and combining them into an ensemble."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 
 def check_keep_models(keep_models: Any, objectives: int) -> None:
-    """Raise InvalidInput for what is no count, and for several objectives, of which there are no best trials."""
+    """Raise InvalidInput for an invalid count, and for several objectives, which have no ranking."""
     if isinstance(keep_models, bool) or not isinstance(keep_models, int) or keep_models < 0:
-        raise InvalidInput(
-            f"`keep_models` must be a whole number, 0 or more, got {keep_models!r:.100}", field="keep_models"
-        )
+        raise InvalidInput(f"`keep_models` must be an integer >= 0, got {keep_models!r:.100}", field="keep_models")
     if keep_models and objectives > 1:
-        raise InvalidInput(f"`keep_models` needs one objective, got {objectives}", field="keep_models")
+        raise InvalidInput(f"`keep_models` must be used with a single objective, got {objectives}", field="keep_models")
 
 
 def path_here(run_dir: str) -> str:
-    """Where the model of a trial that has just ended is; empty if it has none, or its disk is not seen from here."""
+    """The path of a just ended trial's model; empty if it has none, or its disk is not visible from here."""
     found = find_model(Path(run_dir))
     return "" if found is None else str(found)
 
 
 def keep_best(study: Study, most: int) -> None:
-    """Remove the models of all but the best ``most`` complete trials: the files that a trial has written down by
-    itself. What its program has saved is its own, and other trials may go on from it.
+    """Remove the models of all but the best ``most`` complete trials.
+
+    Only models that were saved automatically are removed. What a program has saved belongs to it, and other trials may
+    continue from it.
     """
     states = optuna().trial.TrialState
     sign = -1 if study.direction.name == "MAXIMIZE" else 1
@@ -45,10 +45,10 @@ def keep_best(study: Study, most: int) -> None:
 
 
 def ensemble_of(trials: Sequence[Trial], devices: Sequence[str] | None, combine: str | Callable[[Any], Any]) -> Any:
-    """The models of these trials as one. Raises NotFound where one of them is not kept, and as ``dtf.ensemble``."""
+    """The models of these trials as an ensemble. Raises NotFound if one was not kept; see also ``dtf.ensemble``."""
     missing = [str(trial.number) for trial in trials if not trial.model_path or not Path(trial.model_path).is_file()]
     if missing:
-        raise NotFound(f"Of the {len(trials)} best trials these have no model here: {', '.join(missing)}. {HOW_KEPT}")
+        raise NotFound(f"Trials without a model, among the {len(trials)} best: {', '.join(missing)}. {HOW_KEPT}")
     from ...backend.task.ensemble import ensemble
 
     return ensemble([partial(read_model, Path(trial.model_path)) for trial in trials], devices, combine)

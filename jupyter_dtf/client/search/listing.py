@@ -1,4 +1,4 @@
-"""The trials of a search as lines of text: those that run and the best, as many as there is room for."""
+"""The trials of a search as lines of text: the running ones and the best, as many as fit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..wording import without_control
 from .trials import Trial
 
 _COLUMN = 14
-"""So many characters of a value are shown."""
+"""How many characters of a value are shown."""
 
 
 def table(
     trials: Sequence[Trial], metrics: Sequence[str], params: Sequence[str], best: Collection[int], most: int
 ) -> list[str]:
-    """At most ``most`` of ``trials``, the best first, below the names of their columns: those that run before others.
+    """A table of at most ``most`` of ``trials`` with a header: running trials first, then the others, best first.
 
-    Those whose numbers are in ``best`` are marked.
+    Trials whose numbers are in ``best`` are marked.
     """
     running = [trial for trial in trials if trial.state == "running"]
     others = [trial for trial in trials if trial.state not in ("running", "waiting")]
@@ -40,7 +40,7 @@ def _row(trial: Trial, metrics: Sequence[str], params: Sequence[str], is_best: b
     if trial.state == "running" and trial.run is not None:
         try:
             info = trial.run.info
-        except DtfError:  # nobody knows the run any more
+        except DtfError:  # the run is not known any more
             info = None
         if info is not None:
             values = {metric: info.latest[metric] for metric in metrics if metric in info.latest}

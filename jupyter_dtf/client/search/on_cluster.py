@@ -1,4 +1,4 @@
-"""What a cluster does with searches."""
+"""``cluster.search`` and ``cluster.searches``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...errors import InvalidInput
+from ...schema.context import Context
 from ...schema.restart import Restart
 from ...schema.run_options import RunOptions
 from ...schema.search_trial import TrialInfo
@@ -23,14 +24,14 @@ from .watching import watch
 
 
 class Searching:
-    """The part of ``Cluster`` that searches."""
+    """The part of ``Cluster`` that runs hyperparameter searches."""
 
     name: Any
 
     @names_arguments
     def search(
         self,
-        train_fn: Callable[[dict[str, Any], Any], Any],
+        train_fn: Callable[[dict[str, Any], Context], Any],
         space: Mapping[str, Any],
         *,
         trials: int | None = None,
@@ -51,42 +52,65 @@ class Searching:
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Search:
-        """Search for the parameters with which ``train_fn(params, ctx)`` does best. Needs Optuna, the extra ``search``.
+        """Search for the hyperparameters with which ``train_fn(params, ctx)`` performs best.
 
-        ``space`` maps each parameter to a list of choices, ``(low, high)`` or ``(low, high, "log")``, both included and
-        whole if both are, a ``range``, or one of ``optuna.distributions``. Each trial is a run of ``tasks_per_trial``
-        tasks, which take ``devices_per_trial`` of the cluster's places (one for each task), threads and GPUs included:
-        as many run at a time as there is room for.
+        Each trial is a run; as many run at a time as the cluster has room for. A trial that raises an error fails
+        without affecting the others, but ten consecutive failures with the same error stop the search. Needs Optuna
+        (``pip install 'jupyter_dtf[search]'``).
 
-        ``objective``: the metric to ``minimize`` or ``maximize``, or several, with a ``direction`` for all or each. Its
-        value is what ``train_fn`` returns (a number, a number for each of several, or a dict), else what was reported
-        last, by ``ctx.report``, ``dtf.report`` or the epochs of a model's ``fit``. ``pruner`` is asked after each
-        report of the first task, and a trial that does not promise enough is ended then.
+        Args:
+            train_fn: Called with the parameters, a dict, and the task's ``dtf.Context``. It returns the objective: a
+                number, a list of numbers, or a dict. If it returns none, the values that were last reported (with
+                ``ctx.report``, ``dtf.report``, or by the epochs of a model's ``fit``) are used.
+            space: For each parameter a list of choices, ``(low, high)`` or ``(low, high, "log")`` (bounds included;
+                integers if both bounds are), a ``range``, or one of ``optuna.distributions``.
+            trials: End after this many trials, including those that the study had before.
+            objective: The metric to optimize, or a list of metrics.
+            direction: ``"minimize"`` or ``"maximize"``, or a list of one for each objective.
+            sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"cmaes"``, ``"gp"`` or an Optuna sampler; or
+                ``"pbt"`` or a ``dtf.PopulationBased``, where each trial is an interval of training that continues from
+                a checkpoint (``ctx.restore``).
+            pruner: ``"median"``, ``"asha"``, ``"hyperband"``, ``"patient"``, ``"wilcoxon"`` or an Optuna pruner, which
+                ends unpromising trials early. It is asked after each report of the first task. None: never.
+            timeout: End after this many seconds.
+            devices_per_trial: How many of the cluster's task slots, with their threads and GPUs, each trial takes; a
+                fraction such as 0.5 shares one. By default one for each task.
+            tasks_per_trial: The number of tasks of each trial.
+            seed: The seed of the sampler. Its choices also depend on the order in which trials end.
+            keep_models: Keep the trained models of this many best trials, for ``search.ensemble``.
+            storage: The URL of a database, or an Optuna storage, in which to keep the study so that it can be
+                continued. Only one process at a time may drive a study.
+            study_name: The name of the study in the storage.
+            name: The name of the search.
+            environment: Environment variables of the tasks.
+            restart: What happens when a task dies or freezes. By default the trial is started again.
+            modules: Paths of your own modules and packages, or imported modules, to send along.
+            wait: Wait until the search has ended, showing its progress. False returns it immediately.
 
-        ``sampler``: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"cmaes"`` or ``"gp"``; ``pruner``: ``"median"``,
-        ``"asha"``, ``"hyperband"``, ``"patient"`` or ``"wilcoxon"``; or Optuna's own objects. ``seed`` is the
-        sampler's; what it says depends on the order in which trials end as well. With ``"pbt"`` or a
-        ``dtf.PopulationBased`` each trial is an interval of a member that goes on from a checkpoint (``ctx.restore``).
-        Of the best ``keep_models`` trials the trained models are kept, for ``search.ensemble``.
+        Returns:
+            The search.
 
-        It ends with ``trials`` trials, those of the study before included, after ``timeout`` seconds, or at the end of
-        a grid. With ``storage`` (a database's URL, or one of Optuna's) and ``study_name`` it goes on where it was. One
-        process at a time drives a study. A trial that raises is a failed one and the others go on; ten in a row with
-        the same error stop the search. One whose worker is lost is tried again (``restart``).
+        Raises:
+            InvalidInput: If an argument is invalid.
+            Unavailable: If Optuna is missing, or the cluster has no room for even one trial.
+            ClusterLost: If the cluster went away.
+            RunFailed: If no trial succeeded.
 
-        Waits until the end unless ``wait=False``. Raises InvalidInput, Unavailable (no Optuna, no room for a trial),
-        ClusterLost, and RunFailed where no trial was a success.
+        Example:
+            >>> space = {"rate": (1e-4, 1e-1, "log"), "units": [32, 64, 128]}
+            >>> search = cluster.search(train, space, trials=20, objective="val_loss")
+            >>> search.best.params
         """
         if not callable(train_fn):
-            raise InvalidInput(f"train_fn is a function train_fn(params, ctx). Received: {train_fn!r:.200}")
+            raise InvalidInput(f"`train_fn` must be a function train_fn(params, ctx), got {train_fn!r:.200}")
         distributions = as_space(space)
         metrics, directions = as_objectives(objective, direction)
         if both := set(distributions) & {*metrics, *OWN_COLUMNS, *OF_POPULATION}:
             raise InvalidInput(
-                f"`space` must have other names than the columns of search.trials, got {', '.join(sorted(both))}"
+                f"The names in `space` must differ from the columns of search.trials, got {', '.join(sorted(both))}"
             )
         if pruner is not None and len(metrics) > 1:
-            raise InvalidInput("A pruner needs one objective. Received: several", field="pruner")
+            raise InvalidInput("`pruner` must be None with several objectives, got a pruner", field="pruner")
         _check_limits(trials, timeout, sampler)
         check_keep_models(keep_models, len(metrics))
         based = as_population(sampler, pruner=pruner, objectives=len(metrics), trials=trials)
@@ -135,16 +159,16 @@ class Searching:
 
     @property
     def searches(self) -> list[Search]:
-        """The searches that this process has begun here, newest first."""
+        """The searches that this process has started on this cluster, newest first."""
         return searches_of(self.name)
 
 
 def _check_limits(trials: Any, timeout: Any, sampler: Any) -> None:
     if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 1):
-        raise InvalidInput(f"`trials` must be a whole number, 1 or more, got {trials!r:.100}", field="trials")
+        raise InvalidInput(f"`trials` must be an integer >= 1, got {trials!r:.100}", field="trials")
     if timeout is not None and (
         isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf")
     ):
-        raise InvalidInput(f"`timeout` must be a number of seconds above 0, got {timeout!r:.100}", field="timeout")
+        raise InvalidInput(f"`timeout` must be a number of seconds > 0, got {timeout!r:.100}", field="timeout")
     if trials is None and timeout is None and sampler != GRID:
-        raise InvalidInput("A search ends after `trials` or a `timeout`. Received: neither", field="trials")
+        raise InvalidInput("`trials` or `timeout` must be given, got neither", field="trials")

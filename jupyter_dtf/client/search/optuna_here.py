@@ -1,4 +1,4 @@
-"""Optuna, which is an extra: loaded when a search begins."""
+"""Optuna, an optional dependency that is loaded when a search starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...errors import Unavailable
 
 
 def optuna() -> Any:
-    """The package. Raises Unavailable, with how to get it, where it is missing."""
+    """The ``optuna`` package. Raises Unavailable, saying how to install it, if it is missing."""
     try:
         import optuna as found
     except ImportError as error:
@@ -21,7 +21,7 @@ def optuna() -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without Optuna's remark that what was asked for by its name is an experimental feature of Optuna's."""
+    """Suppress Optuna's warnings about experimental features that the user has asked for by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna().exceptions.ExperimentalWarning)
         yield

@@ -1,8 +1,8 @@
-"""Population based training: members train in intervals, and one that does badly goes on from another's checkpoint.
+"""Population based training: members train in intervals; poor ones continue from the checkpoint of a better one.
 
-Each interval is a trial, so that Optuna's storage has all of it: which ``MEMBER`` it was, in which ``GENERATION``, and
-the ``PARENT``, the trial with whose checkpoint it began. Nobody waits for anybody: what a member does next is decided
-when there is a place for it, by what is known of the others then.
+Each interval is a trial, so everything is in Optuna's storage: its ``MEMBER``, its ``GENERATION``, and its ``PARENT``,
+the trial whose checkpoint it started from. Members do not wait for each other: what a member does next is decided when
+there is room for it, from what is known about the others at that time.
 """
 
 from __future__ import annotations
@@ -27,11 +27,23 @@ PBT = "pbt"
 
 @dataclass(frozen=True)
 class PopulationBased:
-    """``sampler=`` of a search in which ``population`` members train on and on, an interval each trial.
+    """Population based training, as the ``sampler`` of ``cluster.search``.
 
-    After an interval, a member among the worst ``quantile`` goes on from the checkpoint of one of the best, with that
-    one's parameters, each of which is drawn anew with the probability ``resample``, and otherwise, if it is a number,
-    multiplied by one of ``factors``. The others go on as they are. Raises InvalidInput.
+    Members train in intervals, each of which is a trial. After an interval, a member among the worst ``quantile``
+    continues from the checkpoint of one of the best, with that member's parameters perturbed. The others continue
+    unchanged.
+
+    Attributes:
+        population: The number of members.
+        quantile: The fraction of the population that is replaced, above 0 and up to 0.5.
+        resample: The probability, from 0 to 1, that a parameter of a replaced member is sampled anew.
+        factors: Otherwise, a number is multiplied by one of these.
+
+    Raises:
+        InvalidInput: If a value is invalid.
+
+    Example:
+        >>> cluster.search(train, space, sampler=dtf.PopulationBased(population=4), trials=40)
     """
 
     population: int = 8
@@ -42,18 +54,16 @@ class PopulationBased:
     def __post_init__(self) -> None:
         count = self.population
         if isinstance(count, bool) or not isinstance(count, int) or count < 2:
-            raise InvalidInput(
-                f"`population` must be a whole number, 2 or more, got {count!r:.100}", field="population"
-            )
+            raise InvalidInput(f"`population` must be an integer >= 2, got {count!r:.100}", field="population")
         for name, most in (("quantile", 0.5), ("resample", 1.0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
                 raise InvalidInput(f"`{name}` must be a number from 0 to {most}, got {value!r:.100}", field=name)
         if self.quantile == 0:
-            raise InvalidInput("`quantile` must be above 0, got 0", field="quantile")
+            raise InvalidInput("`quantile` must be > 0, got 0", field="quantile")
         factors = self.factors
         if not isinstance(factors, (tuple, list)) or not factors or not all(_is_factor(one) for one in factors):
-            raise InvalidInput(f"`factors` must be numbers above 0, got {factors!r:.100}", field="factors")
+            raise InvalidInput(f"`factors` must be numbers > 0, got {factors!r:.100}", field="factors")
 
 
 def _is_factor(value: Any) -> bool:
@@ -61,19 +71,23 @@ def _is_factor(value: Any) -> bool:
 
 
 def as_population(sampler: Any, *, pruner: Any, objectives: int, trials: int | None) -> PopulationBased | None:
-    """What ``sampler`` asks for, if it is population based training. Raises InvalidInput for what goes not with it."""
+    """The settings of population based training if ``sampler`` asks for it; None if not. Raises InvalidInput."""
     if isinstance(sampler, str) and sampler == PBT:
         sampler = PopulationBased()
     if not isinstance(sampler, PopulationBased):
         return None
     if pruner is not None:
-        raise InvalidInput("Population based training replaces those that do badly: it has no `pruner`", field="pruner")
+        raise InvalidInput(
+            "`pruner` must be None with population based training, which replaces poor members itself", field="pruner"
+        )
     if objectives > 1:
-        raise InvalidInput(f"Population based training needs one objective, got {objectives}", field="objective")
+        raise InvalidInput(
+            f"`objective` must be a single metric for population based training, got {objectives}", field="objective"
+        )
     if trials is not None and trials <= sampler.population:
         raise InvalidInput(
-            f"`trials` are intervals of all members together, and must be more than the {sampler.population} of the "
-            f"population, got {trials}",
+            f"`trials` (the intervals of all members together) must be > {sampler.population}, the population, got "
+            f"{trials}",
             field="trials",
         )
     return sampler
@@ -81,14 +95,14 @@ def as_population(sampler: Any, *, pruner: Any, objectives: int, trials: int | N
 
 @dataclass
 class _Member:
-    """What is known of one: its ``intervals`` that were a success, and its ``newest`` trial, whatever came of that."""
+    """A member: its successful ``intervals``, and its ``newest`` trial, successful or not."""
 
     intervals: list[FrozenTrial]
     newest: FrozenTrial
 
 
 class Population:
-    """Decides what the members of ``study`` do. ``seed`` makes the decisions the same for the same ends of trials."""
+    """Decides what the members of ``study`` do next. With a ``seed``, equal results lead to equal decisions."""
 
     def __init__(
         self, plan: PopulationBased, study: Study, space: Mapping[str, BaseDistribution], seed: int | None
@@ -100,7 +114,7 @@ class Population:
         self._sign = -1 if study.direction.name == "MAXIMIZE" else 1
 
     def enqueue(self) -> bool:
-        """Put the next interval in the study's queue, unless one waits there. False if all members are under way."""
+        """Put the next interval into the study's queue, unless one waits there. False if all members are running."""
         states = optuna().trial.TrialState
         trials = self._study.get_trials(deepcopy=False)
         if any(trial.state is states.WAITING for trial in trials):
@@ -112,7 +126,7 @@ class Population:
         ready = [number for number, member in members.items() if member.newest.state.is_finished()]
         if not ready:
             return False
-        # The one that is least far; of those, the one that has waited longest.
+        # The member that has got least far; among several, the one that has waited longest.
         number = min(ready, key=lambda one: (_generation(members[one].newest), members[one].newest.number))
         self._go_on(number, members)
         return True
@@ -123,7 +137,7 @@ class Population:
         for trial in trials:
             number = trial.user_attrs.get(MEMBER)
             if number is None or trial.user_attrs.get(AGAIN):
-                continue  # it was cut short, and is there a second time
+                continue  # it was interrupted and is enqueued a second time
             member = members.setdefault(number, _Member([], trial))
             member.newest = trial
             if trial.state is states.COMPLETE:
@@ -151,11 +165,11 @@ class Population:
             parent = known[chance.choice(best)]
             params = perturbed(parent.params, self._space, self._plan, chance)
             self._put(number, generation + (not failed), parent, params)
-        else:  # nobody has got anywhere yet
+        else:  # no member has completed an interval yet
             self._begin(number)
 
     def _begin(self, number: int) -> None:
-        """The first interval of a member, with what the study's sampler says."""
+        """Enqueue the first interval of a member, with parameters from the study's sampler."""
         self._study.enqueue_trial({}, user_attrs={MEMBER: number, GENERATION: 0})
 
     def _put(self, number: int, generation: int, parent: FrozenTrial, params: dict[str, Any]) -> None:
@@ -170,7 +184,7 @@ def _generation(trial: FrozenTrial) -> int:
 def perturbed(
     params: Mapping[str, Any], space: Mapping[str, BaseDistribution], plan: PopulationBased, chance: random.Random
 ) -> dict[str, Any]:
-    """The parameters somewhat changed, within ``space``. One that they lack, or have of another kind, is drawn."""
+    """The parameters, perturbed within ``space``. Missing ones, and ones of another type, are sampled."""
     return {name: _changed(params.get(name), distribution, plan, chance) for name, distribution in space.items()}
 
 
@@ -179,7 +193,7 @@ def _changed(value: Any, distribution: BaseDistribution, plan: PopulationBased, 
     anew = chance.random() < plan.resample
     if isinstance(distribution, kinds.CategoricalDistribution):
         return chance.choice(distribution.choices) if anew or value not in distribution.choices else value
-    anew = anew or isinstance(value, bool) or not isinstance(value, (int, float))  # of a study with another space
+    anew = anew or isinstance(value, bool) or not isinstance(value, (int, float))  # from a study with another space
     low, high, step = distribution.low, distribution.high, distribution.step  # type: ignore[attr-defined]
     if anew and distribution.log:  # type: ignore[attr-defined]
         wanted = math.exp(chance.uniform(math.log(low), math.log(high)))
@@ -191,7 +205,7 @@ def _changed(value: Any, distribution: BaseDistribution, plan: PopulationBased, 
     if step is None:
         return float(wanted)
     steps = round((wanted - low) / step)
-    if not anew and low + steps * step == value and wanted != value:  # a factor of so small a number is a step
+    if not anew and low + steps * step == value and wanted != value:  # scaling such a small number means one step
         steps += 1 if wanted > value else -1
     most = round((high - low) / step)
     found = low + min(max(steps, 0), most) * step

@@ -1,4 +1,4 @@
-"""``Search``: a search over a space of parameters, as a person holds it."""
+"""``Search``: the public handle of a hyperparameter search."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 ID = "jupyter_dtf"
-"""What a study keeps the search's id as."""
+"""The name of the study attribute that holds the search's id."""
 _held: list[Search] = []
-"""The searches of this process: one that was left to itself is found here."""
+"""The searches of this process, including those that the user has detached from."""
 
 
 class Search:
-    """Many trials of one function with other parameters. It is driven by this process, and ends with it.
+    """A hyperparameter search, as ``cluster.search`` returns it. This process drives it, so it ends with this process.
 
-    ``study`` is Optuna's own, for its tools.
+    Attributes:
+        name: The name of the search.
+        cluster: The name of the cluster.
+        study: The Optuna study, for use with Optuna's own tools.
+        id: The id of the search, shared by all processes that continue its study.
     """
 
     def __init__(self, name: str, cluster: str, metrics: list[str], params: list[str], study: Study) -> None:
@@ -38,10 +42,10 @@ class Search:
         self.cluster = cluster
         self.study = study
         self.id = id_of(study)
-        """The same for all who go on with its study; views know it by that."""
+        """Shared by all processes that continue its study; views identify the search by it."""
         self.began = time.time()
         self.keeps_models = 0
-        """Of how many of the best trials it keeps the models."""
+        """The number of best trials whose models are kept."""
         self._metrics = metrics
         self._params = params
         self._done = threading.Event()
@@ -50,7 +54,7 @@ class Search:
         self._asked: AskedTrials
 
     def begin(self, asked: AskedTrials, runs: TrialRuns, sampler: Any) -> None:
-        """Start its trials, in a thread of this process."""
+        """Start the trials, in a thread of this process."""
         self._asked, self._runs = asked, runs
         runs.ahead = int(sampler in INDEPENDENT)
         _held.append(self)
@@ -66,11 +70,11 @@ class Search:
             with self._asked.changed:
                 self._asked.changed.notify_all()
 
-    # -- what came of it ----------------------------------------------------------------------------------------
+    # -- results ------------------------------------------------------------------------------------------------
 
     @property
     def status(self) -> str:
-        """``running``, ``finished``, ``stopped`` or ``failed``."""
+        """The state of the search: ``running``, ``finished``, ``stopped`` or ``failed``."""
         if not self._done.is_set():
             return "running"
         if self._error is not None:
@@ -79,12 +83,12 @@ class Search:
 
     @property
     def most(self) -> int | None:
-        """How many trials it is to have; None: no such number."""
+        """The number of trials after which it ends; None if there is no such limit."""
         return self._asked.most
 
     @property
     def metrics(self) -> list[str]:
-        """The objectives, the first first."""
+        """The names of the objectives, in order."""
         return list(self._metrics)
 
     @property
@@ -94,36 +98,49 @@ class Search:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no trial of it runs any more, and none is to begin."""
+        """Whether no trial is running and none will start any more."""
         return self._done.is_set()
 
     @property
     def message(self) -> str:
-        """Why it has ended before all of its trials had; or empty."""
+        """Why the search ended before all trials had run; empty if it did not."""
         return str(self._error) if self._error is not None else self._runs.message
 
     @property
     def trials(self) -> pd.DataFrame:
-        """A row for each trial: ``number``, ``state``, the objectives, the parameters, ``seconds``, ``run`` (the run's
-        id) and ``error``. States are waiting, running, complete, pruned, stopped and failed.
+        """A DataFrame with a row for each trial.
+
+        Columns: ``number``, ``state`` (waiting, running, complete, pruned, stopped or failed), the objectives, the
+        parameters, ``seconds``, ``run`` (the id of the run) and ``error``.
         """
         return table(self._all(), self._metrics, self._params)
 
     def trial(self, number: int) -> Trial:
-        """One trial: ``params``, ``value``, ``state``, ``run``, ``error``, ``traceback``. Raises NotFound."""
+        """Look up a trial.
+
+        Args:
+            number: The number of the trial, from 0.
+
+        Returns:
+            The trial, with ``params``, ``value``, ``state``, ``run``, ``error`` and ``traceback``.
+
+        Raises:
+            NotFound: If there is no trial with this number.
+        """
         for trial in self._all():
             if trial.number == number:
                 return trial
-        raise NotFound(f"A trial is known by its number. Received: {number!r}")
+        raise NotFound(f"`number` must be the number of a trial, got {number!r}")
 
     @property
     def best(self) -> Trial:
         """The complete trial with the best value so far.
 
-        Raises NotFound while there is none, and of several objectives, which have ``best_trials``.
+        Raises:
+            NotFound: If no trial is complete yet, or there are several objectives (see ``best_trials``).
         """
         if len(self._metrics) > 1:
-            raise NotFound(f"Of {len(self._metrics)} objectives there is no one best trial: see search.best_trials")
+            raise NotFound(f"With {len(self._metrics)} objectives there is no best trial; use best_trials")
         return self._best_of(self._all())
 
     def _best_of(self, trials: list[Trial]) -> Trial:
@@ -132,30 +149,41 @@ class Search:
         return ranked[0]
 
     def _ranked(self, trials: list[Trial]) -> list[Trial]:
-        """The complete ones, the best first."""
+        """The complete trials, best first."""
         complete = [trial for trial in trials if trial.state == "complete"]
         sign = -1 if self.study.direction.name == "MAXIMIZE" else 1
         return sorted(complete, key=lambda trial: sign * (trial.value or 0.0))
 
     @property
     def best_trials(self) -> list[Trial]:
-        """The trials to which no other is better in all objectives: the Pareto front. Of one objective, the best."""
+        """The Pareto front: the trials that no other one beats in all objectives."""
         return [Trial.of(trial, self._metrics) for trial in self.study.best_trials]
 
     def ensemble(
         self, k: int | None = None, devices: Sequence[str] | None = None, combine: str | Callable[[Any], Any] = "mean"
     ) -> Any:
-        """The models of the best ``k`` complete trials as one Keras model, as ``dtf.ensemble``; None: of all that are
-        kept (``keep_models``). Raises InvalidInput, and NotFound where there are fewer or one of them has no model.
+        """Combine the models of the best trials into one Keras model. See ``dtf.ensemble``.
+
+        Args:
+            k: The number of trials. None: all whose models are kept (``keep_models``).
+            devices: See ``dtf.ensemble``.
+            combine: See ``dtf.ensemble``.
+
+        Returns:
+            The ensemble.
+
+        Raises:
+            InvalidInput: If an argument is invalid.
+            NotFound: If fewer than ``k`` trials are complete, or a model was not kept.
         """
         if len(self._metrics) > 1:
-            raise NotFound(f"Of {len(self._metrics)} objectives there are no best trials for an ensemble")
+            raise NotFound(f"With {len(self._metrics)} objectives there are no best trials for an ensemble")
         count = self.keeps_models if k is None else k
         if isinstance(count, bool) or not isinstance(count, int) or (k is not None and count < 1):
-            raise InvalidInput(f"`k` must be a whole number, 1 or more, got {k!r:.100}", field="k")
+            raise InvalidInput(f"`k` must be an integer >= 1, got {k!r:.100}", field="k")
         ranked = self._ranked(self._all())
         if len(ranked) < count and k is not None:
-            raise NotFound(f"An ensemble of {k} needs so many complete trials. {self.name} has {len(ranked)}")
+            raise NotFound(f"An ensemble of {k} needs {k} complete trials; {self.name} has {len(ranked)}")
         if not count:
             raise NotFound(f"{self.name} keeps no models: {HOW_KEPT}")
         return ensemble_of(ranked[:count], devices, combine)
@@ -163,12 +191,16 @@ class Search:
     def _all(self) -> list[Trial]:
         return all_trials(self.study, self._metrics)
 
-    # -- what to do with it -------------------------------------------------------------------------------------
+    # -- controlling it -----------------------------------------------------------------------------------------
 
     def stop(self, number: int | None = None) -> None:
-        """End the trials that run and start no more; or end the one with this number, which is not tried again.
+        """Stop the search: end the running trials and start no more. Returns immediately.
 
-        Returns at once. Does nothing to a trial that has ended. Raises NotFound for a number that no trial has.
+        Args:
+            number: Stop only the trial with this number; it will not be retried. Does nothing if it has ended.
+
+        Raises:
+            NotFound: If there is no trial with this number.
         """
         if number is None:
             self._runs.stop()
@@ -176,20 +208,36 @@ class Search:
             self._runs.stop_one(self.trial(number).number)
 
     def wait(self, timeout_s: float | None = None) -> Search:
-        """Wait until it has ended, however it ended. Raises TimeoutError."""
+        """Wait until the search has ended, whether or not it succeeded.
+
+        Args:
+            timeout_s: The longest time to wait, in seconds. None: no limit.
+
+        Returns:
+            This search.
+
+        Raises:
+            TimeoutError: If it has not ended after ``timeout_s`` seconds.
+        """
         if not self._done.wait(timeout_s):
             raise TimeoutError(f"The search {self.name} has not ended after {timeout_s} s")
         return self
 
     def wait_for_change(self, timeout_s: float) -> bool:
-        """Wait until a trial has begun or ended, or so many seconds. Returns whether the search has ended."""
+        """Wait for a trial to start or end, at most ``timeout_s`` seconds. Returns whether the search has ended."""
         with self._asked.changed:
             if not self._done.is_set():
                 self._asked.changed.wait(timeout_s)
         return self._done.is_set()
 
     def raise_for_state(self) -> None:
-        """Raise what has ended it (ClusterLost, Unavailable), or RunFailed where all its trials failed."""
+        """Raise an error if the search has failed.
+
+        Raises:
+            ClusterLost: If the cluster went away.
+            Unavailable: If no trial could run.
+            RunFailed: If no trial succeeded, with the traceback of the last one.
+        """
         if self._error is not None:
             raise self._error
         trials = self._all()
@@ -197,14 +245,12 @@ class Search:
         if failed and not any(trial.state in ("complete", "pruned") for trial in trials):
             last = failed[-1]
             why = self.message or f"{len(failed)} trials failed, the last with {last.error}"
-            raise RunFailed(
-                f"No trial of {self.name} was a success: {why}", run_id=last.run_id, traceback=last.traceback
-            )
+            raise RunFailed(f"No trial of {self.name} succeeded: {why}", run_id=last.run_id, traceback=last.traceback)
 
     # -- showing ------------------------------------------------------------------------------------------------
 
     def line(self) -> str:
-        """How it is, in a line."""
+        """A one-line summary of the search."""
         trials = self._all()
         states = [trial.state for trial in trials]
         ended = sum(states.count(state) for state in ("complete", "pruned", "failed"))
@@ -218,17 +264,24 @@ class Search:
         return "  ".join(parts)
 
     def show(self) -> None:
-        """Show it: in a notebook the live view, in a terminal how it is, and its best trials."""
+        """Show the search: a live view in a notebook, otherwise a summary and its best trials."""
         surroundings.here().show_search(self)
 
     def text(self, most: int = 10) -> str:
-        """How it is, and as many trials at most: those that run and the best, a line each."""
+        """The search as text.
+
+        Args:
+            most: The largest number of trials to list.
+
+        Returns:
+            A summary line, and a line for each running trial and each of the best ones.
+        """
         best = {trial.number for trial in self.best_now()}
         table = listing.table(self.ranked(), self._metrics, self._params, best, most)
         return "\n".join([self.line(), *([self.message] if self.message else []), *table])
 
     def ranked(self) -> list[Trial]:
-        """Its trials: those with a value of the first objective first, the best of them before all others."""
+        """All trials: first those with a value for the first objective, best first, then the others."""
         sign = -1 if self.study.directions[0].name == "MAXIMIZE" else 1
         order = {"complete": 0, "pruned": 1}
 
@@ -238,7 +291,7 @@ class Search:
         return sorted(self._all(), key=rank)
 
     def best_now(self) -> list[Trial]:
-        """The best trials so far; none while no trial is complete."""
+        """The best trials so far; empty until a trial is complete."""
         if len(self._metrics) > 1:
             return self.best_trials
         return [trial for trial in self.ranked()[:1] if trial.state == "complete"]
@@ -248,7 +301,7 @@ class Search:
 
 
 def id_of(study: Study) -> str:
-    """The id of the search that a study is; a new one is kept in the study."""
+    """The id of the search that a study belongs to. If the study has none, a new one is stored in it."""
     known = study.user_attrs.get(ID)
     if not isinstance(known, str):
         known = new_id()

@@ -1,4 +1,4 @@
-"""What a search chooses from: Optuna's distributions, and short ways to write them."""
+"""The parameter space of a search: Optuna's distributions, and shorthands for them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ MOST_COMBINATIONS = 100_000
 
 
 def as_space(space: Any) -> dict[str, BaseDistribution]:
-    """A distribution for each parameter, of what a person has written. Raises InvalidInput."""
+    """A distribution for each parameter of a user's ``space``. Raises InvalidInput."""
     if not isinstance(space, Mapping) or not space:
-        raise InvalidInput(f"`space` must map parameters to what they may be, got {space!r:.200}", field="space")
+        raise InvalidInput(f"`space` must map parameters to their values, got {space!r:.200}", field="space")
     for name in space:
         if not isinstance(name, str) or not name:
-            raise InvalidInput(f"A parameter of `space` must have a name, got {name!r:.100}", field="space")
+            raise InvalidInput(f"The parameters in `space` must have names, got {name!r:.100}", field="space")
     return {name: _distribution(name, given) for name, given in space.items()}
 
 
 def _distribution(name: str, given: Any) -> BaseDistribution:
-    """A list is a choice, ``(low, high)`` and ``(low, high, "log")`` a range, both ends included, of whole numbers if
-    both are; a ``range`` is itself.
+    """The distribution of one parameter.
+
+    A list is a choice; ``(low, high)`` and ``(low, high, "log")`` are ranges with both bounds included, of integers if
+    both bounds are integers; a ``range`` stands for its integers.
     """
     kinds = optuna().distributions
     found: BaseDistribution
@@ -49,7 +51,7 @@ def _distribution(name: str, given: Any) -> BaseDistribution:
             case (low, high, "log") if _are_numbers(low, high):
                 return _range(low, high, log=True)
     except ValueError as error:
-        raise InvalidInput(f"`space[{name!r}]`: {error}. Received: {given!r:.200}", field="space") from None
+        raise InvalidInput(f"`space[{name!r}]` is invalid: {error}, got {given!r:.200}", field="space") from None
     raise InvalidInput(
         f"`space[{name!r}]` must be a list of choices, (low, high), (low, high, 'log'), a range or one of "
         f"optuna.distributions, got {given!r:.200}",
@@ -71,13 +73,15 @@ def _range(low: Any, high: Any, *, log: bool) -> BaseDistribution:
 
 
 def combinations(space: Mapping[str, BaseDistribution]) -> list[dict[str, Any]]:
-    """All combinations of a space, for ``sampler="grid"``. Raises InvalidInput where there is no end of them."""
+    """All combinations of a space, for ``sampler="grid"``. Raises InvalidInput if it is continuous or too large."""
     axes = {name: _values(name, distribution) for name, distribution in space.items()}
     count = 1
     for values in axes.values():
         count *= len(values)
     if count > MOST_COMBINATIONS:
-        raise InvalidInput(f"A grid may have {MOST_COMBINATIONS} combinations, got {count}", field="space")
+        raise InvalidInput(
+            f"`space` must have at most {MOST_COMBINATIONS} combinations for a grid, got {count}", field="space"
+        )
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
@@ -90,6 +94,4 @@ def _values(name: str, distribution: BaseDistribution) -> list[Any]:
     if isinstance(distribution, kinds.FloatDistribution) and distribution.step is not None:
         steps = round((distribution.high - distribution.low) / distribution.step)
         return [distribution.low + number * distribution.step for number in range(steps + 1)]
-    raise InvalidInput(
-        f"A grid needs choices or steps. `space[{name!r}]` has neither, got {distribution!r}", field="space"
-    )
+    raise InvalidInput(f"`space[{name!r}]` must have choices or a step for a grid, got {distribution!r}", field="space")

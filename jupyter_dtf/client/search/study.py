@@ -1,4 +1,4 @@
-"""The study of a search: Optuna's samplers and pruners by their names, and its storage."""
+"""The Optuna study of a search: samplers and pruners by name, and its storage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DIRECTIONS = ("minimize", "maximize")
 SAMPLERS: dict[str, Callable[[Any, int | None], Any]] = {
     "tpe": lambda samplers, seed: samplers.TPESampler(seed=seed, constant_liar=True),
     "random": lambda samplers, seed: samplers.RandomSampler(seed=seed),
-    # The combinations are enqueued, for Optuna's own grid sampler ends a study in a way that only `optimize` has.
+    # The combinations are enqueued instead: Optuna's GridSampler ends a study in a way that only `optimize` supports.
     GRID: lambda samplers, seed: samplers.RandomSampler(seed=seed),
     "cmaes": lambda samplers, seed: samplers.CmaEsSampler(seed=seed),
     "gp": lambda samplers, seed: samplers.GPSampler(seed=seed),
@@ -32,30 +32,30 @@ PRUNERS: dict[str, Callable[[Any], Any]] = {
     "wilcoxon": lambda pruners: pruners.WilcoxonPruner(),
 }
 INDEPENDENT = ("random", GRID, "qmc")
-"""Samplers that learn nothing from trials: what they say next may be asked before those have ended."""
+"""Samplers that do not learn from trials, so they can be asked for the next parameters before trials have ended."""
 
 
 def as_sampler(given: Any, seed: int | None) -> BaseSampler:
-    """A sampler by its name, or Optuna's own. Raises InvalidInput, also for a package that it lacks."""
+    """A sampler by name, or an Optuna sampler. Raises InvalidInput, also if a package that it needs is missing."""
     samplers = optuna().samplers
     if isinstance(given, samplers.BaseSampler):
         if isinstance(given, samplers.GridSampler):
-            raise InvalidInput("A grid is sampler='grid', of choices and steps in `space`. Received: a GridSampler")
+            raise InvalidInput("`sampler` must be 'grid' for a grid search over `space`, got a GridSampler")
         return given  # type: ignore[no-any-return]
     if given not in SAMPLERS:
         raise InvalidInput(
-            f"`sampler` must be one of {', '.join(SAMPLERS)}, or one of optuna.samplers, got {given!r:.100}",
+            f"`sampler` must be one of {', '.join(SAMPLERS)}, or an Optuna sampler, got {given!r:.100}",
             field="sampler",
         )
     try:
         with quiet():
             return SAMPLERS[given](samplers, seed)  # type: ignore[no-any-return]
     except ImportError as error:
-        raise InvalidInput(f"`sampler={given!r}` needs a further package: {error}", field="sampler") from None
+        raise InvalidInput(f"`sampler={given!r}` needs another package: {error}", field="sampler") from None
 
 
 def as_pruner(given: Any) -> BasePruner:
-    """A pruner by its name, Optuna's own, or one that never prunes for None. Raises InvalidInput."""
+    """A pruner by name, an Optuna pruner, or for None one that never prunes. Raises InvalidInput."""
     pruners = optuna().pruners
     if given is None:
         return pruners.NopPruner()  # type: ignore[no-any-return]
@@ -63,7 +63,7 @@ def as_pruner(given: Any) -> BasePruner:
         return given  # type: ignore[no-any-return]
     if given not in PRUNERS:
         raise InvalidInput(
-            f"`pruner` must be None, one of {', '.join(PRUNERS)}, or one of optuna.pruners, got {given!r:.100}",
+            f"`pruner` must be None, one of {', '.join(PRUNERS)}, or an Optuna pruner, got {given!r:.100}",
             field="pruner",
         )
     with quiet():
@@ -71,18 +71,18 @@ def as_pruner(given: Any) -> BasePruner:
 
 
 def as_objectives(objective: Any, direction: Any) -> tuple[list[str], list[str]]:
-    """The metrics, and whether each is to be small or large. Raises InvalidInput."""
+    """The metrics and the direction of each. Raises InvalidInput."""
     metrics = [objective] if isinstance(objective, str) else list(objective)
     directions = [direction] * len(metrics) if isinstance(direction, str) else list(direction)
     if not metrics or not all(isinstance(metric, str) and metric for metric in metrics):
         raise InvalidInput(
-            f"`objective` must be the name of a metric, or several, got {objective!r:.200}", field="objective"
+            f"`objective` must be the name of a metric, or a list of names, got {objective!r:.200}", field="objective"
         )
     if len(set(metrics)) != len(metrics):
         raise InvalidInput(f"`objective` must name each metric once, got {objective!r:.200}", field="objective")
     if len(directions) != len(metrics) or any(one not in DIRECTIONS for one in directions):
         raise InvalidInput(
-            f"`direction` must be minimize or maximize, or one of them for each of {len(metrics)} objectives, "
+            f"`direction` must be 'minimize' or 'maximize', or a list of one for each of {len(metrics)} objectives, "
             f"got {direction!r:.200}",
             field="direction",
         )
@@ -92,12 +92,12 @@ def as_objectives(objective: Any, direction: Any) -> tuple[list[str], list[str]]
 def open_study(
     name: str | None, storage: Any, sampler: BaseSampler, pruner: BasePruner, directions: Sequence[str]
 ) -> Study:
-    """A new study, or the one of this name in the storage. Raises InvalidInput if that has other directions."""
+    """A new study, or the one with this name in the storage. Raises InvalidInput if that has other directions."""
     package = optuna()
     if storage is not None and not name:
-        raise InvalidInput("A study in a storage has a name: study_name=...", field="study_name")
+        raise InvalidInput("`study_name` must be given with a storage, got none", field="study_name")
     said = package.logging.get_verbosity()
-    package.logging.set_verbosity(package.logging.WARNING)  # it says that there is a study now
+    package.logging.set_verbosity(package.logging.WARNING)  # it would announce the new study
     try:
         study: Study = package.create_study(
             storage=storage,
@@ -108,18 +108,18 @@ def open_study(
             load_if_exists=True,
         )
     except ImportError as error:
-        raise InvalidInput(f"`storage` needs a further package: {error}", field="storage") from None
+        raise InvalidInput(f"`storage` needs another package: {error}", field="storage") from None
     finally:
         package.logging.set_verbosity(said)
     has = [direction.name.lower() for direction in study.directions]
     if has != list(directions):
-        raise InvalidInput(f"The study {name!r} has the directions {has}. Received: {list(directions)}")
+        raise InvalidInput(f"`direction` must be {has}, as in the study {name!r}, got {list(directions)}")
     return study
 
 
 def enqueue_new(study: Study, combinations: Iterable[Mapping[str, Any]]) -> None:
-    """Have the study try the combinations of parameters that no trial of it has."""
-    # Optuna's `skip_if_exists` goes through all trials for each.
+    """Enqueue the combinations of parameters that no trial of the study has."""
+    # Optuna's `skip_if_exists` goes through all trials for each of them.
     known = {_key(trial.system_attrs.get("fixed_params", trial.params)) for trial in study.get_trials(deepcopy=False)}
     for params in combinations:
         if (key := _key(params)) not in known:
@@ -128,7 +128,7 @@ def enqueue_new(study: Study, combinations: Iterable[Mapping[str, Any]]) -> None
 
 
 def _key(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The same for the same parameters, also when they come from a database, where NumPy's floats are Python's."""
+    """A key that is equal for equal parameters, including those from a database, which have lost NumPy's types."""
     return tuple(
         (name, repr(float(value) if isinstance(value, float) else value)) for name, value in sorted(params.items())
     )

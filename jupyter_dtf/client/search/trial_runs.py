@@ -1,4 +1,4 @@
-"""Trials as runs: as many at a time as the cluster has places for, each in processes of its own."""
+"""Trials as runs: as many at a time as the cluster has free slots for, each in its own processes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ..run import Run
 from ..submitting import request_of, submit
 
 ROOM_S = 1.0
-"""Between two looks whether the cluster has more places now."""
+"""How often to check whether the cluster has more slots now, in seconds."""
 SAME_FAILURES = 10
-"""So many failures in a row with the same error end it."""
+"""The number of consecutive failures with the same error that ends it."""
 FIRST = "worker:0"
-"""The task whose reports and result count."""
+"""The task whose reports and result are used."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """What each trial takes of a cluster: its tasks, and how many places each; or a share of one, with ``each`` 1."""
+    """What each trial takes of a cluster: its tasks and the slots of each, or a share of a slot, with ``each`` 1."""
 
     tasks: int = 1
     each: int = 1
@@ -40,10 +40,10 @@ class Places:
 
     @classmethod
     def of(cls, devices: float | None, tasks: int) -> Places:
-        """``devices_per_trial`` places for ``tasks_per_trial`` tasks. Raises InvalidInput."""
+        """``devices_per_trial`` slots for ``tasks_per_trial`` tasks. Raises InvalidInput."""
         if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
             raise InvalidInput(
-                f"`tasks_per_trial` must be a whole number, 1 or more, got {tasks!r:.100}", field="tasks_per_trial"
+                f"`tasks_per_trial` must be an integer >= 1, got {tasks!r:.100}", field="tasks_per_trial"
             )
         devices = tasks if devices is None else devices
         is_number = isinstance(devices, (int, float)) and not isinstance(devices, bool) and 0 < devices < math.inf
@@ -52,8 +52,8 @@ class Places:
         count = max(each, shares)
         if not each or shares > MOST_SHARES + 0.5 or abs(count - round(count)) > 1e-6:
             raise InvalidInput(
-                f"`devices_per_trial` must give each task a whole number of places, or one of 2, 3, ... {MOST_SHARES} "
-                f"equal shares of one, got {devices!r:.100} for {tasks} task{'s' * (tasks != 1)}",
+                "`devices_per_trial` must be a multiple of `tasks_per_trial`, or 1/2, 1/3, ... or "
+                f"1/{MOST_SHARES} for one task, got {devices!r:.100} for {tasks} task{'s' * (tasks != 1)}",
                 field="devices_per_trial",
             )
         return cls(tasks, max(1, round(each)), round(shares))
@@ -61,9 +61,9 @@ class Places:
 
 @dataclass(frozen=True)
 class Next:
-    """A trial that is to be started: ``program`` is ``(function, arguments)`` as ``cluster.run`` takes it.
+    """A trial to start: ``program`` is ``(function, arguments)`` as ``cluster.run`` takes it.
 
-    ``goes_on_from``: the directory of another one's checkpoints, with which it begins.
+    ``goes_on_from``: the directory of another trial's checkpoints, from which it continues.
     """
 
     number: int
@@ -74,9 +74,9 @@ class Next:
 
 @dataclass(frozen=True)
 class Ended:
-    """A trial whose run has ended. ``result`` is what its first task returned, of one that succeeded.
+    """A trial whose run has ended. ``result`` is what its first task returned if it succeeded.
 
-    ``is_cut_short``: it was stopped with all the others, not by itself, so nobody has said that it is not wanted.
+    ``is_cut_short``: it was stopped together with all others, so it was not rejected itself.
     """
 
     number: int
@@ -92,33 +92,33 @@ class Ended:
 
     @property
     def seconds(self) -> float:
-        """From when all its tasks had started to its end; 0 of one that never ran."""
+        """The time from when all its tasks had started to its end; 0 if it never ran."""
         return max(0.0, (self.info.ended or 0.0) - self.info.started) if self.info.started else 0.0
 
 
 class Source(Protocol):
-    """Where trials come from, and go to. Called in one thread."""
+    """Supplies trials and receives their results. Called in one thread."""
 
     def next(self) -> Next | None:
-        """The next trial; None while there is none."""
+        """The next trial; None if there is none at the moment."""
 
     def started(self, number: int, run: Run) -> None:
-        """A trial has a run."""
+        """A trial was started as this run."""
 
     def reported(self, number: int, points: Sequence[tuple[float, float]]) -> bool:
-        """A trial has reported (step, value) of the metric. Returns whether it is to be pruned."""
+        """A trial has reported ``(step, value)`` points of the metric. Returns whether to prune it."""
 
     def ended(self, trial: Ended) -> None:
         """A trial has ended."""
 
     def cut_short(self, number: int) -> None:
-        """A trial that ``next`` has given has come to nothing, for the driving has: nothing else is told of it."""
+        """A trial from ``next`` was abandoned because driving the trials failed; nothing else is reported for it."""
 
     def unwanted(self, number: int) -> None:
-        """A trial that does not run is not to be started."""
+        """A trial that has not started should not be started."""
 
     def more(self, count: int) -> None:
-        """So many more trials are asked for."""
+        """``count`` more trials are requested."""
 
 
 @dataclass
@@ -133,8 +133,8 @@ class _Running:
 class TrialRuns:
     """Drives the trials of ``source`` on ``cluster``, in the thread that calls ``drive``.
 
-    ``options`` are those of every run, ``metric`` is what is told of what they report. ``ahead``: so many more for
-    each that has room are on their way to the cluster, where they wait for the first place that is free.
+    ``options`` are those of every run; ``metric`` is the metric whose reports are passed to ``source``. ``ahead``: how
+    many more trials, for each that has room, are already sent to the cluster to wait there for a free slot.
     """
 
     cluster: Any
@@ -147,15 +147,15 @@ class TrialRuns:
     modules: Sequence[Any] = ()
     ahead: int = 0
     search: TrialInfo | None = None
-    """What each trial's run says of its search, but its number."""
+    """What each trial's run records about its search, without the number of the trial."""
     stop_at: float | None = None
-    """When to stop, by the monotonic clock."""
+    """When to stop, on the monotonic clock."""
     message: str = ""
-    """Why no more trials were started; empty if there were no more."""
+    """Why no more trials were started; empty if all were."""
     is_stopped: bool = False
     _running: dict[str, tuple[int, _Running]] = field(default_factory=dict)
     _begun: set[int] = field(default_factory=set)
-    """Trials of which the source has not been told how they have ended."""
+    """Trials whose end the source has not been told yet."""
     _changed: set[str] = field(default_factory=set)
     _has_changed: threading.Condition = field(default_factory=threading.Condition)
     _to_stop: set[int] = field(default_factory=set)
@@ -163,10 +163,10 @@ class TrialRuns:
     _last_error: str = ""
     _same: int = 0
 
-    # -- asked by other threads ---------------------------------------------------------------------------------
+    # -- called from other threads ------------------------------------------------------------------------------
 
     def stop(self, message: str = "It was stopped") -> None:
-        """Start no more trials, and end those that run."""
+        """Start no more trials and end the running ones."""
         with self._has_changed:
             self.message = self.message or message
             self.is_stopped = True
@@ -181,7 +181,7 @@ class TrialRuns:
     # -- in the driving thread ----------------------------------------------------------------------------------
 
     def drive(self) -> None:
-        """Return when there is no trial left, or all have been stopped. Raises DtfError, as for a cluster lost."""
+        """Run trials until none is left, or all have been stopped. Raises DtfError, for example ClusterLost."""
         unsubscribe = self.cluster._session.hub.subscribe(self._on_change)
         try:
             while True:
@@ -192,7 +192,7 @@ class TrialRuns:
                     self._look(run_id)
         except BaseException:
             self._end_all()
-            with contextlib.suppress(Exception):  # what has ended the driving is raised, not what came of it
+            with contextlib.suppress(Exception):  # raise the original error, not one that follows from it
                 for number in sorted(self._begun):
                     self.source.cut_short(number)
             raise
@@ -207,7 +207,7 @@ class TrialRuns:
                 self._has_changed.notify()
 
     def _wait(self) -> list[str]:
-        """The runs of which there is something new. Stops what is to be stopped."""
+        """Wait for changes and return the runs that changed. Stops the trials that should be stopped."""
         with self._has_changed:
             left = ROOM_S if self.stop_at is None else min(ROOM_S, max(0.0, self.stop_at - time.monotonic()))
             if not (self.is_stopped or self._to_stop or self._changed & self._running.keys()):
@@ -236,7 +236,7 @@ class TrialRuns:
             _stop(running.run)
 
     def _room(self) -> int:
-        """How many trials may be on the cluster."""
+        """How many trials may be on the cluster at the same time."""
         there = sum(place_jobs(self.cluster.jobs).values())
         most = there * self.places.shares // (self.places.tasks * self.places.each)
         return max(1, most) * (1 + self.ahead)
@@ -271,7 +271,7 @@ class TrialRuns:
         run = submit(self.cluster.name, request, program, Run)
         with self._has_changed:
             self._running[run.id] = trial.number, _Running(run)
-            self._changed.add(run.id)  # what came before anybody listened
+            self._changed.add(run.id)  # for changes before anyone subscribed
         self.source.started(trial.number, run)
 
     def _look(self, run_id: str) -> None:
@@ -282,23 +282,23 @@ class TrialRuns:
             self._hear(running, info.trial)
         if self.metric and (points := self._points(running)) and self.source.reported(number, points) and not is_over:
             step, value = points[-1]
-            _stop(running.run, f"Pruned after step {shown(step)}: {self.metric} {shown(value)} does not promise enough")
+            _stop(running.run, f"Pruned after step {shown(step)}: {self.metric} {shown(value)} is not promising enough")
         if is_over:
             with self._has_changed:
                 del self._running[run_id]
             self._end(number, running.run, info)
 
     def _hear(self, running: _Running, trial: TrialInfo) -> None:
-        """What somebody who looks at the search has asked for."""
+        """Handle what a viewer of the search has asked for."""
         more, running.asked_more = trial.asked_more - running.asked_more, trial.asked_more
         if more and self.search is not None:
             self.search = msgspec.structs.replace(self.search, most=self.search.most + more)
             self.source.more(more)
         if trial.asked_stop and not self.is_stopped:
-            self.stop("It was stopped by somebody who looked at it")
+            self.stop("It was stopped by a viewer")
 
     def _points(self, running: _Running) -> list[tuple[float, float]]:
-        """What the first task has reported of the metric since the last look; of a new attempt, from its start."""
+        """The points of the metric that the first task has reported since the last call, or in a new attempt."""
         record = self.cluster._session.hub.record(running.run.id)
         series = record.series.get((self.metric, FIRST))
         if series is None:
@@ -318,8 +318,8 @@ class TrialRuns:
                 result = run._result_of(FIRST)
             except ClusterLost:
                 raise
-            except Exception as problem:  # it cannot be unpickled here
-                error = f"What it returned cannot be read: {type(problem).__name__}: {problem}"
+            except Exception as problem:  # the result cannot be unpickled here
+                error = f"Its return value cannot be read: {type(problem).__name__}: {problem}"
         elif info.state is RunState.FAILED:
             failed = next((task for task in info.tasks if task.state is TaskState.FAILED), None)
             error = (failed.message if failed else "") or info.message
@@ -339,30 +339,30 @@ class TrialRuns:
         for _number, running in list(self._running.values()):
             try:
                 running.run.stop(now=True)
-            except DtfError:  # its cluster has gone, and it with that
+            except DtfError:  # its cluster is gone, and so is the result
                 continue
 
 
 def _stop(run: Run, pruned: str = "") -> None:
-    """End a trial, unless it has just ended by itself; ``pruned``: why it does not promise enough, if that is it."""
+    """End a trial unless it has just ended by itself. ``pruned``: why it was pruned, if it was."""
     with contextlib.suppress(Conflict):
         if not run.info.state.is_final:
             run._session.call(lambda fleet: fleet.stop_run(run.id, now=True, pruned=pruned))
 
 
 def shown_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as a run has them for those who look at it: what is no plain value, in words."""
+    """Parameters as shown in a run: values that are not plain are shown by their ``repr``."""
     words = in_words(parameters)
     return {name: f"{value!r:.200}" if name in words else value for name, value in parameters.items()}
 
 
 def in_words(parameters: dict[str, Any]) -> list[str]:
-    """The names of those that are no plain values."""
+    """The names of the parameters whose values are not plain."""
     return [name for name, value in parameters.items() if not isinstance(value, (str, int, float, bool, type(None)))]
 
 
 def new_id() -> str:
-    """The id of a search that begins."""
+    """The id for a new search."""
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
 
 

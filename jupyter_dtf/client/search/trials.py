@@ -1,4 +1,4 @@
-"""The trials of a search, as a person sees them: read from the study, which is all that is kept of them."""
+"""The trials of a search as users see them, read from the study, which is the only place where they are stored."""
 
 from __future__ import annotations
 
@@ -20,21 +20,32 @@ if TYPE_CHECKING:
 RUN, ERROR, SECONDS, STOPPED, TRACEBACK, AGAIN = "run", "error", "seconds", "stopped", "traceback", "again"
 MODEL, CHECKPOINTS = "model", "checkpoints"
 MEMBER, GENERATION, PARENT = OF_POPULATION = ("member", "generation", "parent")
-"""What a trial has in the study beside Optuna's own."""
+"""The user attributes that a trial has in the study."""
 OWN_COLUMNS = ("number", "state", SECONDS, RUN, ERROR)
 HOW_KEPT = (
-    "of so many of the best trials, cluster.search(..., keep_models=...) keeps what the last `fit` has trained, or "
-    "what the program has saved as ctx.checkpoint_dir / 'model.keras'"
+    "cluster.search(..., keep_models=n) keeps, of the n best trials, the model that the last `fit` trained or that "
+    "the program saved as ctx.checkpoint_dir / 'model.keras'"
 )
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial: its parameters, and what came of it.
+    """One trial of a search.
 
-    ``state`` is waiting, running, complete, pruned, stopped or failed. ``values`` are those of the objectives, empty
-    while there are none; of a pruned trial the last that it reported. In population based training it is an interval of
-    ``member``, the ``generation``-th from 0, that began with the checkpoint of the trial ``parent``.
+    Attributes:
+        number: The number of the trial, from 0.
+        state: ``waiting``, ``running``, ``complete``, ``pruned``, ``stopped`` or ``failed``.
+        params: The parameters.
+        values: The values of the objectives by name; empty if there are none yet. For a pruned trial, those it
+            reported last.
+        seconds: How long the trial took. None if it has not ended.
+        run_id: The id of its run; empty before it has one.
+        error: Why it failed, in one line.
+        traceback: The traceback of a failed trial.
+        model_path: The path of its trained model, if that is kept.
+        member: In population based training, the member that this trial is an interval of.
+        generation: In population based training, the number of the interval, from 0.
+        parent: In population based training, the number of the trial whose checkpoint it started from.
     """
 
     number: int
@@ -52,24 +63,28 @@ class Trial:
 
     @property
     def value(self) -> float | None:
-        """The value of the objective, or of the first of several; None while there is none."""
+        """The value of the (first) objective; None if there is none yet."""
         return next(iter(self.values.values()), None)
 
     @property
     def run(self) -> Run | None:
-        """Its run; None before it has one."""
+        """The run of the trial; None before it has one."""
         return Run(self.run_id) if self.run_id else None
 
     @property
     def model(self) -> Any:
-        """Its trained Keras model, not compiled. Raises NotFound where ``keep_models`` has not kept it."""
+        """The trained Keras model, not compiled.
+
+        Raises:
+            NotFound: If the model was not kept (``keep_models``).
+        """
         if not self.model_path or not Path(self.model_path).is_file():
-            raise NotFound(f"Trial {self.number} must have a model here, and has none: {HOW_KEPT}")
+            raise NotFound(f"No model of trial {self.number} was kept: {HOW_KEPT}")
         return read_model(Path(self.model_path))
 
     @classmethod
     def of(cls, trial: FrozenTrial, metrics: Sequence[str]) -> Trial:
-        """What the study knows of a trial."""
+        """The trial as the study has it."""
         states = optuna().trial.TrialState
         more = trial.user_attrs
         state = {states.FAIL: "stopped" if more.get(STOPPED) else "failed"}.get(trial.state, trial.state.name.lower())
@@ -95,8 +110,9 @@ def all_trials(study: Study, metrics: Sequence[str]) -> list[Trial]:
 
 
 def table(trials: Sequence[Trial], metrics: Sequence[str], params: Sequence[str]) -> pd.DataFrame:
-    """A row for each trial: ``number`` and ``state``, objectives, parameters, ``seconds``, ``run`` and ``error``; of a
-    population also ``member``, ``generation`` and ``parent``.
+    """A row for each trial: ``number``, ``state``, objectives, parameters, ``seconds``, ``run`` and ``error``.
+
+    With population based training also ``member``, ``generation`` and ``parent``.
     """
     import pandas as pd
 

@@ -15,27 +15,27 @@ _REFRESH_S = 0.2
 _SECOND_S = 1.0
 _MOST_ROWS = 12
 _REST = 20
-"""So many times as long as drawing takes, nothing is drawn."""
+"""After drawing, pause for this many times as long as drawing took."""
 _CLEAR_BELOW = "\r\x1b[J"
 
 
 def watch(search: Search) -> None:
-    """Show a search until it has ended. The first interrupt leaves it to itself, a second one soon after stops it.
+    """Show a search until it has ended. A first interrupt detaches from it, a second one soon after stops it.
 
     Raises KeyboardInterrupt after either.
     """
     try:
         surroundings.here().follow_search(search)
     except KeyboardInterrupt:
-        say(f"Interrupted: again within {SECOND_INTERRUPT_S:g} s stops the search.")
+        say(f"Interrupted: interrupt again within {SECOND_INTERRUPT_S:g} s to stop the search.")
     else:
         return
     try:
         search.wait(SECOND_INTERRUPT_S)
     except TimeoutError:
         raise Detached(
-            "detached; the search goes on while this process does. It is cluster.searches[0], and "
-            "cluster.searches[0].stop() stops it"
+            "detached; the search continues as long as this process. It is cluster.searches[0]; stop it with "
+            "cluster.searches[0].stop()"
         ) from None
     except KeyboardInterrupt:
         say("Stopping the search.")
@@ -61,12 +61,12 @@ def in_terminal(search: Search) -> None:
             best = now
         if is_over:
             return
-        # Of thousands of trials it takes a while to say how they are: the search goes on in this process meanwhile.
+        # Summarizing thousands of trials takes a while, and the search itself needs this process in the meantime.
         time.sleep(max(_REFRESH_S, _REST * (time.monotonic() - began)))
 
 
 def _draw(search: Search, above: int) -> int:
-    """Write the table over the one before, which had ``above`` lines; how many it has."""
+    """Write the table over the previous one, which had ``above`` lines. Returns its number of lines."""
     columns, rows = os.get_terminal_size(sys.stderr.fileno())
     most = max(0, min(_MOST_ROWS, (rows or 24) - 5))
     text = [line[: (columns or 80) - 1] for line in search.text(most).splitlines()]

@@ -1,7 +1,7 @@
-"""Forms of data that ``fit`` takes beside arrays and functions, each made to travel by a module of its own.
+"""The forms of data that ``fit`` takes besides arrays and functions. One module prepares each of them for sending.
 
-``SOURCES``: functions of ``(x, y, sample_weight, field)`` that return the ``BatchSource``, None for another form of
-data, and raise InvalidInput for their own form where it cannot be used. The first that takes the data has it.
+``SOURCES``: functions of ``(x, y, sample_weight, field)`` that return a ``BatchSource``, or None for another form of
+data. They raise InvalidInput for data of their own form that cannot be used. The first that accepts the data is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dask collections as data: partitions, which the cluster's own scheduler computes and its workers hold."""
+"""Dask collections as data: partitions that the cluster's own scheduler computes and its workers hold."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _LOOK_S = 0.02
 
 
 class DaskCollections(Partitions):
-    """Partitions that are not computed yet. It travels as ``Partitions``, which is all that a task needs."""
+    """Partitions that are not computed yet. Sent as ``Partitions``, which is all that a task needs."""
 
     def __init__(self, collection: Collection, parts: list[PartOf], given: list[Any]) -> None:
-        """``parts``: what each partition is made from; ``given``: the collections that these are parts of."""
+        """``parts``: what each partition is computed from. ``given``: the collections that they belong to."""
         super().__init__(collection)
         self._parts = parts
         self._given = given
@@ -37,9 +37,9 @@ class DaskCollections(Partitions):
         return Partitions, (self.collection,)
 
     def compute_on(self, client: Client) -> Computed:
-        """Have the cluster's scheduler compute the partitions for a run, which holds them until their ``release``.
+        """Let the cluster's scheduler compute the partitions for a run, which holds them until ``release``.
 
-        Raises InvalidInput for parts that another scheduler holds.
+        Raises InvalidInput for parts that belong to another scheduler.
         """
         _check_futures(self._given, client)
         if self.collection.graph is not None:
@@ -47,50 +47,50 @@ class DaskCollections(Partitions):
         keys = list(self.collection.keys)
         delayed = [assembly(part, key) for part, key in zip(self._parts, keys, strict=True)]
         computed = Computed(client.compute(delayed, retries=self.collection.retries))  # type: ignore[no-untyped-call]
-        # The scheduler reads a large graph aside: until it has, it knows nothing of what a task may ask for.
+        # The scheduler reads a large graph in the background; until then, it does not know the keys of the partitions.
         while computed.is_pending and client.run_on_scheduler(unknown, keys):  # type: ignore[no-untyped-call]
             time.sleep(_LOOK_S)
         return computed
 
 
 class Computed:
-    """Partitions that a scheduler holds for one run: another one of the same collection has its own."""
+    """Partitions that a scheduler holds for one run; other runs on the same collection have their own."""
 
     def __init__(self, futures: list[Any]) -> None:
         self._futures = futures
 
     @property
     def is_pending(self) -> bool:
-        """Whether there is one of which the scheduler has told nothing yet."""
+        """Whether there is one whose state the scheduler has not reported yet."""
         return any(future.status == "pending" for future in self._futures)
 
     def release(self) -> None:
-        """Let the workers forget what nobody else holds."""
+        """Let the workers free the partitions that nobody else holds."""
         self._futures = []
 
 
 def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> DaskCollections | None:
-    """Dask collections as a source; None for other data. Raises InvalidInput for some that do not go together."""
+    """The source for Dask collections; None for other data. Raises InvalidInput if they do not match."""
     feed = x if isinstance(x, Feed) else Feed(x, y, sample_weight)
     if isinstance(x, Feed) and (y is not None or sample_weight is not None):
-        raise InvalidInput(f"y and sample_weight must be in the Feed that {field} is, not beside it", field=field)
+        raise InvalidInput(f"y and sample_weight must be contained in the Feed passed as `{field}`", field=field)
     named = {"x": feed.x, "y": feed.y, "sample_weight": feed.sample_weight}
     given = {name: value for name, value in named.items() if value is not None}
     if not any(_is_lazy(leaf) for value in given.values() for leaf in _leaves(value)):
         if isinstance(x, Feed):
-            raise InvalidInput(f"A Feed must have Dask collections, got {feed.x!r:.200}", field=field)
+            raise InvalidInput(f"A Feed must contain Dask collections, got {feed.x!r:.200}", field=field)
         return None
     for name, value in given.items():
         for leaf in _leaves(value):
             if not _is_lazy(leaf):
                 raise InvalidInput(
-                    f"x, y and sample_weight must all be Dask collections where one of them is, got {leaf!r:.100} in "
+                    f"x, y and sample_weight must all be Dask collections if one of them is, got {leaf!r:.100} in "
                     f"{name}",
                     field=name,
                 )
     if feed.sample_weight is not None and feed.y is None:
-        raise InvalidInput("sample_weight must be with y, got sample_weight and no y", field="sample_weight")
-    # What one object in the place of x gives may have y in it; a structure of collections is a model's inputs.
+        raise InvalidInput("`sample_weight` must be given with y, got no y", field="sample_weight")
+    # A single object passed as x may contain y; a structure of collections is the model's inputs.
     holds_all = _is_lazy(feed.x) or _are_partitions(feed.x)
     chunks = next(map(_chunks, (leaf for value in given.values() for leaf in _leaves(value))), None)
     divided = {name: [_divided(leaf, name, chunks) for leaf in _leaves(value)] for name, value in given.items()}
@@ -116,7 +116,7 @@ def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> DaskCollections
 
 
 def _is_one_of(value: Any, module: str, name: str) -> bool:
-    """Whether it is of a class, whose module whoever has one has imported. A delayed object has any attribute."""
+    """Whether it is an instance of a class, which is not imported for this. Delayed objects have every attribute."""
     found = sys.modules.get(module)
     return found is not None and isinstance(value, getattr(found, name))
 
@@ -129,12 +129,12 @@ def _is_lazy(value: Any) -> bool:
     if not hasattr(type(value), "__dask_graph__"):
         return _is_future(value)
     if hasattr(type(value), "to_delayed") or _is_delayed(value) or isinstance(value, _Parts):
-        return True  # a dataframe's graph takes long to make
-    return value.__dask_graph__() is not None  # others wrap arrays of any sort
+        return True  # computing a dataframe's graph takes long
+    return value.__dask_graph__() is not None  # others wrap any kind of array
 
 
 def _are_partitions(value: Any) -> bool:
-    """Whether a list is one of delayed objects or futures, each of them a partition."""
+    """Whether this is a list of delayed objects or futures, each of which is a partition."""
     return isinstance(value, list) and bool(value) and all(_is_future(v) or _is_delayed(v) for v in value)
 
 
@@ -143,7 +143,7 @@ def _is_delayed(value: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """What sort of collection it is: ``array``, ``dataframe``, ``bag``, ``Delayed`` or ``Future``."""
+    """The kind of collection: ``array``, ``dataframe``, ``bag``, ``Delayed`` or ``Future``."""
     if _is_future(value):
         return "Future"
     if _is_delayed(value):
@@ -154,7 +154,7 @@ def _kind(value: Any) -> str:
 
 
 def _leaves(value: Any) -> list[Any]:
-    """The collections in a structure of them; a list of delayed objects or futures is one."""
+    """The collections in a structure of them; a list of delayed objects or futures counts as one."""
     if isinstance(value, dict):
         return [leaf for item in value.values() for leaf in _leaves(item)]
     if isinstance(value, (list, tuple)) and not _are_partitions(value) and not _is_lazy(value):
@@ -173,7 +173,7 @@ class _Parts:
 
 
 def _replaced(value: Any, leaves: Iterator[Any]) -> Any:
-    """The structure of ``value`` with ``leaves`` in the place of its collections."""
+    """The structure of ``value`` with its collections replaced by ``leaves``."""
     if isinstance(value, dict):
         return {key: _replaced(item, leaves) for key, item in value.items()}
     if isinstance(value, (list, tuple)) and not _are_partitions(value) and not _is_lazy(value):
@@ -182,14 +182,14 @@ def _replaced(value: Any, leaves: Iterator[Any]) -> Any:
 
 
 def _chunks(value: Any) -> Any:
-    """The numbers of examples of an array's partitions, where they are known."""
+    """The numbers of examples in an array's partitions, if known."""
     if isinstance(value, _Parts) or _kind(value) != "array" or not value.ndim:
         return None
     return None if any(math.isnan(n) for n in value.chunks[0]) else value.chunks[0]
 
 
 def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | None]]:
-    """A collection's partitions as delayed objects or futures, and their lengths as far as they are known."""
+    """A collection's partitions as delayed objects or futures, and their lengths where known."""
     from dask import delayed
 
     if isinstance(value, _Parts):
@@ -199,7 +199,9 @@ def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | 
         return [value], [None]
     if kind == "array":
         if not value.ndim:
-            raise InvalidInput(f"{name} must have a first dimension, the examples, got {value!r:.200}", field=name)
+            raise InvalidInput(
+                f"`{name}` must have at least one dimension, the examples, got {value!r:.200}", field=name
+            )
         own = _chunks(value)
         if chunks is not None and own is not None and own != chunks and sum(own) == sum(chunks):
             value = value.rechunk({0: chunks})
@@ -208,7 +210,7 @@ def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | 
         return list(value.to_delayed().ravel()), lengths
     if not hasattr(value, "to_delayed"):
         raise InvalidInput(
-            f"{name} must be a Dask array, dataframe, bag, delayed object or future, got {value!r:.200}", field=name
+            f"`{name}` must be a Dask array, dataframe, bag, delayed object or future, got {value!r:.200}", field=name
         )
     parts = value.to_delayed()
     if kind == "bag":
@@ -217,12 +219,12 @@ def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | 
 
 
 def _common_lengths(divided: dict[str, list[tuple[list[Any], list[int | None]]]], field: str) -> list[int | None]:
-    """The lengths of the partitions. Raises InvalidInput where collections are not divided alike."""
+    """The lengths of the partitions. Raises InvalidInput if collections are partitioned differently."""
     counts = {name: [len(parts) for parts, _ in found] for name, found in divided.items()}
     flat = [count for of_name in counts.values() for count in of_name]
     if len(set(flat)) != 1 or not flat[0]:
         raise InvalidInput(
-            f"The collections of {field} must have equally many partitions, at least one, got "
+            f"The collections in `{field}` must have equal numbers of partitions, at least one, got "
             f"{', '.join(f'{count} in {name}' for name, of_name in counts.items() for count in of_name)}",
             field=field,
         )
@@ -232,8 +234,8 @@ def _common_lengths(divided: dict[str, list[tuple[list[Any], list[int | None]]]]
             for number, length in enumerate(own):
                 if length is not None and lengths[number] not in (None, length):
                     raise InvalidInput(
-                        f"x, y and sample_weight must have equally many examples in every partition, got {length} in "
-                        f"partition {number} of {name} beside {lengths[number]}",
+                        f"x, y and sample_weight must have as many examples in every partition, got {length} in "
+                        f"partition {number} of {name} and {lengths[number]} elsewhere",
                         field=name,
                     )
                 lengths[number] = length if length is not None else lengths[number]
@@ -247,8 +249,8 @@ def _check_futures(given: list[Any], client: Client) -> None:
     for future in futures_of(given):  # type: ignore[no-untyped-call]
         if future.client is not client and _scheduler_of(future.client) != here:
             raise InvalidInput(
-                "Futures and persisted collections must be of the cluster's own Dask scheduler (cluster.client), got "
-                f"{future.key!r:.100} of {future.client.scheduler.address}"
+                "Futures and persisted collections must belong to the cluster's own Dask scheduler (cluster.client), "
+                f"got {future.key!r:.100} of {future.client.scheduler.address}"
             )
 
 

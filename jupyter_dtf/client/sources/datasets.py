@@ -1,4 +1,4 @@
-"""A ``tf.data.Dataset`` made to travel: its graph, the arrays and the Python functions in it."""
+"""Prepares a ``tf.data.Dataset`` for sending: its graph, and the arrays and Python functions in it."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from ...backend.task.fit.sources.passed_graph import OnlyWhereMade
 from ...errors import InvalidInput
 
 _LARGE = 1 << 16
-"""Bytes from which on a constant of a graph travels as an array, which the tasks of a machine share."""
+"""Constants of a graph from this size on, in bytes, are sent as arrays, which the tasks of a machine share."""
 _FILES = ("RecordDataset", "TextLineDataset", "ReadFile", "LoadDataset", "WholeFileReader")
-"""What the names of operations have in them that read files."""
+"""Parts of the names of operations that read files."""
 
 
 def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
-    """The source that a dataset is; None for other data. Raises InvalidInput for one that tasks cannot share.
+    """The source for a dataset; None for other data. Raises InvalidInput for a dataset that tasks cannot share.
 
-    What only this process can read is read here while a run trains on it.
+    A dataset that only this process can read is read here while a run trains on it.
     """
     tf = sys.modules.get("tensorflow")
     if tf is None or not isinstance(x, (tf.data.Dataset, tf.distribute.DistributedDataset)):
         return None
     if not isinstance(x, tf.data.Dataset):
         raise InvalidInput(
-            f"{field} is the dataset itself, which the tasks divide. Received: {x!r:.200}, which is divided already",
+            f"`{field}` must be an ordinary dataset, which the tasks divide among themselves, got {x!r:.200}, which is "
+            "already distributed",
             field=field,
         )
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
-            raise InvalidInput(f"{name} must be in the dataset's elements, not beside it. Received both", field=name)
+            raise InvalidInput(f"`{name}` must be contained in the dataset's elements, got both", field=name)
     from ...backend.task.fit.sources.graph_rules import check_options, check_spec
     from ...backend.task.fit.sources.graph_view import GraphView
     from .fed_datasets import fed_dataset
@@ -52,11 +53,11 @@ def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
 
 
 def _travelling(x: Any, view: Any, field: str) -> GraphDataset:
-    """A dataset as it travels. Raises OnlyWhereMade."""
+    """A dataset in the form in which it is sent. Raises OnlyWhereMade."""
     from ...backend.task.fit.sources.graph_rules import check_graph
 
     for node in view.everything():
-        node.device = ""  # one of this process; TensorFlow's own way of taking it off leaves "/device::0" in functions
+        node.device = ""  # a device of this process; TensorFlow's own way to strip it leaves "/device::0" in functions
     check_graph(view, field)
     functions = _functions(view, field)
     files = _files(view)
@@ -68,19 +69,22 @@ def _travelling(x: Any, view: Any, field: str) -> GraphDataset:
 def _serialized(dataset: Any, field: str) -> bytes:
     import tensorflow as tf
 
-    policy = tf.data.experimental.ExternalStatePolicy.IGNORE  # what has a state is looked at one by one
+    policy = tf.data.experimental.ExternalStatePolicy.IGNORE  # stateful operations are checked one by one
     try:
         graph = dataset._as_serialized_graph(external_state_policy=policy)
     except (tf.errors.OpError, ValueError) as error:
         raise OnlyWhereMade(
-            f"its graph, of at most 2 GB with the tensors in it, cannot be written: {error!s:.500}", field
+            f"its graph, which may have at most 2 GB including its tensors, cannot be serialized: {error!s:.500}", field
         ) from error
     return bytes(graph.numpy())
 
 
 def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
-    """The Python functions that a graph calls, by their tokens, as they can be pickled."""
+    """The Python functions that a graph calls, by token, in a form that can be pickled."""
+    # TensorFlow 2.21: the registry of functions of tf.py_function is not public.
     from tensorflow.python.ops import script_ops
+
+    # TensorFlow 2.21: the function behind the wrapper of tf.py_function is not public.
     from tensorflow.python.util import tf_decorator
 
     from ...backend.task.fit.sources.graph_view import PYTHON
@@ -91,8 +95,8 @@ def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
         function = script_ops._py_funcs.get(token)
         if function is None:
             raise InvalidInput(
-                "The Python functions of a dataset must still be there. Received a dataset that calls one which "
-                f"TensorFlow has forgotten ({token}): keep the dataset that it was made of",
+                "The Python functions that a dataset calls must still exist; keep a reference to the dataset that it "
+                f"was derived from, got a dataset whose function ({token}) TensorFlow has already discarded",
                 field=field,
             )
         if isinstance(function, script_ops.EagerFunc):
@@ -112,7 +116,7 @@ def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
 
 
 class _WithoutWrapper:
-    """A function without the wrapper that TensorFlow has hung on it, which leads back to the function."""
+    """A function without the wrapper that TensorFlow has attached to it, which refers back to the function."""
 
     def __init__(self, function: Any) -> None:
         self._attributes = getattr(function, "__dict__", {})
@@ -126,7 +130,7 @@ class _WithoutWrapper:
 
 
 def _files(view: Any) -> list[str]:
-    """The files of this machine that a dataset names. Paths become absolute: tasks run in other directories."""
+    """The files of this machine that a dataset names. Makes paths absolute, because tasks run in other directories."""
     if not any(name in node.op for node in view.everything() for name in _FILES):
         return []
     import tensorflow as tf
@@ -148,7 +152,7 @@ def _files(view: Any) -> list[str]:
 
 
 def _taken_out(view: Any) -> dict[str, np.ndarray[Any, Any]]:
-    """Large constants, of which a Placeholder is left in the graph."""
+    """Take large constants out of the graph, leaving placeholders."""
     import tensorflow as tf
 
     found = {}

@@ -1,4 +1,4 @@
-"""A ``tf.data.Dataset`` that only this process can read: read here, while a run trains on it."""
+"""A ``tf.data.Dataset`` that only this process can read, and which is read here while a run trains on it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _WHAT = "the tf.data.Dataset"
 
 
 def fed_dataset(dataset: Any, field: str, why: str, view: Any) -> FedDataset:
-    """The source of a dataset that is read here. ``why``, a clause; ``view`` of its graph, if that can be written.
+    """The source for a dataset that is read here. ``why``: the reason, as a clause. ``view``: of its graph, if any.
 
-    Nothing is read yet. Raises InvalidInput for elements that are no batches, or not dense.
+    Nothing is read yet. Raises InvalidInput for elements that are not batches or not dense.
     """
     import tensorflow as tf
 
@@ -32,9 +32,9 @@ def fed_dataset(dataset: Any, field: str, why: str, view: Any) -> FedDataset:
     for leaf in found:
         if not isinstance(leaf, tf.TensorSpec) or leaf.shape.rank is None:
             raise InvalidInput(
-                "A dataset that only its own process can read must have dense tensors of known ranks: give "
-                "from_generator an output_signature, what a Python function returns a shape (tf.ensure_shape), and "
-                f"make others dense before the batch. Received {leaf}, where {why}",
+                "A dataset that only this process can read must consist of dense tensors of known rank: pass an "
+                "output_signature to from_generator, set the shapes of what Python functions return (tf.ensure_shape), "
+                f"and convert other tensors to dense ones before batching, got {leaf}, where {why}",
                 field=field,
             )
     leaves = [Leaf((None, *leaf.shape[1:]), leaf.dtype.name, leaf.dtype == tf.string) for leaf in found]
@@ -42,7 +42,7 @@ def fed_dataset(dataset: Any, field: str, why: str, view: Any) -> FedDataset:
 
 
 class _Here:
-    """A dataset of this process's, of which sources can be made."""
+    """A dataset of this process, from which sources can be made."""
 
     def __init__(self, dataset: Any, structure: Any, leaves: list[Leaf], field: str, why: str, *, draws: bool) -> None:
         self._dataset = dataset
@@ -53,7 +53,7 @@ class _Here:
         self._draws = draws
 
     def anew(self) -> FedDataset:
-        """A source, for one run."""
+        """A source for one run."""
         name, secret = secrets.token_hex(8), secrets.token_hex(32)
         length = int(self._dataset.cardinality())
         passes = DatasetPasses(self._dataset, self.read, length, draws=self._draws)
@@ -61,12 +61,12 @@ class _Here:
         return _OwnDataset(name, secret, self._structure, self._leaves, _WHAT, feed, length, self._why, self)
 
     def read(self, iterator: Iterator[Any]) -> Iterator[Batch]:
-        """What an iterator over the dataset gives, as it is sent."""
+        """The batches of an iterator over the dataset, in the form in which they are sent."""
         return Reader(iterator, self._structure, self._leaves, self._field, _WHAT)
 
 
 class _OwnDataset(FedDataset):
-    """The source in the process that has the dataset. It travels as ``FedDataset``."""
+    """The source in the process that has the dataset. It is sent as ``FedDataset``."""
 
     def __init__(self, *fields: Any) -> None:
         *own, self._here = fields
@@ -82,14 +82,14 @@ class _OwnDataset(FedDataset):
 
 
 class DatasetPasses:
-    """The passes over a dataset, each by the iterator that Keras would read it by.
+    """The passes over a dataset, each with the iterator that Keras would use.
 
-    A shuffle draws the order of a pass when its iterator is made, and Keras makes two for each pass whose length it
-    knows.
+    The order of a shuffled pass is drawn when its iterator is created, and Keras creates two for each pass whose length
+    it knows.
     """
 
     def __init__(self, dataset: Any, read: Any, length: int, *, draws: bool) -> None:
-        """``draws``: whether passes may differ by more than what Python functions in the dataset do."""
+        """``draws``: whether passes may differ even if the dataset's Python functions are deterministic."""
         self.length = max(length, -2)
         self.draws = draws
         self._dataset = dataset
@@ -98,9 +98,9 @@ class DatasetPasses:
         self._lock = threading.Lock()
 
     def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
-        """Pass ``number``, from 0. ``in_parts``: epochs are parts of it; ``count``: so many batches alone are wanted.
+        """Start pass ``number``, from 0. ``in_parts``: epochs are parts of it. ``count``: how many batches to read.
 
-        Those before it that nobody has read are read here, where the next one depends on it.
+        Earlier passes that were not read are read here if the order of this pass depends on them.
         """
         import tensorflow as tf
 
@@ -118,7 +118,7 @@ class DatasetPasses:
 
 
 def _draws(view: Any) -> bool:
-    """Whether a dataset's operations draw anything, so that another pass may be another one."""
+    """Whether a dataset has random operations, so that passes may differ."""
     from ...backend.task.fit.sources.graph_view import SEEDS, changes_state, is_random
 
     nodes = (node for node in view.everything() if node is not view.end)

@@ -1,4 +1,4 @@
-"""Arrays that stay in their files: recognised, without importing what makes them, and named so that tasks find them."""
+"""Arrays in files: recognizes them without importing the libraries that made them, so that tasks read the files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ...errors import InvalidInput
 
 
 def stored_array(value: Any, name: str) -> StoredArray | None:
-    """The array in its file, where ``value`` is one of numbers; None for any other value.
+    """The array in its file if ``value`` is a numeric array in a file; None for any other value.
 
-    A memory map whose file is gone, or whose changes are in no file (mode ``c``), is an array like any other. Raises
-    InvalidInput for a Zarr array or an HDF5 dataset that is in no file, or is none of numbers.
+    A memory map whose file is gone, or whose changes are not in a file (mode ``c``), is treated as an ordinary array.
+    Raises InvalidInput for a Zarr array or HDF5 dataset that is not in a file or is not numeric.
     """
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(value).__mro__}
     if isinstance(value, np.ndarray):
@@ -29,7 +29,7 @@ def stored_array(value: Any, name: str) -> StoredArray | None:
         return None
     if found is not None and found.ndim == 0:
         raise InvalidInput(
-            f"The arrays of {name} have a first dimension, the examples. Received: {value!r}", field=name
+            f"The arrays in `{name}` must have at least one dimension, the examples, got {value!r}", field=name
         )
     return found
 
@@ -45,13 +45,13 @@ def _memory_map(array: np.ndarray[Any, Any]) -> MemoryMap | None:
     if in_no_file or not array.size or not array.ndim or array.dtype.kind not in "biuf":
         return None
     pages: Any = np.frombuffer(getattr(base, "_mmap"), np.uint8)  # noqa: B009
-    first = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY  # of the file that is mapped
+    first = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY  # of the mapped file
     offset = array.__array_interface__["data"][0] - pages.__array_interface__["data"][0]
     reaches = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
     low = offset + sum(reach for reach in reaches if reach < 0)
     high = offset + sum(reach for reach in reaches if reach > 0) + array.itemsize
     if low < 0 or high > pages.nbytes:
-        return None  # a copy of some of it, which has kept the type
+        return None  # a copy of a part, which has kept the type
     base.flush()  # for hosts that see the file over a network
     if os.path.getsize(path) < first + high:
         return None
@@ -72,7 +72,7 @@ def _hdf5(value: Any, name: str) -> Hdf5Dataset:
     path = getattr(value.file, "filename", "")
     if value.file.driver == "core" or not os.path.isfile(path):
         raise InvalidInput(
-            f"An HDF5 dataset must be in a file. Received: {name}={value!r:.200}; `dataset[:]` loads it into memory",
+            f"An HDF5 dataset must be in a file; `dataset[:]` loads it into memory, got {name}={value!r:.200}",
             field=name,
         )
     _check_numbers(value, name)
@@ -93,7 +93,7 @@ def _zarr(value: Any, name: str) -> ZarrArray:
     path = getattr(store, "root", None) or getattr(store, "path", None)
     if path is None or not os.path.exists(path):
         raise InvalidInput(
-            f"A Zarr array must be in a directory. Received: {name}={value!r:.200}; `array[:]` loads it into memory",
+            f"A Zarr array must be in a directory; `array[:]` loads it into memory, got {name}={value!r:.200}",
             field=name,
         )
     _check_numbers(value, name)
@@ -111,7 +111,7 @@ def _zarr(value: Any, name: str) -> ZarrArray:
 def _check_numbers(value: Any, name: str) -> None:
     if np.dtype(value.dtype).kind not in "biuf":
         raise InvalidInput(
-            f"An array that stays in its file must hold numbers or truth values. Received: {name} of {value.dtype}; "
-            "load it into memory with array[:]",
+            f"An array in a file must contain numbers or booleans; `array[:]` loads it into memory, got {name} of "
+            f"{value.dtype}",
             field=name,
         )

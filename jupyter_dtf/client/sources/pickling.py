@@ -1,4 +1,4 @@
-"""Objects of the caller's that are pickled to travel, and what is said of those that cannot be."""
+"""Pickles the caller's objects for sending, with a helpful error for those that cannot be pickled."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _DEEPEST = 4
 
 
 def pickled(value: Any, what: str, field: str) -> np.ndarray[Any, Any]:
-    """Cloudpickle of a value, as an array of bytes. Raises InvalidInput, which names what cannot be pickled."""
+    """A value pickled with cloudpickle, as an array of bytes. Raises InvalidInput naming what cannot be pickled."""
     try:
         data = cloudpickle.dumps(value, protocol=5)
     except Exception as error:
         path, found, why = _culprit(value, error)
         where = f"its attribute {path}, {_kind(found)}" if path else _kind(found)
         raise InvalidInput(
-            f"{what} must be picklable, for it travels to the tasks: make what is not, an open file or a lock, when "
-            f"__getitem__ first needs it, or leave it out in __getstate__. Received: {where}: {why}",
+            f"{what} must be picklable, because it is sent to the tasks; create what is not (a file, a lock) when "
+            f"__getitem__ first needs it, or exclude it in __getstate__, got {where}: {why}",
             field=field,
         ) from error
     return np.frombuffer(data, np.uint8)
 
 
 def _culprit(value: Any, error: Exception, path: str = "", depth: int = 0) -> tuple[str, Any, Exception]:
-    """The innermost attribute that cannot be pickled, by its path, and why."""
+    """The path of the innermost attribute that cannot be pickled, its value, and why."""
     if depth < _DEEPEST:
         for name, part in _parts(value):
             try:

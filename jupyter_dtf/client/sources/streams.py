@@ -1,4 +1,4 @@
-"""Generators and iterators: read here, in the client, while a run trains on them."""
+"""Generators and iterators, which are read in the client process while a run trains on them."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from ..feed_window import Batch
 from ..feeding import Feed
 
 PEEKED = 2
-"""Batches that are read at once. As many tell Keras which dimensions are the same in all of them."""
+"""Batches that are read immediately. Keras, too, takes this many to find out which dimensions are fixed."""
 
 
 def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> StreamSource | None:
-    """The source of a generator or another iterator; None for anything else. Raises InvalidInput, and what it raises.
+    """The source for a generator or another iterator (including a ``tf.data`` iterator); None for anything else.
 
-    A ``tf.data`` iterator is one, too.
+    Raises InvalidInput, and what the iterator raises.
     """
     if not is_stream(x):
         return None
     what = name_of(x)
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
-            raise InvalidInput(f"{name} must be in what {what} yields, not beside it. Received both", field=name)
+            raise InvalidInput(f"`{name}` must be contained in what {what} yields, got both", field=name)
     return stream_of(x, field, what)
 
 
 def is_stream(x: Any) -> bool:
-    """Whether it is a generator or another iterator."""
+    """Whether ``x`` is a generator or another iterator."""
     return hasattr(x, "__next__") and not hasattr(x, "__array__")
 
 
 def name_of(stream: Any) -> str:
-    """How messages call it."""
+    """What messages call the stream."""
     return "the generator" if hasattr(stream, "gi_frame") else "the iterator"
 
 
 def stream_of(iterator: Iterator[Any], field: str, what: str) -> StreamSource:
-    """A source of what an iterator yields here: ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)``, or one ``x``.
+    """The source for an iterator that yields ``(x,)``, ``(x, y)``, ``(x, y, sample_weight)`` or ``x``.
 
-    Its first two batches are read at once; the others while a run trains on them. ``what`` is how messages call it.
-    Raises InvalidInput for what is no batch, and what the iterator raises.
+    The first two batches are read immediately, the others while a run trains on them. ``what`` is its name in messages.
+    Raises InvalidInput for values that are not batches, and what the iterator raises.
     """
     reader, batches = None, []
     for number, value in enumerate(itertools.islice(iterator, PEEKED), 1):
-        # Copied before the next is asked for. Keras keeps two as they are: a generator that fills one array again and
-        # again has it train on the second batch in place of the first.
+        # Copied before the next one is requested. Keras does not copy these two: with a generator that reuses one
+        # array, it trains on the second batch in place of the first.
         if reader is None:
             structure = numbered(parts_of(value, field, what), [])
             reader = Reader(iterator, structure, [], field, what)
@@ -60,7 +60,7 @@ def stream_of(iterator: Iterator[Any], field: str, what: str) -> StreamSource:
         except InvalidInput as error:
             raise InvalidInput(f"Batch {number} of {what}: {error}", field=field) from None
     if reader is None:
-        raise InvalidInput(f"{first_upper(what)} must yield at least one batch. Received: an empty one", field=field)
+        raise InvalidInput(f"{first_upper(what)} must yield at least one batch, got none", field=field)
     reader.leaves = _leaves_of(batches, field, what)
     name, secret = secrets.token_hex(8), secrets.token_hex(32)
     close = getattr(iterator, "close", lambda: None)
@@ -69,7 +69,7 @@ def stream_of(iterator: Iterator[Any], field: str, what: str) -> StreamSource:
 
 
 class Reader:
-    """An iterator over batches as they are sent, of an iterator's values."""
+    """Converts an iterator's values to batches in the form in which they are sent."""
 
     def __init__(self, iterator: Iterator[Any], structure: Any, leaves: list[Leaf], field: str, what: str) -> None:
         self.leaves = leaves
@@ -85,31 +85,30 @@ class Reader:
         return self.batch(next(self._iterator))
 
     def batch(self, value: Any) -> Batch:
-        """One value, copied: a generator may fill the same array again. Raises InvalidInput where it differs."""
+        """One value, copied because a generator may reuse its arrays. Raises InvalidInput if its structure differs."""
         found: list[Any] = []
         structure = numbered(parts_of(value, self._field, self._what), found)
         if structure != self._structure:
             raise InvalidInput(
-                f"All batches must be of one structure: {_described(self._structure)}. Received: "
-                f"{_described(structure)}",
+                f"All batches must have the same structure, {_described(self._structure)}, got {_described(structure)}",
                 field=self._field,
             )
         arrays = [_array(leaf, self._field) for leaf in found]
         counts = [len(array) for array in arrays]
         if len(set(counts)) > 1:
-            raise InvalidInput(f"Its arrays must hold equally many examples. Received: {counts}", field=self._field)
+            raise InvalidInput(f"Its arrays must have the same length, got {counts}", field=self._field)
         for array, leaf in zip(arrays, self.leaves, strict=False):
             _check(array, leaf, self._field)
         return Batch(arrays, counts[0], sum(_size(array) for array in arrays))
 
 
 def parts_of(value: Any, field: str, what: str) -> tuple[Any, ...]:
-    """What is yielded, as Keras packs it."""
+    """A yielded value as a tuple, as Keras packs it."""
     parts = value if isinstance(value, tuple) else (value,)
     if isinstance(value, list) or not 1 <= len(parts) <= 3:
         received = f"{type(value).__name__} of {len(value)}"
         raise InvalidInput(
-            f"{first_upper(what)} yields (x,), (x, y) or (x, y, sample_weight), a tuple. Received: a {received}",
+            f"{first_upper(what)} must yield a tuple (x,), (x, y) or (x, y, sample_weight), got a {received}",
             field=field,
         )
     while len(parts) > 1 and parts[-1] is None:
@@ -118,7 +117,7 @@ def parts_of(value: Any, field: str, what: str) -> tuple[Any, ...]:
 
 
 def numbered(value: Any, leaves: list[Any]) -> Any:
-    """The structure with a number for each leaf, which are appended; lists become tuples, as in ``tf.data``."""
+    """The structure with its leaves, which are appended to ``leaves``, replaced by numbers; lists become tuples."""
     if isinstance(value, dict):
         return {key: numbered(value[key], leaves) for key in sorted(value)}
     if isinstance(value, (list, tuple)):
@@ -128,27 +127,27 @@ def numbered(value: Any, leaves: list[Any]) -> Any:
 
 
 def _array(leaf: Any, field: str) -> Any:
-    """A leaf as a contiguous array of its own. Raises InvalidInput for what is none."""
+    """A copy of a leaf as a contiguous array. Raises InvalidInput if it is not an array."""
     sparse = hasattr(leaf, "tocsr") or hasattr(leaf, "row_splits") or hasattr(leaf, "dense_shape")
     if leaf is None or sparse:
-        raise InvalidInput(f"Batches must be of dense arrays. Received: {leaf!r:.200}", field=field)
+        raise InvalidInput(f"Batches must consist of dense arrays, got {leaf!r:.200}", field=field)
     if hasattr(leaf, "detach"):
         leaf = leaf.detach().cpu()
     array = np.array(leaf, order="C")
     if array.ndim < 1:
         raise InvalidInput(
-            f"Arrays of a batch have a first dimension, the examples. Received: {leaf!r:.200}", field=field
+            f"The arrays of a batch must have at least one dimension, the examples, got {leaf!r:.200}", field=field
         )
     if array.dtype.kind in "USTO":
         words = [word.encode() if isinstance(word, str) else word for word in array.reshape(-1).tolist()]
         if not all(isinstance(word, bytes) for word in words):
-            raise InvalidInput(f"Arrays of objects must hold strings. Received: {leaf!r:.200}", field=field)
+            raise InvalidInput(f"Arrays of dtype object must contain strings, got {leaf!r:.200}", field=field)
         encoded = np.empty(len(words), object)
         encoded[:] = words
         return encoded.reshape(array.shape)
     is_number = array.dtype.kind in "biufc" or array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
     if not is_number or array.dtype.name in ("float128", "float96", "complex256", "complex192"):
-        raise InvalidInput(f"Arrays must hold numbers, truth values or strings. Received: {array.dtype}", field=field)
+        raise InvalidInput(f"Arrays must contain numbers, booleans or strings, got {array.dtype}", field=field)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -157,15 +156,16 @@ def _size(array: Any) -> int:
 
 
 def _leaves_of(batches: list[Batch], field: str, what: str) -> list[Leaf]:
-    """What is known of the leaves: the first dimension is a batch's own, and so are those that differ in the first
-    batches. Raises InvalidInput where they have no such thing in common.
+    """The dtypes and shapes of the leaves, with None for the first dimension and those that differ among the batches.
+
+    Raises InvalidInput if dtypes or ranks differ.
     """
     leaves = []
     for arrays in zip(*(batch.leaves for batch in batches), strict=True):
         kinds = {(array.dtype, array.ndim) for array in arrays}
         if len(kinds) > 1:
             raise InvalidInput(
-                f"All batches of {what} must be of one type and number of dimensions. Received: "
+                f"All batches of {what} must have the same dtypes and ranks, got "
                 f"{' and '.join(f'{array.dtype} of shape {array.shape}' for array in arrays)}",
                 field=field,
             )
@@ -181,8 +181,8 @@ def _check(array: Any, leaf: Leaf, field: str) -> None:
     )
     if not fits or array.dtype.name != leaf.dtype:
         raise InvalidInput(
-            f"An array must be {leaf.dtype} of shape {leaf.shape}, None where the first {PEEKED} batches differ, as "
-            f"those were. Received: {array.dtype} of shape {array.shape}",
+            f"An array must be {leaf.dtype} of shape {leaf.shape} like those of the first {PEEKED} batches, got "
+            f"{array.dtype} of shape {array.shape}",
             field=field,
         )
 

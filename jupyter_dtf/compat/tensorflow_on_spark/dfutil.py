@@ -234,7 +234,8 @@ def _read(part: str, columns: list[str], types: Mapping[str, Any], binary_featur
 
 
 def _records(part: str) -> Iterator[bytes]:
-    from tensorflow.python.lib.io import tf_record  # of tf.compat.v1 the same warns of its age
+    # TensorFlow 2.21: tf.compat.v1.python_io is the same but warns that it is deprecated.
+    from tensorflow.python.lib.io import tf_record
 
     system, root = part_files.opened(part)
     with _local(system, root, writes=False) as path:

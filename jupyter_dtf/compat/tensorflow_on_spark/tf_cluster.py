@@ -13,6 +13,7 @@ from typing import Any
 
 from ...client.run import Run
 from ...client.session import session
+from ...client.tensorboard_process import TensorBoard
 from ...client.waiting import show_until_sent
 from ...errors import Conflict, InvalidInput, RunFailed, Unavailable
 from ...schema.run import RunInfo, RunState, TaskState
@@ -21,7 +22,6 @@ from . import node_feeding, nodes
 from .bags import as_bag, like
 from .node_program import SERVING, NodePlan
 from .node_program import run as node_program
-from .tensorboard_process import TensorBoard
 from .train_feed import TrainFeed
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,11 @@ import { MachineHistory } from '../../views/machinehistory';
 import { Machines } from '../../views/machines';
 import { Plots } from '../../views/plots';
 import type { DashboardTab, TabProps } from './dashboardtab';
+import { RunTaskHeat } from './taskheattab';
 
 const LOAD = Object.keys(TASK_LOAD);
+// Fewer lines can be told apart in a plot.
+const MANY_TASKS = 4;
 
 export const machinesTab: DashboardTab = {
   id: 'machines',
@@ -54,6 +57,7 @@ function RunMachines(props: TabProps): React.ReactElement {
         tasks={model.info.tasks}
         trans={trans}
       />
+      {model.info.tasks.length >= MANY_TASKS && <RunTaskHeat {...props} />}
       <Plots
         source={source}
         choices={dtf.preferences.plots}
@@ -76,7 +80,14 @@ function History(props: TabProps & { plots: GridOptions; isThere: boolean }): Re
     () => new MachinesModel(origin, after => dtf.api.machines(cluster, after)),
     [dtf, cluster, origin]
   );
-  const source = React.useMemo(() => new MachinePlots(machines), [machines]);
+  const source = React.useMemo(
+    () =>
+      new MachinePlots(machines, {
+        all: hosts => trans.__('All %1 hosts', hosts),
+        each: trans.__('Each host')
+      }),
+    [machines, trans]
+  );
   const host = React.useRef<HTMLDivElement>(null);
   const seen = useSeen(host);
   React.useEffect(() => machines.setEnd(ended), [machines, ended]);

@@ -1,10 +1,12 @@
 import React from 'react';
 
-import type { Histogram, MediaSeries, Picture } from '../../api/schema';
+import type { Histogram, MediaSeries, Picture, ReportedTable, ReportedText } from '../../api/schema';
 import { isFinal } from '../../model/state';
 import { HistogramPlot } from '../../views/histogram';
 import { useSeen, useSignals } from '../../views/hooks';
 import { Pictures } from '../../views/pictures';
+import { ReportedTexts } from '../../views/reportedtexts';
+import { TaskPicker } from '../../views/taskpicker';
 import type { DashboardTab, TabProps } from './dashboardtab';
 
 // Between two looks at what there is, while a run goes on and this is seen.
@@ -14,7 +16,7 @@ const MOST_KNOWN = 60;
 
 export const mediaTab: DashboardTab = {
   id: 'media',
-  title: (_, trans) => trans.__('Histograms and images'),
+  title: (_, trans) => trans.__('Histograms, images, text'),
   View: RunMedia
 };
 
@@ -66,24 +68,15 @@ function RunMedia({ model, options }: TabProps): React.ReactElement {
       {all !== null && all.length === 0 && (
         <p className="jp-dtf-faint jp-dtf-none">
           {ended
-            ? trans.__('This run reported no histogram and no image.')
+            ? trans.__('This run reported no histogram, image, text or table.')
             : trans.__(
-                'Nothing yet. A program reports with ctx.report_histogram(name, values) and ctx.report_image(name, image).'
+                'Nothing yet. A program reports with ctx.report_histogram, ctx.report_image, ctx.report_text and ctx.report_table.'
               )}
         </p>
       )}
       {tasks.length > 1 && (
-        <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Histograms and images')}>
-          <label>
-            {trans._p('whose', 'task')}
-            <select value={task} onChange={event => setTask(event.target.value)}>
-              {tasks.map(name => (
-                <option key={name} value={name}>
-                  {name}
-                </option>
-              ))}
-            </select>
-          </label>
+        <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Histograms, images, text')}>
+          <TaskPicker tasks={tasks} task={task} onTask={setTask} trans={trans} />
         </div>
       )}
       <div className="jp-dtf-plot-grid">
@@ -103,6 +96,16 @@ function RunMedia({ model, options }: TabProps): React.ReactElement {
         .filter(({ kind }) => kind === 'image')
         .map(series => (
           <RunPictures key={`${series.task}\n${series.name}`} series={series} model={model} options={options} />
+        ))}
+      {shown
+        .filter(({ kind }) => kind === 'text' || kind === 'table')
+        .map(series => (
+          <RunTexts
+            key={`${series.kind}\n${series.task}\n${series.name}`}
+            series={series}
+            model={model}
+            options={options}
+          />
         ))}
     </div>
   );
@@ -136,21 +139,39 @@ function RunHistogram(props: {
 function RunPictures({ series, model, options }: TabProps & { series: MediaSeries }): React.ReactElement {
   const { dtf, trans } = options;
   const { name, task } = series;
-  // What has been seen is there when the slider comes back to it.
-  const read = React.useMemo(() => {
-    const known = new Map<number, Promise<Picture>>();
-    return (step: number) => {
-      let picture = known.get(step);
-      if (!picture) {
-        picture = dtf.api.image(model.id, name, task, step);
-        picture.catch(() => known.delete(step));
-        known.set(step, picture);
-        if (known.size > MOST_KNOWN) {
-          known.delete(known.keys().next().value!);
-        }
-      }
-      return picture;
-    };
-  }, [dtf, model, name, task]);
+  const read = React.useMemo(
+    () => keeping<Picture>(step => dtf.api.image(model.id, name, task, step)),
+    [dtf, model, name, task]
+  );
   return <Pictures series={series} read={read} trans={trans} />;
+}
+
+function RunTexts({ series, model, options }: TabProps & { series: MediaSeries }): React.ReactElement {
+  const { dtf, trans } = options;
+  const { kind, name, task } = series;
+  const read = React.useMemo(
+    () =>
+      keeping<ReportedText | ReportedTable>(step =>
+        kind === 'text' ? dtf.api.text(model.id, name, task, step) : dtf.api.table(model.id, name, task, step)
+      ),
+    [dtf, model, kind, name, task]
+  );
+  return <ReportedTexts series={series} read={read} trans={trans} />;
+}
+
+/** What has been seen is there when the slider comes back to it. */
+function keeping<T>(read: (step: number) => Promise<T>): (step: number) => Promise<T> {
+  const known = new Map<number, Promise<T>>();
+  return step => {
+    let found = known.get(step);
+    if (!found) {
+      found = read(step);
+      found.catch(() => known.delete(step));
+      known.set(step, found);
+      if (known.size > MOST_KNOWN) {
+        known.delete(known.keys().next().value!);
+      }
+    }
+    return found;
+  };
 }

@@ -159,9 +159,9 @@ def test_what_cannot_be_is_a_sentence_that_names_the_partition(cluster: dtf.Clus
         client.compute(cluster.predict(random, da.from_array(X))).result()
     with pytest.raises(InvalidInput, match="`steps` must be None for a Dask collection"):
         cluster.predict(model, da.from_array(X), steps=3)
-    with pytest.raises(InvalidInput, match="must all be Dask collections where one of them is"):
+    with pytest.raises(InvalidInput, match="must all be Dask collections if one of them is"):
         cluster.evaluate(random, da.from_array(X), X)
-    with pytest.raises(InvalidInput, match=r"`retries` of a Feed must be 0 .*answers\.compute\(retries=2\)"):
+    with pytest.raises(InvalidInput, match=r"`retries` of a Feed must be 0 .*result\.compute\(retries=2\)"):
         cluster.predict(model, dtf.Feed(da.from_array(X), retries=2))
     with pytest.raises(InvalidInput, match=r"must be a Dask array, dataframe or bag.* got \[Delayed"):
         cluster.predict(model, [dask.delayed(X)])

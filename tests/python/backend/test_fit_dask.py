@@ -287,7 +287,7 @@ def test_a_partition_that_fails_is_computed_again_as_often_as_asked(cluster: dtf
         (
             [dask.delayed(X[:9]), dask.delayed(X[9:40])],
             [dask.delayed(Y[:9]), dask.delayed(Y[9:39])],
-            "equally many examples in every partition. Received: 31, 30 in partition 1 of x",
+            "as many examples in every partition, got 31, 30 in partition 1 of x",
         ),
         (
             [dask.delayed((X[:9], Y[:9])), dask.delayed((X[9:40, :60], Y[9:40]))],

@@ -176,6 +176,6 @@ def test_what_is_not_there_is_refused_before_anything_starts(cluster: dtf.Cluste
         dtf.Unavailable, match=r"1 GPU per task, 15 GiB of each: host \S+ has 2 GPUs \(16 GiB, 16 GiB\)"
     ):
         cluster.fit(network(), *data(), jobs={"worker": 3}, gpu_memory=15 << 30)
-    with pytest.raises(dtf.InvalidInput, match="gpu_memory is a whole number of bytes"):
+    with pytest.raises(dtf.InvalidInput, match="`gpu_memory` must be an integer number of bytes"):
         cluster.run(visible, gpu_memory="8GB")  # type: ignore[arg-type]
     assert len(cluster.runs) == before

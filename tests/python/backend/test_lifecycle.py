@@ -392,7 +392,7 @@ def test_scaling_changes_the_runs_to_come_and_crowding_is_said(cluster: dtf.Clus
     finally:
         cluster.scale({"worker": 2})
     assert set(cluster.spec.jobs) == set(before.jobs)
-    with pytest.raises(InvalidInput, match="from 1 to 10000. Received: worker=0"):
+    with pytest.raises(InvalidInput, match="from 1 to 10000, got worker=0"):
         cluster.scale({"worker": 0})
 
 

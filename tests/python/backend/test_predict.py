@@ -172,7 +172,7 @@ def test_every_form_is_answered_in_its_order_with_an_uneven_end(
             ours = cluster.evaluate(model, make(), jobs={"worker": tasks}, **beside)
             np.testing.assert_allclose(ours, model.evaluate(here, verbose=0, **beside), rtol=1e-4)
             assert not {"One task answers", "One task evaluates"} & set(notes(cluster.runs[0]))
-    with pytest.raises(InvalidInput, match="`steps` must say how many batches"):
+    with pytest.raises(InvalidInput, match="`steps` must be given for a dataset that is infinite"):
         cluster.predict(model, of_a_generator().repeat())
 
 
@@ -194,7 +194,7 @@ def test_a_generator_is_read_here_and_answered_there(cluster: dtf.Cluster) -> No
         )
     with pytest.raises(InvalidInput, match="got batch 1 of .*int64.* after .*float32"):
         cluster.predict(model, iter([X, Y]))
-    with pytest.raises(InvalidInput, match="got a generator that has ended"):
+    with pytest.raises(InvalidInput, match="got an exhausted generator"):
         cluster.predict(model, iter(()))
 
 

@@ -123,7 +123,7 @@ def test_a_checkpoint_becomes_a_file_of_keras(
     assert int(earlier.optimizer.iterations) == 14
     served = keras.layers.TFSMLayer(run.export(tmp_path / "saved"), call_endpoint="serve")
     np.testing.assert_allclose(served(X[:5]), last(X[:5]), rtol=1e-5, atol=1e-6)
-    with pytest.raises(dtf.InvalidInput, match=r"path ends in \.keras, \.h5, or nothing"):
+    with pytest.raises(dtf.InvalidInput, match=r"`path` must end in \.keras or \.h5, or have no suffix"):
         run.export(tmp_path / "model.pb")
     if not by_function:
         for ours, theirs in zip(run.model.get_weights(), weights, strict=True):  # what was passed is as it was
@@ -207,15 +207,15 @@ def test_what_cannot_go_on_is_refused_before_anything_starts(
     cluster: dtf.Cluster, whole: tuple[Any, list[Any]], tmp_path: Path
 ) -> None:
     run, _ = whole
-    with pytest.raises(dtf.NotFound, match=r"has checkpoints of the steps 7, 10, .*Received: step=3"):
+    with pytest.raises(dtf.NotFound, match=r"`step` must be one of 7, 10, .*got 3"):
         run.resume(3)
-    with pytest.raises(dtf.Conflict, match=r"A training goes on as what `dtf\.run\('.*'\)` holds"):
+    with pytest.raises(dtf.Conflict, match=r"use the object that `dtf\.run\('.*'\)` returns"):
         Run(run.id).resume()
-    with pytest.raises(dtf.NotFound, match="resume is a run, its id, or the path of a checkpoint. Received: 'no-run'"):
+    with pytest.raises(dtf.NotFound, match="`resume` must be a run, its id, or the path of a checkpoint, got 'no-run'"):
         fit(cluster, model(), resume="no-run")
-    with pytest.raises(dtf.NotFound, match="where there is no complete checkpoint"):
+    with pytest.raises(dtf.NotFound, match="which has no complete checkpoint"):
         fit(cluster, model(), resume=tmp_path)
-    with pytest.raises(dtf.InvalidInput, match="resume is a run.*Received: 3"):
+    with pytest.raises(dtf.InvalidInput, match="`resume` must be a run.*got 3"):
         fit(cluster, model(), resume=3)
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(dtf.InvalidInput, match="A checkpoint is of format 1"):

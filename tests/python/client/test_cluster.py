@@ -188,7 +188,7 @@ class TestRun:
             dtf.run("nope")
 
     def test_a_program_is_a_function(self, cluster: dtf.Cluster) -> None:
-        with pytest.raises(dtf.InvalidInput, match="Received: 3"):
+        with pytest.raises(dtf.InvalidInput, match="must be a function .*, got 3"):
             cluster.run(3)  # type: ignore[arg-type]
 
 

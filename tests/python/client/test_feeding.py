@@ -107,7 +107,7 @@ def test_who_is_started_again_goes_on_after_what_has_been_trained_on(started: An
 
 def test_a_new_generator_does_not_begin_in_the_middle_of_an_epoch(started: Any) -> None:
     source = started(numbers(9))
-    assert "no place in the middle of one" in heard(source, asking(source, passes=1, within=2))[0]
+    assert "must be resumed from the end of an epoch" in heard(source, asking(source, passes=1, within=2))[0]
     assert heard(source, asking(source, in_parts=True, passes=5, passed=20))[0] == (0, 5)
 
 
@@ -167,7 +167,7 @@ def test_who_cannot_be_taken_in_is_an_error_for_all_that_says_why(started: Any) 
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             on.set()
-    assert "reads the generator serves no task any more: OSError" in error and "Too many open files" in error
+    assert "reads the generator can no longer send it: OSError" in error and "Too many open files" in error
     assert isinstance(source.feed.failure, OSError)
 
 
@@ -180,7 +180,7 @@ def test_whatever_an_iterator_raises_reaches_the_tasks(started: Any, error: Base
     source = started(raises())
     *found, said = heard(source, asking(source))
     assert found == [(0, 5), (1, 5), (2, 5)]
-    assert said == f"The generator raised {type(error).__name__}: {error}, asked for batch 4"
+    assert said == f"The generator raised {type(error).__name__}: {error} when asked for batch 4"
     assert source.feed.failure is error
 
 
@@ -197,7 +197,7 @@ def test_a_batch_that_cannot_be_sent_ends_the_stream_for_all() -> None:
     try:
         for rank in range(2):
             with asking(source, rank=rank, size=2) as peer:
-                assert "SystemExit: the file is gone, asked for batch 1" in receive(peer)[0].error
+                assert "SystemExit: the file is gone when asked for batch 1" in receive(peer)[0].error
     finally:
         feed.close()
 
@@ -213,7 +213,7 @@ def test_a_run_that_may_not_read_a_stream_leaves_it_to_the_one_that_does(started
     source, other = started(waits()), stream_of(numbers(2), "validation_data", "the generator")
     with asking(source) as peer:
         assert [receive(peer)[0].batch for _ in range(2)] == [0, 1]
-        with pytest.raises(Conflict, match="has been read by another run"):
+        with pytest.raises(Conflict, match="has already been read by another run"):
             fed([other.feed, source.feed], lambda: pytest.fail("nothing is submitted"))
         on.set()
         assert [receive(peer)[0].batch for _ in range(2)] == [2, -1]

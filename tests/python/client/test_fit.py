@@ -110,7 +110,7 @@ def test_strings_travel_as_tensorflow_has_them() -> None:
     ],
 )
 def test_arrays_of_other_things_are_refused_before_the_start(x: Any, received: str) -> None:
-    with pytest.raises(InvalidInput, match=rf"arrays of x must hold numbers, truth values or strings.*{received}"):
+    with pytest.raises(InvalidInput, match=rf"must contain only numbers, only booleans or only strings.*{received}"):
         prepare(model_function, x, Y[: len(x)])
 
 
@@ -129,30 +129,33 @@ def _generator() -> Any:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"x": None}, "x must be data as keras.Model.fit takes it"),
-        ({"x": _generator()}, "yields (x,)"),
+        ({"x": None}, "`x` must be data that keras.Model.fit accepts"),
+        ({"x": _generator()}, "must yield a tuple (x,)"),
         ({"x": [[1.0, 2.0], [3.0, 4.0]]}, "np.asarray"),
-        ({"x": X, "y": Y[:4]}, "equally many examples"),
-        ({"x": np.float32(3)}, "first dimension"),
-        ({"x": X, "y": Y, "batch_size": 0}, "batch_size is a whole number, 1 or more. Received: 0"),
-        ({"x": X, "y": Y, "epochs": True}, "epochs is a whole number"),
-        ({"x": X, "y": Y, "steps_per_epoch": 1.5}, "steps_per_epoch is a whole number"),
-        ({"x": X, "y": Y, "shuffle": "batch"}, "shuffle is True or False"),
-        ({"x": X, "y": Y, "validation_split": 1.0}, "validation_split is between 0 and 1"),
-        ({"x": X, "y": Y, "validation_data": (X,)}, "validation_data is"),
-        ({"x": X, "y": Y, "sample_weight": np.ones(10), "class_weight": {0: 1.0}}, "Either class_weight"),
-        ({"x": lambda ctx: ctx, "y": Y}, "y must be in the dataset that the function returns"),
-        ({"x": lambda ctx: ctx, "batch_size": 4}, "batch_size must be left out, for a function's"),
-        ({"x": lambda ctx: ctx, "validation_split": 0.1}, "validation_split divides arrays"),
-        ({"x": X, "y": Y, "callbacks": ["no callback"]}, "callbacks are keras.callbacks"),
-        ({"x": X, "y": Y, "strategy": "alone"}, 'strategy is one of "allreduce"'),
-        ({"x": X, "y": Y, "scale_lr": 2}, "scale_lr is True or False. Received: 2"),
-        ({"x": X, "y": Y, "scale_lr": True, "warmup_epochs": -1}, "warmup_epochs is a number, 0 or more"),
+        ({"x": X, "y": Y[:4]}, "must have the same length"),
+        ({"x": np.float32(3)}, "at least one dimension"),
+        ({"x": X, "y": Y, "batch_size": 0}, "`batch_size` must be an integer >= 1, got 0"),
+        ({"x": X, "y": Y, "epochs": True}, "`epochs` must be an integer >= 1, got True"),
+        ({"x": X, "y": Y, "steps_per_epoch": 1.5}, "`steps_per_epoch` must be an integer >= 1, got 1.5"),
+        ({"x": X, "y": Y, "shuffle": "batch"}, "`shuffle` must be True or False"),
+        ({"x": X, "y": Y, "validation_split": 1.0}, "`validation_split` must be between 0 and 1"),
+        ({"x": X, "y": Y, "validation_data": (X,)}, "`validation_data` must be"),
+        (
+            {"x": X, "y": Y, "sample_weight": np.ones(10), "class_weight": {0: 1.0}},
+            "`class_weight` must not be combined with sample_weight",
+        ),
+        ({"x": lambda ctx: ctx, "y": Y}, "`y` must be contained in the dataset that the function returns"),
+        ({"x": lambda ctx: ctx, "batch_size": 4}, "`batch_size` must be left out for a function's"),
+        ({"x": lambda ctx: ctx, "validation_split": 0.1}, "`validation_split` must be used with arrays"),
+        ({"x": X, "y": Y, "callbacks": ["no callback"]}, "`callbacks` must be keras.callbacks"),
+        ({"x": X, "y": Y, "strategy": "alone"}, '`strategy` must be one of "allreduce"'),
+        ({"x": X, "y": Y, "scale_lr": 2}, "`scale_lr` must be True or False, got 2"),
+        ({"x": X, "y": Y, "scale_lr": True, "warmup_epochs": -1}, "`warmup_epochs` must be a number >= 0, got -1"),
         (
             {"x": X, "y": Y, "scale_lr": True, "strategy": Pipeline({"dense": "/job:worker/task:0"})},
             "got scale_lr=True with replicas=1",
         ),
-        ({"x": X, "y": Y, "warmup_epochs": 3}, "warmup_epochs needs scale_lr=True"),
+        ({"x": X, "y": Y, "warmup_epochs": 3}, "`warmup_epochs` must be given with scale_lr=True"),
     ],
 )
 def test_what_cannot_work_is_refused_with_the_rule(arguments: dict[str, Any], message: str) -> None:
@@ -403,7 +406,9 @@ def test_checkpoints_are_written_by_default_whatever_the_strategy() -> None:
         assert job_of(prepare(model_function, X, Y, strategy=strategy, checkpoint=True)).checkpoint == Checkpoint()
         assert job_of(prepare(model_function, X, Y, strategy=strategy, checkpoint=False)).checkpoint is None
         assert job_of(prepare(model_function, X, Y, strategy=strategy, checkpoint=every)).checkpoint == every
-    with pytest.raises(InvalidInput, match="by every_steps and every_epochs. Received: every_seconds=1") as refused:
+    with pytest.raises(
+        InvalidInput, match="must use every_steps or every_epochs with .*, got every_seconds=1"
+    ) as refused:
         prepare(model_function, X, Y, strategy=ParameterServer(sync=True), checkpoint=Checkpoint(every_seconds=1))
     assert refused.value.field == "checkpoint.every_seconds"
     for strategy in apart:

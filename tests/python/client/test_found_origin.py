@@ -88,7 +88,7 @@ def test_no_code_is_kept_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("JUPYTER_DTF_KEEP_CODE", "0")
     assert request_of(RunOptions(), code=code).code == []
     monkeypatch.setenv("JUPYTER_DTF_KEEP_CODE", "no")
-    with pytest.raises(InvalidInput, match="Received: 'no'"):
+    with pytest.raises(InvalidInput, match="must be 0 or 1, got 'no'"):
         request_of(RunOptions(), code=code)
 
 

@@ -110,9 +110,9 @@ def test_the_command_line_goes_on_with_a_run_and_says_where(
     assert again.wait(left_s()).status == "succeeded"
     assert [info.step for info in again.checkpoints] == [20]
     assert cli.main(["runs"]) == 0
-    assert f"goes on from {run.id}" in capsys.readouterr().out
+    assert f"continues {run.id}" in capsys.readouterr().out
     for arguments, refusal in (
-        (["--step", "15"], "has checkpoints of the steps 7, 14, 20. Received: step=15"),
+        (["--step", "15"], "`step` must be one of 7, 14, 20, the checkpoints of the run"),
         (["--on", "none"], "There is no cluster of that name"),
     ):
         assert cli.main(["resume", run.id, *arguments]) == 1
@@ -181,9 +181,9 @@ def test_a_past_run_gives_its_model_when_its_cluster_is_gone(tmp_path: Path) -> 
     shutil.rmtree(part.checkpoints[-1].path)
     with pytest.warns(UserWarning, match="newest checkpoint, after step 14 of 20"):
         assert int(held(part.id).model.optimizer.iterations) == 14
-    with pytest.raises(dtf.Conflict, match="is kept of trainings that write checkpoints"):
+    with pytest.raises(dtf.Conflict, match="is available only if the run writes checkpoints"):
         held(none.id).model  # noqa: B018
-    with pytest.raises(dtf.NotFound, match="whose cluster is gone and which has no checkpoint"):
+    with pytest.raises(dtf.NotFound, match="is gone, and it has no checkpoint"):
         taken.model  # noqa: B018
     weights = str(tmp_path / "weights.npz")
     subprocess.run([sys.executable, "-c", PAST, whole.id, weights], check=True, timeout=left_s())

@@ -104,7 +104,7 @@ def test_a_run_without_a_trace_says_how_to_ask_for_one(cluster: dtf.Cluster) -> 
 
 
 def test_bad_steps_are_refused_before_anything_starts(cluster: dtf.Cluster) -> None:
-    with pytest.raises(dtf.InvalidInput, match=r"Received: \(3, 1\)"):
+    with pytest.raises(dtf.InvalidInput, match=r"got \(3, 1\)"):
         cluster.run(between_graph, False, trace_steps=(3, 1))
 
 

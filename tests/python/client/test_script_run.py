@@ -50,14 +50,14 @@ def test_a_script_gets_the_flags_that_it_asks_for_and_that_are_not_given(tmp_pat
 
 
 def test_what_is_no_script_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match=r"cannot be read: No such file or directory. Received: '/nowhere/train.py'"):
+    with pytest.raises(NotFound, match=r"'/nowhere/train.py' cannot be read: No such file or directory"):
         read("/nowhere/train.py")
     with pytest.raises(NotFound, match="Is a directory"):
         read(tmp_path)
-    with pytest.raises(InvalidInput, match=r"not Python: .*line 2.* Received: '.*train.py'"):
+    with pytest.raises(InvalidInput, match=r"must be Python, got '.*train.py': .*line 2"):
         read(script(tmp_path, "a = 1\nif\n"))
     (tmp_path / "bytes.py").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidInput, match="not Python"):
+    with pytest.raises(InvalidInput, match="must be Python"):
         read(tmp_path / "bytes.py")
 
 

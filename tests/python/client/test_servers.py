@@ -77,7 +77,7 @@ def test_where_they_are(servers: Servers) -> None:
     assert {job: list(tasks) for job, tasks in spec.jobs.items()} == {"worker": [0, 1], "ps": [0]}
     assert servers.target == servers.targets("worker")[0] == f"grpc://{spec.endpoint('worker', 0)}"
     assert servers.targets("ps") == [f"grpc://{spec.endpoint('ps', 0)}"]
-    with pytest.raises(dtf.InvalidInput, match="The servers' jobs are worker, ps. Received: 'chief'"):
+    with pytest.raises(dtf.InvalidInput, match="`job` must be one of worker, ps, got 'chief'"):
         servers.targets("chief")
 
 

@@ -108,8 +108,8 @@ def test_an_interrupt_while_data_is_sent_stops_the_run(cluster: dtf.Cluster, tmp
 def test_one_interrupt_leaves_the_run_to_itself(cluster: dtf.Cluster, terminal: pexpect.spawn) -> None:
     run = newest(cluster)
     terminal.sendintr()
-    terminal.expect("Interrupted: again within 2 s stops the run.")
-    terminal.expect("detached; the run goes on while its cluster does")
+    terminal.expect("interrupt again within 2 s to stop the run.")
+    terminal.expect("detached; the run continues as long as its cluster")
     terminal.expect(f"dtf.run\\('{run.id}'\\).stop\\(\\)")
     terminal.expect(pexpect.EOF)
     assert run.status == "running"
@@ -120,7 +120,7 @@ def test_one_interrupt_leaves_the_run_to_itself(cluster: dtf.Cluster, terminal: 
 def test_two_interrupts_stop_the_run(cluster: dtf.Cluster, terminal: pexpect.spawn) -> None:
     run = newest(cluster)
     terminal.sendintr()
-    terminal.expect("Interrupted: again")
+    terminal.expect("Interrupted; interrupt again")
     terminal.sendintr()
     terminal.expect("Stopping the run.")
     terminal.expect(f"the run program( \\d+)? \\({run.id}\\) is stopped")
@@ -153,7 +153,7 @@ finally:
 
 
 @pytest.mark.parametrize(
-    ("count", "said", "status"), [(1, "detached; the run goes on", "running"), (2, "is stopped", "stopped")]
+    ("count", "said", "status"), [(1, "detached; the run continues", "running"), (2, "is stopped", "stopped")]
 )
 def test_interrupts_in_a_notebook(cluster: dtf.Cluster, count: int, said: str, status: str) -> None:
     with Notebook() as notebook:

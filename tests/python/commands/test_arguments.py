@@ -61,9 +61,11 @@ def test_request_of_a_design(tmp_path: Path) -> None:
     Design(cluster=drawn).save(path)
     request = reading.cluster_request(start(str(path)), keep=True, grace_s=0)
     assert (request.name, request.jobs, request.hosts, request.tasks) == ("lab", {"ps": 1}, drawn.hosts, [place])
-    with pytest.raises(InvalidInput, match="A design says what --kind, --jobs and --option would.*worker=3 hosts=2"):
+    with pytest.raises(
+        InvalidInput, match="A design must be given without --kind, --jobs and --option.*worker=3 hosts=2"
+    ):
         reading.cluster_request(start(str(path), "--jobs", "worker=3", "--option", "hosts=2"), keep=True, grace_s=0)
-    with pytest.raises(NotFound, match=r"no design of that name. Received: 'missing\.dtf'"):
+    with pytest.raises(NotFound, match=r"no design 'missing\.dtf'"):
         reading.cluster_request(start("missing.dtf"), keep=True, grace_s=0)
 
 
@@ -93,7 +95,7 @@ def test_find_run_that_there_is_not(text: str) -> None:
 
 def test_check_task() -> None:
     assert reading.check_task("worker:0", RUNS[0]) == "worker:0"
-    with pytest.raises(NotFound, match="The tasks of mlp are worker:0. Received: 'worker:1'"):
+    with pytest.raises(NotFound, match="The task must be one of worker:0, the tasks of mlp, got 'worker:1'"):
         reading.check_task("worker:1", RUNS[0])
 
 
@@ -156,5 +158,5 @@ def test_fields_that_all_kinds_have_are_given_as_options_are(tmp_path: Path) -> 
     Design().save(path)
     request = reading.cluster_request(start(str(path), "--option", "grace_s=2"), keep=False, grace_s=60.0)
     assert request.grace_s == 2.0
-    with pytest.raises(InvalidInput, match="The option grace_s is of type number. Received: 'soon'"):
+    with pytest.raises(InvalidInput, match="The option grace_s must be of type number, got 'soon'"):
         reading.cluster_request(start("--option", "grace_s=soon"), keep=False, grace_s=60.0)

@@ -61,7 +61,7 @@ def test_what_a_crash_has_left_is_listed_and_then_removed(
     said = capsys.readouterr().out
     assert f"WARNING  left over   the cluster lost: its process is gone ({connections.path_of('lost')})" in said
     assert f"WARNING  left over   {tmp_path}/machine/{TOKEN}, of a cluster that is gone" in said
-    assert said.endswith("2 warnings. --clean removes what is left over.\n")
+    assert said.endswith("2 warnings. --clean removes the leftovers.\n")
 
     assert cli.main(["doctor", "--clean", "--json"]) == 0
     found = told(capsys)
@@ -90,7 +90,7 @@ def test_open_ports_and_a_tensorflow_that_cannot_be_imported(
     assert cli.main(["doctor"]) == 1
     said = capsys.readouterr().out
     assert "ERROR    TensorFlow  TensorFlow and Keras cannot be imported: ImportError: x\n" in said
-    assert "WARNING  ports       others can use the ports of TensorFlow's servers on this machine: this system" in said
+    assert "WARNING  ports       other users can connect to TensorFlow's servers on this machine: this system" in said
     assert said.endswith("\n1 error and 1 warning.\n")
 
 

@@ -31,11 +31,11 @@ def test_its_place_in_the_cluster() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((SPEC,), "The job is one of worker, ps. Received none"),
-        ((SPEC, "worker", 2), "Received: worker:2"),
-        ((SPEC, "chief"), "Received: chief:0"),
-        (("worker|localhost:2222", "worker", -1), "Received: worker:-1"),
-        (("worker|localhost",), "An endpoint is host:port. Received: 'localhost'"),
+        ((SPEC,), "--job_name must be one of worker, ps, got none"),
+        ((SPEC, "worker", 2), "got worker:2"),
+        ((SPEC, "chief"), "got chief:0"),
+        (("worker|localhost:2222", "worker", -1), "got worker:-1"),
+        (("worker|localhost",), "An endpoint must be host:port, got 'localhost'"),
     ],
 )
 def test_a_place_that_is_not_there(arguments: tuple[str, str, int], message: str) -> None:

@@ -42,6 +42,25 @@ def test_python_api(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_coming_from_multiworkermirrored(tmp_path: Path) -> None:
+    found = run_script("\n".join(blocks("coming-from/multiworkermirrored.md", "python")), tmp_path)
+    assert re.search(r"^\[[0-9.e+-]+(, [0-9.e+-]+){2}\]$", found.stdout, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_coming_from_ray(tmp_path: Path) -> None:
+    found = run_script("\n".join(blocks("coming-from/ray.md", "python")), tmp_path)
+    assert "[0, 1]\n" in found.stdout
+    assert "{'units': " in found.stdout.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_coming_from_dask_labextension(tmp_path: Path) -> None:
+    found = run_script("\n".join(blocks("coming-from/dask-labextension.md", "python")), tmp_path)
+    assert found.stdout.splitlines()[-1] == "(512, 1)"
+
+
+@pytest.mark.slow
 def test_recovery(tmp_path: Path) -> None:
     texts = blocks("recovery.md", "python")
     assert all("dtf.Cluster" in text for text in texts)
@@ -185,7 +204,7 @@ def test_options_are_documented() -> None:
 
 @pytest.mark.slow
 def test_search(tmp_path: Path) -> None:
-    found = run_script("\n".join(blocks("search.md", "python")), tmp_path)
+    found = run_script("\n".join(blocks("searches.md", "python")), tmp_path)
     assert found.stdout.splitlines()[0] == "[10, 40, 90]"
     assert "{'units': " in found.stdout
     assert found.stdout.splitlines()[-1] == "4"

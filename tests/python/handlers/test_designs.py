@@ -45,10 +45,10 @@ async def test_a_sound_design(fleet: MemoryFleet, api: Api) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        ("{\n", (2, 1), "A design is JSON"),
+        ("{\n", (2, 1), "A design must be JSON"),
         ('{"run":\n {"epochs": "1"}}', (2, 13), "Expected `int`, got `str`"),
         ('{"version": 7}', (1, 13), "which a newer jupyter_dtf has written"),
-        ('{"drawing": {"a": 1,\n "a": 2}}', (2, 7), "A key appears once"),
+        ('{"drawing": {"a": 1,\n "a": 2}}', (2, 7), "Keys must be unique"),
     ],
 )
 async def test_a_text_that_is_no_design_has_its_place(
@@ -61,7 +61,7 @@ async def test_a_text_that_is_no_design_has_its_place(
 
 async def test_a_text_that_is_not_utf8(fleet: MemoryFleet, api: Api) -> None:
     report = await api("POST", "designs", "check", raw=b'{"drawing": "\xff"}')
-    assert "A design is text in UTF-8" in report["problems"][0]["message"]
+    assert "A design must be UTF-8" in report["problems"][0]["message"]
 
 
 async def test_an_older_version_is_answered_as_it_is_written_today(fleet: MemoryFleet, api: Api) -> None:
@@ -73,8 +73,8 @@ async def test_an_older_version_is_answered_as_it_is_written_today(fleet: Memory
 @pytest.mark.parametrize(
     ("cluster", "field", "message"),
     [
-        ({"kind": "mars"}, "cluster.kind", "The kinds of cluster here are local, moon. Received: 'mars'"),
-        ({"jobs": {"worker": 0}}, "cluster.jobs.worker", "A job has a whole number of tasks"),
+        ({"kind": "mars"}, "cluster.kind", "`kind` must be one of local, moon, got 'mars'"),
+        ({"jobs": {"worker": 0}}, "cluster.jobs.worker", "The number of tasks of a job must be an integer"),
     ],
 )
 async def test_a_cluster_that_cannot_be_had_here(

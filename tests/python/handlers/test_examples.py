@@ -64,7 +64,7 @@ async def test_only_examples_are_copied(api: Api, name: str) -> None:
 @pytest.mark.parametrize("folder", ["nope", "../..", ".hidden", "a\0b", "digits.ipynb"])
 async def test_only_into_folders_that_the_server_shows(api: Api, root: Path, folder: str) -> None:
     error = await api.refused(404, "POST", "examples", "digits.ipynb", body={"folder": folder})
-    assert error["message"].startswith("There is no folder of that name. Received: ")
+    assert error["message"].startswith("There is no folder ")
     assert texts(root) == {"digits.ipynb": "mine"}
 
 

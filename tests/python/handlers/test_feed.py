@@ -176,7 +176,7 @@ async def test_subscriptions_are_limited(fleet: MemoryFleet) -> None:
         for i in range(MAX_SUBSCRIPTIONS + 1):
             fleet.hub.add_run(run_info(f"r{i}"))
             client.send(type="subscribe", run=f"r{i}")
-        assert f"Received: one more, for 'r{MAX_SUBSCRIPTIONS}'" in (await client.next("error"))["message"]
+        assert f"got one more, for 'r{MAX_SUBSCRIPTIONS}'" in (await client.next("error"))["message"]
 
 
 async def test_a_slow_client_holds_up_nothing_and_gets_the_newest(fleet: MemoryFleet) -> None:

@@ -63,9 +63,9 @@ async def test_what_is_declared_is_decoded_and_answered(api: Api) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ({"first": "x"}, "first is a whole number. Received: 'x'"),
-        ({"first": ""}, "first is a whole number. Received: ''"),
-        ({"since": "nan"}, "since is a number. Received: 'nan'"),
+        ({"first": "x"}, "`first` must be an integer, got 'x'"),
+        ({"first": ""}, "`first` must be an integer, got ''"),
+        ({"since": "nan"}, "`since` must be a number, got 'nan'"),
     ],
 )
 async def test_a_wrong_query_is_refused_at_its_name(api: Api, query: dict[str, str], message: str) -> None:
@@ -80,7 +80,7 @@ async def test_a_wrong_body_is_refused_before_the_method(api: Api) -> None:
 
 async def test_an_answer_that_was_not_declared_is_a_mistake_of_the_server(api: Api, caplog: Any) -> None:
     assert (await api.refused(500, "PUT", "fresh", "a"))["error"] == "InternalError"
-    assert "must answer as it is declared" in caplog.text
+    assert "must return the declared type" in caplog.text
 
 
 def test_the_declaration_says_all() -> None:

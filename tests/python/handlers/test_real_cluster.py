@@ -33,6 +33,8 @@ def report_until_stopped(ctx: Any) -> None:
         ctx.report(step=step, loss=1.0 / (1 + step) + ctx.rank)
     dtf.report_histogram("weights", [0.0, 1.0, float("nan")], bins=2)
     ctx.report_image("input", np.full((4, 6), ctx.rank / 2), step=7, caption="grey")
+    ctx.report_text("sample", f"from {ctx.rank}")
+    dtf.report_table("worst", {"rank": [ctx.rank]})
     print("reported", flush=True)
     ctx.stop_requested.wait()
 
@@ -106,7 +108,12 @@ async def test_a_run_from_the_panel_to_the_plot(
     shown = {(one["kind"], one["name"], one["task"]): one["steps"] for one in await api("GET", "runs", run.id, "media")}
     assert shown == {
         (*what, task): [step]
-        for what, step in ((("histogram", "weights"), POINTS - 1), (("image", "input"), 7))
+        for what, step in (
+            (("histogram", "weights"), POINTS - 1),
+            (("image", "input"), 7),
+            (("table", "worst"), POINTS - 1),
+            (("text", "sample"), POINTS - 1),
+        )
         for task in tasks
     }
 

@@ -91,7 +91,7 @@ async def test_a_body_is_at_most_what_its_route_needs(fleet: MemoryFleet, reques
         assert limit <= (32 << 20 if path.startswith("/designs/") else 1 << 20)
         status, _, answer = await request_headers_only(method, filled(path), f"Content-Length: {limit + 1}")
         assert status == 413, (method, path)
-        assert error_of(answer)["message"] == f"A body has at most {limit} bytes here. Received: {limit + 1}"
+        assert error_of(answer)["message"] == f"The body must have at most {limit} bytes, got {limit + 1}"
         status, _, _ = await request_headers_only(method, filled(path), f"Content-Length: {'9' * 400}", closed=True)
         assert status == 413, (method, path)
     assert fleet.asked == []

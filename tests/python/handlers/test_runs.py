@@ -14,7 +14,7 @@ from jupyter_dtf.backend.records.output_files import Clock, OutputWriter, lines_
 from jupyter_dtf.backend.records.output_reader import PAGE_BYTES
 from jupyter_dtf.schema.api import ClusterInfo, ClusterState
 from jupyter_dtf.schema.base import convert
-from jupyter_dtf.schema.events import Histogram, Logged, Picture, encode_event
+from jupyter_dtf.schema.events import Histogram, Logged, Picture, ReportedTable, ReportedText, encode_event
 from jupyter_dtf.schema.run import RunDescriptor, RunInfo, RunState
 from jupyter_dtf.schema.trace import TraceData, TracedOp, leave_trace
 
@@ -114,7 +114,7 @@ async def test_after_is_a_whole_number(hub: Hub, api: Api, after: str) -> None:
     feed(hub)
     error = await api.refused(400, "GET", "runs", "r1", "events", after=after)
     assert error["field"] == "after"
-    assert f"Received: {after!r}" in error["message"]
+    assert f"got {after!r}" in error["message"]
 
 
 async def test_every_point_can_be_downloaded(hub: Hub, api: Api) -> None:
@@ -172,8 +172,12 @@ async def test_histograms_and_pictures_are_listed_and_given(hub: Hub, api: Api) 
     image = await api("GET", "runs", "r1", "image", name="input", task="worker:0", step="100")
     assert (base64.b64decode(image["png"]), image["caption"]) == (b"\x89PNG", "a 7")
     await api.refused(404, "GET", "runs", "r1", "image", name="input", task="worker:0", step="3")
+    hub.apply("r1", 2, encode_event(ReportedText(**told, name="said", text="one\ntwo")))
+    hub.apply("r1", 3, encode_event(ReportedTable(**told, name="worst", columns=["i"], rows=[["a"], [1.5], [None]])))
+    assert (await api("GET", "runs", "r1", "text", name="said", task="worker:0", step="4"))["text"] == "one\ntwo"
+    assert (await api("GET", "runs", "r1", "table", name="worst", task="worker:0"))["rows"] == [["a"], [1.5], [None]]
     events = await api("GET", "runs", "r1", "events")
-    assert (events["events"], events["next_seq"]) == ([], 2)  # they are not sent to who follows the run
+    assert (events["events"], events["next_seq"]) == ([], 4)  # they are not sent to who follows the run
 
 
 async def test_a_trace_is_given_and_downloaded(hub: Hub, api: Api, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ async def test_a_damaged_store_is_told_and_not_fatal(
     (tmp_path / "runs.sqlite").write_bytes(b"SQLite format 3\0 and nothing else" * 100)
     assert await api("GET", "runs") == []
     (note,) = (await api("GET", "status"))["notes"]
-    assert note.startswith("The store of past runs was damaged. It is kept as ")
+    assert note.startswith("The store of past runs was damaged. It was moved to ")
 
 
 async def test_a_store_of_a_newer_version_leaves_live_runs_to_be_seen(

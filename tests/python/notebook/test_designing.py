@@ -45,13 +45,15 @@ def test_a_function_is_not_called_because_a_design_names_it(namespace: dict[str,
     called = []
     namespace["remove"] = lambda: called.append(1)
     for ask in (designing.describe, lambda name, there: designing.calibrate(name, "any", 64, 8, there)):
-        with pytest.raises(InvalidInput, match="must be chosen in the list of models to be called, got 'remove'"):
+        with pytest.raises(
+            InvalidInput, match="must be chosen in the list of models before it is called, got 'remove'"
+        ):
             ask("remove", namespace)
     assert not called
 
 
 def test_what_is_not_there_or_no_model_is_said(namespace: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="variable of this name. Received: 'gone'"):
+    with pytest.raises(InvalidInput, match="must be a variable of the kernel, got 'gone'"):
         designing.describe("gone", namespace)
     with pytest.raises(InvalidInput, match="A Keras model is described. Received: 1"):
         designing.describe("x", namespace)

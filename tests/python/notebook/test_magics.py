@@ -78,10 +78,10 @@ class TestLine:
             ("%dtf logs nope", "which no run has"),
             ("%dtf stop 'nope", "No closing quotation"),
             ("%%dtf bogus\n1", "invalid choice: 'bogus'"),
-            ("%%dtf run --job ps\n1", "The jobs of digits are worker. Received: 'ps'"),
-            ("%dtf runs --filter 'nope = 1'", "Received: 'nope'"),
-            ("%%dtf run --out 1a\n1", "--out is the name of a variable. Received: '1a'"),
-            ("%%dtf run --task 2\n1", "The tasks of the job worker are 0 to 1. Received: 2"),
+            ("%%dtf run --job ps\n1", "--job must be one of worker, the jobs of digits, got 'ps'"),
+            ("%dtf runs --filter 'nope = 1'", "got 'nope'"),
+            ("%%dtf run --out 1a\n1", "--out must be the name of a variable, got '1a'"),
+            ("%%dtf run --task 2\n1", "--task must be from 0 to 1 for the job worker, got 2"),
         ],
     )
     def test_a_mistake_is_one_line(self, notebook: Notebook, line: str, said: str) -> None:

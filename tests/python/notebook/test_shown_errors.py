@@ -38,7 +38,7 @@ def test_a_cell_shows_its_own_lines_and_the_sentence(
         "    train()",
         "Cell In[1], line 4",
         "    return prepare(None, epochs=0)",
-        "InvalidInput: epochs is a whole number, 1 or more. Received: 0",
+        "InvalidInput: `epochs` must be an integer >= 1, got 0",
     ]
 
 
@@ -49,4 +49,4 @@ def test_without_a_cell_it_is_the_callers_file() -> None:
         prepare(None, epochs=0)
     lines = refused.value._render_traceback_()
     assert lines[0].startswith(f"File {__file__}, line ") and lines[0].endswith("prepare(None, epochs=0)")
-    assert lines[1:] == ["InvalidInput: epochs is a whole number, 1 or more. Received: 0"]
+    assert lines[1:] == ["InvalidInput: `epochs` must be an integer >= 1, got 0"]

@@ -112,14 +112,14 @@ def test_what_code_chooses_is_told_to_the_page(page: Page, panels: dtf.Cluster) 
     assert page.metadata == {"name": "", "owned": False}
     assert "UsageError: This notebook has no cluster" in page.printed("del cluster\n%dtf scale worker=1", "stderr")
     assert "There is no cluster of that name. Received: 'nope'" in page.error("dtf.cluster('nope')")
-    assert "Received beside 'panels': jobs" in page.error("dtf.cluster('panels', jobs=2)")
+    assert "got 'panels' and jobs" in page.error("dtf.cluster('panels', jobs=2)")
 
 
 def test_one_that_has_ended_is_replaced(page: Page) -> None:
     page.connect("gone")
     said = page.printed("cluster = dtf.cluster(jobs=1)", "stderr")
     name = page.value("cluster.name").strip("'")
-    assert said.strip() == f"The cluster gone is not running any more: {name} is started for this notebook."
+    assert said.strip() == f"The cluster gone is no longer running. Started {name} for this notebook."
     assert page.metadata == {"name": name, "owned": True}
     page.run("cluster.close()")
     assert page.metadata == {"name": "", "owned": False}

@@ -29,7 +29,7 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
         return st.one_of(*map(_of, get_args(hint)))
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return _struct(hint)
-    return {int: whole, float: number, str: name, type(None): st.none(), Any: free}[hint]
+    return {int: whole, float: number, bool: st.booleans(), str: name, type(None): st.none(), Any: free}[hint]
 
 
 def _struct(struct: type[msgspec.Struct], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -40,11 +40,11 @@ def test_what_json_cannot_say_becomes_null() -> None:
 @pytest.mark.parametrize(
     ("text", "field", "message"),
     [
-        ("{}", "", "Object missing required field `inner`. Received: {}"),
-        ('{"inner": 1}', "inner", "inner: Expected `object`, got `int`. Received: 1"),
-        ('{"inner": {"number": "1"}}', "inner.number", "inner.number: Expected `int`, got `str`. Received: '1'"),
-        ('{"inner": {"number": 1, "x": 2}}', "inner.x", "inner: Object contains unknown field `x`. Received: {"),
-        ('{"y": 1, "inner": {"number": 1}}', "y", "Object contains unknown field `y`. Received: {"),
+        ("{}", "", "Object missing required field `inner`, got {}"),
+        ('{"inner": 1}', "inner", "inner: Expected `object`, got `int`: 1"),
+        ('{"inner": {"number": "1"}}', "inner.number", "inner.number: Expected `int`, got `str`: '1'"),
+        ('{"inner": {"number": 1, "x": 2}}', "inner.x", "inner: Object contains unknown field `x`, got {"),
+        ('{"y": 1, "inner": {"number": 1}}', "y", "Object contains unknown field `y`, got {"),
         ('{"inner": {"number": -1}}', "inner.number", "number is 0 or more. Received: -1"),
         (
             '{"inner": {"number": 1}, "many": [{"number": 1}, {"number": -2}]}',
@@ -54,16 +54,16 @@ def test_what_json_cannot_say_becomes_null() -> None:
         (
             '{"inner": {"number": 1}, "many": [{"number": 1, "words": ["a", 5]}]}',
             "many.0.words.1",
-            "many.0.words.1: Expected `str`, got `int`. Received: 5",
+            "many.0.words.1: Expected `str`, got `int`: 5",
         ),
         (
             '{"inner": {"number": 1}, "named": {"a": 1, "b": "2"}}',
             "named.b",
-            "named.b: Expected `int`, got `str`. Received: '2'",
+            "named.b: Expected `int`, got `str`: '2'",
         ),
         ("[", "", "The body must be JSON"),
         ("", "", "The body must be JSON"),
-        ("[]", "", "Expected `object`, got `array`. Received: []"),
+        ("[]", "", "Expected `object`, got `array`: []"),
     ],
 )
 def test_a_refusal_names_the_field_the_rule_and_the_value(text: str, field: str, message: str) -> None:

@@ -64,7 +64,7 @@ def test_indices_may_be_sparse() -> None:
     spec = ClusterSpec.parse({"worker": {3: "h:2223", 0: "h:2222"}})
     assert spec.as_dict() == {"worker": {0: "h:2222", 3: "h:2223"}}
     assert ClusterSpec.parse(spec.as_tf_config("worker", 3)) == spec
-    with pytest.raises(InvalidInput, match=r"no sparse indices. Received: worker with tasks \[0, 3\]"):
+    with pytest.raises(InvalidInput, match=r"must not be sparse in a flag string, got worker with tasks \[0, 3\]"):
         spec.as_flag()
 
 
@@ -85,53 +85,53 @@ def test_tensorflow_reads_it_and_is_read() -> None:
 @pytest.mark.parametrize(
     ("value", "rule", "field"),
     [
-        ("", "The flag form is", ""),
-        ("worker", "The flag form is", ""),
-        ("worker|", "A job has at least one task. Received: 'worker' with none", "worker"),
-        ("worker|h:1,worker|h:2", "A job appears once. Received 'worker' twice", "worker"),
-        ("worker|h:1;h:1", "Received 'h:1' for worker:0 and worker:1", "worker.1"),
-        ("worker|h:1,ps|h:1", "Received 'h:1' for worker:0 and ps:0", "ps.0"),
-        ("worker|h", "An endpoint is host:port. Received: 'h'", "worker.0"),
-        ("worker|h:0", "A port is a number from 1 to 65535. Received: 'h:0'", "worker.0"),
-        ("worker|h:65536", "A port is a number from 1 to 65535. Received: 'h:65536'", "worker.0"),
-        ("worker|h:-1", "An endpoint is host:port. Received: 'h:-1'", "worker.0"),
-        ("worker|h:1;;h:2", "An endpoint is host:port. Received: ''", "worker.1"),
-        ("1worker|h:1", "A job's name is a letter followed by", "1worker"),
-        ("wor-ker|h:1", "A job's name is a letter followed by", "wor-ker"),
-        ({}, "maps job names to endpoints and has at least one. Received: {}", ""),
-        ({"worker": []}, "A job has at least one task", "worker"),
-        ({"worker": "h:1"}, "A job's tasks are a list of endpoints or a dict", "worker"),
-        ({"worker": None}, "A job's tasks are a list of endpoints or a dict", "worker"),
-        ({"worker": [1]}, "An endpoint is host:port. Received: 1", "worker.0"),
-        ({"worker": {-1: "h:1"}}, "A task index is a whole number from 0. Received: -1", "worker"),
-        ({"worker": {"-1": "h:1"}}, "A task index is a whole number from 0. Received: '-1'", "worker"),
-        ({"worker": {"a": "h:1"}}, "A task index is a whole number from 0. Received: 'a'", "worker"),
-        ({"worker": {True: "h:1"}}, "A task index is a whole number from 0. Received: True", "worker"),
-        ({"worker": {1.5: "h:1"}}, "A task index is a whole number from 0. Received: 1.5", "worker"),
-        ({"worker": {0: "h:1", "0": "h:2"}}, "A task index appears once in a job. Received 0 twice", "worker"),
-        ({1: ["h:1"]}, "A job's name is a letter followed by", "1"),
-        ('{"worker": ["h:1"], "worker": ["h:2"]}', "appears once. Received 'worker' twice", ""),
-        ('{"worker": {"0": "h:1", "0": "h:2"}}', "appears once. Received '0' twice", ""),
-        ('{"worker": ', "TF_CONFIG is JSON", ""),
-        ('{"cluster": {}}', "maps job names to endpoints and has at least one", ""),
-        (42, "A ClusterSpec is read from", ""),
-        (None, "A ClusterSpec is read from", ""),
-        (["h:1"], "A ClusterSpec is read from", ""),
+        ("", "The flag string must be", ""),
+        ("worker", "The flag string must be", ""),
+        ("worker|", "A job must have at least one task, got 'worker' with none", "worker"),
+        ("worker|h:1,worker|h:2", "A job must appear only once, got 'worker' twice", "worker"),
+        ("worker|h:1;h:1", "got 'h:1' for worker:0 and worker:1", "worker.1"),
+        ("worker|h:1,ps|h:1", "got 'h:1' for worker:0 and ps:0", "ps.0"),
+        ("worker|h", "An endpoint must be host:port, got 'h'", "worker.0"),
+        ("worker|h:0", "A port must be a number from 1 to 65535, got 'h:0'", "worker.0"),
+        ("worker|h:65536", "A port must be a number from 1 to 65535, got 'h:65536'", "worker.0"),
+        ("worker|h:-1", "An endpoint must be host:port, got 'h:-1'", "worker.0"),
+        ("worker|h:1;;h:2", "An endpoint must be host:port, got ''", "worker.1"),
+        ("1worker|h:1", "A job's name must be a letter followed by", "1worker"),
+        ("wor-ker|h:1", "A job's name must be a letter followed by", "wor-ker"),
+        ({}, "must map at least one job name to endpoints, got {}", ""),
+        ({"worker": []}, "A job must have at least one task", "worker"),
+        ({"worker": "h:1"}, "A job's tasks must be a list of endpoints or a dict", "worker"),
+        ({"worker": None}, "A job's tasks must be a list of endpoints or a dict", "worker"),
+        ({"worker": [1]}, "An endpoint must be host:port, got 1", "worker.0"),
+        ({"worker": {-1: "h:1"}}, "A task index must be an integer >= 0, got -1", "worker"),
+        ({"worker": {"-1": "h:1"}}, "A task index must be an integer >= 0, got '-1'", "worker"),
+        ({"worker": {"a": "h:1"}}, "A task index must be an integer >= 0, got 'a'", "worker"),
+        ({"worker": {True: "h:1"}}, "A task index must be an integer >= 0, got True", "worker"),
+        ({"worker": {1.5: "h:1"}}, "A task index must be an integer >= 0, got 1.5", "worker"),
+        ({"worker": {0: "h:1", "0": "h:2"}}, "Task indices of a job must be unique, got 0 twice", "worker"),
+        ({1: ["h:1"]}, "A job's name must be a letter followed by", "1"),
+        ('{"worker": ["h:1"], "worker": ["h:2"]}', "must appear only once, got 'worker' twice", ""),
+        ('{"worker": {"0": "h:1", "0": "h:2"}}', "must appear only once, got '0' twice", ""),
+        ('{"worker": ', "TF_CONFIG must be JSON", ""),
+        ('{"cluster": {}}', "must map at least one job name to endpoints", ""),
+        (42, "A ClusterSpec must be given as", ""),
+        (None, "A ClusterSpec must be given as", ""),
+        (["h:1"], "A ClusterSpec must be given as", ""),
     ],
 )
 def test_what_is_no_cluster_spec_is_refused_with_the_rule_and_the_value(value: Any, rule: str, field: str) -> None:
     with pytest.raises(InvalidInput, match=re.escape(rule)) as caught:
         ClusterSpec.parse(value)
     assert caught.value.field == field
-    assert "Received" in str(caught.value)
+    assert ", got " in str(caught.value)
 
 
 def test_an_unknown_task_is_refused() -> None:
     spec = ClusterSpec.parse(FLAG)
     for job, index in (("worker", 2), ("chief", 0)):
-        with pytest.raises(InvalidInput, match=f"Received: {job}:{index}"):
+        with pytest.raises(InvalidInput, match=f"got {job}:{index}"):
             spec.endpoint(job, index)
-        with pytest.raises(InvalidInput, match=f"Received: {job}:{index}"):
+        with pytest.raises(InvalidInput, match=f"got {job}:{index}"):
             spec.as_tf_config(job, index)
 
 
@@ -169,7 +169,7 @@ def test_nonsense_is_refused_and_never_a_mistake_of_ours() -> None:
         try:
             spec = ClusterSpec.parse("".join(text))
         except InvalidInput as error:
-            refused += "Received" in str(error)
+            refused += ", got " in str(error)
         else:
             refused += ClusterSpec.parse(spec.as_dict()) == spec
     assert refused == 500
@@ -209,7 +209,7 @@ def test_counts_of_tasks() -> None:
     ],
 )
 def test_counts_that_are_none(jobs: Any, field: str) -> None:
-    with pytest.raises(InvalidInput, match="Received: ") as caught:
+    with pytest.raises(InvalidInput, match=", got ") as caught:
         check_jobs(jobs)
     assert caught.value.field == field
 
@@ -226,6 +226,6 @@ def test_endpoints(endpoint: str, parts: tuple[str, int]) -> None:
     "endpoint", ["", ":1", "h:", "h", "h:x", "::1:2", "h:1:2", "h :1", "http://h:1", "h:1\n", None, 7]
 )
 def test_endpoints_that_are_none(endpoint: Any) -> None:
-    with pytest.raises(InvalidInput, match="host:port. Received: ") as caught:
+    with pytest.raises(InvalidInput, match="host:port, got ") as caught:
         split_endpoint(endpoint, "here")
     assert caught.value.field == "here"

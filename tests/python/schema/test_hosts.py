@@ -33,19 +33,19 @@ def test_nothing_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("task", "field", "message"),
     [
-        (put("chief"), "job", "The jobs are worker, ps. Received: 'chief'"),
-        (put(index=2), "index", "The job worker has tasks 0 to 1. Received: 2"),
-        (put(index=-1), "index", "The job worker has tasks 0 to 1. Received: -1"),
-        (put(host="c"), "host", "The hosts that were drawn are a, b. Received: 'c' for worker:0"),
-        (put(device="TPU"), "device", "A device is CPU, or GPU:0 and so on. Received: 'TPU'"),
-        (put(device="GPU:0\n"), "device", "A device is CPU, or GPU:0 and so on. Received: 'GPU:0\\n'"),
-        (put(device="GPU:2"), "device", "The host a has GPU:0 to GPU:1. Received: GPU:2"),
-        (put(host="b", device="GPU:0"), "device", "The host b has no GPU. Received: GPU:0"),
-        (put(memory_bytes=-1), "memory_bytes", "A cap is a number of bytes, or 0 for none. Received: -1"),
+        (put("chief"), "job", "`job` must be one of worker, ps, got 'chief'"),
+        (put(index=2), "index", "The task index must be from 0 to 1 for the job worker, got 2"),
+        (put(index=-1), "index", "The task index must be from 0 to 1 for the job worker, got -1"),
+        (put(host="c"), "host", "The host of worker:0 must be one of the design's hosts (a, b), got 'c'"),
+        (put(device="TPU"), "device", "A device must be CPU, GPU:0, GPU:1 and so on, got 'TPU'"),
+        (put(device="GPU:0\n"), "device", "A device must be CPU, GPU:0, GPU:1 and so on, got 'GPU:0\\n'"),
+        (put(device="GPU:2"), "device", "The host a has GPU:0 to GPU:1, got GPU:2"),
+        (put(host="b", device="GPU:0"), "device", "The host b has no GPU, got GPU:0"),
+        (put(memory_bytes=-1), "memory_bytes", "A memory cap must be >= 0 (0: no cap), got -1"),
         (
             put(device="GPU:0", memory_bytes=17 * GIB),
             "memory_bytes",
-            f"A cap is at most what GPU:0 of a has, {16 * GIB} bytes. Received: {17 * GIB}",
+            f"A memory cap must be <= {16 * GIB}, what GPU:0 of a has, got {17 * GIB}",
         ),
     ],
 )
@@ -54,17 +54,17 @@ def test_what_is_wrong_is_named_with_its_field(task: TaskPlace, field: str, mess
 
 
 def test_a_task_has_one_place() -> None:
-    assert wrong(put(), put(host="b")) == [("tasks[1]", "A task is put in one place. Received worker:0 twice")]
+    assert wrong(put(), put(host="b")) == [("tasks[1]", "A task must be placed only once, got worker:0 twice")]
 
 
 @pytest.mark.parametrize(
     ("host", "field", "message"),
     [
-        (HostDesign(name=""), "name", "A host has a name. Received: ''"),
-        (HostDesign(name="a"), "name", "A host's name is its own. Received 'a' twice"),
-        (HostDesign(name="c", cpus=0), "cpus", "A host has one CPU at least. Received: 0"),
-        (HostDesign(name="c", memory_bytes=-1), "memory_bytes", "Memory is 0 (not known) or more. Received: -1"),
-        (HostDesign(name="c", gpus=[0, -5]), "gpus[1]", "Memory is 0 (not known) or more. Received: -5"),
+        (HostDesign(name=""), "name", "A host must have a name, got ''"),
+        (HostDesign(name="a"), "name", "Host names must be unique, got 'a' twice"),
+        (HostDesign(name="c", cpus=0), "cpus", "A host must have at least one CPU, got 0"),
+        (HostDesign(name="c", memory_bytes=-1), "memory_bytes", "Memory must be >= 0 (0: unknown), got -1"),
+        (HostDesign(name="c", gpus=[0, -5]), "gpus[1]", "Memory must be >= 0 (0: unknown), got -5"),
     ],
 )
 def test_hosts(host: HostDesign, field: str, message: str) -> None:
@@ -72,6 +72,6 @@ def test_hosts(host: HostDesign, field: str, message: str) -> None:
 
 
 def test_a_request_with_a_wrong_place_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="The hosts that were drawn are none. Received: 'a'") as refused:
+    with pytest.raises(InvalidInput, match=r"hosts \(none\), got 'a'") as refused:
         convert({"tasks": [{"job": "worker", "index": 0, "host": "a"}]}, ClusterRequest)
     assert refused.value.field == "tasks[0].host"

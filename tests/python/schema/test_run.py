@@ -27,7 +27,7 @@ def test_a_run_takes_the_steps_of_its_life_and_no_others(state: RunState) -> Non
         if to.value in legal:
             assert state.step(to) is to
             continue
-        with pytest.raises(IllegalTransition, match=f"A run that is {state.value} can become .*Received: {to.value}"):
+        with pytest.raises(IllegalTransition, match=f"A run that is {state.value} can only become .*got {to.value}"):
             state.step(to)
     assert state.is_final == (not legal)
     assert issubclass(IllegalTransition, Conflict)
@@ -39,7 +39,7 @@ def test_every_run_can_come_to_an_end_in_every_way_that_is_not_success() -> None
 
 
 def test_a_state_with_no_step_says_so() -> None:
-    with pytest.raises(IllegalTransition, match="can become nothing"):
+    with pytest.raises(IllegalTransition, match="can only become nothing"):
         RunState.SUCCEEDED.step(RunState.RUNNING)
 
 
@@ -53,10 +53,10 @@ def test_a_task_that_has_ended_takes_no_step_unless_it_is_started_again() -> Non
         if legal:
             assert state.step(to) is to
             continue
-        with pytest.raises(IllegalTransition, match=f"A task that is {state.value} can become .*Received: {to.value}"):
+        with pytest.raises(IllegalTransition, match=f"A task that is {state.value} can only become .*got {to.value}"):
             state.step(to)
     assert all(state.step(TaskState.STARTING, again=True) is TaskState.STARTING for state in TaskState)
-    with pytest.raises(IllegalTransition, match="can become failed, pending, running, starting"):
+    with pytest.raises(IllegalTransition, match="can only become failed, pending, running, starting"):
         TaskState.FAILED.step(TaskState.SUCCEEDED, again=True)
 
 
@@ -79,14 +79,14 @@ def test_descriptions_share_nothing() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"threads_per_task": -1}, "threads_per_task is 0 (divide) or more. Received: -1"),
-        ({"stop_grace_s": -0.5}, "stop_grace_s is 0 or more seconds. Received: -0.5"),
-        ({"gpus_per_task": -1}, "gpus_per_task is a whole number, 0 or more, or None (divide). Received: -1"),
-        ({"gpus_per_task": 0.5}, "gpus_per_task is a whole number, 0 or more, or None (divide). Received: 0.5"),
-        ({"gpu_memory": 1000}, "gpu_memory is a whole number of bytes, 1048576 or more, or a fraction"),
-        ({"gpu_memory": 1.5}, "0 and up to 1.0. Received: 1.5"),
-        ({"gpu_memory": "8GB"}, "Received: '8GB'"),
-        ({"gpu_memory": 0.5, "gpus_per_task": 0}, "gpu_memory is of a GPU. Received: 0.5 with gpus_per_task=0"),
+        ({"threads_per_task": -1}, "`threads_per_task` must be an integer >= 0 (0: divide), got -1"),
+        ({"stop_grace_s": -0.5}, "`stop_grace_s` must be a number of seconds >= 0, got -0.5"),
+        ({"gpus_per_task": -1}, "`gpus_per_task` must be an integer >= 0, or None (divide), got -1"),
+        ({"gpus_per_task": 0.5}, "`gpus_per_task` must be an integer >= 0, or None (divide), got 0.5"),
+        ({"gpu_memory": 1000}, "`gpu_memory` must be an integer number of bytes >= 1048576, or a fraction"),
+        ({"gpu_memory": 1.5}, "1.0 of a GPU, got 1.5"),
+        ({"gpu_memory": "8GB"}, "got '8GB'"),
+        ({"gpu_memory": 0.5, "gpus_per_task": 0}, "`gpu_memory` must be None with gpus_per_task=0, got 0.5"),
     ],
 )
 def test_a_request_states_the_rule_and_the_value(fields: dict[str, Any], message: str) -> None:

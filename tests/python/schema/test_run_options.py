@@ -24,7 +24,7 @@ def test_options_share_nothing_with_the_arguments() -> None:
 
 def test_a_request_is_checked_as_its_options_are() -> None:
     for kind in (RunOptions, RunRequest):
-        with pytest.raises(InvalidInput, match=r"threads_per_task is 0 \(divide\) or more"):
+        with pytest.raises(InvalidInput, match=r"`threads_per_task` must be an integer >= 0 \(0: divide\)"):
             kind(threads_per_task=-1)
 
 
@@ -33,15 +33,15 @@ def test_a_request_is_checked_as_its_options_are() -> None:
     [
         ({"jobs": 3}, "`jobs` must be a mapping, got 3"),
         ({"environment": "A=1"}, "`environment` must be a mapping, got 'A=1'"),
-        ({"environment": {"A=B": "1"}}, "A variable of the environment must have a name without =, got 'A=B'"),
-        ({"threads_per_task": "2"}, "threads_per_task is 0 (divide) or more. Received: '2'"),
-        ({"threads_per_task": True}, "threads_per_task is 0 (divide) or more. Received: True"),
-        ({"stop_grace_s": float("nan")}, "stop_grace_s is 0 or more seconds. Received: nan"),
-        ({"stop_grace_s": "long"}, "stop_grace_s is 0 or more seconds. Received: 'long'"),
-        ({"checkpoint": "often"}, "checkpoint is a dtf.Checkpoint, True or False. Received: 'often'"),
-        ({"trace_steps": 3}, "trace_steps is (first, last), two whole numbers. Received: 3"),
-        ({"restart": 3}, "restart is a dtf.Restart, True, False or None (as is usual for the run). Received: 3"),
-        ({"gpus_per_task": True}, "gpus_per_task is a whole number, 0 or more, or None (divide). Received: True"),
+        ({"environment": {"A=B": "1"}}, "The names in `environment` must not contain =, got 'A=B'"),
+        ({"threads_per_task": "2"}, "`threads_per_task` must be an integer >= 0 (0: divide), got '2'"),
+        ({"threads_per_task": True}, "`threads_per_task` must be an integer >= 0 (0: divide), got True"),
+        ({"stop_grace_s": float("nan")}, "`stop_grace_s` must be a number of seconds >= 0, got nan"),
+        ({"stop_grace_s": "long"}, "`stop_grace_s` must be a number of seconds >= 0, got 'long'"),
+        ({"checkpoint": "often"}, "`checkpoint` must be a dtf.Checkpoint, True or False, got 'often'"),
+        ({"trace_steps": 3}, "`trace_steps` must be (first, last), two integers, got 3"),
+        ({"restart": 3}, "`restart` must be a dtf.Restart, True, False or None (the default for the run), got 3"),
+        ({"gpus_per_task": True}, "`gpus_per_task` must be an integer >= 0, or None (divide), got True"),
     ],
 )
 def test_a_wrong_option_states_the_rule_and_the_value(arguments: dict[str, Any], message: str) -> None:

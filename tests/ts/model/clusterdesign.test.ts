@@ -128,8 +128,8 @@ describe('a host', () => {
     cluster.setHosts(draft, cluster.hostsFrom([{ ...live!, name: '7', drawn: 'a' }]));
     expect(draft.hosts).toEqual([{ name: 'a', cpus: 4, memory_bytes: 4 * GIB, gpus: [] }]);
     expect(places()).toEqual(['worker:0 a CPU']);
-    expect(cluster.liveHost([{ ...live!, name: '7', drawn: 'a' }], 'a')?.name).toBe('7');
-    expect(cluster.liveHost([{ ...live!, name: 'a', drawn: 'b' }], 'a')).toBeUndefined();
+    expect(cluster.liveHosts([{ ...live!, name: '7', drawn: 'a' }]).get('a')?.name).toBe('7');
+    expect(cluster.liveHosts([{ ...live!, name: 'a', drawn: 'b' }]).get('a')).toBeUndefined();
   });
 });
 

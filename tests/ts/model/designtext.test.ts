@@ -103,7 +103,15 @@ describe('a design that was read before', () => {
   it('is written with its graph replaced', () => {
     const draft = draftOf(before);
     draft.model!.source.variable = 'other';
-    draft.model!.graph = { model: 'new', layers: [], edges: [], inputs: [], notes: [], refusals: [] };
+    draft.model!.graph = {
+      model: 'new',
+      layers: [],
+      edges: [],
+      inputs: [],
+      notes: [],
+      refusals: [],
+      takes_turns: false
+    };
     expect(before.model?.source.variable).toBe('model');
     expect(readDesign(writeDesign(draft), before)).toEqual(draft);
   });

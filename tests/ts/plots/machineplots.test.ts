@@ -5,6 +5,8 @@ import { shortTitle } from '../../../src/plots/families';
 import { plotLines } from '../../../src/plots/groups';
 import { MachinePlots } from '../../../src/plots/machineplots';
 
+const words = { all: (hosts: number) => `All ${hosts} hosts`, each: 'Each host' };
+
 it('puts the plots of each host below its name, a line for each series in its own colour', async () => {
   const series = (host: string, metric: string, plot: string, line: string, unit: string) => ({
     ...{ host, metric, plot, line, unit },
@@ -22,7 +24,7 @@ it('puts the plots of each host below its name, a line for each series in its ow
     machines.follow();
   });
   machines.rest();
-  const source = new MachinePlots(machines);
+  const source = new MachinePlots(machines, words);
   const { top, families } = source.arrange(source.plots());
   expect(top).toEqual([]);
   expect(families.map(({ title, count, plots }) => [title, count, plots.map(shortTitle)])).toEqual([
@@ -36,4 +38,33 @@ it('puts the plots of each host below its name, a line for each series in its ow
     ['written', 'training', [1]]
   ]);
   expect(new Set(lines.map(({ task }) => source.colours(disk).get(task))).size).toBe(2);
+});
+
+it('has the mean of many hosts first with the lines it is of, and each host folded below', async () => {
+  const machines = new MachinesModel(0, () =>
+    Promise.resolve(
+      Array.from({ length: 20 }, (_, host) => ({
+        ...{ host: `node-${host}`, metric: 'received', plot: 'Network', line: 'received', unit: 'bytes_per_second' },
+        ...{ time: [2, 4], value: [host, host + 1] }
+      }))
+    )
+  );
+  await new Promise<void>(resolve => {
+    machines.changed.connect(() => resolve());
+    machines.follow();
+  });
+  machines.rest();
+  const source = new MachinePlots(machines, words);
+  const { families } = source.arrange(source.plots());
+  expect(families.map(({ title, count, families: below }) => [title, count, below.length])).toEqual([
+    ['All 20 hosts', 1, 0],
+    ['Each host', 20, 20]
+  ]);
+  const plot = families[0]!.plots[0]!;
+  expect(shortTitle(plot)).toBe('Network · received');
+  const [mean, ...others] = plotLines(plot, name => source.lines(name), 'auto');
+  expect(others).toEqual([]);
+  expect(mean).toMatchObject({ task: '', y: Float64Array.from([9.5, 10.5]) });
+  expect(mean!.parts).toHaveLength(20);
+  expect(source.xExtent(plot.names)).toEqual([2, 4]);
 });

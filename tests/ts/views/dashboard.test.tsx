@@ -5,13 +5,14 @@ import { describe, expect, it, vi } from 'vitest';
 
 import type { RunInfo } from '../../../src/api/schema';
 import { MachinesModel } from '../../../src/model/machinefigures';
+import { visibleRows } from '../../../src/model/rows';
 import type { StoryEvent } from '../../../src/model/run';
 import { countTroubles, Events } from '../../../src/views/events';
 import { Header } from '../../../src/views/header';
 import { Links } from '../../../src/views/linktable';
 import { MachineHistory } from '../../../src/views/machinehistory';
 import { Machines } from '../../../src/views/machines';
-import { Output, visibleRange } from '../../../src/views/outputlines';
+import { Output } from '../../../src/views/outputlines';
 import { sparklinePoints } from '../../../src/views/sparkline';
 import { Tabs } from '../../../src/views/tabs';
 import { checkpointInfo, clusterInfo, noteEvent, runInfo, taskInfo } from '../fixtures';
@@ -271,9 +272,9 @@ describe('Output', () => {
   });
 
   it('knows which lines can be seen', () => {
-    expect(visibleRange(0, 180, 1000)).toEqual([0, 30]);
-    expect(visibleRange(1800, 180, 1000)).toEqual([80, 130]);
-    expect(visibleRange(1800, 180, 10)).toEqual([10, 10]);
+    expect(visibleRows(0, 180, 1000, 18)).toEqual([0, 30]);
+    expect(visibleRows(1800, 180, 1000, 18)).toEqual([80, 130]);
+    expect(visibleRows(1800, 180, 10, 18)).toEqual([10, 10]);
   });
 });
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
-from keras.src import tree
+from keras import tree
 
 from ....errors import InvalidInput
 from ..fit.array_shares import adapter_of, tensors

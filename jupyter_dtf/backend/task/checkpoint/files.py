@@ -243,6 +243,8 @@ def _fill(aside: Path, manifest: Manifest, arrays: Mapping[str, Any], state: byt
 def _save(aside: Path, names: list[str], arrays: list[Any]) -> list[Any]:
     """Write a checkpoint of TensorFlow's, at once, also while a graph of TensorFlow 1 is built. Returns the tensors."""
     import tensorflow as tf
+
+    # TensorFlow 2.21: code that a graph may be building around must run eagerly; tf.init_scope leaves only functions.
     from tensorflow.python.eager.context import eager_mode
 
     with eager_mode(), tf.device("/CPU:0"):

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+
+# TensorFlow 2.21: code that a graph may be building around must run eagerly; tf.init_scope leaves only functions.
 from tensorflow.python.eager.context import eager_mode
 
 from ....errors import InvalidInput, Unavailable

@@ -95,6 +95,7 @@ class Keys(Board):
     lasts = False  # the first task keeps it
 
     def __init__(self) -> None:
+        # TensorFlow 2.21: the runtime context has no public API for this.
         from tensorflow.python.eager import context
 
         self._context = context.context()

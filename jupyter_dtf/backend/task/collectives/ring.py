@@ -72,6 +72,7 @@ class CollectiveReducer(Reducer):
 
     def give_up(self, why: str) -> None:
         """All collectives of this process fail, now and from here on: TensorFlow cannot end one alone."""
+        # TensorFlow 2.21: the runtime context has no public API for this.
         from tensorflow.python.eager import context
 
         context.context().abort_collective_ops(tf.errors.FAILED_PRECONDITION, why)

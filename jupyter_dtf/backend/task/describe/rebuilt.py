@@ -42,6 +42,7 @@ def compile_as_saved(model: Any, configuration: Configuration, what: str) -> Non
     check_classes(configuration.compiled, what)
     config = copy.deepcopy(configuration.compiled)
     if configuration.is_legacy:
+        # Keras 3.15: compiling as the legacy .h5 format records it is not public.
         from keras.src.legacy.saving import saving_utils
 
         model.compile(**saving_utils.compile_args_from_training_config(config))
@@ -65,6 +66,7 @@ def _without_compiling(config: Any) -> Any:
 
 @contextmanager
 def _as_keras_reads() -> Iterator[None]:
+    # Keras 3.15: sharing objects within a configuration is not public.
     from keras.src.saving.serialization_lib import ObjectSharingScope, SafeModeScope
 
     with ObjectSharingScope(), SafeModeScope(True):
@@ -72,6 +74,7 @@ def _as_keras_reads() -> Iterator[None]:
 
 
 def _legacy_model(config: dict[str, Any]) -> Any:
+    # Keras 3.15: the legacy .h5 reader needs this scope, which is not public.
     from keras.src.legacy.saving import saving_options, saving_utils
 
     with saving_options.keras_option_scope(use_legacy_config=True):

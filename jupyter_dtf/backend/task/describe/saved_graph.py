@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+
+# TensorFlow 2.21: the definitions of operations can be looked up nowhere else.
 from tensorflow.python.framework import op_def_registry
 
 from ....errors import InvalidInput

@@ -11,8 +11,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from keras.src import tree
+from keras import tree
+
+# Keras 3.15: how arrays are converted and shuffled in fit is not public.
 from keras.src.trainers.data_adapters import array_slicing
+
+# Keras 3.15: how arrays are batched in fit is not public.
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from ....errors import InvalidInput

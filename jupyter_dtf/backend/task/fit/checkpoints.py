@@ -15,7 +15,11 @@ from typing import Any
 
 import keras
 import numpy as np
+
+# Keras 3.15: the public accessor of the global seed generator creates one if there is none.
 from keras.src.backend.common.global_state import get_global_attribute
+
+# Keras 3.15: the state behind keras.utils.set_random_seed cannot be saved otherwise.
 from keras.src.random.seed_generator import global_seed_generator
 
 from ....schema.checkpoint import FORMAT, Manifest

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+# Keras 3.15: class weights are applied to datasets by this alone.
 from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
 
 from ....errors import InvalidInput

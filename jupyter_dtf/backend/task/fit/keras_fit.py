@@ -10,6 +10,8 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+
+# Keras 3.15: the epoch iterator of fit cannot be replaced otherwise.
 from keras.src.backend.tensorflow import trainer
 
 from ..model.model_state import take_more

@@ -36,16 +36,22 @@ def is_plain_mean(model: Any) -> bool:
 
     Of one that has not seen an example yet, as far as it shows.
     """
-    losses = _losses(model) or [loss for loss in keras.tree.flatten(model.loss) if isinstance(loss, keras.losses.Loss)]
-    if any(loss.reduction not in ("sum_over_batch_size", "mean") or _ignores(loss) for loss in losses):
+    losses = losses_of(model)
+    losses = losses or [loss for loss in keras.tree.flatten(model.loss) if isinstance(loss, keras.losses.Loss)]
+    if any(loss.reduction not in ("sum_over_batch_size", "mean") or ignores(loss) for loss in losses):
         return False
-    return not any(
+    return not masks(model)
+
+
+def masks(model: Any) -> bool:
+    """Whether a layer of a model masks time steps."""
+    return any(
         getattr(layer, "mask_zero", False) or isinstance(layer, keras.layers.Masking)
         for layer in model._flatten_layers()
     )
 
 
-def _ignores(loss: Any) -> bool:
+def ignores(loss: Any) -> bool:
     """Whether a loss leaves out examples by their class."""
     arguments = {**vars(loss), **getattr(loss, "_fn_kwargs", {})}
     return arguments.get("ignore_class") is not None
@@ -55,7 +61,7 @@ def _ignores(loss: Any) -> bool:
 def of_global_batch(model: Any, sync: Shares) -> Iterator[None]:
     """While this lasts, calling the model's losses gives their part of the global ones."""
     with ExitStack() as stack:
-        for loss in _losses(model):
+        for loss in losses_of(model):
             stack.enter_context(_swapped(loss, "__class__", _corrected(type(loss), sync)))
         yield
 
@@ -78,12 +84,22 @@ def _update(update_state: Any, examples: Any, values: Any, sample_weight: Any = 
     return update_state(values, sample_weight=examples() if callable(examples) else examples)
 
 
-def _losses(model: Any) -> list[Any]:
+def losses_of(model: Any) -> list[Any]:
+    """The losses that a built model was compiled with, each once; no functions."""
     compiled = model._compile_loss
     if compiled is None or not compiled.built:
         return []
     found = {id(entry.loss): entry.loss for entry in compiled._flat_losses if entry.loss is not None}
     return [loss for loss in found.values() if isinstance(loss, keras.losses.Loss)]
+
+
+@contextmanager
+def not_recorded(model: Any) -> Iterator[None]:
+    """While this lasts, calling the model's losses changes none of the metrics that follow them."""
+    with ExitStack() as stack:
+        for metric in model._compile_loss.metrics if model._compile_loss is not None else []:
+            stack.enter_context(_swapped(metric, "update_state", lambda *_, **__: None))
+        yield
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from functools import partial
 from typing import Any
 
 import tensorflow as tf
+
+# TensorFlow 2.21: which resources an operation writes is said nowhere else.
 from tensorflow.python.framework.auto_control_deps_utils import get_read_write_resource_inputs
 
 from ....errors import InvalidInput

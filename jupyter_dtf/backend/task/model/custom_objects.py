@@ -93,7 +93,11 @@ class CustomObjects:
     def recorded(self) -> Iterator[None]:
         """While this lasts, what Keras describes has names that stand for one object each."""
         import keras
+
+        # Keras 3.15: the registry of custom objects is recorded, and has no public hook.
         from keras.src.saving import object_registration, serialization_lib
+
+        # Keras 3.15: how functions are written into configurations is not public.
         from keras.src.utils import python_utils
 
         registered_name = object_registration.get_registered_name
@@ -170,6 +174,7 @@ class CustomObjects:
 
     def _config_of(self, obj: Any) -> _Config:
         """The configuration of an object of a custom class, as its ``from_config`` takes it."""
+        # Keras 3.15: serialization of custom objects has no public hook.
         from keras.src.saving import serialization_lib
 
         config = obj.get_config()
@@ -236,7 +241,10 @@ class CustomObjects:
 
         A ``get_config`` of theirs may give a name away that a ``from_config`` of theirs looks up.
         """
+        # Keras 3.15: the scope of custom objects is kept there, and not public as a whole.
         from keras.src.backend.common import global_state
+
+        # Keras 3.15: the registry of custom objects is recorded, and has no public hook.
         from keras.src.saving import object_registration
 
         known: dict[str, list[Any]] = {}
@@ -275,6 +283,8 @@ class _Nothing:
 def names_known(objects: dict[str, Any]) -> Iterator[None]:
     """While this lasts, Keras finds what the names of a described model stand for."""
     import keras
+
+    # Keras 3.15: how functions are written into configurations is not public.
     from keras.src.utils import python_utils
 
     load = python_utils.func_load
@@ -297,6 +307,7 @@ def is_of_keras(obj: Any) -> bool:
 
 def _keras_names(name: str) -> list[Any]:
     """Keras's public functions and classes of this name."""
+    # Keras 3.15: which classes are exported under which names is said nowhere else.
     from keras.src import api_export
 
     found = (api_export.get_symbol_from_name(f"keras.{module}.{name}") for module in _BUILTIN_MODULES)

@@ -52,6 +52,8 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
     Raises InvalidInput if it cannot be rebuilt from its configuration.
     """
     import keras
+
+    # Keras 3.15: sharing objects within a configuration is not public.
     from keras.src.saving.serialization_lib import ObjectSharingScope
 
     if not isinstance(model, keras.Model):
@@ -105,6 +107,8 @@ def unpack(packed: PackedModel) -> Any:
     Raises InvalidInput if the configuration does not lead back to a model.
     """
     import keras
+
+    # Keras 3.15: sharing objects within a configuration is not public.
     from keras.src.saving.serialization_lib import ObjectSharingScope
 
     try:
@@ -135,7 +139,11 @@ def _undrawn() -> Iterator[None]:
     first one tells a copy of such a weight from a slot of zeros (``_refuse_copies``).
     """
     import keras
+
+    # Keras 3.15: the creation of variables is deferred, for which there is no public hook.
     from keras.src.backend import Variable
+
+    # Keras 3.15: the base class of random initializers is not exported.
     from keras.src.initializers import random_initializers
 
     real = Variable._initialize_with_initializer
@@ -260,6 +268,8 @@ def _shares_layers_among_parts(model: Any) -> bool:
 def _compiled_as_it_is(model: Any) -> Iterator[None]:
     """While this lasts, the model's configuration says how it is compiled now, not how it once was."""
     import keras
+
+    # Keras 3.15: what configurations hold instead of dicts of arguments is not exported.
     from keras.src.saving.serialization_lib import SerializableDict
 
     compiled = getattr(model, "_compile_config", None)

@@ -132,6 +132,7 @@ def built_for_others(model: Any) -> bool:
 
 def holds_table(layer: Any) -> bool:
     """Whether a layer looks words or numbers up in a table of TensorFlow's, which is no variable."""
+    # Keras 3.15: the base class of StringLookup and IntegerLookup is not exported.
     from keras.src.layers.preprocessing.index_lookup import IndexLookup
 
     return isinstance(layer, IndexLookup)
@@ -179,6 +180,7 @@ def _take_exclusions(more: MoreState, optimizer: Any, weights: list[Any]) -> Non
 
 def _own(layer: Any) -> Own | None:
     """None for a layer whose variables are all that it has."""
+    # Keras 3.15: its lookup layer is in a private attribute, so a subclass is told by the class itself.
     from keras.src.layers.preprocessing.text_vectorization import TextVectorization
 
     if isinstance(layer, TextVectorization):  # its lookup is a layer of its own

@@ -56,7 +56,10 @@ class ClosedPorts:
 
     def install(self) -> None:
         """From now on guard every server of this process."""
+        # TensorFlow 2.21: where servers are started in C can be guarded nowhere else.
         from tensorflow.python import pywrap_tfe
+
+        # TensorFlow 2.21: as above, for tf.distribute.Server.
         from tensorflow.python.client import pywrap_tf_session
 
         self._wrap(pywrap_tf_session, "TF_NewServer", 0)

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+# TensorFlow 2.21: the registry of functions of tf.py_function is not public.
 from tensorflow.python.ops import script_ops
 
 from ....schema.trace import task_of

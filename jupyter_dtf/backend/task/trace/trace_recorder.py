@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+
+# TensorFlow 2.21: the runtime context has no public API for this.
 from tensorflow.python.eager import context
 
 from ....schema.launch import TaskSpec

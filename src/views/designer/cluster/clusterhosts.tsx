@@ -3,9 +3,11 @@ import { addIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { ClusterDesign, GpuInfo, HostDesign, HostInfo } from '../../../api/schema';
-import { DesignTask, HostDevice, devicesOfHost, liveHost } from '../../../model/clusterdesign';
+import { DesignTask, HostDevice, devicesOfHost, liveHosts } from '../../../model/clusterdesign';
+import { type HostGroup, hostGroups, tasksOfGroup } from '../../../model/clustergroups';
 import type { Said } from '../../../model/designproblems';
 import { formatBytes, formatBytesOf, formatPercent } from '../../../model/format';
+import { rangesOf } from '../../../model/spread';
 import { Bar, SmallButton } from '../../basics';
 import { SaidBeside, TASK_MIME } from './clusterchip';
 
@@ -36,6 +38,7 @@ export interface HostsProps {
 }
 
 const MOST_CHIPS = 60;
+const MOST_CHARACTERS = 40;
 
 /** Hosts as cards with their devices; on each device the tasks that were put there. */
 export function Hosts(props: HostsProps): React.ReactElement {
@@ -44,6 +47,12 @@ export function Hosts(props: HostsProps): React.ReactElement {
   const none = cluster.hosts.length === 0;
   const { tasks } = props;
   const byDevice = React.useMemo(() => groupByDevice(tasks), [tasks]);
+  const groups = React.useMemo(() => hostGroups(cluster, byDevice), [cluster, byDevice]);
+  const [open, setOpen] = React.useState<ReadonlySet<string>>(new Set());
+  const fold = (key: string) => setOpen(before => new Set([...before].filter(other => other !== key)));
+  const lives = React.useMemo(() => liveHosts(live), [live]);
+  // What is selected, or carried to by the keyboard, is drawn whatever is folded.
+  const isLookedAt = ({ name }: HostDesign) => name === props.selected || name === props.target?.host;
   const take = (source: HostSource) => {
     setNotice('');
     source.hosts().then(
@@ -93,9 +102,23 @@ export function Hosts(props: HostsProps): React.ReactElement {
         </p>
       )}
       <ul className="jp-dtf-host-cards">
-        {cluster.hosts.map((host, index) => (
-          <HostCard key={index} host={host} live={liveHost(live, host.name)} byDevice={byDevice} all={props} />
-        ))}
+        {groups.flatMap(group => {
+          const isMany = group.hosts.length > 1;
+          if (isMany && !open.has(group.key) && !group.hosts.some(isLookedAt)) {
+            const unfold = () => setOpen(before => new Set(before).add(group.key));
+            return [<GroupCard key={`group ${group.key}`} group={group} byDevice={byDevice} all={props} onOpen={unfold} />];
+          }
+          return group.hosts.map(host => (
+            <HostCard
+              key={host.name}
+              host={host}
+              live={lives.get(host.name)}
+              byDevice={byDevice}
+              all={props}
+              {...(isMany && host === group.hosts[0] && open.has(group.key) ? { onFold: () => fold(group.key) } : {})}
+            />
+          ));
+        })}
       </ul>
     </section>
   );
@@ -120,11 +143,69 @@ function groupByDevice(tasks: readonly DesignTask[]): ByDevice {
   return found;
 }
 
+/** Hosts that are alike as one card, with the tasks that they have together. */
+function GroupCard(props: {
+  group: HostGroup;
+  byDevice: ByDevice;
+  all: HostsProps;
+  onOpen: () => void;
+}): React.ReactElement {
+  const { group, byDevice, all } = props;
+  const { trans } = all;
+  const name = rangesOf(group.hosts.map(host => host.name));
+  const problems = group.hosts.filter(host => all.problems.has(host.name));
+  return (
+    <li className="jp-dtf-host jp-dtf-host-group" aria-label={trans.__('Hosts %1', name)}>
+      <button
+        type="button"
+        className="jp-dtf-host-head"
+        aria-expanded={false}
+        title={trans.__('Draw each of them')}
+        onClick={props.onOpen}
+      >
+        <strong>{name}</strong>
+        <span className="jp-dtf-faint">{trans.__('%1 alike', group.hosts.length)}</span>
+      </button>
+      {problems.length > 0 && (
+        <p className="jp-dtf-problem">
+          {trans.__('Something is wrong with %1', rangesOf(problems.map(host => host.name)))}
+        </p>
+      )}
+      <dl className="jp-dtf-group-devices">
+        {tasksOfGroup(group, byDevice)
+          .filter(({ device, tasks }) => device === 'CPU' || tasks.length > 0)
+          .map(({ device, tasks }) => (
+            <React.Fragment key={device}>
+              <dt>
+                {device === 'CPU'
+                  ? trans._n('CPU, %1 core', 'CPU, %1 cores', group.hosts[0]!.cpus)
+                  : device.replace(':', ' ')}
+              </dt>
+              <dd>
+                {tasks.length === 0
+                  ? '–'
+                  : `${trans._n('%1 task', '%1 tasks', tasks.length)}: ${shortRanges(tasks)}`}
+              </dd>
+            </React.Fragment>
+          ))}
+      </dl>
+    </li>
+  );
+}
+
+/** `worker:0–7`, or from the first to the last where they are no ranges. */
+function shortRanges(tasks: readonly string[]): string {
+  const ranges = rangesOf(tasks);
+  return ranges.length <= MOST_CHARACTERS ? ranges : `${tasks[0]!} … ${tasks[tasks.length - 1]!}`;
+}
+
 function HostCard(props: {
   host: HostDesign;
   live: HostInfo | undefined;
   byDevice: ByDevice;
   all: HostsProps;
+  /** Draw it and those that are alike as one again. */
+  onFold?: () => void;
 }): React.ReactElement {
   const { host, live, byDevice, all } = props;
   const { trans } = all;
@@ -141,6 +222,11 @@ function HostCard(props: {
           {live ? trans.__('%1 CPU', formatPercent(live.threads > 0 ? live.cpu / live.threads : 0)) : ''}
         </span>
       </button>
+      {props.onFold && (
+        <button type="button" className="jp-dtf-link jp-dtf-host-fold" onClick={props.onFold}>
+          {trans.__('Draw those that are alike as one')}
+        </button>
+      )}
       <SaidBeside said={all.problems.get(host.name)} />
       {devicesOfHost(host).map(device => (
         <Slot

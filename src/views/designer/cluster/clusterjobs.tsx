@@ -5,6 +5,7 @@ import React from 'react';
 import type { ClusterDesign } from '../../../api/schema';
 import { DesignTask, isJobName, rankedJobs, readCount } from '../../../model/clusterdesign';
 import type { Said } from '../../../model/designproblems';
+import { rangesOf } from '../../../model/spread';
 import { IconButton } from '../../basics';
 import { Chip, ChipHandlers, SaidBeside, TASK_MIME } from './clusterchip';
 import { CommitField } from '../fields';
@@ -30,7 +31,9 @@ export interface JobsProps {
   trans: TranslationBundle;
 }
 
-const MOST_CHIPS = 60;
+// More tasks than this are a few chips and a range.
+const MOST_CHIPS = 24;
+const SOME_CHIPS = 4;
 
 /** The jobs with their numbers of tasks, and the tasks that were put on no device. */
 export function Jobs(props: JobsProps): React.ReactElement {
@@ -147,9 +150,16 @@ function Job(props: { job: string; all: JobsProps }): React.ReactElement {
       <SaidBeside said={all.problems.get(job)} />
       {free.length > 0 && (
         <div className="jp-dtf-chips" role="group" aria-label={trans.__('Tasks of %1 without a device', job)}>
-          {free.slice(0, MOST_CHIPS).map(all.chip)}
-          {free.length > MOST_CHIPS && (
-            <span className="jp-dtf-faint">{trans.__('and %1 more', free.length - MOST_CHIPS)}</span>
+          {free.length <= MOST_CHIPS ? (
+            free.map(all.chip)
+          ) : (
+            <>
+              {free.slice(0, SOME_CHIPS).map(all.chip)}
+              <span className="jp-dtf-faint">
+                {rangesOf(free.slice(SOME_CHIPS).map(({ task }) => task))} (
+                {trans._n('%1 task', '%1 tasks', free.length - SOME_CHIPS)})
+              </span>
+            </>
           )}
         </div>
       )}

@@ -178,7 +178,7 @@ def test_an_ended_run_takes_no_further_step() -> None:
     run.to(RunState.FAILED, "why")
     assert run.ended.is_set()
     assert recorded.announced[-1] is RunState.FAILED
-    with pytest.raises(IllegalTransition, match="A run that is failed can become nothing. Received: running"):
+    with pytest.raises(IllegalTransition, match="A run that is failed can only become nothing, got running"):
         run.to(RunState.RUNNING)
 
 
@@ -296,7 +296,7 @@ def test_only_the_attempt_that_is_under_way_is_heard() -> None:
     run.task_ended(TaskResult(task="worker:1", attempt=1, outcome=Outcome(ok=True, result=b"one")))
     info = run.task_info("worker:1")
     assert (info.state, info.attempt, run.results) == (TaskState.SUCCEEDED, 1, {"worker:1": b"one"})
-    with pytest.raises(IllegalTransition, match="A task that is succeeded can become nothing, unless it is started"):
+    with pytest.raises(IllegalTransition, match="succeeded can only become nothing, unless it is restarted"):
         recorded.say(TaskChanged(time=1.0, task="worker:1", state=TaskState.FINISHED, attempt=1))
 
 

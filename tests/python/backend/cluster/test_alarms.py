@@ -102,5 +102,5 @@ def test_what_a_person_may_write() -> None:
     assert as_notify(True) == Notify()
     assert as_notify(False) is None
     assert as_notify(print) == Notify(call=print)
-    with pytest.raises(InvalidInput, match="Received: 'nan'"):
+    with pytest.raises(InvalidInput, match="got 'nan'"):
         as_notify("nan")  # type: ignore[arg-type]

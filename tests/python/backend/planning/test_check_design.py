@@ -91,12 +91,12 @@ def test_any_design_is_reported(design: Design) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("cluster.name", "Lab 1", "A name has 1 to 64 lower-case letters"),
-        ("cluster.jobs.worker", 0, "A job has a whole number of tasks"),
-        ("cluster.tasks[1].host", "node-c", "The hosts that were drawn are node-a, node-b. Received: 'node-c'"),
-        ("cluster.tasks[1].device", "GPU:1", "The host node-b has GPU:0 to GPU:0. Received: GPU:1"),
+        ("cluster.name", "Lab 1", "A name must have 1 to 64 lower-case letters"),
+        ("cluster.jobs.worker", 0, "The number of tasks of a job must be an integer"),
+        ("cluster.tasks[1].host", "node-c", "must be one of the design's hosts (node-a, node-b), got 'node-c'"),
+        ("cluster.tasks[1].device", "GPU:1", "The host node-b has GPU:0 to GPU:0, got GPU:1"),
         ("cluster.tasks[0].memory_bytes", 25 * GIB, "A cap is at most what GPU:1 of node-a has"),
-        ("cluster.hosts[1].name", "node-a", "A host's name is its own. Received 'node-a' twice"),
+        ("cluster.hosts[1].name", "node-a", "Host names must be unique, got 'node-a' twice"),
         ("model.graph.layers[1].id", "encoder/dense", "A layer has an id of its own. Received: 'encoder/dense'"),
         ("model.graph.layers[1].flops", -1, "flops is from 0 to"),
         ("model.graph.edges[0].target", "encoder", "An edge goes between layers. Received: 'encoder'"),

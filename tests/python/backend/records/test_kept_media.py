@@ -8,7 +8,7 @@ from jupyter_dtf.backend.records import kept_media
 from jupyter_dtf.backend.records.hub import Hub
 from jupyter_dtf.backend.records.kept_media import KeptMedia
 from jupyter_dtf.errors import NotFound
-from jupyter_dtf.schema.events import Histogram, MediaEvent, Picture, encode_event
+from jupyter_dtf.schema.events import Histogram, MediaEvent, Picture, ReportedTable, ReportedText, encode_event
 
 from .run_events import T0, run_info
 
@@ -95,3 +95,16 @@ def test_a_run_has_them_beside_its_events() -> None:
     assert hub.record("r1").next_seq == 1
     (found,) = hub.media("r1", lambda media: media.histograms("weights", "worker:0"))
     assert (found.step, found.counts) == (3, [1, 2])
+
+
+def test_texts_and_tables_are_found_by_their_step() -> None:
+    said = [ReportedText(time=T0, task="worker:0", name="sample", step=step, text=f"at {step}") for step in (1, 5)]
+    told = ReportedTable(time=T0, task="worker:0", name="sample", step=2, columns=["a"], rows=[["x"], [1.0]])
+    media = kept(*said, told)
+    assert [(one.kind, one.steps) for one in media.overview()] == [("table", [2]), ("text", [1, 5])]
+    assert media.text("sample", "worker:0", 4).text == "at 1"
+    assert media.table("sample", "worker:0", 9).rows == [["x"], [1.0]]
+    with pytest.raises(NotFound, match="There is no text 'other'"):
+        media.text("other", "worker:0", 9)
+    with pytest.raises(NotFound, match="has no table 'sample' of step 1 or before"):
+        media.table("sample", "worker:0", 1)

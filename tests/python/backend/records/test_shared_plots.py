@@ -11,6 +11,7 @@ from jupyter_dtf.backend.records.hub import Hub
 from jupyter_dtf.backend.records.shared_plots import series_message, shared_plot
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.events import encode_event
+from jupyter_dtf.schema.run import TaskInfo
 
 from .run_events import points, run_info
 
@@ -75,3 +76,27 @@ def test_what_was_done_twice_comes_as_a_line_of_its_attempt() -> None:
         "worker:0": ([3.0, 1.0], ""),
         "worker:0, attempt 1": ([2.0], "worker:0"),
     }
+
+
+def test_lines_of_many_tasks_are_drawn_narrower_than_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "_MOST_POINTS", 400)
+    tasks = [f"worker:{index}" for index in range(4)]
+    values = np.random.default_rng(0).normal(size=(4, 5000))
+    values[2, 777] = 9.0
+    hub = Hub()
+    hub.add_run(run_info(tasks=[TaskInfo(task=task) for task in tasks]))
+    for seq, task in enumerate(tasks):
+        hub.apply("r1", seq, encode_event(points(task, 0, [{"loss": float(v)} for v in values[seq]])))
+    _, encoded, _ = shared_plot(hub, "r1", "loss", 600, "step").since(0)
+    frames = {frame["task"]: frame for frame in json.loads(series_message("r1", encoded))["frames"]}
+    assert set(frames) == {"", *tasks}
+    for task, line in zip(tasks, values, strict=True):
+        assert frames[task]["x"] == decimate(line, 100).tolist()
+    assert len(frames[""]["x"]) > 2 * len(frames["worker:0"]["x"])
+    assert max(frames["worker:2"]["y"]) == 9.0  # what stands out is kept
+
+
+def test_few_tasks_are_as_wide_as_the_plot() -> None:
+    assert plots.width_of_each(600, 64) == 600
+    assert plots.width_of_each(600, 512) == 78
+    assert plots.width_of_each(600, 100_000) == 16

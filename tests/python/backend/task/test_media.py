@@ -4,10 +4,11 @@ import io
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
-from jupyter_dtf.backend.task.media import Thinned, histogram_of, picture_of, png_of
+from jupyter_dtf.backend.task.media import Thinned, histogram_of, picture_of, png_of, table_of, text_of
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.events import Histogram, MediaEvent
 from jupyter_dtf.schema.media import ALL_BYTES, ALL_PICTURES, MOST_NAMES
@@ -133,3 +134,46 @@ def test_names_that_count_up_are_refused() -> None:
     assert thinned.takes(Histogram, "step 0")
     with pytest.raises(InvalidInput, match="`name` must be a text"):
         thinned.takes(Histogram, [])
+
+
+def table(of: Any) -> Any:
+    return table_of("worker:0", "worst", 7, of)
+
+
+def test_a_table_may_be_a_frame_columns_or_rows() -> None:
+    frame = pd.DataFrame(
+        {"image": np.array([3, 1]), "loss": np.array([0.5, np.inf], np.float32), "right": [True, False]}
+    )
+    found = table(frame)
+    assert found.columns == ["image", "loss", "right"]
+    assert found.rows == [[3.0, 0.5, True], [1.0, "inf", False]]
+    assert table({"loss": tf.constant([1.0, 2.0]), "word": ["a", b"b"]}).rows == [[1.0, "a"], [2.0, "b"]]
+    rows = table([{"a": 1}, {"a": 2**60, "b": tf.constant([1, 2])}])  # a float would be another number
+    assert rows.columns == ["a", "b"]
+    assert rows.rows == [[1.0, None], [str(2**60), "[1, 2]"]]
+    assert table([]).columns == table({}).rows == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("text", "must be a DataFrame, a mapping"),
+        ([[1, 2]], "must be a DataFrame, a mapping"),
+        ({"a": [1, 2], "b": [1]}, "of one length, got a: "),
+        ({"a": 5}, "of one length"),
+        ({"a": range(1001)}, "1,000 rows and 100 columns, got 1,001 rows and 1 columns"),
+        ({"a": ["x" * 300_000]}, "at most 256 KiB, got "),
+    ],
+)
+def test_a_wrong_table_is_refused(wrong: Any, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says) as caught:
+        table(wrong)
+    assert caught.value.field == "table"
+
+
+def test_a_text_is_kept_as_it_is_and_refused_where_it_is_too_long() -> None:
+    assert text_of("worker:0", "sample", 7, "one\n two\ud800").text == "one\n two\\ud800"
+    with pytest.raises(InvalidInput, match="at most 64.0 KiB.*Received: 64.1 KiB"):
+        text_of("worker:0", "sample", 7, "ü" * 32_800)
+    with pytest.raises(InvalidInput, match="must be a text, got 5"):
+        text_of("worker:0", "sample", 7, 5)

@@ -97,9 +97,9 @@ def test_a_study_goes_on_with_parameters_more_and_other_choices() -> None:
 def test_what_goes_not_with_it_is_refused() -> None:
     with pytest.raises(InvalidInput, match="pruner"):
         as_population("pbt", pruner="median", objectives=1, trials=40)
-    with pytest.raises(InvalidInput, match="one objective"):
+    with pytest.raises(InvalidInput, match="must be a single metric"):
         as_population("pbt", pruner=None, objectives=2, trials=40)
-    with pytest.raises(InvalidInput, match="more than the 8"):
+    with pytest.raises(InvalidInput, match="must be > 8"):
         as_population("pbt", pruner=None, objectives=1, trials=8)
     assert as_population("tpe", pruner=None, objectives=1, trials=8) is None
     for given in ({"population": 1}, {"quantile": 0.7}, {"quantile": 0}, {"resample": 2}, {"factors": (0,)}):

@@ -42,7 +42,7 @@ def test_a_grid_is_of_choices_and_steps() -> None:
     found = combinations(space)
     assert len(found) == 12
     assert {"a": "y", "b": 2, "c": 0.5} in found
-    with pytest.raises(InvalidInput, match="choices or steps"):
+    with pytest.raises(InvalidInput, match="choices or a step"):
         combinations(as_space({"a": (0.0, 1.0)}))
 
 
@@ -55,7 +55,7 @@ def test_samplers_and_pruners_by_name() -> None:
     assert as_pruner(own) is own
     with pytest.raises(InvalidInput, match="tpe, random, grid.*got 'best'"):
         as_sampler("best", None)
-    with pytest.raises(InvalidInput, match="sampler='grid'"):
+    with pytest.raises(InvalidInput, match="`sampler` must be 'grid'"):
         as_sampler(GridSampler({"a": [1]}), None)
     with pytest.raises(InvalidInput, match="median, asha"):
         as_pruner("often")
@@ -80,7 +80,7 @@ def test_a_study_goes_on_in_its_own_direction_only() -> None:
     storage, sampler, pruner = InMemoryStorage(), as_sampler("tpe", 1), as_pruner(None)
     open_study("one", storage, sampler, pruner, ["minimize"])
     open_study("one", storage, sampler, pruner, ["minimize"])
-    with pytest.raises(InvalidInput, match="directions"):
+    with pytest.raises(InvalidInput, match="`direction` must be"):
         open_study("one", storage, sampler, pruner, ["maximize"])
     with pytest.raises(InvalidInput, match="study_name"):
         open_study(None, storage, sampler, pruner, ["minimize"])
@@ -95,7 +95,7 @@ def test_the_lists_of_a_launch() -> None:
         with pytest.raises(InvalidInput, match="args_dict"):
             combined(given, grid=False)
     for own in ("state", "error", "seconds", "run"):
-        with pytest.raises(InvalidInput, match=f"columns of the table of their own, got '{own}'"):
+        with pytest.raises(InvalidInput, match=f"other columns of the table, got '{own}'"):
             combined({"a": [1], own: [2]}, grid=False)
 
 

@@ -44,7 +44,7 @@ def test_a_tuple_of_collections_is_inputs_and_a_tuple_of_an_object_has_y(x: Any,
 
 def test_weights_without_labels_are_refused() -> None:
     for x, weights in ((ARRAY, ARRAY), (Feed(ARRAY, None, ARRAY), None)):
-        with pytest.raises(InvalidInput, match="sample_weight must be with y"):
+        with pytest.raises(InvalidInput, match="`sample_weight` must be given with y"):
             source_of(x, None, weights, "x")
 
 

@@ -51,7 +51,7 @@ def test_arguments_are_called_as_there() -> None:
 
 
 def test_tensorboard_is_asked_for_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from jupyter_dtf.compat.tensorflow_on_spark import tensorboard_process
+    from jupyter_dtf.client import tensorboard_process
 
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(Unavailable, match="pip install tensorboard"):

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+# Keras 3.15: the public accessor of the global seed generator creates one if there is none.
 from keras.src.backend.common.global_state import get_global_attribute
 
 from ...model.model_state import seed_states

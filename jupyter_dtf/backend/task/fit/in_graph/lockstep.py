@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
+
+# Keras 3.15: the global state can be saved and put back nowhere else.
 from keras.src.backend.common.global_state import GLOBAL_STATE_TRACKER
 
 from .....errors import InvalidInput

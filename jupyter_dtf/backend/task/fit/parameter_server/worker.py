@@ -13,6 +13,8 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+
+# Keras 3.15: how a dataset is prepared in fit is not public.
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
 from .....schema.strategy import ParameterServer

@@ -11,7 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+
+# TensorFlow 2.21: which operations have effects is said nowhere else.
 from tensorflow.python.framework.auto_control_deps import op_is_stateful
+
+# TensorFlow 2.21: which resources an operation writes is said nowhere else.
 from tensorflow.python.framework.auto_control_deps_utils import RESOURCE_READ_OPS, get_read_write_resource_inputs
 
 _WITHOUT_EFFECT = frozenset({"VarHandleOp", "Placeholder"})

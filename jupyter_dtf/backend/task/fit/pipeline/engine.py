@@ -7,6 +7,8 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+
+# Keras 3.15: Trainer converts logs with this; no public function does.
 from keras.src.utils.python_utils import pythonify_logs
 
 from .....errors import InvalidInput

@@ -7,7 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
+
+# TensorFlow 2.21: the runtime context has no public API for this.
 from tensorflow.python.eager import context
+
+# TensorFlow 2.21: the class of tf.function objects is not exported, and its calls are watched.
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
 from .....errors import InvalidInput

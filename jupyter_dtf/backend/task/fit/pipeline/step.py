@@ -1,7 +1,9 @@
-"""The graph of one step: microbatches forward, the loss of the whole batch, microbatches backward, one update.
+"""The graph of one step: microbatches forward and backward, then one update.
 
-The loss is computed once, on what all microbatches put out together, so that it is what one process would compute,
-whatever its reduction, its weights and its masks. A stage drains only after it has filled, so that costs no waiting.
+The loss that is told is computed once, on what all microbatches put out together, so that it is what one process would
+compute, whatever its reduction, its weights and its masks. Where it is the sum of what each microbatch has of it
+(``loss_by_parts.py``), a microbatch goes back as soon as it is through, and a stage takes one forward, one backward in
+turn. Any other is derived once all microbatches are through: fill and drain.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+
+# Keras 3.15: masks of tensors have no public accessors.
 from keras.src import backend
 
 from ...describe import stateful
@@ -25,10 +29,12 @@ from .follow import DATA_SCOPE, settle, within
 from .forward import Part, Pass, forward, logits_of, operations_made, placed
 from .layer_devices import Places
 from .limits import refuse_writes
+from .loss_by_parts import loss_of_part, needs_whole_batch
+from .one_forward_one_backward import take_turns
 from .pipeline_graph import as_function
 from .stage_gradients import Sum, gradients_of
 from .state import Assignments, Microbatches, Values, depends_on_batch
-from .step_order import Phase, in_order, not_taken, then
+from .step_order import Phase, fill_and_drain, in_order, not_taken
 from .units import Units
 from .variables import GraphVariables
 
@@ -57,6 +63,8 @@ class Step:
     logs: Logs
     run: tf.Operation
     learning_rate: tf.Tensor | None = None
+    filled: str = ""
+    """Why all microbatches go forward before the first one goes back; empty where they take turns."""
 
 
 class Steps:
@@ -103,10 +111,13 @@ class Steps:
             logs, loss, end = self._loss(batch, end, passes, training=True)
             leaves = [leaf for one in passes for leaf in one.leaves]
             weights = [end[variable] for variable in trainable]
+            filled = needs_whole_batch(self._model, passes)
             with tf.name_scope(f"{LOSS}/"), within(None), self._in_place():
-                found = gradients_of([optimizer.scale_loss(loss)], [*weights, *leaves], constant=leaves)
+                sources = [*weights, *leaves] if filled else weights
+                found = gradients_of([optimizer.scale_loss(loss)], sources, constant=leaves)
                 scaled_shares = [optimizer.scale_loss(one.part.share) for one in passes]
-        slopes, shares = iter(found[len(weights) :]), iter(scaled_shares)
+        shares = iter(scaled_shares)
+        slopes = iter(found[len(weights) :]) if filled else self._slopes(batch, passes)
         for variable, derivative in zip(trainable, found, strict=False):
             sums[id(variable)].add([derivative])
         backward = []
@@ -136,13 +147,16 @@ class Steps:
         last = Phase(updating)
         for copy, derived in zip(copies, backward, strict=True):
             forward_made = [operation for one in copy for operation in one.operations]
-            down = in_order([one.operations for one in copy])
-            up = in_order([not_taken(operations, by=forward_made) for operations in derived])
+            down = [Phase(one.operations) for one in copy]
+            up = [Phase(not_taken(operations, by=forward_made)) for operations in derived]
             for phase in up:
                 phase.one_at_a_time()
-            then(down[-1], up[0])
-            then(up[-1], last)
-        return Step(fed, logs, tf.group(*effects.all), learning_rate)
+            ended = None if filled else take_turns(down, up)
+            if ended is None:
+                filled = filled or "What one microbatch leaves for the next one does not allow it"
+                ended = fill_and_drain(down, up)
+            last.begin_after(ended)
+        return Step(fed, logs, tf.group(*effects.all), learning_rate, filled)
 
     def test(self, spec: Any, microbatches: int) -> Step:
         """A step that only looks."""
@@ -161,7 +175,7 @@ class Steps:
             effects.add(operations)
         settle(tf.compat.v1.get_default_graph().get_operations())
         for copy in copies:
-            in_order([one.operations for one in copy])
+            in_order([Phase(one.operations) for one in copy])
         return Step(fed, logs, tf.group(*effects.all))
 
     def own(self, spec: Any, training: bool) -> Step:
@@ -236,22 +250,36 @@ class Steps:
     ) -> list[list[tf.Operation]]:
         """The operations that each microbatch of a copy makes on its way back.
 
-        ``slopes``: the derivatives of the loss by the outputs of this copy's microbatches, and of those to come.
+        ``slopes``: the derivatives of the loss by the leaves of this copy's microbatches, and of those to come. What
+        makes them when they are asked for is part of the way back.
         ``shares``: what the losses that layers have added in each count for.
         """
         made = []
         for one in passes:
             scope = f"{BACKWARD}/{one.number}/"
             with operations_made() as operations, tf.name_scope(scope), within(None), as_function():
+                given: list[Any] = list(islice(slopes, len(one.leaves)))
                 sources = [one.assignments.sources(variable) for variable in self._units.trainable]
                 share = next(shares)
-                given = [*islice(slopes, len(one.leaves)), *(tf.cast(share, extra.dtype) for extra in one.losses)]
+                given += [tf.cast(share, extra.dtype) for extra in one.losses]
                 flat = [each for some in sources for each in some]
                 found = iter(gradients_of([*one.leaves, *one.losses], flat, given))
                 for variable, some in zip(self._units.trainable, sources, strict=True):
                     sums[id(variable)].add(list(islice(found, len(some))))
             made.append(operations)
         return made
+
+    def _slopes(self, batch: Any, passes: Sequence[Pass]) -> Iterator[Any]:
+        """The derivatives of the loss by the leaves of each microbatch, from what that one has of it."""
+        x, y, sample_weight = batch
+        for one in passes:
+            with tf.name_scope(f"{LOSS}/{one.number}/"), self._in_place():
+                loss = loss_of_part(self._model, one, y, sample_weight, _length(x))
+                if loss is None:
+                    yield from [None] * len(one.leaves)
+                    continue
+                found = gradients_of([self._units.optimizer.scale_loss(loss)], one.leaves, constant=one.leaves)
+            yield from found
 
     def _loss(
         self, batch: Any, values: Values, passes: Sequence[Pass], training: bool

@@ -1,8 +1,9 @@
-"""The order in which a pipeline's devices work: fill and drain.
+"""What a pipeline's devices do in which order: stages, and fill and drain.
 
 TensorFlow's executor starts whatever is ready, so that without a word the first stage would do all its microbatches
-before the second gets one. Here each stage does its microbatches in order, forward and then backward. A *stage* is what
-one device does between two transfers: its operations with the same number of changes of device on the way to them.
+before the second gets one. A *stage* is what one device does between two transfers: its operations with the same number
+of changes of device on the way to them. To fill and drain, each stage does its microbatches in order, forward and then
+backward; ``one_forward_one_backward.py`` has the other order.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import tensorflow as tf
 
 Stage = tuple[str, int]
 """A device, and how many changes of device lie before it."""
+Ended = dict[str, list[tf.Operation]]
+"""By device, operations that run when it has done something."""
 _LARGE = re.compile("MatMul|Conv|Einsum|While")
 _STATELESS_SOURCES = ("Const", "ReadVariableOp")
 
@@ -41,18 +44,14 @@ class Phase:
     def stages(self) -> list[Stage]:
         return list(self._stages)
 
+    def operations(self, stage: Stage) -> list[tf.Operation]:
+        """In the order of their making."""
+        return self._stages[stage]
+
     def ended(self, stage: Stage) -> tf.Operation:
         """An operation on the stage's device that runs when all of the stage's have."""
         if stage not in self._ended:
-            mine = self._stages[stage]
-            names = {operation.name for operation in mine}
-            last = [
-                operation
-                for operation in mine
-                if not any(user.name in names for output in operation.outputs for user in output.consumers())
-            ]
-            with tf.compat.v1.device(stage[0]), tf.control_dependencies(last):
-                self._ended[stage] = tf.no_op(name="ended")
+            self._ended[stage] = when_ended(stage[0], self._stages[stage])
         return self._ended[stage]
 
     def one_at_a_time(self) -> None:
@@ -62,13 +61,13 @@ class Phase:
         then, while the next stage works with them, those of its weights.
         """
         for stage, operations in self._stages.items():
-            awaited = self._awaited(stage)
+            awaited = self.awaited(stage)
             large = [operation for operation in operations if _LARGE.search(operation.type)]
             large.sort(key=lambda operation: operation.name not in awaited)
             for earlier, later in pairwise(large):
                 later._add_control_inputs([earlier])
 
-    def _awaited(self, stage: Stage) -> set[str]:
+    def awaited(self, stage: Stage) -> set[str]:
         """The names of the stage's operations that lead to another stage."""
         others = {operation.name for other, made in self._stages.items() if other != stage for operation in made}
         found: set[str] = set()
@@ -80,16 +79,45 @@ class Phase:
 
     def wait_for(self, stage: Stage, operations: Sequence[tf.Operation]) -> None:
         """Have the stage begin after the operations."""
-        mine = self._stages[stage]
-        names = {operation.name for operation in mine}
-        for operation in mine:
-            outside = [
-                tensor.op
-                for tensor in operation.inputs
-                if tensor.op.name not in names and tensor.op.type not in _STATELESS_SOURCES
-            ]
-            if outside:
-                operation._add_control_inputs(operations)
+        begin_after(self._stages[stage], operations)
+
+    def ended_on(self) -> Ended:
+        """For each device what runs when all its stages have ended."""
+        done: Ended = defaultdict(list)
+        for stage in self.stages:
+            done[stage[0]].append(self.ended(stage))
+        return done
+
+    def begin_after(self, ended: Ended) -> None:
+        """Have each device begin when what it has to do before has ended."""
+        for stage in self.stages:
+            if done := ended.get(stage[0]):
+                self.wait_for(stage, done)
+
+
+def when_ended(device: str, operations: Sequence[tf.Operation], others: Sequence[tf.Operation] = ()) -> tf.Operation:
+    """An operation on the device that runs when all of ``operations`` have, and ``others``."""
+    names = {operation.name for operation in operations}
+    last = [
+        operation
+        for operation in operations
+        if not any(user.name in names for output in operation.outputs for user in output.consumers())
+    ]
+    with tf.compat.v1.device(device), tf.control_dependencies([*last, *others]):
+        return tf.no_op(name="ended")
+
+
+def begin_after(operations: Sequence[tf.Operation], others: Sequence[tf.Operation]) -> None:
+    """Have what needs something from outside of ``operations`` wait for ``others``."""
+    names = {operation.name for operation in operations}
+    for operation in operations:
+        outside = [
+            tensor.op
+            for tensor in operation.inputs
+            if tensor.op.name not in names and tensor.op.type not in _STATELESS_SOURCES
+        ]
+        if outside:
+            operation._add_control_inputs(others)
 
 
 def not_taken(operations: Sequence[tf.Operation], by: Iterable[tf.Operation]) -> list[tf.Operation]:
@@ -107,19 +135,19 @@ def not_taken(operations: Sequence[tf.Operation], by: Iterable[tf.Operation]) ->
     return left[::-1]
 
 
-def in_order(microbatches: Sequence[Sequence[tf.Operation]]) -> list[Phase]:
-    """Have each stage do one microbatch after the other. Takes the operations of each, forward or backward."""
-    phases = [Phase(operations) for operations in microbatches]
+def in_order(phases: Sequence[Phase]) -> None:
+    """Have each stage do one microbatch after the other. Takes their phases, all forward or all backward."""
     for earlier, later in pairwise(phases):
         for stage in later.stages:
             later.wait_for(stage, [earlier.ended(stage)])
-    return phases
 
 
-def then(before: Phase, after: Phase) -> None:
-    """Have each device begin with ``after`` when it has done all of ``before``."""
-    done: dict[str, list[tf.Operation]] = defaultdict(list)
-    for stage in before.stages:
-        done[stage[0]].append(before.ended(stage))
-    for stage in after.stages:
-        after.wait_for(stage, done[stage[0]])
+def fill_and_drain(forward: Sequence[Phase], backward: Sequence[Phase]) -> Ended:
+    """Have each device begin with the way back when all its microbatches have gone forward.
+
+    Returns what runs on each device when it has done all.
+    """
+    in_order(forward)
+    in_order(backward)
+    backward[0].begin_after(forward[-1].ended_on())
+    return backward[-1].ended_on()

@@ -11,7 +11,11 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+
+# TensorFlow 2.21: the shapes behind resource handles are not public.
 from tensorflow.python.ops.handle_data_util import create_handle_data, get_handle_data, set_handle_data
+
+# TensorFlow 2.21: the base class of resource variables is not exported.
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from .pipeline_graph import not_held

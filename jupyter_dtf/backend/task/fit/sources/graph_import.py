@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
+
+# TensorFlow 2.21: no public class makes a dataset of a variant tensor with a given element spec.
 from tensorflow.python.data.ops.dataset_ops import _VariantDataset
 
 from .graph_view import GraphView

@@ -7,6 +7,8 @@ import socket
 from typing import Any
 
 import tensorflow as tf
+
+# TensorFlow 2.21: the registry of functions of tf.py_function is not public.
 from tensorflow.python.ops import script_ops
 
 from .....errors import InvalidInput

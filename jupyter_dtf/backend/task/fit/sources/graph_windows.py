@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+# TensorFlow 2.21: the definitions of operations can be looked up nowhere else.
 from tensorflow.python.framework import op_def_registry
 
 from .base import Share

@@ -14,7 +14,11 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 import tensorflow as tf
+
+# Keras 3.15: how a PyDataset's batches are turned into specs is not public.
 from keras.src.trainers.data_adapters.data_adapter_utils import get_tensor_spec
+
+# Keras 3.15: whether the iterator of fit resets datasets shows nowhere else.
 from keras.src.trainers.epoch_iterator import EpochIterator
 
 from .....errors import InvalidInput

@@ -64,7 +64,7 @@ def test_what_has_not_travelled_is_an_error_and_the_weights_are_there() -> None:
     there = keras_io.unpack(job.model)
     keras_io.restore(there, job.model)
     there.train_on_batch(X, Y)
-    with pytest.raises(ModelDiffers, match="its loss .* here and .* there.*holds the trained weights"):
+    with pytest.raises(ModelDiffers, match="its loss .* here and .* there.*does hold the trained weights"):
         prepared.finish(result_of(there, ask(there)))
     np.testing.assert_array_equal(model.get_weights()[0], there.get_weights()[0])
     assert prepared.model is model

@@ -152,7 +152,7 @@ def test_the_client_refuses_what_a_cluster_cannot_do() -> None:
     backup = ParameterServer(sync=True, backup_workers=2)
     with pytest.raises(InvalidInput, match="at least one. Received: 2 workers, backup_workers=2"):
         validate(Asked(backup, {"worker": 2, "ps": 1}))
-    with pytest.raises(InvalidInput, match="need a job ps"):
+    with pytest.raises(InvalidInput, match="must include ps"):
         training_jobs(ParameterServer(), {"worker": 2})
     assert training_jobs(backup, {"chief": 1, "worker": 2, "ps": 1, "evaluator": 1}) == {
         "chief": 1,

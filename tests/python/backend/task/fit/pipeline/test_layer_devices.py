@@ -92,10 +92,10 @@ def test_devices_are_those_of_the_first_copy() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((3,), "placement is a Placement"),
-        (({"a": 3},), "maps layers to device strings"),
-        (({"a": device(0)}, 0), "microbatches is a whole number"),
-        (({"a": device(0)}, 8, 0), "replicas is a whole number"),
+        ((3,), "`placement` must be a Placement"),
+        (({"a": 3},), "must map layers to device strings"),
+        (({"a": device(0)}, 0), "`microbatches` must be an integer"),
+        (({"a": device(0)}, 8, 0), "`replicas` must be an integer"),
     ],
 )
 def test_a_strategy_says_what_it_takes(arguments: Any, said: str) -> None:

@@ -323,7 +323,7 @@ def refused() -> dict[str, tuple[Callable[[], Any], str]]:
         "windows": (lambda: DATASET.range(4).window(2), "are tensors"),
         "a generator of ragged tensors": (
             lambda: DATASET.from_generator(lambda: iter([tf.ragged.constant([[1], []])]), output_signature=ragged),
-            "must have dense tensors of known ranks.*from_generator",
+            "must consist of dense tensors of known rank.*from_generator",
         ),
         "by files": (lambda: slices().batch(2).with_options(sharded), "AUTO or DATA"),
     }
@@ -389,5 +389,5 @@ def test_what_tasks_would_read_otherwise_is_read_where_it_was_made(name: str) ->
 
 
 def test_labels_are_in_the_dataset() -> None:
-    with pytest.raises(InvalidInput, match="y must be in the dataset"):
+    with pytest.raises(InvalidInput, match="`y` must be contained in the dataset"):
         data_of(slices().batch(2), Y, None, "x")

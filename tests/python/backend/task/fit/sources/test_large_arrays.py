@@ -85,7 +85,7 @@ def test_another_file_of_that_path_is_refused(tmp_path: Path) -> None:
         found[2:].read([0])
     with h5py.File(tmp_path / "words.h5", "w") as file:
         file["words"] = [b"a", b"b"]
-        with pytest.raises(InvalidInput, match="must hold numbers"):
+        with pytest.raises(InvalidInput, match="must contain numbers"):
             stored_array(file["words"], "x")
 
 

@@ -261,5 +261,5 @@ def test_what_cannot_be_read_is_refused() -> None:
         py_dataset(Numbers(), np.zeros(3), None, "x")
     assert py_dataset(np.zeros(3), None, None, "x") is None
     loader = type("DataLoader", (), {"__module__": "torch.utils.data.dataloader"})()
-    with pytest.raises(InvalidInput, match=r"DataLoader is not taken: pass a keras.utils.PyDataset.*, or a generator"):
+    with pytest.raises(InvalidInput, match=r"DataLoaders are not supported. Pass a keras.utils.PyDataset"):
         data_of(loader, None, None, "x")

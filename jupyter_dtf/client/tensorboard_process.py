@@ -1,8 +1,9 @@
-"""TensorBoard beside a cluster: a process of this machine, which answers those alone who know its address."""
+"""TensorBoard as a process of this machine, which answers those alone who know its address."""
 
 from __future__ import annotations
 
 import atexit
+import html
 import importlib.util
 import os
 import re
@@ -14,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ...errors import Unavailable
+from ..errors import Unavailable
 
 _ADDRESS = re.compile(r"http://\S+(?=\s)")
 _START_S = 120.0
@@ -38,12 +39,14 @@ class TensorBoard:
     Raises Unavailable if it is not installed, or does not start.
     """
 
-    def __init__(self, log_dir: str | None) -> None:
-        if not _is_installed():
+    def __init__(self, log_dir: str | None, *, temporary: str | None = None) -> None:
+        """``temporary``: a directory that is removed at the end."""
+        if not self.is_installed():
             raise Unavailable(
-                "tensorboard=True needs TensorBoard on the machine of this process: pip install tensorboard. The run's "
-                "own plots need nothing"
+                "TensorBoard is needed on the machine of this process: pip install tensorboard. The run's own plots "
+                "need nothing"
             )
+        self._temporary = temporary
         self.log_dir = log_dir or tempfile.mkdtemp(prefix="tensorboard-")
         Path(self.log_dir).mkdir(parents=True, exist_ok=True)
         self._own = Path(tempfile.mkdtemp(prefix="dtf-tensorboard-"))
@@ -82,10 +85,20 @@ class TensorBoard:
         self._process.terminate()
         self._process.wait()
         shutil.rmtree(self._own, ignore_errors=True)
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
+    def __repr__(self) -> str:
+        ended = "" if self._process.poll() is None else ", closed"
+        return f"<TensorBoard at {self.url}, on {self.log_dir}{ended}>"
 
-def _is_installed() -> bool:
-    try:
-        return importlib.util.find_spec("tensorboard") is not None
-    except ValueError:  # it has been hidden
-        return False
+    def _repr_html_(self) -> str:
+        return f'<a href="{html.escape(self.url)}" target="_blank" rel="noopener">TensorBoard</a>'
+
+    @staticmethod
+    def is_installed() -> bool:
+        """Whether ``tensorboard`` can be imported."""
+        try:
+            return importlib.util.find_spec("tensorboard") is not None
+        except ValueError:  # it has been hidden
+            return False

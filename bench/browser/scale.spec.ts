@@ -1,0 +1,154 @@
+import { expect, Page, test } from '@playwright/test';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+
+import { openLab, openPanel, openRun, writePastRuns } from '../../tests/ui/lab';
+import { withHosts } from '../../tests/ui/many';
+
+const [HOSTS, TASKS, GPUS] = [1_000, 512, 8];
+
+/** 512 tasks, one on each GPU of 64 hosts, with a model on the first four. */
+function design(): object {
+  const hosts = Array.from({ length: TASKS / GPUS }, (_, index) => ({
+    name: `node-${index}`,
+    cpus: 96,
+    memory_bytes: 2 ** 40,
+    gpus: Array.from({ length: GPUS }, () => 80 * 2 ** 30)
+  }));
+  const tasks = Array.from({ length: TASKS }, (_, index) => ({
+    job: 'worker',
+    index,
+    host: `node-${Math.floor(index / GPUS)}`,
+    device: `GPU:${index % GPUS}`
+  }));
+  const layers = Array.from({ length: 16 }, (_, index) => ({
+    id: `dense_${index}`,
+    kind: 'Dense',
+    parameters: 330,
+    parameter_bytes: 1320,
+    flops: 660
+  }));
+  const edges = layers.slice(1).map(({ id }, index) => ({ source: layers[index]!.id, target: id, bytes: 128 }));
+  const devices = Object.fromEntries(
+    layers.map(({ id }, index) => [id, `/job:worker/task:${Math.floor(index / 4)}/device:GPU:0`])
+  );
+  return {
+    version: 1,
+    cluster: { jobs: { worker: TASKS }, hosts, tasks },
+    model: { source: { kind: 'none' }, graph: { model: 'digits', layers, edges } },
+    placement: { devices }
+  };
+}
+
+/** Milliseconds from a click until `there` holds in the page and has been painted. */
+async function clicked(page: Page, selector: string, there: () => boolean): Promise<number> {
+  const began = await page.evaluate(what => {
+    const now = performance.now();
+    [...document.querySelectorAll<HTMLElement>(what)].find(node => node.offsetParent !== null)!.click();
+    return now;
+  }, selector);
+  await page.waitForFunction(there);
+  return painted(page, began);
+}
+
+/** Milliseconds since `began`, by the page's clock, once it has painted. */
+function painted(page: Page, began: number): Promise<number> {
+  return page.evaluate(
+    since =>
+      new Promise<number>(resolve =>
+        requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - since)))
+      ),
+    began
+  );
+}
+
+/** Frames a second while the wheel turns over an element. */
+async function scrolled(page: Page, selector: string): Promise<number> {
+  const box = (await page.locator(selector).last().boundingBox())!;
+  await page.mouse.move(box.x + box.width / 2, box.y + Math.min(box.height / 2, 200));
+  await page.evaluate(() => {
+    const count = { frames: 0, begin: performance.now(), end: 0 };
+    Object.assign(window, { dtfFrames: count });
+    const frame = () => {
+      count.frames += 1;
+      if (count.end === 0) {
+        requestAnimationFrame(frame);
+      }
+    };
+    requestAnimationFrame(frame);
+  });
+  for (let turn = 0; turn < 60; turn++) {
+    await page.mouse.wheel(0, turn < 30 ? 120 : -120);
+  }
+  return page.evaluate(() => {
+    const count = (window as unknown as { dtfFrames: { frames: number; begin: number; end: number } }).dtfFrames;
+    count.end = performance.now();
+    return (1000 * count.frames) / (count.end - count.begin);
+  });
+}
+
+test('a thousand hosts, and a run and a design of 512 tasks', async ({ page }) => {
+  test.setTimeout(120_000);
+  const found: Record<string, number> = new Proxy({}, { set: (t: any, k, v) => { t[k] = v; console.log(String(k), v); return true; } });
+  const root = path.join(process.env.DTF_UI_DIRECTORY ?? '', 'root');
+  writeFileSync(path.join(root, 'large.dtf'), JSON.stringify(design()));
+  const common = { metrics: ['loss', 'examples_per_second', 'step_seconds', 'cpu', 'memory_bytes'], points: 200 };
+  writePastRuns([
+    { ...common, id: 'small', tasks: 2 },
+    { ...common, id: 'large', tasks: TASKS }
+  ]);
+  await withHosts(page, HOSTS);
+  await openLab(page);
+  const panel = await openPanel(page);
+  await expect(panel.getByText('past', { exact: true })).toBeVisible();
+  const toggle = `void window.jupyterapp.commands.execute('application:toggle-left-area')`;
+  await page.evaluate(toggle);
+  await expect(panel).toBeHidden();
+  const shows = await page.evaluate(() => performance.now());
+  await page.evaluate(toggle);
+  await page.waitForFunction(() => document.querySelector('.jp-dtf-cluster')!.checkVisibility());
+  found.panel_ms = await painted(page, shows);
+
+  // Once, so that what is measured is not the page's first use of Bokeh.
+  await openRun(page, 'small', () => document.querySelector('[role=slider] .bk-Figure') !== null);
+  const began = await page.evaluate(() => performance.now());
+  await openRun(
+    page,
+    'large',
+    () => document.querySelectorAll('.jp-dtf-dashboard:not(.lm-mod-hidden *) [role=slider] .bk-Figure').length > 1
+  );
+  found.dashboard_ms = await painted(page, began);
+  found.machines_ms = await clicked(
+    page,
+    '[data-tab=machines]',
+    () => document.querySelectorAll('.jp-dtf-dashboard:not(.lm-mod-hidden *) .jp-dtf-machines tbody tr').length > 5
+  );
+  await page.waitForTimeout(3000); await page.screenshot({path: '/tmp/scaleui-1.png'});
+  const history = page.locator('.jp-dtf-dashboard:not(.lm-mod-hidden *) .jp-dtf-history');
+  const looks = await page.evaluate(() => performance.now());
+  await history.evaluate(node => node.scrollIntoView());
+  await page.waitForFunction(
+    () => document.querySelectorAll('.jp-dtf-dashboard:not(.lm-mod-hidden *) .jp-dtf-history .bk-Figure').length > 1
+  );
+  found.history_ms = await painted(page, looks);
+  await page.screenshot({path: '/tmp/scaleui-2.png'});
+  found.scrolled_fps = await scrolled(page, '.jp-dtf-dashboard:not(.lm-mod-hidden *) .jp-dtf-machines');
+
+  const opens = await page.evaluate(() => {
+    const { jupyterapp } = window as unknown as {
+      jupyterapp: { commands: { execute(id: string, args: object): Promise<void> } };
+    };
+    void jupyterapp.commands.execute('docmanager:open', { path: 'large.dtf' });
+    return performance.now();
+  });
+  await page.waitForFunction(() => document.querySelector('.jp-dtf-hosts .jp-dtf-host') !== null);
+  found.designer_ms = await painted(page, opens);
+  await page.screenshot({path: '/tmp/scaleui-3.png'});
+  found.placement_ms = await clicked(
+    page,
+    '.jp-dtf-designer [data-tab=placement]',
+    () => document.querySelector('.jp-dtf-placement [role=treeitem]') !== null
+  );
+  await page.screenshot({path: '/tmp/scaleui-4.png'});
+  writeFileSync(process.env.DTF_BENCH_RESULT ?? 'scale.json', JSON.stringify(found));
+});

@@ -1,0 +1,77 @@
+"""How a design would scale, and what designs reach a target. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+
+from ...errors import InvalidInput
+from ...schema.cluster import CPU_JOBS
+from ...schema.design import ClusterDesign, Design
+from ...schema.forecast import Forecast, ForecastSettings
+from ...schema.graph import LayerGraph
+from ...schema.hosts import HostDesign
+from . import check_design, design_problems
+from .forecast import Machines, forecast
+
+
+def forecasts(
+    design: Design, settings: Sequence[ForecastSettings], promised: Sequence[HostDesign] = ()
+) -> list[Forecast]:
+    """One for each of the settings, in their order. ``promised``: the hosts of the design's kind, if none are drawn.
+
+    Raises InvalidInput for a design without a model, for what is wrong with it, and for unknown devices and networks.
+    """
+    graph, machines = model_of(design), machines_of(design, promised)
+    found = []
+    for number, each in enumerate(settings):
+        try:
+            found.append(forecast(graph, each, machines, design.calibration))
+        except InvalidInput as error:
+            raise InvalidInput(str(error), field=f"settings.{number}.{error.field}") from None
+    return found
+
+
+def model_of(design: Design) -> LayerGraph:
+    """The layers of a design's model. Raises InvalidInput for what is wrong with the design."""
+    if design.model is None or not design.model.graph.layers:
+        raise InvalidInput("A forecast is of a model. Received: a design without one", field="model")
+    graph = design.model.graph
+    wrong = itertools.chain(
+        design_problems.of_cluster(design.cluster),
+        design_problems.of_model(graph),
+        design_problems.of_run(design.run, design.cluster),
+    )
+    for problem in wrong:
+        raise InvalidInput(problem.message, field=problem.field)
+    return graph
+
+
+def machines_of(design: Design, promised: Sequence[HostDesign] = ()) -> Machines:
+    """What a design's cluster has."""
+    found = of_cluster(design.cluster, promised)
+    run = design.run
+    return Machines(
+        **{name: getattr(found, name) for name in ("tasks", "servers", "per_machine", "on_cpu", "flops_per_s")},
+        memory_bytes=found.memory_bytes,
+        batch_size=run.batch_size,
+        microbatches=run.microbatches,
+        replicas=run.replicas,
+    )
+
+
+def of_cluster(cluster: ClusterDesign, promised: Sequence[HostDesign] = ()) -> Machines:
+    """What a cluster has: tasks, how many of them a machine has at most, and the devices they compute on."""
+    devices = check_design.devices(cluster, promised)
+    hosts = Counter(check_design.hosts_of_tasks(cluster, promised))
+    on_cpu = all(device.name.endswith("CPU:0") for device in devices)
+    limits = [device.memory_bytes for device in devices if device.memory_bytes]
+    return Machines(
+        tasks=max(1, sum(count for job, count in cluster.jobs.items() if job not in CPU_JOBS)),
+        servers=cluster.jobs.get("ps", 0),
+        per_machine=max(hosts.values(), default=1) if cluster.hosts or promised else 1,
+        on_cpu=on_cpu,
+        flops_per_s=check_design.CPU_FLOPS_PER_S if on_cpu else check_design.GPU_FLOPS_PER_S,
+        memory_bytes=min(limits, default=0),
+    )

@@ -1,0 +1,94 @@
+"""What devices do, by their makers' data sheets. Pure.
+
+Peaks are those without sparsity, of the part in the best usual form (SXM where there is one). What a training reaches
+of them is ``UTILISATION``, one number for each kind of arithmetic, unless a device or a person says otherwise.
+"""
+
+from __future__ import annotations
+
+from ...errors import InvalidInput
+from ...schema.hardware import DeviceFigures
+
+UTILISATION = {"fp32": 0.62, "tf32": 0.35, "bf16": 0.3, "fp16": 0.3}
+"""Of the peak, by precision, where arithmetic is what a layer waits for. ``fp32`` was fitted to what TensorFlow
+published for one K80 and one P100 (docs/forecast.md); the others are what is commonly reached with tensor cores."""
+MEMORY_UTILISATION = 0.55
+"""Of the memory's bandwidth, where that is what a layer waits for."""
+LAUNCH_S = 8e-6
+"""To start one pass of one layer on a GPU, whatever it computes."""
+
+_G, _T = 1e9, 1e12
+_GIB = 1 << 30
+
+DEVICES = {
+    device.name: device
+    for device in (
+        DeviceFigures(
+            name="K80",
+            title="NVIDIA Tesla K80, one of its two GPUs",
+            flops_per_s={"fp32": 2.8 * _T},
+            memory_bytes=12 * _GIB,
+            memory_bytes_per_s=192 * _G,
+            source="NVIDIA Tesla K80 board specification (5.6 TFLOP/s for both at their base clock, 480 GB/s)",
+        ),
+        DeviceFigures(
+            name="P100",
+            title="NVIDIA Tesla P100 SXM2 16 GB",
+            flops_per_s={"fp32": 10.6 * _T, "fp16": 21.2 * _T},
+            memory_bytes=16 * _GIB,
+            memory_bytes_per_s=732 * _G,
+            source="NVIDIA Tesla P100 data sheet",
+        ),
+        DeviceFigures(
+            name="V100",
+            title="NVIDIA V100 SXM2 32 GB",
+            flops_per_s={"fp32": 15.7 * _T, "fp16": 125 * _T},
+            memory_bytes=32 * _GIB,
+            memory_bytes_per_s=900 * _G,
+            source="NVIDIA V100 data sheet",
+        ),
+        DeviceFigures(
+            name="A100",
+            title="NVIDIA A100 SXM4 80 GB",
+            flops_per_s={"fp32": 19.5 * _T, "tf32": 156 * _T, "bf16": 312 * _T, "fp16": 312 * _T},
+            memory_bytes=80 * _GIB,
+            memory_bytes_per_s=2039 * _G,
+            source="NVIDIA A100 data sheet",
+        ),
+        DeviceFigures(
+            name="H100",
+            title="NVIDIA H100 SXM5 80 GB",
+            flops_per_s={"fp32": 67 * _T, "tf32": 494.5 * _T, "bf16": 989.5 * _T, "fp16": 989.5 * _T},
+            memory_bytes=80 * _GIB,
+            memory_bytes_per_s=3350 * _G,
+            source="NVIDIA H100 data sheet",
+        ),
+        DeviceFigures(
+            name="H200",
+            title="NVIDIA H200 SXM5 141 GB",
+            flops_per_s={"fp32": 67 * _T, "tf32": 494.5 * _T, "bf16": 989.5 * _T, "fp16": 989.5 * _T},
+            memory_bytes=141 * 10**9,
+            memory_bytes_per_s=4800 * _G,
+            source="NVIDIA H200 data sheet",
+        ),
+        DeviceFigures(
+            name="CPU",
+            title="One core of a server's CPU, AVX2",
+            flops_per_s={"fp32": 80 * _G},
+            memory_bytes=4 * _GIB,
+            memory_bytes_per_s=10 * _G,
+            source="2.5 GHz, two fused multiply-adds of eight numbers in a cycle; a core's share of a server's memory",
+        ),
+    )
+}
+
+
+def device(name: str, precision: str) -> DeviceFigures:
+    """The figures of a device that computes in this precision. Raises InvalidInput."""
+    found = DEVICES.get(name)
+    if found is None:
+        raise InvalidInput(f"device is one of {', '.join(DEVICES)}. Received: {name!r:.100}", field="device")
+    if precision not in found.flops_per_s:
+        known = ", ".join(found.flops_per_s)
+        raise InvalidInput(f"precision of {name} is one of {known}. Received: {precision!r}", field="precision")
+    return found

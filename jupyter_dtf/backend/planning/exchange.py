@@ -1,0 +1,126 @@
+"""How long all-reduces take, and how much of that the backward pass hides. Pure.
+
+Of S bytes over n tasks by links of B bytes a second and a latency of a seconds (the model of Hockney, with the costs
+of Thakur, Rabenseifner and Gropp 2005):
+
+* ring: each task sends 2 (n - 1) / n S, in 2 (n - 1) pieces: 2 (n - 1) / n S / B + 2 (n - 1) a
+* tree: up and down a tree of pieces that follow each other: 2 S / B + 2 log2(n) a
+* hierarchical: a ring within each machine, a ring of the machines, which has S to carry, and within each machine again
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...schema.placement import Link
+from .costs import Floats
+from .networks import Fabric
+
+BUCKET_BYTES = 4 << 20
+"""How much travels at a time between machines while the rest is computed, as ``dtf.AllReduce`` does."""
+LOCAL_BUCKET_BYTES = 64 << 20
+"""The same within a machine."""
+RING_PIPELINE = 8
+"""So many buckets are on the way round a ring at once: the latency of its links is waited for once in as many."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One step's exchange of gradients, as a task sees it."""
+
+    hidden_s: float
+    exposed_s: float
+    sent_bytes: float
+
+
+def ring_s(size: float, count: int, link: Link) -> float:
+    """An all-reduce round a ring."""
+    if count < 2:
+        return 0.0
+    return 2 * (count - 1) / count * size / link.bytes_per_s + 2 * (count - 1) * link.latency_s
+
+
+def tree_s(size: float, count: int, link: Link) -> float:
+    """An all-reduce up and down a tree."""
+    if count < 2:
+        return 0.0
+    return 2 * size / link.bytes_per_s + 2 * math.ceil(math.log2(count)) * link.latency_s
+
+
+def allreduce_s(size: float, tasks: int, fabric: Fabric, algorithm: str) -> float:
+    """Of ``size`` bytes over so many tasks. ``algorithm``: ``ring``, ``hierarchical``, ``tree``, or ``auto``."""
+    machines, local = fabric.machines(tasks), min(tasks, fabric.per_machine)
+    if machines == 1:
+        return tree_s(size, tasks, fabric.within) if algorithm == "tree" else ring_s(size, tasks, fabric.within)
+    if algorithm in ("auto", "hierarchical"):
+        return ring_s(size, local, fabric.within) + ring_s(size, machines, fabric.between)
+    if algorithm == "tree":
+        return tree_s(size, local, fabric.within) + tree_s(size, machines, fabric.between)
+    # A ring through all tasks crosses each machine's network once in either direction, and is as slow as that.
+    slower = fabric.between if fabric.between.bytes_per_s < fabric.within.bytes_per_s else fabric.within
+    latency = ring_s(0.0, tasks, fabric.within) + ring_s(0.0, machines, fabric.between)
+    return 2 * (tasks - 1) / tasks * size / slower.bytes_per_s + latency
+
+
+def sent_bytes(size: float, tasks: int) -> float:
+    """What each task sends, whatever the way: all algorithms here send as much but for the tree's root."""
+    return 2 * (tasks - 1) / tasks * size
+
+
+def overlapped(
+    gradient_bytes: Floats,
+    ready_s: Floats,
+    tasks: int,
+    fabric: Fabric,
+    algorithm: str,
+    *,
+    share: float = 1.0,
+    overlaps: bool = True,
+) -> Exchange:
+    """The exchange of a step's gradients, in buckets, the last layers' first, one after the other.
+
+    ``ready_s``: when each layer's gradients are there. ``share``: of their bytes that travel (compression). Where the
+    device cannot exchange and compute at once, all of it comes after the backward pass.
+    """
+    size = float(gradient_bytes.sum()) * share
+    if tasks < 2 or not size:
+        return Exchange(0.0, 0.0, 0.0)
+    sent = sent_bytes(size, tasks)
+    if not overlaps:
+        return Exchange(0.0, allreduce_s(size, tasks, fabric, algorithm), sent)
+    limit = BUCKET_BYTES if fabric.machines(tasks) > 1 else LOCAL_BUCKET_BYTES
+    latency = allreduce_s(0.0, tasks, fabric, algorithm)
+    per_byte = (allreduce_s(size, tasks, fabric, algorithm) - latency) / size
+    busy, exposed = hidden(gradient_bytes[::-1] * share, ready_s[::-1], per_byte, latency, limit)
+    return Exchange(busy - exposed, exposed, sent)
+
+
+def hidden(sizes: Floats, ready_s: Floats, per_byte: float, latency: float, limit: float) -> tuple[float, float]:
+    """Seconds in which tensors travel, one after the other in buckets, and those that are left after the last is there.
+
+    ``ready_s``: when each of them is there, in this order.
+    """
+    free = busy = 0.0
+    for bucket, there in zip(*_buckets(sizes, ready_s, limit), strict=True):
+        duration = bucket * per_byte + latency / RING_PIPELINE
+        free = max(free, there) + duration
+        busy += duration
+    rest = latency * (1 - 1 / RING_PIPELINE)
+    busy += rest
+    return busy, min(busy, max(0.0, free + rest - float(ready_s.max(initial=0.0))))
+
+
+def _buckets(sizes: Floats, ready: Floats, limit: float) -> tuple[list[float], list[float]]:
+    """Tensors put together until there are ``limit`` bytes: the bytes of each bucket, and when it is full. 0: alone."""
+    if not sizes.size:
+        return [], []
+    if limit:
+        number = np.floor_divide(np.cumsum(sizes) - sizes / 2, limit)
+        first = np.flatnonzero(np.diff(number, prepend=-1.0))
+    else:
+        first = np.arange(sizes.size)
+    last = np.append(first[1:], sizes.size) - 1
+    return np.add.reduceat(sizes, first).tolist(), np.maximum.accumulate(ready)[last].tolist()

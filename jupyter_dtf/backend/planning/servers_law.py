@@ -1,0 +1,98 @@
+"""What parameter servers do to a step, synchronous and asynchronous, and what one client with towers does. Pure.
+
+Variables and gradients of S bytes are parted among p servers. A worker's own link carries S each way; a server's link
+carries S / p each way for every worker, and its processor applies as much.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...schema.placement import Link
+from .exchange import hidden
+from .order_statistics import expected, slowest
+from .workload import Workload
+
+
+@dataclass(frozen=True)
+class ServerStep:
+    """One step of a worker."""
+
+    compute_s: float
+    """Shorter than on average where slow workers are not waited for."""
+    exchange_s: float
+    """On the way, with nobody in the way but those of the same step."""
+    update_s: float
+    idle_s: float
+    """Waiting for slower workers, or for a server that is busy with others."""
+    steps_per_s: float
+    """Of each worker."""
+    dropped: float = 0.0
+    """The part of the gradients that come too late."""
+
+
+def synchronous(
+    compute_s: float,
+    size: float,
+    workers: int,
+    servers: int,
+    link: Link,
+    *,
+    update_s: float,
+    variation: float,
+    backup: int,
+) -> ServerStep:
+    """All workers of a step send, their mean is applied once, all fetch. ``size``: bytes one way, of all variables.
+
+    With ``backup`` workers the step ends when the others' gradients are there; the late ones travel all the same.
+    """
+    counted = workers - backup
+    last = expected(counted, workers, variation) if backup else slowest(workers, variation)
+    one_way = size * max(1.0, workers / servers) / link.bytes_per_s
+    exchange = 2 * one_way + 2 * link.latency_s
+    update = update_s / servers
+    computing, idle = compute_s * min(last, 1.0), compute_s * max(last - 1, 0.0)
+    step = computing + idle + exchange + update
+    return ServerStep(computing, exchange, update, idle, 1 / step, backup / workers)
+
+
+def overlapped(work: Workload, examples: float, per_byte_s: float, latency_s: float) -> tuple[float, float]:
+    """What is left of sending gradients and fetching variables where tensors travel one by one while others compute.
+
+    TensorFlow's own parameter servers go about it so; this project's send all gradients at once when all are there.
+    ``per_byte_s``: of each byte on the busiest link. Returns the seconds of both that are hidden, and those that are
+    not.
+    """
+    ends = work.backward_ends_s(examples)
+    sending, late = hidden(work.gradient_bytes[::-1], ends[::-1], per_byte_s, latency_s, 0.0)
+    begins = np.cumsum(work.forward_s) * examples
+    needed = float(begins[-1]) - begins[::-1] if begins.size else begins
+    fetching, early = hidden(work.gradient_bytes[::-1], needed, per_byte_s, latency_s, 0.0)
+    return sending + fetching - late - early, late + early
+
+
+def asynchronous(
+    compute_s: float, size: float, workers: int, servers: int, link: Link, *, update_s: float
+) -> ServerStep:
+    """Each worker at its own pace: a closed queue, in which the servers serve one worker after the other.
+
+    Mean value analysis, in Schweitzer's approximation (1979), of workers that think while they compute and send, and
+    of the servers as one station: a gradient goes to all of them at once. A link carries both ways at once.
+    """
+    own = 2 * size / link.bytes_per_s + 2 * link.latency_s
+    served = size / servers / link.bytes_per_s
+    update = update_s / servers
+    demand = max(served, update)
+    think = compute_s + own + update - demand
+    excess = think - demand * workers
+    response = (math.sqrt(excess**2 + 4 * demand * think) - excess) / 2
+    step = think + response
+    return ServerStep(compute_s, own, update, max(0.0, response - demand), 1 / step)
+
+
+def one_client(size: float, towers: int, link: Link) -> float:
+    """Seconds in which towers get the variables from one device, and give it their gradients, one after the other."""
+    return 0.0 if towers < 2 else 2 * (towers - 1) * size / link.bytes_per_s + 2 * link.latency_s

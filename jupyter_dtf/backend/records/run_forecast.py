@@ -1,0 +1,228 @@
+"""How a run would scale by what its own steps took, and what it made of what it had. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from ...errors import Conflict
+from ...schema.cluster import CPU_JOBS
+from ...schema.efficiency import EfficiencyReport, PartGap
+from ...schema.forecast import Forecast, ForecastSettings
+from ...schema.run import RunInfo
+from ...schema.sizes import seconds_
+from ..planning import forecast as forecasting
+from ..planning import networks, workload
+from ..planning.exchange import allreduce_s
+from ..planning.forecast import Basis, Machines
+from .run_record import RunRecord
+from .series import Series
+from .step_times import LEFT_OUT
+
+_STRATEGIES = {"allreduce": "allreduce", "ps": "ps", "mirrored": "mirrored"}
+_FEWEST = 8
+"""Steps of a task that say something."""
+_SLOWER = 0.1
+"""A task is slower than the others if its own part of a step is longer by this part."""
+_APART = 0.15
+"""What differs from the forecast by less than this part of the step is as forecast."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run's tasks have told of their steps, medians; seconds of a step."""
+
+    steps: int
+    step_s: float
+    low_s: float
+    exchange_s: float | None
+    """Spent in exchanges with other machines, waiting for slower tasks among it; None where nobody told."""
+    variation: float
+    examples_per_s: float
+    own_s: dict[str, float]
+    """Of each task, without what it spent in exchanges; empty where nobody told."""
+
+
+def measured(series: Mapping[tuple[str, str], Series]) -> Measured | None:
+    """None of a run of too few steps."""
+    steps = {task: _values(part) for (metric, task), part in series.items() if metric == "step_seconds"}
+    steps = {task: values for task, values in steps.items() if values.size >= _FEWEST}
+    if not steps:
+        return None
+    medians = {task: float(np.median(values)) for task, values in steps.items()}
+    step = statistics.median(medians.values())
+    rates = [
+        float(np.median(values))
+        for (metric, _), part in series.items()
+        if metric == "examples_per_second" and (values := _values(part)).size
+    ]
+    shares = {
+        task: float(np.median(part.value[np.isfinite(part.value)]))
+        for (metric, task), part in series.items()
+        if metric == "network_seconds" and task in medians and np.isfinite(part.value).any()
+    }
+    quarters = [np.quantile(values, (0.25, 0.75)) for values in steps.values()]
+    spread = statistics.median(float(high - low) for low, high in quarters) / 1.349  # of a normal distribution
+    return Measured(
+        steps=max(values.size for values in steps.values()),
+        step_s=step,
+        low_s=statistics.median(float(low) for low, _ in quarters),
+        exchange_s=min(shares.values()) * step if shares else None,
+        variation=min(1.0, spread / step) if step else 0.0,
+        examples_per_s=statistics.median(rates) if rates else 0.0,
+        own_s={task: medians[task] * max(0.0, 1 - share) for task, share in shares.items()},
+    )
+
+
+def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
+    """The forecast of a run. Its strategy and its sizes are the run's where the settings leave them open.
+
+    Raises Conflict for a run that is none of a training by a known strategy, or that has taken too few steps.
+    """
+    info, found = record.info, measured(dict(record.series))
+    strategy, computing = _strategy(info), _computing(info)
+    if found is None or not strategy:
+        raise Conflict(
+            f"A run is forecast that trains by {', '.join(_STRATEGIES)} and has taken {_FEWEST} steps and more beside "
+            f"the first {LEFT_OUT}. Received: {info.name}, {info.strategy or info.kind}"
+        )
+    return forecasting.of_basis(_basis(info, found, settings, computing))
+
+
+def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: int) -> Basis:
+    weights = info.origin.weights or 0
+    batch = _batch_size(info, found)
+    on_gpu = any(task.gpus for task in info.tasks)
+    per_machine = _per_machine(info)
+    machines = Machines(tasks=tasks, per_machine=per_machine, on_cpu=not on_gpu, batch_size=batch)
+    fabric = networks.fabric(settings, settings.devices_per_machine or per_machine, None, not on_gpu)
+    exchange = found.exchange_s
+    notes = [f"Compute is what {found.steps} steps of the run took, without their exchange."]
+    if exchange is None:
+        exchange = min(0.5 * found.step_s, allreduce_s(weights * 4.0, tasks, fabric, "auto")) if tasks > 1 else 0.0
+        if tasks > 1:
+            notes.append(
+                f"How long its exchange took was not measured: {seconds_(exchange)} of a step are taken for granted."
+            )
+    if not weights:
+        notes.append("How many parameters the model has is not known: its exchange is left out.")
+    compute = max(found.step_s - exchange, 0.05 * found.step_s)
+    work = workload.of_a_run(compute, 0.0, max(1, batch // max(1, tasks)), weights, overlaps=on_gpu)
+    if not settings.straggling:
+        settings = msgspec.structs.replace(settings, straggling=max(found.variation, 1e-3))
+    name = info.origin.model or info.name
+    return forecasting.complete(Basis(name, work, fabric, settings, 0, None, tuple(notes)), machines)
+
+
+def efficiency(record: RunRecord) -> EfficiencyReport:
+    """What the run's steps were made of, beside the forecast for as many tasks. What was not measured is named so."""
+    info, found = record.info, measured(dict(record.series))
+    tasks, strategy = _computing(info), _strategy(info)
+    head = f"{info.name}, {info.strategy or info.kind}, {tasks} task{'s' * (tasks != 1)}"
+    if found is None:
+        few = f"It has not taken {_FEWEST} steps beside the first {LEFT_OUT}: nothing can be said yet."
+        return EfficiencyReport(run=info.id, title=head, tasks=tasks, findings=[few])
+    if not strategy:
+        text = f"Only trainings by {', '.join(_STRATEGIES)} are laid over a forecast."
+        return EfficiencyReport(run=info.id, title=head, tasks=tasks, steps=found.steps, findings=[text])
+    settings = ForecastSettings(strategy=strategy, tasks=[tasks], sync=_is_sync(info), servers=info.jobs.get("ps") or 1)
+    point = forecasting.of_basis(_basis(info, found, settings, tasks)).points[0]
+    parts = point.parts
+    gaps = [
+        PartGap(part="step", forecast_s=point.step_seconds, measured_s=found.step_s),
+        PartGap(part="input", forecast_s=parts.input_s, text="not measured: tasks do not tell it from computing"),
+        PartGap(
+            part="compute",
+            forecast_s=parts.compute_s,
+            measured_s=None if found.exchange_s is None else found.step_s - found.exchange_s,
+            text="not measured apart from the exchange" if found.exchange_s is None else "input and update among it",
+        ),
+        PartGap(
+            part="exchange",
+            forecast_s=parts.exposed_s,
+            measured_s=found.exchange_s,
+            text="" if found.exchange_s is not None else "not measured within one machine",
+        ),
+        PartGap(part="update", forecast_s=parts.update_s, text="not measured"),
+    ]
+    slowest, findings = _findings(found, gaps)
+    return EfficiencyReport(
+        run=info.id,
+        title=head,
+        tasks=tasks,
+        steps=found.steps,
+        examples_per_second=found.examples_per_s,
+        forecast_examples_per_second=point.examples_per_second,
+        efficiency=None if found.exchange_s is None else max(0.0, 1 - found.exchange_s / found.step_s),
+        gaps=gaps,
+        slowest=slowest,
+        findings=findings,
+    )
+
+
+def _findings(found: Measured, gaps: list[PartGap]) -> tuple[str, list[str]]:
+    """The task that the others wait for, and sentences on it and on what differs from the forecast."""
+    slowest, said = "", []
+    if len(found.own_s) > 1:
+        worst = max(found.own_s, key=lambda task: found.own_s[task])
+        others = statistics.median(value for task, value in found.own_s.items() if task != worst)
+        if found.own_s[worst] > others * (1 + _SLOWER):
+            slowest = worst
+            said.append(
+                f"Straggler: {worst} takes {seconds_(found.own_s[worst])} for its own part of a step, the others "
+                f"{seconds_(others)}; they wait for it."
+            )
+    for gap in gaps:
+        if gap.part == "exchange" and gap.measured_s is not None:
+            more = gap.measured_s - gap.forecast_s
+            if more > _APART * found.step_s:
+                said.append(
+                    f"The exchange is not hidden: it takes {seconds_(gap.measured_s)} of a step, and "
+                    f"{seconds_(gap.forecast_s)} were forecast."
+                )
+    unknown = [gap.part for gap in gaps if gap.measured_s is None]
+    if unknown:
+        said.append(f"Not measured by this run: {', '.join(unknown)}.")
+    return slowest, said
+
+
+def _values(part: Series) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Those of the steps that count."""
+    value, step = part.value, part.step
+    size = min(len(value), len(step))
+    kept: np.ndarray[tuple[int], np.dtype[np.float64]] = value[:size][
+        (step[:size] > LEFT_OUT) & np.isfinite(value[:size]) & (value[:size] > 0)
+    ]
+    return kept
+
+
+def _strategy(info: RunInfo) -> str:
+    return _STRATEGIES.get(info.strategy, "") if info.kind == "fit" else ""
+
+
+def _is_sync(info: RunInfo) -> bool:
+    return bool(info.parameters.get("sync", info.strategy != "ps"))
+
+
+def _computing(info: RunInfo) -> int:
+    return max(1, sum(count for job, count in info.jobs.items() if job not in CPU_JOBS))
+
+
+def _per_machine(info: RunInfo) -> int:
+    """Tasks that compute on the same host; hosts of one machine are taken for machines of their own."""
+    hosts: dict[str, int] = {}
+    for task in info.tasks:
+        if task.task.partition(":")[0] not in CPU_JOBS:
+            hosts[task.host] = hosts.get(task.host, 0) + 1
+    return max(hosts.values(), default=1)
+
+
+def _batch_size(info: RunInfo, found: Measured) -> int:
+    given = info.parameters.get("batch_size")
+    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return given
+    return max(1, round(found.examples_per_s * found.step_s))

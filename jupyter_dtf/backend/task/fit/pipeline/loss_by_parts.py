@@ -1,0 +1,119 @@
+"""Whether a batch's loss is the sum of what its microbatches have of it, and what each of them has.
+
+It is where every loss is one of Keras's own that looks at each example by itself and is a mean or a sum over examples.
+A microbatch's outputs are then enough for the derivatives by them. A loss that looks at several examples at once, or at
+how many are masked or what they weigh together, needs the outputs of all microbatches first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras.src import backend
+
+from ..losses import ignores, losses_of, masks, not_recorded, of_global_batch
+from .forward import Pass
+from .limits import own_step
+
+_OF_EACH_EXAMPLE = frozenset(
+    {
+        "binary_crossentropy",
+        "binary_focal_crossentropy",
+        "categorical_crossentropy",
+        "categorical_focal_crossentropy",
+        "cosine_similarity",
+        "huber",
+        "kl_divergence",
+        "log_cosh",
+        "mean_absolute_error",
+        "mean_absolute_percentage_error",
+        "mean_squared_error",
+        "mean_squared_logarithmic_error",
+        "poisson",
+        "sparse_categorical_crossentropy",
+    }
+)
+"""Keras's functions. Hinges are missing, which look whether all labels are 0 or 1, and those that compare examples."""
+_KERAS = "keras.src.losses.losses"
+_REDUCTIONS = ("sum_over_batch_size", "mean", "sum")
+
+
+def needs_whole_batch(model: Any, passes: list[Pass]) -> str:
+    """Why the loss of a built model cannot be taken apart; empty if it can. ``passes``: of the microbatches."""
+    if type(model).compute_loss is not keras.Model.compute_loss:
+        return f"{type(model).__name__} has a compute_loss of its own"
+    if any(backend.get_keras_mask(output) is not None for output in keras.tree.flatten(passes[0].outputs)):
+        return "The outputs have masks, and how much is masked is known of the whole batch only"
+    if model._compile_loss is None:
+        return ""
+    losses = losses_of(model)
+    if len({id(entry.loss) for entry in model._compile_loss._flat_losses if entry.loss is not None}) != len(losses):
+        return "A loss is no keras.losses.Loss"
+    return next((why for why in map(_why, losses) if why), "")
+
+
+def takes_turns(model: Any) -> bool:
+    """Whether microbatches will go back as soon as they are through, as far as it shows before there are any.
+
+    A model with layers that mask is taken to have masks on its outputs.
+    """
+    if not getattr(model, "compiled", False) or own_step(model, "train_step"):
+        return False
+    if type(model).compute_loss is not keras.Model.compute_loss:
+        return False
+    losses = [keras.losses.get(loss) for loss in keras.tree.flatten(model.loss) if loss is not None]
+    return not masks(model) and not any(map(_why, losses))
+
+
+def _why(loss: Any) -> str:
+    """``loss``: of Keras's, or a function."""
+    is_loss = isinstance(loss, keras.losses.Loss)
+    name = loss.name if is_loss else getattr(loss, "__name__", type(loss).__name__)
+    function = getattr(loss, "fn", None) if is_loss else loss
+    if not (getattr(function, "__module__", "") == _KERAS and (not is_loss or type(loss).__module__ == _KERAS)):
+        return f"{name} is not one of Keras's losses, and may look at several examples at once"
+    arguments = getattr(loss, "_fn_kwargs", {})
+    if getattr(function, "__name__", "") not in _OF_EACH_EXAMPLE or arguments.get("axis", -1) != -1:
+        return f"{name} looks at several examples at once"
+    if is_loss and loss.reduction not in _REDUCTIONS:
+        return f"{name} has reduction={loss.reduction!r}, which is no mean or sum over examples"
+    if is_loss and ignores(loss):
+        return f"{name} ignores a class, and how many examples are left is known of the whole batch only"
+    return ""
+
+
+def loss_of_part(model: Any, one: Pass, y: Any, sample_weight: Any, examples: tf.Tensor) -> tf.Tensor | None:
+    """What a microbatch has of the loss of a batch of so many ``examples``, without what layers add; None: nothing.
+
+    ``y`` and ``sample_weight`` are those of the whole batch.
+    """
+    if model._compile_loss is None:
+        return None
+    device = keras.tree.flatten(one.outputs)[0].device
+
+    def rows(leaf: Any) -> Any:
+        if leaf is None:
+            return None
+        mine = leaf[one.part.low : one.part.high]
+        with tf.compat.v1.device(device):
+            return tf.identity(mine)
+
+    labels, weights = (keras.tree.map_structure(rows, each) for each in (y, sample_weight))
+    with not_recorded(model), of_global_batch(model, _Shares(one, examples)):
+        loss = model._compile_loss(labels, one.outputs, weights)
+    return loss * tf.cast(one.part.share, loss.dtype)
+
+
+class _Shares:
+    """A microbatch among those of the batch."""
+
+    def __init__(self, one: Pass, examples: tf.Tensor) -> None:
+        self.examples = one.part.high - one.part.low
+        self._all = tf.cast(examples, tf.float32)
+
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
+        """Of numbers of examples, which are all that these losses ask for."""
+        del values
+        return self._all[tf.newaxis]

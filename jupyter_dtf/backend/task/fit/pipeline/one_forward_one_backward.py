@@ -1,0 +1,135 @@
+"""One forward pass, one backward pass in turn, written into the graph of a step as control dependencies.
+
+Every device gets one order of all its work: the forward passes of its stages, the derivatives that other stages wait
+for, and those of weights (``schema/turns.py`` says when each has its turn). The order of all devices together is one
+that the graph allows, whatever leads from one microbatch to another, moving averages or sums of derivatives, say: so no
+two devices wait for each other.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import tensorflow as tf
+
+from .....schema.turns import Turns
+from .step_order import Ended, Phase, begin_after, when_ended
+
+_Turn = tuple[int, int, int]
+
+
+@dataclass
+class _Work:
+    """What a device does without a break."""
+
+    turn: _Turn
+    device: str
+    operations: list[tf.Operation]
+    needs: set[int] = field(default_factory=set)
+    """The numbers of the work that has to be done before."""
+
+
+def take_turns(forward: Sequence[Phase], backward: Sequence[Phase]) -> Ended | None:
+    """Have every device do its part of all microbatches by turn.
+
+    Returns for each device an operation that runs when it has done all, or None, with nothing changed, for a graph in
+    which some stages need each other.
+    """
+    works = _works(forward, backward)
+    order = _order(works)
+    if order is None:
+        return None
+    of_device: dict[str, list[_Work]] = defaultdict(list)
+    for work in order:
+        of_device[work.device].append(work)
+    ended: Ended = {}
+    for device, mine in of_device.items():
+        last = when_ended(device, mine[0].operations)
+        for _, work in pairwise(mine):
+            begin_after(work.operations, [last])
+            last = when_ended(device, work.operations, [last])
+        ended[device] = [last]
+    return ended
+
+
+def _works(forward: Sequence[Phase], backward: Sequence[Phase]) -> list[_Work]:
+    turns = Turns(_levels(forward), _levels(backward))
+    works = []
+    for microbatch, phase in enumerate(forward):
+        for stage in phase.stages:
+            turn = turns.forward(microbatch, stage[1]), 0, microbatch
+            works.append(_Work(turn, stage[0], phase.operations(stage)))
+    for microbatch, phase in enumerate(backward):
+        for stage in phase.stages:
+            operations, awaited = phase.operations(stage), phase.awaited(stage)
+            inputs = [operation for operation in operations if operation.name in awaited]
+            weights = [operation for operation in operations if operation.name not in awaited]
+            if inputs:
+                works.append(_Work((turns.inputs(microbatch, stage[1]), 1, microbatch), stage[0], inputs))
+            if weights:
+                works.append(_Work((turns.weights(microbatch, stage[1]), 2, microbatch), stage[0], weights))
+    _find_needs(works)
+    return works
+
+
+def _levels(phases: Sequence[Phase]) -> int:
+    return max((level for phase in phases for _, level in phase.stages), default=0)
+
+
+def _find_needs(works: Sequence[_Work]) -> None:
+    """Fill in what needs what, by whatever way through the graph."""
+    number_of = {operation.name: number for number, work in enumerate(works) for operation in work.operations}
+    through: dict[str, frozenset[int]] = {}
+    """Of an operation that belongs to no work, the works that lead to it."""
+
+    def led_by(operation: tf.Operation) -> frozenset[int]:
+        number = number_of.get(operation.name)
+        return through.get(operation.name, frozenset()) if number is None else frozenset([number])
+
+    def look(operation: tf.Operation) -> None:
+        waiting, entered = [operation], set()
+        while waiting:
+            name = waiting[-1].name
+            before = [one for one in _before(waiting[-1]) if one.name not in number_of and one.name not in through]
+            if name in entered or not before:
+                one = waiting.pop()
+                through.setdefault(name, frozenset().union(*map(led_by, _before(one))))
+                continue
+            entered.add(name)
+            waiting += before
+
+    for number, work in enumerate(works):
+        for operation in work.operations:
+            for before in _before(operation):
+                if before.name not in number_of and before.name not in through:
+                    look(before)
+                work.needs |= led_by(before)
+        work.needs.discard(number)
+
+
+def _before(operation: tf.Operation) -> Iterable[tf.Operation]:
+    return [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
+
+
+def _order(works: Sequence[_Work]) -> list[_Work] | None:
+    """By turn, but each after what it needs; None where that cannot be."""
+    followers: dict[int, list[int]] = defaultdict(list)
+    left = [len(work.needs) for work in works]
+    for number, work in enumerate(works):
+        for need in work.needs:
+            followers[need].append(number)
+    ready = [(work.turn, number) for number, work in enumerate(works) if not left[number]]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, number = heapq.heappop(ready)
+        order.append(works[number])
+        for follower in followers[number]:
+            left[follower] -= 1
+            if not left[follower]:
+                heapq.heappush(ready, (works[follower].turn, follower))
+    return order if len(order) == len(works) else None

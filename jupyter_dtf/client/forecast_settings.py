@@ -1,0 +1,33 @@
+"""What a person says of a forecast by keyword arguments, as its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..schema.base import convert
+from ..schema.forecast import ForecastSettings
+from ..schema.strategy import AllReduce, ParameterServer, Pipeline, parse_strategy
+
+
+def settings_of(strategy: Any, tasks: int | Sequence[int] | None, **settings: Any) -> ForecastSettings:
+    """The settings of keyword arguments; a strategy's own count where they say nothing. Raises InvalidInput."""
+    own: dict[str, Any] = {"strategy": "pipeline"}
+    found = None if strategy == "pipeline" else parse_strategy(strategy)
+    if found is not None:
+        own = {"strategy": found.name}
+    if isinstance(found, AllReduce):
+        own["compression"] = found.compression
+    elif isinstance(found, ParameterServer):
+        own |= {"sync": found.sync, "backup_workers": found.backup_workers}
+    elif isinstance(found, Pipeline):
+        own["microbatches"] = found.microbatches
+        if found.replicas > 1:
+            own["replicas"] = found.replicas
+    if tasks is not None:
+        own["tasks"] = [tasks] if isinstance(tasks, int) else list(tasks)
+    link = settings.pop("link", None)
+    made = convert({**own, **settings}, ForecastSettings)
+    return made if link is None else msgspec.structs.replace(made, link=link)

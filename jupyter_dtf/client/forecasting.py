@@ -1,0 +1,154 @@
+"""``predict`` over numbers of tasks, and ``plan``: how far a training would scale, what reaches a target."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..backend.planning import check_design, design_forecast, forecast, scale_plan
+from ..errors import InvalidInput
+from ..schema.checkup import PairSpeed
+from ..schema.design import SUFFIX, Design, ModelDesign, RunSettings
+from ..schema.forecast import Forecast
+from ..schema.graph import LayerGraph
+from ..schema.placement import Calibration, Device, Link
+from ..schema.scale_plan import ScalePlan, ScaleTarget
+from ..schema.strategy import ParameterServer
+from .forecast_settings import settings_of
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+MEASURED = "measured"
+"""The network of a cluster, as its hosts find it when they are asked."""
+
+
+def forecast_of(
+    model: Any,
+    machines: Cluster | Design | Sequence[Device] | None,
+    *,
+    strategy: Any = "allreduce",
+    tasks: int | Sequence[int] | None = None,
+    calibration: Calibration | None = None,
+    batch_size: int = 0,
+    **settings: Any,
+) -> Forecast:
+    """What ``predict`` says of numbers of tasks; its docstring has the arguments."""
+    wanted = settings_of(strategy, tasks, batch_size=batch_size, **settings)
+    design, graph = _model(model)
+    known = _machines(machines if machines is not None else design, calibration)
+    if wanted.network == MEASURED:
+        wanted = msgspec.structs.replace(wanted, network="", link=measured_link(machines))
+    calibration = calibration or (design.calibration if design is not None else None)
+    return forecast.forecast(graph, wanted, known, calibration)
+
+
+def plan(
+    model: Any,
+    machines: Cluster | Design | Sequence[Device] | None = None,
+    *,
+    examples_per_second: float = 0.0,
+    hours: float = 0.0,
+    device_hours: float = 0.0,
+    examples: float = 0.0,
+    strategies: Sequence[Any] = (),
+    calibration: Calibration | None = None,
+    **settings: Any,
+) -> ScalePlan:
+    """The fewest machines that reach a target, and the strategy: ``plan(...).design.save("large.dtf")``.
+
+    The target is one of ``examples_per_second``, ``hours`` for so many ``examples`` of all epochs together, and a
+    budget of ``device_hours`` for them, which finds the fastest. ``strategies``: those that may be used; by default
+    all-reduce, synchronous parameter servers and a pipeline. ``model``, ``machines``, ``calibration`` and
+    ``settings``, such as ``device``, ``network`` and ``per_device``, are those of ``predict``. Raises InvalidInput.
+    """
+    target = ScaleTarget(
+        examples_per_second=examples_per_second, hours=hours, device_hours=device_hours, examples=examples
+    )
+    if settings.get("network") == MEASURED:
+        settings = {**settings, "network": "", "link": measured_link(machines)}
+    design, graph = _model(model)
+    chosen = strategies or ("allreduce", ParameterServer(sync=True), "pipeline")
+    design = _design(design, graph, machines, calibration)
+    return scale_plan.plan(design, target, [settings_of(each, None, **settings) for each in chosen])
+
+
+def measured_link(machines: Any) -> Link:
+    """The median of what a cluster's hosts send to each other, and half a round trip. Raises InvalidInput."""
+    from .cluster import Cluster
+    from .session import session
+
+    if not isinstance(machines, Cluster):
+        raise InvalidInput(
+            f"network={MEASURED!r} is measured between the hosts of a cluster. Received: {machines!r:.100}",
+            field="network",
+        )
+    name = machines.wait_ready().name
+    return link_of(session().call(lambda fleet: fleet.checkup(name, network=True)).network)
+
+
+def link_of(pairs: Sequence[PairSpeed]) -> Link:
+    """What pairs of hosts have measured, as one link. Raises InvalidInput where there are none."""
+    if not pairs:
+        raise InvalidInput("A network is measured between two hosts or more. Received: one", field="network")
+    return Link(
+        bytes_per_s=statistics.median(pair.bytes_per_second for pair in pairs),
+        latency_s=statistics.median(pair.latency_seconds for pair in pairs) / 2,
+    )
+
+
+def _model(model: Any) -> tuple[Design | None, LayerGraph]:
+    """The design, if it comes from one, and the layers."""
+    if isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(SUFFIX):
+        model = Design.open(model)
+    if isinstance(model, Design):
+        return model, design_forecast.model_of(model)
+    if isinstance(model, LayerGraph):
+        return None, model
+    from ..backend.task.describe.layer_graph import describe
+
+    return None, describe(model, None)
+
+
+def _machines(machines: Any, calibration: Calibration | None) -> forecast.Machines:
+    if machines is None:
+        return forecast.Machines()
+    if isinstance(machines, Design):
+        return design_forecast.machines_of(machines)
+    if isinstance(machines, Sequence):
+        return _of_devices(machines)
+    return design_forecast.of_cluster(check_design.as_drawn(machines.wait_ready().info))
+
+
+def _of_devices(devices: Sequence[Device]) -> forecast.Machines:
+    if not devices or not all(isinstance(device, Device) for device in devices):
+        raise InvalidInput(f"Devices are Device structs, one or more. Received: {devices!r:.100}", field="devices")
+    limits = [device.memory_bytes for device in devices if device.memory_bytes]
+    return forecast.Machines(
+        tasks=len(devices),
+        on_cpu=all("GPU" not in device.name for device in devices),
+        flops_per_s=min(device.flops_per_s for device in devices),
+        memory_bytes=min(limits, default=0),
+    )
+
+
+def _design(design: Design | None, graph: LayerGraph, machines: Any, calibration: Calibration | None) -> Design:
+    """The design that a plan begins from: the one given, with the cluster given."""
+    if isinstance(machines, Sequence):
+        raise InvalidInput("A plan is for a cluster or a design. Received: devices", field="machines")
+    found = machines if isinstance(machines, Design) else design or Design()
+    cluster = found.cluster
+    if machines is not None and not isinstance(machines, Design):
+        cluster = check_design.as_drawn(machines.wait_ready().info)
+    run = found.run if design is not None or isinstance(machines, Design) else RunSettings(microbatches=8)
+    return msgspec.structs.replace(
+        found,
+        cluster=cluster,
+        model=ModelDesign(graph=graph) if found.model is None else found.model,
+        run=run,
+        calibration=calibration or found.calibration,
+    )

@@ -1,0 +1,126 @@
+"""TensorBoard's log directories as runs. TensorBoard is imported here when it is asked for."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..backend.machine import paths
+from ..backend.records.archive import summarize
+from ..backend.records.store import Store
+from ..errors import InvalidInput
+from ..schema.events import AnyEvent, Point, Points, RunChanged, encode_event, encode_points
+from ..schema.printable import printable
+from ..schema.run import RunInfo, RunState
+from .known import run as held_run
+from .run import Run
+from .tensorboard import EVENT_FILE, needed
+
+_TASK = "worker:0"
+_BATCH = 1000
+_PARTS = {"train": "", "validation": "val_"}
+"""The directories that ``keras.callbacks.TensorBoard`` makes in its own, and how their metrics begin here."""
+
+
+def import_tensorboard(directory: str | os.PathLike[str], name: str = "") -> list[Run]:
+    """Take the scalars of a TensorBoard log directory among the runs, and return those, oldest first.
+
+    Each directory with event files becomes a run. ``train`` and ``validation`` side by side, as
+    ``keras.callbacks.TensorBoard`` writes them, are one: its validation metrics begin with ``val_``. ``name`` is that
+    of the run, or how the names of several begin; by default they are called as their directories.
+
+    Raises InvalidInput where there are no scalars, Unavailable without TensorBoard.
+    """
+    needed()
+    root = Path(directory).expanduser()
+    found = list(_found(root))
+    ids = []
+    if found:
+        store = Store(paths.store_path())
+        try:
+            ids = [_keep(store, *one, name=_named(root, one[0], name)) for one in found]
+        finally:
+            store.close()
+    if not ids:
+        raise InvalidInput(
+            f"A TensorBoard log directory has event files (events.out.tfevents...) with scalars, in it or below; "
+            f"received: {root}, which has none",
+            field="directory",
+        )
+    return [held_run(run_id) for run_id in ids]
+
+
+def _named(root: Path, directory: Path, name: str) -> str:
+    below = "" if directory == root else directory.relative_to(root).as_posix()
+    return printable(" ".join(filter(None, [name or root.resolve().name, below])), 200)
+
+
+def _found(root: Path) -> Iterator[tuple[Path, list[Point]]]:
+    """Each directory of a run with its points, oldest first."""
+    parts: dict[Path, dict[Path, str]] = {}
+    for own in sorted({file.parent for file in root.rglob(f"{EVENT_FILE}*")}):
+        is_part = own.name in _PARTS and own != root
+        parts.setdefault(own.parent if is_part else own, {})[own] = _PARTS[own.name] if is_part else ""
+    runs = [(directory, _points(of)) for directory, of in parts.items()]
+    yield from sorted((one for one in runs if one[1]), key=lambda one: one[1][0].time)
+
+
+def _points(directories: dict[Path, str]) -> list[Point]:
+    """All scalars of some directories, what is of one step and directory in one point; by their times."""
+    found: list[Point] = []
+    for directory, prefix in directories.items():
+        steps: dict[int, Point] = {}
+        for step, seconds, tag, value in _scalars(directory):
+            point = steps.setdefault(step, Point(float(step), seconds, {}))
+            point.values[printable(prefix + tag, 200)] = value
+        found += steps.values()
+    return sorted(found, key=lambda point: (point.time, point.step))
+
+
+def _scalars(directory: Path) -> Iterator[tuple[int, float, str, float]]:
+    """(step, seconds since the epoch, tag, value) of every scalar, of TensorFlow 1 and 2."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util import tensor_util
+
+    events: Any = EventAccumulator(str(directory), size_guidance={"scalars": 0, "tensors": 0})
+    events.Reload()
+    tags = events.Tags()
+    for tag in tags["scalars"]:
+        for event in events.Scalars(tag):
+            yield event.step, event.wall_time, tag, float(event.value)
+    for tag in tags["tensors"]:
+        if events.SummaryMetadata(tag).plugin_data.plugin_name == "scalars":
+            for event in events.Tensors(tag):
+                yield event.step, event.wall_time, tag, float(tensor_util.make_ndarray(event.tensor_proto))
+
+
+def _keep(store: Store, directory: Path, points: list[Point], *, name: str) -> str:
+    """Put a run that has ended into the store; its id."""
+    now = time.time()
+    began, ended = points[0].time, points[-1].time
+    events: list[AnyEvent] = [RunChanged(time=began, state=RunState.RUNNING)]
+    for first in range(0, len(points), _BATCH):
+        batch = points[first : first + _BATCH]
+        events.append(Points(time=began, task=_TASK, first=first, count=len(batch), data=encode_points(batch)))
+    events.append(RunChanged(time=ended, state=RunState.SUCCEEDED))
+    run_id = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{secrets.token_hex(3)}"
+    info = RunInfo(
+        id=run_id,
+        name=name,
+        cluster="",
+        kind="imported",
+        jobs={"worker": 1},
+        created=now,  # a store may forget those that are old
+        parameters={"imported_from": printable(str(directory.resolve()))},
+        state=RunState.SUCCEEDED,
+        started=began,
+        ended=ended,
+        next_seq=len(events),
+    )
+    store.write([info], ((run_id, seq, encode_event(event)) for seq, event in enumerate(events)))
+    summarize(store, run_id)
+    return run_id

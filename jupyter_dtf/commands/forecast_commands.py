@@ -1,0 +1,130 @@
+"""The commands that look ahead: ``predict`` and ``plan``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ..client import terminal
+from ..errors import InvalidInput
+from ..schema.base import encode_json
+from ..schema.design import Design
+from ..schema.forecast import ALGORITHMS, COMPRESSIONS, PRECISIONS, STRATEGIES, TRANSPORTS, ForecastSettings
+from ..schema.scale_plan import ScaleTarget
+
+
+def add_to(commands: Any) -> None:
+    """Add them to the parser of the command line (what ``add_subparsers`` returns)."""
+    predict = commands.add_parser("predict", help="how far a design would scale: examples a second over tasks")
+    predict.add_argument("--strategy", choices=STRATEGIES, default="allreduce", help="(default: allreduce)")
+    predict.add_argument("--tasks", default="", metavar="N,N,...", help="that compute (default: 1,2,4,...,512)")
+    predict.add_argument("--threshold", type=float, default=0.5, help="a task pays that adds this part (default: 0.5)")
+    _add_shared(predict)
+    predict.set_defaults(do=_predict)
+
+    plan = commands.add_parser("plan", help="the fewest machines that reach a target, as a design")
+    plan.add_argument("--examples-per-second", type=float, default=0.0, metavar="N", help="the target")
+    plan.add_argument("--hours", type=float, default=0.0, help="or: for all examples")
+    plan.add_argument(
+        "--device-hours", type=float, default=0.0, metavar="HOURS", help="or: the budget for all examples"
+    )
+    plan.add_argument("--examples", type=float, default=0.0, metavar="N", help="of all epochs together")
+    plan.add_argument("--strategy", choices=STRATEGIES, help="(default: the best of several)")
+    plan.add_argument("-o", "--output", default="", metavar="FILE", help="write the design that reaches it")
+    _add_shared(plan)
+    plan.set_defaults(do=_plan)
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("design", help="a .dtf file that has a model")
+    parser.add_argument("--batch-size", type=int, default=0, metavar="N", help="examples in a step of all tasks")
+    parser.add_argument("--per-device", type=int, default=0, metavar="N", help="or: examples in a step of each task")
+    parser.add_argument(
+        "--device", default="", help="A100, H100, V100, P100, K80, H200 or CPU (default: as calibrated)"
+    )
+    parser.add_argument("--precision", choices=PRECISIONS, default="fp32", help="(default: fp32)")
+    parser.add_argument("--utilisation", type=float, default=0.0, metavar="PART", help="of the device's peak, 0 to 1")
+    parser.add_argument("--network", default="", help="between machines: 1gbit, 10gbit, 25gbit, infiniband-hdr, ...")
+    parser.add_argument("--cluster", default="", metavar="NAME", help="or: measured between the hosts of this cluster")
+    parser.add_argument("--transport", choices=TRANSPORTS, default="tcp", help="(default: tcp)")
+    parser.add_argument("--local", default="", help="within a machine: pcie3, nvlink3, memory, ...")
+    parser.add_argument("--devices-per-machine", type=int, default=0, metavar="N", help="(default: as drawn)")
+    parser.add_argument("--algorithm", choices=ALGORITHMS, default="auto", help="of all-reduce (default: auto)")
+    parser.add_argument("--compression", choices=COMPRESSIONS, default="none", help="of gradients (default: none)")
+    parser.add_argument("--servers", type=int, default=1, metavar="N", help="ps tasks (default: 1)")
+    parser.add_argument("--sync", action="store_true", help="of ps: all workers wait for each other")
+    parser.add_argument("--backup-workers", type=int, default=0, metavar="N", help="of ps with --sync")
+    parser.add_argument(
+        "--microbatches", type=int, default=0, metavar="N", help="of a pipeline (default: the design's)"
+    )
+    parser.add_argument("--stages", type=int, default=0, metavar="N", help="of a pipeline (default: the design's)")
+    parser.add_argument(
+        "--input", type=float, default=0.0, metavar="N", help="examples a second that each task can read"
+    )
+    parser.add_argument("--straggling", type=float, default=0.0, metavar="PART", help="how much steps vary by task")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+_SAME = (
+    *("batch_size", "per_device", "device", "precision", "utilisation", "network", "transport", "local"),
+    *("devices_per_machine", "algorithm", "compression", "microbatches", "stages", "straggling"),
+)
+"""Arguments that are settings of the same name."""
+
+
+def _settings(arguments: argparse.Namespace, strategy: str, **more: Any) -> ForecastSettings:
+    link = None
+    if arguments.cluster:
+        from ..client.forecasting import link_of
+        from ..client.session import session
+
+        view = session()
+        view.call(lambda fleet: fleet.ready(arguments.cluster))
+        link = link_of(view.call(lambda fleet: fleet.checkup(arguments.cluster, network=True)).network)
+    of_servers: dict[str, Any] = {}
+    if strategy == "ps":
+        of_servers = {
+            "servers": arguments.servers,
+            "sync": arguments.sync,
+            "backup_workers": arguments.backup_workers,
+        }
+    same = {name: getattr(arguments, name) for name in _SAME}
+    return ForecastSettings(
+        strategy=strategy, link=link, input_examples_per_s=arguments.input, **same, **of_servers, **more
+    )
+
+
+def _predict(arguments: argparse.Namespace) -> int:
+    from ..backend.planning import design_forecast
+
+    try:
+        tasks = [int(count) for count in arguments.tasks.split(",") if count]
+    except ValueError:
+        raise InvalidInput(f"--tasks is as 1,2,4. Received: {arguments.tasks!r:.100}", field="tasks") from None
+    design = Design.open(arguments.design)
+    settings = _settings(arguments, arguments.strategy, tasks=tasks, threshold=arguments.threshold)
+    (found,) = design_forecast.forecasts(design, [settings])
+    terminal.say(encode_json(found).decode() if arguments.json else "\n".join([repr(found), "", *found.notes]))
+    return 0
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    from ..backend.planning import scale_plan
+
+    target = ScaleTarget(
+        examples_per_second=arguments.examples_per_second,
+        hours=arguments.hours,
+        device_hours=arguments.device_hours,
+        examples=arguments.examples,
+    )
+    chosen = [arguments.strategy] if arguments.strategy else ["allreduce", "ps", "pipeline"]
+    if not arguments.strategy:
+        arguments.sync = True
+    design = Design.open(arguments.design)
+    found = scale_plan.plan(design, target, [_settings(arguments, strategy) for strategy in chosen])
+    terminal.say(encode_json(found).decode() if arguments.json else repr(found))
+    if found.design is None:
+        return 1
+    if arguments.output:
+        found.design.save(arguments.output)
+    return 0

@@ -1,0 +1,258 @@
+"""``Context``: what the ``ctx`` of a program offers. ``backend/task/context.py`` implements it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from .cluster import ClusterSpec
+
+
+class Context(Protocol):
+    """The place of a task in its run, and its ways to report: the ``ctx`` of a program.
+
+    ``cluster.run`` calls ``main_fun(args, ctx)``, ``cluster.search`` calls ``train_fn(params, ctx)``, and
+    ``cluster.fit`` calls ``data_fn(ctx)``, in every task. Ranks count the chief first, then the workers, then ``ps``,
+    ``evaluator`` and any other job, each by index.
+
+    Example:
+        >>> def main_fun(args, ctx: dtf.Context):
+        ...     for step in range(args["steps"]):
+        ...         if ctx.should_stop:
+        ...             break
+        ...         ctx.report(step, loss=train_step())
+        ...     return ctx.rank
+        >>> cluster.run(main_fun, {"steps": 100})
+    """
+
+    # -- the task and its run -----------------------------------------------------------------------------------
+
+    @property
+    def job_name(self) -> str:
+        """The job of this task: ``worker``, ``chief``, ``ps``, ``evaluator`` or any other job of the cluster."""
+
+    @property
+    def task_index(self) -> int:
+        """The index of this task within its job, from 0."""
+
+    @property
+    def task(self) -> str:
+        """The name of this task, ``worker:1``."""
+
+    @property
+    def tasks(self) -> list[str]:
+        """The names of all tasks of the run, by rank."""
+
+    @property
+    def cluster_spec(self) -> ClusterSpec:
+        """The endpoints of the run's tasks. ``TF_CONFIG`` contains the same."""
+
+    @property
+    def rank(self) -> int:
+        """The rank of this task, from 0."""
+
+    @property
+    def size(self) -> int:
+        """The number of tasks of the run."""
+
+    @property
+    def local_rank(self) -> int:
+        """The rank of this task among those on the same machine, from 0."""
+
+    @property
+    def local_size(self) -> int:
+        """The number of tasks of the run on this machine."""
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is the task that writes checkpoints and reports progress: rank 0."""
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that TensorFlow uses in this task."""
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+
+    @property
+    def attempt(self) -> int:
+        """How often the run's tasks have been started, including this time: 1, and 2 after the first restart."""
+
+    @property
+    def server(self) -> Any:
+        """This task's ``tf.distribute.Server``, started on first use.
+
+        ``server.target`` is for sessions; ``server.join()`` waits until all tasks of the run have finished their work.
+        """
+
+    # -- directories --------------------------------------------------------------------------------------------
+
+    @property
+    def run_dir(self) -> Path:
+        """The directory of the run, which is kept after the run and readable by this user only."""
+
+    @property
+    def checkpoint_dir(self) -> Path:
+        """The directory for checkpoints within ``run_dir``."""
+
+    @property
+    def shared_dir(self) -> Path:
+        """A directory in memory that the tasks on a machine share while the run lasts."""
+
+    @property
+    def task_dir(self) -> Path:
+        """A directory of this task on its machine, which is removed when the task ends."""
+
+    # -- data ---------------------------------------------------------------------------------------------------
+
+    def shard(self, dataset: Any) -> Any:
+        """Return this task's share of a dataset: every ``size``-th element, starting with its rank.
+
+        Args:
+            dataset: A ``tf.data.Dataset``.
+
+        Returns:
+            A ``tf.data.Dataset``.
+        """
+
+    def feed(self) -> Any:
+        """Return this task's share of the data that was passed to ``cluster.run(..., feed=...)``.
+
+        Returns:
+            A ``tf.data.Dataset`` of batches. Each iteration is one pass over the data, in a new order.
+
+        Raises:
+            InvalidInput: If the run has no ``feed``, or the job is neither ``chief`` nor ``worker``.
+        """
+
+    # -- stopping -----------------------------------------------------------------------------------------------
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the run was asked to stop. A program that checks this can end in its own way."""
+
+    # -- reporting ----------------------------------------------------------------------------------------------
+
+    def report(self, step: float | None = None, **metrics: float) -> None:
+        """Report a value of one or more metrics, to be plotted. Takes microseconds.
+
+        Args:
+            step: The step that the values belong to. None: one more than the last.
+            **metrics: A number for each metric.
+
+        Raises:
+            InvalidInput: If a value is not a number.
+        """
+
+    def report_histogram(self, name: str, values: Any, step: float | None = None, bins: int = 30) -> None:
+        """Report the distribution of some values, to be shown as a heat map over the steps.
+
+        Args:
+            name: What the values are.
+            values: An array or tensor of any shape. Values that are not finite are counted separately.
+            step: The step that the values belong to. None: that of the last ``report``.
+            bins: The number of bins.
+
+        Raises:
+            InvalidInput: If the values are not numbers.
+        """
+
+    def report_image(self, name: str, image: Any, step: float | None = None, caption: str = "") -> None:
+        """Report a picture.
+
+        Args:
+            name: What the picture shows.
+            image: An array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or
+                of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
+            step: The step that the picture belongs to. None: that of the last ``report``.
+            caption: Text to show with the picture.
+
+        Raises:
+            InvalidInput: If ``image`` is not a picture, or is larger than 2048 pixels or 256 KiB as PNG.
+        """
+
+    def progress(self, done: int, total: int = 0, unit: str = "step", epoch: int = 0, epochs: int = 0) -> None:
+        """Report the progress of the run. Only the chief's report is used.
+
+        Args:
+            done: How many units are done.
+            total: The total number of units; 0 if unknown.
+            unit: What is counted.
+            epoch: The current epoch, counted from 1; 0 if there are none.
+            epochs: The total number of epochs; 0 if there are none.
+
+        Raises:
+            InvalidInput: If a count is not an integer >= 0, or ``unit`` is not a string.
+        """
+
+    def epoch_ended(self, epoch: int, step: int, logs: dict[str, float]) -> None:
+        """Report the end of an epoch. Only the chief's report is used.
+
+        Args:
+            epoch: The number of the epoch, counted from 0.
+            step: The number of steps done, over all epochs.
+            logs: The values of the metrics, averaged over the tasks.
+
+        Raises:
+            InvalidInput: If a value is not a number.
+        """
+
+    def note(self, level: str, title: str, text: str = "", *, mark: str = "") -> None:
+        """Report something to the user, to be shown among the run's events.
+
+        Args:
+            level: ``"info"``, ``"warning"`` or ``"error"``.
+            title: One line.
+            text: Details.
+            mark: A word or two with which to mark the current step on the plots.
+
+        Raises:
+            InvalidInput: If ``level`` is another one, or an argument is not a string.
+        """
+
+    def log(self, text: str) -> None:
+        """Write a line to this task's output.
+
+        Args:
+            text: The line.
+        """
+
+    def traced(self, step: int) -> AbstractContextManager[None]:
+        """Mark a step, so that ``trace_steps`` can record it.
+
+        Args:
+            step: The number of the step, counted from 1.
+
+        Returns:
+            A context manager around the step.
+        """
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def checkpoint(self, step: int, tree: Any) -> None:
+        """Write a checkpoint. The chief writes it in the background; in other tasks, this does nothing.
+
+        Args:
+            step: The step of the checkpoint.
+            tree: Dicts, lists and tuples of arrays, tensors, variables and other picklable values, which are copied
+                immediately.
+
+        Raises:
+            InvalidInput: If ``step`` is not an integer >= 0, or a value cannot be pickled.
+        """
+
+    def restore(self, step: int | None = None) -> tuple[int, Any] | None:
+        """Read a checkpoint of this run, or of the run that it continues if it has none of its own yet.
+
+        Args:
+            step: The step of the checkpoint. None: the newest.
+
+        Returns:
+            ``(step, tree)``, with arrays in place of variables; None if there is no checkpoint.
+
+        Raises:
+            InvalidInput: If the checkpoint is damaged.
+            NotFound: If the checkpoint that the run should continue from does not exist.
+        """

@@ -1,0 +1,96 @@
+"""The fewest machines that reach a target: what is asked, and what is answered. Inert."""
+
+from __future__ import annotations
+
+from ..errors import InvalidInput
+from .base import PeerStruct, Struct
+from .design import Design
+from .forecast import MAX_FIGURE, ForecastPoint, ForecastSettings
+from .sizes import number
+from .text_table import aligned
+
+
+class ScaleTarget(Struct):
+    """What is to be reached: one of the three."""
+
+    examples_per_second: float = 0.0
+    hours: float = 0.0
+    """For ``examples`` in all."""
+    device_hours: float = 0.0
+    """A budget: the fastest that ``examples`` can be had for so many hours of one device."""
+    examples: float = 0.0
+    """In all epochs together."""
+
+    def __post_init__(self) -> None:
+        given = [self.examples_per_second, self.hours, self.device_hours]
+        if (
+            any(not 0 <= value <= MAX_FIGURE for value in [*given, self.examples])
+            or sum(value > 0 for value in given) != 1
+        ):
+            raise InvalidInput(
+                "A target is one of examples_per_second, hours and device_hours, above 0. "
+                f"Received: {', '.join(map(str, given))}",
+                field="examples_per_second",
+            )
+        if not self.examples_per_second and not self.examples > 0:
+            raise InvalidInput(
+                f"hours and device_hours are for a number of examples, above 0. Received: {self.examples}",
+                field="examples",
+            )
+
+
+class PlanRequest(Struct):
+    """A design that has a model, the strategies that may be used, and the target."""
+
+    design: Design
+    target: ScaleTarget
+    settings: list[ForecastSettings] = []
+    """Empty: all-reduce, synchronous parameter servers, and pipelines, with what else is as by default."""
+
+    def __post_init__(self) -> None:
+        if len(self.settings) > 16:
+            raise InvalidInput(f"settings has at most 16 items. Received: {len(self.settings)}", field="settings")
+
+
+class PlanOption(PeerStruct):
+    """The best that one strategy does for a target."""
+
+    title: str
+    settings: ForecastSettings
+    reached: bool
+    point: ForecastPoint
+    """The fewest tasks that reach the target, or those that come nearest to it."""
+    hours: float = 0.0
+    """For the target's examples; 0 where it names none."""
+    device_hours: float = 0.0
+    problem: str = ""
+
+
+class ScalePlan(PeerStruct):
+    """The fewest machines that reach a target, and the strategy that does it; the others for comparison."""
+
+    target: ScaleTarget
+    reached: bool
+    best: PlanOption
+    others: list[PlanOption] = []
+    design: Design | None = None
+    """The cluster, the model, and where it is a pipeline the placement: save it, and it opens in the designer."""
+    why: str = ""
+
+    def __repr__(self) -> str:
+        rows = [["", "strategy", "tasks", "machines", "examples/s", "efficiency", "hours", "device-hours"]]
+        for option in [self.best, *self.others]:
+            point = option.point
+            rows.append(
+                [
+                    "yes" if option.reached else "no",
+                    option.title,
+                    str(point.tasks),
+                    str(point.machines),
+                    number(point.examples_per_second),
+                    f"{point.efficiency:.0%}",
+                    number(option.hours) if option.hours else "",
+                    number(option.device_hours) if option.device_hours else "",
+                ]
+            )
+        return "\n".join([self.why, aligned(rows)])

@@ -1,0 +1,56 @@
+/** Hosts of a drawing that are alike, as one: what of many hosts and tasks is drawn. Pure. */
+
+import type { ClusterDesign, HostDesign } from '../api/schema';
+import { type DesignTask, devicesOfHost } from './clusterdesign';
+
+/** Hosts that follow each other and are alike; one that is not has a group of its own. */
+export interface HostGroup {
+  /** The name of its first host, which tells it from others. */
+  key: string;
+  hosts: readonly HostDesign[];
+}
+
+// Fewer hosts are drawn one by one, and so are fewer that are alike.
+const MANY_HOSTS = 12;
+const LEAST_ALIKE = 4;
+
+/** A cluster's hosts in their order. Alike are those of the same cores, memory and GPUs, with as many tasks of each job on each device. */
+export function hostGroups(
+  cluster: Readonly<ClusterDesign>,
+  byDevice: ReadonlyMap<string, readonly DesignTask[]>
+): HostGroup[] {
+  const alone = (host: HostDesign) => ({ key: host.name, hosts: [host] });
+  if (cluster.hosts.length <= MANY_HOSTS) {
+    return cluster.hosts.map(alone);
+  }
+  const groups: { key: string; look: string; hosts: HostDesign[] }[] = [];
+  for (const host of cluster.hosts) {
+    const look = lookOf(host, byDevice);
+    const last = groups[groups.length - 1];
+    if (last?.look === look) {
+      last.hosts.push(host);
+    } else {
+      groups.push({ key: host.name, look, hosts: [host] });
+    }
+  }
+  return groups.flatMap(group => (group.hosts.length < LEAST_ALIKE ? group.hosts.map(alone) : [group]));
+}
+
+/** The tasks on each device of a group's hosts together, under the device's name. */
+export function tasksOfGroup(
+  group: HostGroup,
+  byDevice: ReadonlyMap<string, readonly DesignTask[]>
+): { device: string; tasks: string[] }[] {
+  return devicesOfHost(group.hosts[0]!).map(({ device }) => ({
+    device,
+    tasks: group.hosts.flatMap(host => (byDevice.get(`${host.name}/${device}`) ?? []).map(({ task }) => task))
+  }));
+}
+
+function lookOf(host: HostDesign, byDevice: ReadonlyMap<string, readonly DesignTask[]>): string {
+  const devices = devicesOfHost(host).map(({ device, memory_bytes }) => {
+    const jobs = (byDevice.get(`${host.name}/${device}`) ?? []).map(({ job, place }) => [job, place?.memory_bytes]);
+    return [device, memory_bytes, jobs];
+  });
+  return JSON.stringify([host.cpus, devices]);
+}

@@ -1,0 +1,100 @@
+/** What each of many tasks reported of one metric over time, as one picture. Pure. */
+
+import type { Line } from './series';
+import { type Member, type Spread, spreadOf } from './spread';
+
+/** A row for each task, a column for each part of x. */
+export interface TaskHeat {
+  tasks: string[];
+  columns: number;
+  /** The limits of x. */
+  start: number;
+  end: number;
+  /** Mean value of a task in a column, by task and then by column; NaN where it reported nothing. */
+  values: Float64Array;
+  /** What is drawn palest and darkest: of all values but the outermost hundredths. */
+  low: number;
+  high: number;
+  /** Each task's mean over all of it. */
+  spread: Spread;
+}
+
+const EDGE = 0.01;
+
+/** The lines of one metric, of those `tasks` that have one; null where nobody has reported anything finite. */
+export function taskHeat(lines: readonly Line[], tasks: readonly string[], most = 240): TaskHeat | null {
+  const byTask = new Map(lines.filter(({ task, x }) => task !== '' && x.length > 0).map(line => [line.task, line]));
+  const known = tasks.flatMap(task => byTask.get(task) ?? []);
+  const start = known.reduce((least, { x }) => Math.min(least, x[0]!), Infinity);
+  const end = known.reduce((last, { x }) => Math.max(last, x[x.length - 1]!), -Infinity);
+  const longest = known.reduce((count, { x }) => Math.max(count, x.length), 0);
+  const columns = Math.min(most, longest);
+  const values = new Float64Array(known.length * columns).fill(NaN);
+  const means: Member[] = [];
+  known.forEach((line, row) => {
+    const of = values.subarray(row * columns, (row + 1) * columns);
+    means.push({ name: line.task, value: intoColumns(line, start, end, of) });
+  });
+  const spread = spreadOf(means);
+  if (!spread) {
+    return null;
+  }
+  const sorted = values.filter(Number.isFinite).sort();
+  const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))]!;
+  const [low, high] = at(EDGE) < at(1 - EDGE) ? [at(EDGE), at(1 - EDGE)] : [sorted[0]!, sorted[sorted.length - 1]!];
+  return { tasks: known.map(({ task }) => task), columns, start, end, values, low, high, spread };
+}
+
+/** Which column an x is in. */
+export function columnOf({ start, end, columns }: Pick<TaskHeat, 'start' | 'end' | 'columns'>, x: number): number {
+  const share = end > start ? (x - start) / (end - start) : 0;
+  return Math.min(columns - 1, Math.max(0, Math.floor(share * columns)));
+}
+
+/** The x at the middle of a column. */
+export function xOf({ start, end, columns }: TaskHeat, column: number): number {
+  return start + ((column + 0.5) / columns) * (end - start);
+}
+
+/** The mean of the tasks over time, where any has reported. */
+export function meanOf(heat: TaskHeat): { x: Float64Array; y: Float64Array } {
+  const { tasks, columns, values } = heat;
+  const means = Array.from({ length: columns }, (_, column) => {
+    let [sum, count] = [0, 0];
+    for (let row = 0; row < tasks.length; row++) {
+      const value = values[row * columns + column]!;
+      if (Number.isFinite(value)) {
+        sum += value;
+        count += 1;
+      }
+    }
+    return { x: xOf(heat, column), y: count > 0 ? sum / count : NaN };
+  }).filter(({ y }) => !Number.isNaN(y));
+  return { x: Float64Array.from(means, ({ x }) => x), y: Float64Array.from(means, ({ y }) => y) };
+}
+
+/** Fill a task's columns; the mean of all its finite values. What is between two of its points has the former's value. */
+function intoColumns({ x, y }: Line, start: number, end: number, into: Float64Array): number {
+  const counts = new Uint32Array(into.length);
+  const place = { start, end, columns: into.length };
+  let sum = 0;
+  let count = 0;
+  let last = -1;
+  x.forEach((at, index) => {
+    const value = y[index]!;
+    const column = columnOf(place, at);
+    if (Number.isFinite(value)) {
+      sum += value;
+      count += 1;
+      counts[column]! += 1;
+      into[column] = counts[column] === 1 ? value : into[column]! + (value - into[column]!) / counts[column]!;
+    }
+    last = Math.max(last, column);
+  });
+  for (let column = 1; column < last; column++) {
+    if (counts[column] === 0) {
+      into[column] = into[column - 1]!;
+    }
+  }
+  return count > 0 ? sum / count : NaN;
+}

@@ -1,0 +1,86 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { IMainMenu } from '@jupyterlab/mainmenu';
+import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
+
+import { CommandIDs, IDtf } from '../tokens';
+import type { TourStep } from '../views/tour';
+import { TourPopover } from '../widgets/tourpopover';
+import { describe } from './ask';
+
+/** The tour of five steps, from the Help menu and the palette. */
+export const tour: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter_dtf:tour',
+  description: 'A tour of the panel in five steps.',
+  autoStart: true,
+  requires: [IDtf],
+  optional: [ICommandPalette, IMainMenu, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    _: IDtf,
+    palette: ICommandPalette | null,
+    menu: IMainMenu | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('jupyter_dtf');
+    let open: TourPopover | null = null;
+    app.commands.addCommand(CommandIDs.takeTour, {
+      label: args => (args['isPalette'] ? trans.__('Take the Tour') : trans.__('Tour of Distributed TensorFlow')),
+      caption: trans.__('Start, fit, watch, draw, stop: the panel in five steps'),
+      describedBy: describe({}),
+      execute: async () => {
+        open?.dispose();
+        open = new TourPopover(tourSteps(trans), trans); // which keeps in mind where the keyboard was
+        await app.commands.execute(CommandIDs.showPanel);
+        open.open();
+      }
+    });
+    const category = trans.__('Distributed TensorFlow');
+    palette?.addItem({ command: CommandIDs.takeTour, category, args: { isPalette: true } });
+    menu?.helpMenu.addGroup([{ command: CommandIDs.takeTour }], 20);
+  }
+};
+
+/** What the tour says, and where. */
+export function tourSteps(trans: TranslationBundle): TourStep[] {
+  const panel = '.jp-dtf-panel';
+  const section = (number: number) => `${panel} .jp-dtf-section:nth-of-type(${number})`;
+  const card = `${panel} .jp-dtf-cluster`;
+  return [
+    {
+      title: trans.__('Start a cluster'),
+      text: trans.__(
+        'Start two workers on this machine, or press + for more of them, for GPUs, and for other machines. A cluster goes on when you close this page.'
+      ),
+      anchors: [section(1), panel]
+    },
+    {
+      title: trans.__('Fit a model'),
+      text: trans.__(
+        'Connect makes it the cluster of your notebook. There, model.fit(x, y) becomes cluster.fit(model, x, y), and every worker trains on its share of each batch.'
+      ),
+      anchors: [card, section(1), panel]
+    },
+    {
+      title: trans.__('Watch the run'),
+      text: trans.__(
+        'Each fit is a run. A click on it opens its plots, machines, output and events, while it trains and long after.'
+      ),
+      anchors: [section(2), panel]
+    },
+    {
+      title: trans.__('Draw a design'),
+      text: trans.__(
+        'A design is a drawing of a cluster with a model laid over its devices. It says what a step would take, and trains as it is drawn.'
+      ),
+      anchors: [section(3), panel]
+    },
+    {
+      title: trans.__('Stop'),
+      text: trans.__(
+        'Stop ends a run, or a cluster with all of its runs. What was measured and saved stays. The Help menu has this tour again, and an example.'
+      ),
+      anchors: [card, section(1), panel]
+    }
+  ];
+}

@@ -1,0 +1,79 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { ClusterInfo, GpuInfo } from '../api/schema';
+import { formatBytesOf, formatPercent } from '../model/format';
+import { hostSpreads } from '../model/standings';
+import { Bar } from './basics';
+import { namesText } from './spreadtable';
+
+// More of them are summed up.
+const MOST_BARS = 16;
+
+/** Cores, memory and GPUs of a cluster's hosts together. */
+export function Load(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement | null {
+  const { cluster, trans } = props;
+  const { hosts } = cluster;
+  if (hosts.length === 0) {
+    return null;
+  }
+  const sum = (of: (host: (typeof hosts)[number]) => number) => hosts.reduce((total, host) => total + of(host), 0);
+  const threads = sum(host => host.threads);
+  const cpu = threads > 0 ? sum(host => host.cpu) / threads : 0;
+  const [used, memory] = [sum(host => host.memory_used_bytes), sum(host => host.memory_bytes)];
+  return (
+    <div className="jp-dtf-load">
+      <Bar fraction={cpu} label={trans.__('%1 of %2 cores in use', formatPercent(cpu), threads)} />
+      <span className="jp-dtf-number">{trans.__('%1 CPU', formatPercent(cpu))}</span>
+      <span className="jp-dtf-number jp-dtf-memory" title={trans.__('memory in use, of the limit')}>
+        {formatBytesOf(used, memory)}
+      </span>
+      {sum(host => host.gpus.length) > MOST_BARS ? (
+        <ManyGpus cluster={cluster} trans={trans} />
+      ) : (
+        hosts
+          .flatMap(host => host.gpus.map(gpu => ({ host: host.name, gpu })))
+          .map(({ host, gpu }) => <GpuLoad key={`${host}/${gpu.index}`} gpu={gpu} trans={trans} />)
+      )}
+    </div>
+  );
+}
+
+/** All GPUs as one, with those named that are far from the others. */
+function ManyGpus(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement {
+  const { cluster, trans } = props;
+  const { gpu: load, gpuMemory } = hostSpreads(cluster.hosts);
+  const gpus = cluster.hosts.flatMap(host => host.gpus);
+  const whole = gpus.reduce((total, gpu) => total + gpu.memory_bytes, 0);
+  const mean = load?.mean ?? 0;
+  const words = load
+    ? trans.__('%1 GPUs, from %2 to %3', load.count, formatPercent(load.low.value), formatPercent(load.high.value))
+    : trans.__('%1 GPUs', gpus.length);
+  return (
+    <>
+      <Bar kind="gpu" fraction={mean} label={words} />
+      <span className="jp-dtf-number" title={words}>
+        {trans.__('%1 of %2 GPUs', formatPercent(mean), gpus.length)}
+      </span>
+      <span className="jp-dtf-number jp-dtf-memory">
+        {gpuMemory && formatBytesOf(gpuMemory.mean * gpuMemory.count, whole)}
+      </span>
+      {load && load.outliers.length > 0 && (
+        <span className="jp-dtf-load-far jp-dtf-note">
+          {trans.__('Far from the others: %1.', namesText(load.outliers, trans))}
+        </span>
+      )}
+    </>
+  );
+}
+
+function GpuLoad(props: { gpu: GpuInfo; trans: TranslationBundle }): React.ReactElement {
+  const { gpu, trans } = props;
+  return (
+    <>
+      <Bar kind="gpu" fraction={gpu.utilization} label={`GPU ${gpu.index}, ${gpu.name}`} />
+      <span className="jp-dtf-number">{trans.__('%1 GPU %2', formatPercent(gpu.utilization), gpu.index)}</span>
+      <span className="jp-dtf-number jp-dtf-memory">{formatBytesOf(gpu.memory_used_bytes, gpu.memory_bytes)}</span>
+    </>
+  );
+}

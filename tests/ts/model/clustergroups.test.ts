@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest';
+
+import type { ClusterDesign } from '../../../src/api/schema';
+import { tasksOf } from '../../../src/model/clusterdesign';
+import { hostGroups, tasksOfGroup } from '../../../src/model/clustergroups';
+import { emptyDesign } from '../../../src/model/designtext';
+
+/** Hosts of two GPUs, each with a worker, and one in the middle that has more cores. */
+function drawn(hosts: number, odd = -1): ClusterDesign {
+  return {
+    ...emptyDesign().cluster,
+    jobs: { worker: 2 * hosts },
+    hosts: Array.from({ length: hosts }, (_, index) => ({
+      name: `node-${index}`,
+      cpus: index === odd ? 64 : 16,
+      memory_bytes: 0,
+      gpus: [1, 1]
+    })),
+    tasks: Array.from({ length: 2 * hosts }, (_, index) => ({
+      job: 'worker',
+      index,
+      host: `node-${index >> 1}`,
+      device: `GPU:${index % 2}`,
+      memory_bytes: 0
+    }))
+  };
+}
+
+function byDevice(cluster: ClusterDesign) {
+  const places = tasksOf(cluster).map(task => [`${task.place!.host}/${task.place!.device}`, [task]] as const);
+  return new Map(places);
+}
+
+describe('hosts that are alike', () => {
+  it('are one group, up to the one that is not', () => {
+    const cluster = drawn(64, 40);
+    const groups = hostGroups(cluster, byDevice(cluster));
+    expect(groups.map(({ key, hosts }) => [key, hosts.length])).toEqual([
+      ['node-0', 40],
+      ['node-40', 1],
+      ['node-41', 23]
+    ]);
+    const [, first, second] = tasksOfGroup(groups[0]!, byDevice(cluster));
+    expect(first).toMatchObject({ device: 'GPU:0' });
+    expect(first!.tasks.slice(0, 3)).toEqual(['worker:0', 'worker:2', 'worker:4']);
+    expect(second!.tasks).toHaveLength(40);
+  });
+
+  it('are drawn one by one where there are few, or few are alike', () => {
+    expect(hostGroups(drawn(12), new Map())).toHaveLength(12);
+    const cluster = drawn(13, 3);
+    expect(hostGroups(cluster, byDevice(cluster)).map(({ hosts }) => hosts.length)).toEqual([1, 1, 1, 1, 9]);
+  });
+
+  it('are not alike where another number of tasks is on them', () => {
+    const cluster = drawn(20);
+    cluster.tasks.pop();
+    cluster.jobs = { worker: 39 };
+    expect(hostGroups(cluster, byDevice(cluster)).map(({ hosts }) => hosts.length)).toEqual([19, 1]);
+  });
+});
