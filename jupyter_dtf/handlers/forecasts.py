@@ -30,6 +30,8 @@ class HardwareHandler(Handler):
 
 
 class RunForecastHandler(Handler):
+    max_body_bytes = 1 << 17
+
     @operation("How a run would scale, by what its own steps took", errors=(404, 409))
     async def post(self, run_id: str, *, body: ForecastSettings) -> Forecast:
         return await self.services.forecast_run(run_id, body)

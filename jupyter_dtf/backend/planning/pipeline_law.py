@@ -74,7 +74,7 @@ class Staged:
         self._sends = self._sent()
 
     def _by_stage(self, of_layers: Floats) -> Floats:
-        sums: Floats = np.bincount(self.stage_of, of_layers, self.stages)
+        sums: Floats = np.bincount(self.stage_of, of_layers, self.stages).astype(np.float64)
         return sums
 
     def _sent(self) -> list[dict[int, float]]:

@@ -78,7 +78,7 @@ def test_the_straggler_is_named() -> None:
     found = efficiency(record(dict.fromkeys(network, 0.1), network))
     assert found.slowest == "worker:2"
     assert found.findings[0].startswith("Straggler: worker:2 takes 95 ms for its own part of a step, the others 50 ms")
-    assert (found.tasks, found.steps, found.efficiency) == (3, 20, pytest.approx(0.95))
+    assert (found.tasks, found.steps) == (3, 20) and found.efficiency == pytest.approx(0.95)
 
 
 def test_an_exchange_that_is_longer_than_forecast_is_said() -> None:
