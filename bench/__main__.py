@@ -15,6 +15,7 @@ NAMES = (
     "many_hosts", "many_tasks", "checkpoints", "restarts", "predict", "dask_feed", "streams", "datasets", "loaders",
     "search", "trials", "zooming", "history",
     "forecast",
+    "search", "trials", "zooming", "history", "scale_views",
 )  # fmt: skip
 MODULES = {"ps": "parameter_server"}
 """Where a benchmark is that does not have the name of its module."""
