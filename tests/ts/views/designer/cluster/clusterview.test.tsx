@@ -313,7 +313,8 @@ describe('ClusterView', () => {
                 received_bytes: 0,
                 layers: 3,
                 problem: '',
-                unused: ''
+                unused: '',
+                filled_bytes: 0
               }
             ]
           }

@@ -44,7 +44,8 @@ function load(device: string, problem = ''): DeviceLoad {
     received_bytes: 4096,
     layers: 1,
     problem,
-    unused: ''
+    unused: '',
+    filled_bytes: 0
   };
 }
 
