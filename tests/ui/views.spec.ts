@@ -139,7 +139,7 @@ test('no view is an obstacle', async () => {
     const drawn = () => document.querySelectorAll('.jp-dtf-plot-area[role=slider] .bk-Figure').length > 2;
     await openRun(page, 'full', drawn);
     await expectAccessible(page, 'metrics', dashboard());
-    for (const tab of ['Histograms', 'Machines', 'Timeline', 'Scale', 'Output', 'Events', 'Code']) {
+    for (const tab of ['Histograms', 'Machines', 'Timeline', 'Output', 'Events', 'Code']) {
       await dashboard()
         .getByRole('tab', { name: new RegExp(`^${tab}`) })
         .click();
@@ -185,7 +185,7 @@ test('no view is an obstacle', async () => {
     await closeCurrent(page);
   });
 
-  await test.step('the tabs of the designer', async () => {
+  await test.step('both tabs of the designer', async () => {
     await execute(page, 'docmanager:open', { path: 'all.dtf' });
     const view = page.locator('.jp-dtf-designer:visible').first();
     await view.locator('[data-what="worker:0"]').click();
@@ -195,14 +195,6 @@ test('no view is an obstacle', async () => {
     await expect(view.getByRole('tabpanel', { name: 'Placement' }).getByText(/^predicted step/)).toBeVisible();
     await view.getByRole('treeitem', { name: /^logits,/ }).click();
     await expectAccessible(page, 'designer, placement', view);
-    await view.getByRole('tab', { name: 'Scale' }).click();
-    const scale = view.getByRole('tabpanel', { name: 'Scale' });
-    await expect(scale.locator('.bk-Figure')).toBeVisible();
-    await scale.getByText('All numbers as a table').click();
-    await scale.getByLabel('How many').fill('1');
-    await scale.getByRole('button', { name: 'Find the fewest machines' }).click();
-    await expect(scale.getByRole('button', { name: 'Open as design' })).toBeVisible();
-    await expectAccessible(page, 'designer, scale', view);
     await closeCurrent(page);
   });
 
