@@ -61,7 +61,7 @@ class Ran:
     """Examples, one after another in one kernel, each in an empty directory. A context manager."""
 
     def __init__(self) -> None:
-        self._notebook = new_notebook()
+        self._notebook: Any = new_notebook()  # type: ignore[no-untyped-call]
         self._client = NotebookClient(self._notebook, timeout=600, kernel_name="python3")
         self.path = EXAMPLES
         self.directory = Path()
@@ -72,7 +72,7 @@ class Ran:
         self._kernel.__enter__()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._kernel.__exit__(*error)
 
     def run(self, name: str, directory: Path) -> None:
@@ -88,7 +88,7 @@ class Ran:
         elif self.path.suffix == ".py":
             self._script()
         else:
-            for cell in nbformat.read(self.path, as_version=4).cells:
+            for cell in nbformat.read(self.path, as_version=4).cells:  # type: ignore[no-untyped-call]
                 if cell.cell_type == "code":
                     self.outputs += self.cell(cell.source)
         self.cell("import jupyter_dtf as dtf")
@@ -97,7 +97,7 @@ class Ran:
         self.outputs += self.cell(f"%run {self.path} {arguments}")
 
     def cell(self, source: str) -> list[Any]:
-        cell = new_code_cell(source)
+        cell = new_code_cell(source)  # type: ignore[no-untyped-call]
         self._notebook.cells.append(cell)
         self._client.execute_cell(cell, len(self._notebook.cells) - 1)
         found: list[Any] = cell.outputs

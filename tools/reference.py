@@ -54,7 +54,7 @@ def magics() -> str:
 
     from jupyter_dtf.notebook import magics as notebook
 
-    line, on_line = notebook._line_parser(notebook.DtfMagics(InteractiveShell()))
+    line, on_line = notebook._line_parser(notebook.DtfMagics(InteractiveShell()))  # type: ignore[no-untyped-call]
     cell, on_cell = notebook._cell_parser()
     intro = "`%load_ext jupyter_dtf` loads them. [In a notebook](../notebook.md#magics) has examples."
     return _page("Magics reference", intro, [*_parsers(line, on_line), *_parsers(cell, on_cell)])
@@ -79,9 +79,11 @@ def _pseudo_actions(parser: argparse.ArgumentParser) -> Sequence[argparse.Action
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:
-    made = parser.formatter_class(parser.prog, width=100)  # not the width of the terminal that builds the page
+    formatter: Any = parser.formatter_class
+    made = formatter(parser.prog, width=100)  # not the width of the terminal that builds the page
     made.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups, prefix="")
-    return made.format_help().strip()
+    shown: str = made.format_help()
+    return shown.strip()
 
 
 def _spelled(action: argparse.Action) -> str:

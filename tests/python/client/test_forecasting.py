@@ -48,7 +48,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(dtf.InvalidInput, match="network='measured' is measured between the hosts of a cluster"):
         dtf.predict(network(), network="measured")
     with pytest.raises(dtf.InvalidInput, match="placement is a Placement or maps layers to devices"):
-        dtf.predict(network(), 3, [])
+        dtf.predict(network(), 3, [])  # type: ignore[call-overload]
     with pytest.raises(dtf.InvalidInput, match="A network is measured between two hosts or more"):
         link_of([])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -243,6 +244,7 @@ class TestNotebooks:
             "[[round(f(runs['photographs', name, 3].metrics.query(\"metric == 'learning_rate'\")['value']), 3) "
             "for f in (min, max)] for name in ('three, rate of one', 'three, scaled', 'three, scaled, warm-up')]"
         )
-        (one, one_max), (scaled, scaled_max), (warm, warm_max) = self.value(kernel, rates)  # type: ignore[misc]
+        found: Any = self.value(kernel, rates)
+        (one, one_max), (scaled, scaled_max), (warm, warm_max) = found
         assert (one, one_max, scaled, scaled_max, warm_max) == (0.1, 0.1, 0.3, 0.3, 0.3)
         assert warm < 0.12
