@@ -42,11 +42,9 @@ class Search:
         self.name = name
         self.cluster = cluster
         self.study = study
-        self.id = id_of(study)
-        """Shared by all processes that continue its study; views identify the search by it."""
+        self.id = id_of(study)  # by which views identify the search
         self.began = time.time()
-        self.keeps_models = 0
-        """The number of best trials whose models are kept."""
+        self.keeps_models = 0  # of so many best trials
         self._metrics = metrics
         self._params = params
         self._done = threading.Event()
