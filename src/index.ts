@@ -14,7 +14,7 @@ import { runs } from './plugins/runcommands';
 import { searches } from './plugins/searches';
 import { settings } from './plugins/settings';
 import { statusBar } from './plugins/statusbaritem';
-import { tour } from './plugins/tour';
+import { tour } from './plugins/tourplugin';
 
 export { IDtf, INotebookClusters } from './tokens';
 

@@ -4,7 +4,7 @@ import React from 'react';
 import { describe, expect, it, vi } from 'vitest';
 
 import { beside } from '../../../src/model/beside';
-import { tourSteps } from '../../../src/plugins/tour';
+import { tourSteps } from '../../../src/plugins/tourplugin';
 import { Tour } from '../../../src/views/tour';
 
 const trans = nullTranslator.load('jupyter_dtf');

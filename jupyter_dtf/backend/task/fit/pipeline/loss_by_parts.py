@@ -11,6 +11,8 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+
+# Keras 3.15: whether a tensor carries a mask can be asked nowhere else.
 from keras.src import backend
 
 from ..losses import ignores, losses_of, masks, not_recorded, of_global_batch

@@ -4,7 +4,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { fireEvent, screen, waitFor } from '@testing-library/react';
 import { expect, it } from 'vitest';
 
-import { tour } from '../../../src/plugins/tour';
+import { tour } from '../../../src/plugins/tourplugin';
 import { CommandIDs } from '../../../src/tokens';
 
 it('shows the panel, is there once, and gives the focus back', async () => {
