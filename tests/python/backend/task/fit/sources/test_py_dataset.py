@@ -256,6 +256,6 @@ def test_what_cannot_be_read_is_refused() -> None:
     numbers.opened = {"here": Holder()}
     with pytest.raises(InvalidInput, match=r"must be picklable.*attribute opened\['here'\].lock, _thread.lock: "):
         py_dataset(numbers, None, None, "x")
-    with pytest.raises(InvalidInput, match="y must be in a PyDataset's batches"):
+    with pytest.raises(InvalidInput, match="`y` must be contained in a PyDataset's batches"):
         py_dataset(Numbers(), np.zeros(3), None, "x")
     assert py_dataset(np.zeros(3), None, None, "x") is None
