@@ -76,7 +76,7 @@ def measured(series: Mapping[tuple[str, str], Series]) -> Measured | None:
         steps=max(values.size for values in steps.values()),
         step_s=step,
         low_s=statistics.median(float(low) for low, _ in quarters),
-        exchange_s=min(shares.values()) * step if shares else None,
+        exchange_s=min(1.0, *shares.values()) * step if shares else None,  # several exchanges may overlap
         variation=min(1.0, spread / step) if step else 0.0,
         examples_per_s=statistics.median(rates) if rates else 0.0,
         own_s={task: medians[task] * max(0.0, 1 - share) for task, share in shares.items()},

@@ -107,3 +107,11 @@ def test_a_forecast_from_elsewhere_is_laid_over() -> None:
     ]
     with pytest.raises(InvalidInput, match="tasks is one of 2. Received: 3"):
         efficiency(record({f"worker:{number}": 0.1 for number in range(3)}), ahead)
+
+
+def test_exchanges_that_overlap_take_a_whole_step_at_most() -> None:
+    found = efficiency(record(TWO, {"worker:0": 1.4, "worker:1": 1.2}))
+    measured = {gap.part: gap.measured_s for gap in found.gaps}
+    assert measured["exchange"] == pytest.approx(0.1)
+    assert measured["compute"] == pytest.approx(0.0)
+    assert found.efficiency == 0.0
