@@ -17,7 +17,7 @@ from ..schema.forecast import Forecast
 from ..schema.graph import LayerGraph, containers_of
 from ..schema.placement import Calibration, Device, Link, Placement, Prediction
 from ..schema.run_options import RunOptions
-from ..schema.strategy import Pipeline
+from ..schema.strategy import FILL_DRAIN, SCHEDULES, Pipeline
 from . import forecasting
 from .run import Run
 from .submitting import request_of, submit
@@ -48,9 +48,8 @@ def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
         >>> [(layer.id, layer.parameters) for layer in graph.layers]
     """
     from ..backend.task.describe.layer_graph import describe
-    from ..backend.task.fit.pipeline.loss_by_parts import takes_turns
 
-    return msgspec.structs.replace(describe(model, input_shapes), takes_turns=takes_turns(model))
+    return describe(model, input_shapes)
 
 
 def place(
@@ -113,6 +112,7 @@ def predict(
     batch_size: int = 64,
     microbatches: int = 8,
     replicas: int = 1,
+    schedule: str = FILL_DRAIN,
     link: Link | None = None,
     calibration: Calibration | None = None,
 ) -> Prediction: ...
@@ -149,12 +149,13 @@ def predict(
         placement: A ``dtf.Placement``, or a device for each layer. Anything else is taken as ``machines``.
         devices: See ``place``. Only with a placement.
         machines: A cluster, a design or devices. Without them and without ``device``, one core of 10 GFLOP/s.
-        **options: With a placement: ``batch_size`` (64), ``microbatches`` (8), ``replicas``, ``link`` and
-            ``calibration``. For a forecast: ``strategy`` as in ``cluster.fit`` or ``"pipeline"``, ``tasks``, either
-            ``batch_size`` (examples per step of all tasks) or ``per_device``, and the fields of ``ForecastSettings``:
-            ``device="A100"``, ``precision="tf32"``, ``utilisation``, ``network="25gbit"`` (or ``"measured"``, of a
-            cluster), ``transport="rdma"``, ``local="nvlink3"``, ``devices_per_machine``, ``algorithm``, ``servers``,
-            ``stages``, ``input_examples_per_s``, ``straggling``, ``threshold``.
+        **options: With a placement: ``batch_size`` (64), ``microbatches`` (8), ``replicas``, ``schedule`` (as
+            ``dtf.Pipeline`` takes it), ``link`` and ``calibration``. For a forecast: ``strategy`` as in
+            ``cluster.fit`` or ``"pipeline"``, ``tasks``, either ``batch_size`` (examples per step of all tasks) or
+            ``per_device``, and the fields of ``ForecastSettings``: ``device="A100"``, ``precision="tf32"``,
+            ``utilisation``, ``network="25gbit"`` (or ``"measured"``, of a cluster), ``transport="rdma"``,
+            ``local="nvlink3"``, ``devices_per_machine``, ``algorithm``, ``servers``, ``stages``,
+            ``input_examples_per_s``, ``straggling``, ``threshold``.
 
     Returns:
         A ``Prediction``, whose ``problems`` list layers without a device and devices without enough memory; or a
@@ -184,10 +185,11 @@ def _predict_placed(
     batch_size: int = 64,
     microbatches: int = 8,
     replicas: int = 1,
+    schedule: str = FILL_DRAIN,
     link: Link | None = None,
     calibration: Calibration | None = None,
 ) -> Prediction:
-    graph, there = _graph(model), _devices(devices)
+    graph, there = _in_turn(model, schedule), _devices(devices)
     if not isinstance(placement, Placement):
         placement = Placement(devices=dict(placement))
     places = {layer: [device] for layer, device in placement.devices.items()} | placement.splits
@@ -203,6 +205,19 @@ def _predict_placed(
     }
     found = prediction.predict(graph, placement, there, **sizes)
     return found if replicas > 1 else with_reasons(found, why_unused(graph, placement, there, **sizes))
+
+
+def _in_turn(model: Any, schedule: str) -> LayerGraph:
+    """The graph of a model, whose microbatches take turns if the schedule says so and the loss allows it."""
+    if schedule not in SCHEDULES:
+        raise InvalidInput(f"`schedule` must be one of {', '.join(SCHEDULES)}, got {schedule!r:.100}", field="schedule")
+    if schedule == FILL_DRAIN:
+        return _graph(model)
+    if isinstance(model, LayerGraph):
+        return msgspec.structs.replace(model, takes_turns=True)
+    from ..backend.task.fit.pipeline.loss_by_parts import takes_turns
+
+    return msgspec.structs.replace(_graph(model), takes_turns=takes_turns(model))
 
 
 def calibrate(

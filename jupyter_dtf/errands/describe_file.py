@@ -22,7 +22,6 @@ from ..backend.task.describe.rebuilt import compile_as_saved, give_optimizer, re
 from ..backend.task.describe.saved_model_graph import describe_saved
 from ..backend.task.describe.unallocated import unallocated
 from ..backend.task.fit.pipeline.checks import refused_as_drawn
-from ..backend.task.fit.pipeline.loss_by_parts import takes_turns
 from ..errors import InvalidInput
 from ..schema.errand import answer
 from ..schema.graph import Layer, LayerGraph, Refusal
@@ -77,8 +76,7 @@ def _describe_keras(path: Path) -> LayerGraph:
     with unallocated():
         model = rebuilt(configuration, path.name)
         give_optimizer(model, configuration, path.name)
-        graph = msgspec.structs.replace(describe(model), refusals=_refused(model, configuration, path.name))
-        return msgspec.structs.replace(graph, takes_turns=takes_turns(model))
+        return msgspec.structs.replace(describe(model), refusals=_refused(model, configuration, path.name))
 
 
 def _refused(model: Any, configuration: Configuration, what: str) -> list[Refusal]:

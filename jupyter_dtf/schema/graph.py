@@ -79,4 +79,4 @@ class LayerGraph(Struct):
     """What could not be seen."""
     refusals: list[Refusal] = msgspec.field(default_factory=list)
     takes_turns: bool = False
-    """Whether a pipeline takes one forward, one backward: the loss is compiled, and a sum over examples."""
+    """Whether a pipeline of it is to take one forward pass and one backward pass in turn (``schedule="1f1b"``)."""

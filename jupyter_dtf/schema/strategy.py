@@ -16,6 +16,8 @@ TRANSPORTS = ("auto", "shm", "tcp", "ring")
 COMPRESSIONS = ("none", "fp16", "bf16")
 OPS = ("average", "sum")
 SPARSE = ("gather", "dense")
+FILL_DRAIN, ONE_FORWARD_ONE_BACKWARD = "fill_drain", "1f1b"
+SCHEDULES = (FILL_DRAIN, ONE_FORWARD_ONE_BACKWARD)
 
 
 class _Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -177,6 +179,10 @@ class Pipeline(_Strategy, frozen=True):
         microbatches: The number of parts that a batch is divided into, so that all devices work at the same time.
         replicas: The number of copies of the pipeline. Each is on its own share of the tasks and trains on its own part
             of every batch; the placement names the devices of the first.
+        schedule: The order in which each device runs its microbatches. ``"fill_drain"``: all forward, then all
+            backward. ``"1f1b"``: one forward, one backward in turn, which holds the activations of fewer microbatches;
+            it is worthwhile where a microbatch computes for much longer than its transfers take. A loss that needs the
+            outputs of the whole batch fills and drains in either case.
 
     Raises:
         InvalidInput: If a value is invalid.
@@ -192,6 +198,7 @@ class Pipeline(_Strategy, frozen=True):
     placement: Placement | dict[str, str] | str
     microbatches: int = 8
     replicas: int = 1
+    schedule: str = FILL_DRAIN
 
     def __post_init__(self) -> None:
         given: Any = self.placement
@@ -211,6 +218,7 @@ class Pipeline(_Strategy, frozen=True):
             )
         self._at_least("microbatches", 1)
         self._at_least("replicas", 1)
+        self._one_of("schedule", SCHEDULES)
 
 
 Strategy = AllReduce | ParameterServer | InGraph | Pipeline

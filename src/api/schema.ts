@@ -889,7 +889,7 @@ export interface LayerGraph {
   /** What could not be seen. */
   notes: string[];
   refusals: Refusal[];
-  /** Whether a pipeline takes one forward, one backward: the loss is compiled, and a sum over examples. */
+  /** Whether a pipeline of it is to take one forward pass and one backward pass in turn (`schedule="1f1b"`). */
   takes_turns: boolean;
 }
 

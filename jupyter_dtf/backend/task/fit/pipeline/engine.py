@@ -45,6 +45,7 @@ class Engine:
         ctx: Any,
         *,
         replicas: int = 1,
+        in_turn: bool = False,
         known_layers: Sequence[str] = (),
         scaling: LinearScaling | None = None,
         steps_per_epoch: int | None = None,
@@ -58,6 +59,7 @@ class Engine:
         self._steps_per_epoch = steps_per_epoch or 0
         self._number = 0
         self._microbatches = microbatches * replicas
+        self._in_turn = in_turn
         copies = places.copies(ctx.tasks, replicas)
         client = f"/job:{ctx.job_name}/task:{ctx.task_index}/device:CPU:0"
         self._graph = PipelineGraph(client)
@@ -72,7 +74,7 @@ class Engine:
             )
         self._units = Units(model, layers, places, client)
         with self._graph.as_default():
-            self._steps = Steps(model, copies, self._units, client, scaling)
+            self._steps = Steps(model, copies, self._units, client, scaling, in_turn=in_turn)
         self._own = {training: own_step(model, method) for training, method in _METHODS.items()}
         self._built: dict[tuple[bool, int], Step] = {}
         self._reset: tf.Operation | None = None
@@ -87,7 +89,7 @@ class Engine:
         self.examples = 0
         """Of all training steps so far."""
         self.order = ""
-        """In which order the microbatches of the first training step go forward and back, in words; empty for one."""
+        """How the microbatches of the first training step go, in words, if they were to go in turn; otherwise empty."""
 
     def train(self, batch: Any, spec: Any, options: Any = None, run_metadata: Any = None) -> dict[str, Any]:
         """One training step. ``spec``: the batches' TensorSpecs. Returns the results of the metrics so far.
@@ -169,7 +171,7 @@ class Engine:
             step = self._steps.own(spec, training)
         else:
             step = (self._steps.training if training else self._steps.test)(spec, microbatches)
-        if training and microbatches > 1 and not self.order:
+        if training and self._in_turn and microbatches > 1 and not self.order:
             order = f"All microbatches go forward before one goes back. {step.filled}"
             self.order = order if step.filled else "Each stage takes one forward pass and one backward pass in turn"
         if self._reset is None:

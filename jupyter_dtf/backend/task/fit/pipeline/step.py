@@ -38,6 +38,7 @@ from .step_order import Phase, fill_and_drain, in_order, not_taken
 from .units import Units
 from .variables import GraphVariables
 
+_AS_ASKED = "That is the schedule of the strategy"
 LOSS, METRICS, BACKWARD, UPDATE = "loss", "metrics", "backward", "update"
 """Name scopes. In ``backward/2`` are the derivatives of ``forward/2`` under the names of what they are derived from."""
 
@@ -72,12 +73,21 @@ class Steps:
 
     ``copies``: the places of each copy of the pipeline. Variables are with the first; the others read them there, and
     send the sums of their gradients. ``client``: the device that batches are fed to. ``scaling``: of the learning rate.
+    ``in_turn``: stages take one forward pass and one backward pass in turn, if the loss allows it.
     """
 
     def __init__(
-        self, model: Any, copies: Sequence[Places], units: Units, client: str, scaling: LinearScaling | None = None
+        self,
+        model: Any,
+        copies: Sequence[Places],
+        units: Units,
+        client: str,
+        scaling: LinearScaling | None = None,
+        *,
+        in_turn: bool = False,
     ) -> None:
         self._model = model
+        self._in_turn = in_turn
         self._copies = copies
         self._units = units
         self._client = client
@@ -111,7 +121,7 @@ class Steps:
             logs, loss, end = self._loss(batch, end, passes, training=True)
             leaves = [leaf for one in passes for leaf in one.leaves]
             weights = [end[variable] for variable in trainable]
-            filled = needs_whole_batch(self._model, passes)
+            filled = needs_whole_batch(self._model, passes) if self._in_turn else _AS_ASKED
             with tf.name_scope(f"{LOSS}/"), within(None), self._in_place():
                 sources = [*weights, *leaves] if filled else weights
                 found = gradients_of([optimizer.scale_loss(loss)], sources, constant=leaves)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from .....errors import InvalidInput
 from .....schema.placement import Placement
-from .....schema.strategy import Pipeline
+from .....schema.strategy import ONE_FORWARD_ONE_BACKWARD, Pipeline
 from .....schema.trace import leave_placement
 from ...collectives.contract import Alone
 from ...model import keras_io
@@ -84,6 +84,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         strategy.microbatches,
         ctx,
         replicas=strategy.replicas,
+        in_turn=strategy.schedule == ONE_FORWARD_ONE_BACKWARD,
         known_layers=job.layers,
         scaling=linear_scaling(job, strategy.replicas, data.length),
         steps_per_epoch=data.length,

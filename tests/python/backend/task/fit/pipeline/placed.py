@@ -33,6 +33,7 @@ def fit(
     placement: Any = None,
     microbatches: int = 4,
     replicas: int = 1,
+    schedule: str = "1f1b",
     **arguments: Any,
 ) -> Any:
     """What the client and then this task do. Returns the prepared fit, and the context or None where it only serves."""
@@ -40,7 +41,7 @@ def fit(
     from jupyter_dtf.schema.strategy import Pipeline
 
     random.seed(5)
-    strategy = Pipeline(placement or halves(model), microbatches=microbatches, replicas=replicas)
+    strategy = Pipeline(placement or halves(model), microbatches=microbatches, replicas=replicas, schedule=schedule)
     job = client.prepare(model, x, y, strategy=strategy, **arguments)
     return _carried_out(ctx, job, _pickled(job.program))
 
@@ -58,7 +59,7 @@ def fit_by_one_client(
         nonlocal job
         random.seed(5)
         model = make()
-        strategy = Pipeline(halves(model), microbatches=microbatches)
+        strategy = Pipeline(halves(model), microbatches=microbatches, schedule="1f1b")
         job = client.prepare(model, x, y, strategy=strategy, **arguments)
         return _pickled(job.program)
 

@@ -56,6 +56,11 @@ def orders(ctx: FakeContext) -> list[str]:
         _, here = fit(ctx, compiled(loss), x, y if loss != "hinge" else y[:, None], microbatches=2, batch_size=12)
         if here is not None:
             said += [text for _, title, text in here.notes if title == "The order of microbatches"]
+    _, here = fit(
+        ctx, compiled("sparse_categorical_crossentropy"), x, y, microbatches=2, batch_size=12, schedule="fill_drain"
+    )
+    if here is not None:
+        assert not any(title == "The order of microbatches" for _, title, _ in here.notes)
     return said
 
 
