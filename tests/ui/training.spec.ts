@@ -66,7 +66,7 @@ run`
   await expect(plot).toBeVisible();
   await expect(async () => {
     const before = await plot.screenshot();
-    await expect.poll(async () => (await plot.screenshot()).equals(before), { timeout: 5_000 }).toBe(false);
+    await expect.poll(async () => (await plot.screenshot()).equals(before), { timeout: 60_000 }).toBe(false);
   }).toPass();
   await expect(dashboard.getByText(/epoch \d+\/100000/)).toBeVisible();
   await picture(page, 'dashboard-running-light');

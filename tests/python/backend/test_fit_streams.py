@@ -378,7 +378,7 @@ def test_a_training_that_would_read_again_what_is_gone_says_so(cluster: dtf.Clus
     wide = keras.Sequential([keras.Input((4000,)), keras.layers.Dense(2)])
     wide.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     with pytest.raises(
-        RunFailed, match="batch 1 of the generator, but .* have been passed on and cannot be read again"
+        RunFailed, match="batch 1 of the generator, but .* have already been read and cannot be read again"
     ):
         fit(
             cluster,
