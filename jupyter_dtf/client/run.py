@@ -245,10 +245,21 @@ class Run(NamedRun):
         return table
 
     def forecast(self, **settings: Any) -> Forecast:
-        """How it would scale, by what its own steps took: ``run.forecast(tasks=[1, 2, 4, 64], network="25gbit")``.
+        """Forecast how the training would scale, from its own measured steps.
 
-        Settings are those of ``dtf.predict``; the strategy and the sizes are the run's own. Raises Conflict for a run
-        of too few steps, or that is no ``fit`` by all-reduce, parameter servers or in-graph; InvalidInput.
+        Args:
+            **settings: Keyword arguments of ``dtf.predict``; the strategy and the sizes are the run's own.
+
+        Returns:
+            The forecast.
+
+        Raises:
+            Conflict: If the run has taken too few steps, or is not a ``fit`` by all-reduce, parameter servers or
+                in-graph replication.
+            InvalidInput: If a setting is invalid.
+
+        Example:
+            >>> run.forecast(tasks=[1, 2, 4, 64], network="25gbit")
         """
         settings.setdefault("strategy", self.info.strategy or "allreduce")
         wanted = settings_of(settings.pop("strategy"), settings.pop("tasks", None), **settings)

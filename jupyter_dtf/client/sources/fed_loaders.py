@@ -8,9 +8,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ...backend.task.fit.sources.data_loader import tuples
 from ...backend.task.fit.sources.fed_dataset import FedDataset
-from ...backend.task.fit.sources.stream import Leaf
+from ...backend.task.fit.sources.stream import Leaf, tuples
 from ...errors import InvalidInput
 from ..feed_passes import PassesFeed
 from ..feed_window import Batch
@@ -27,7 +26,7 @@ def fed_loader(loader: Any, field: str, why: str) -> FedDataset:
     """
     values = [tuples(value) for value in itertools.islice(loader, PEEKED)]
     if not values:
-        raise InvalidInput("A DataLoader must have a batch. Received: one that gives none", field=field)
+        raise InvalidInput("A DataLoader must have at least one batch, got one that yields none", field=field)
     structure = numbered(parts_of(values[0], field, _WHAT), [])
     reader = Reader(iter(()), structure, [], field, _WHAT)
     leaves = leaves_of([reader.batch(value) for value in values], field, _WHAT)

@@ -9,7 +9,6 @@ from typing import Any
 from ...backend.task.fit.sources.base import BatchSource
 from ...errors import InvalidInput
 from ..pickling import pickled
-from .fed_loaders import fed_loader
 
 
 def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
@@ -36,9 +35,11 @@ def data_loader(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource |
     if not kinds & {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}:
         return None
     _refuse_beside("a DataLoader's batches", y, sample_weight, field)
+    from ...backend.task.fit.sources.data_loader import DataLoaderSource
+    from .fed_loaders import fed_loader
+
     if why := _not_by_number(x):
         return fed_loader(x, field, why)
-    from ...backend.task.fit.sources.data_loader import DataLoaderSource
 
     collates_lists = x.batch_sampler is not None
     sampler = x.batch_sampler if collates_lists else x.sampler

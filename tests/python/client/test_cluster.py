@@ -119,7 +119,7 @@ class TestCluster:
         [
             ("fit", "epoch", "Cluster.fit() got an unexpected keyword argument 'epoch'. Did you mean 'epochs'?"),
             ("run", "job", "Cluster.run() got an unexpected keyword argument 'job'. Did you mean 'jobs'?"),
-            ("servers", "quickly", "Cluster.servers() got an unexpected keyword argument 'quickly'. It has jobs, "),
+            ("servers", "quickly", "Cluster.servers() got an unexpected keyword argument 'quickly'. It accepts jobs, "),
         ],
     )
     def test_an_argument_that_there_is_not(self, cluster: dtf.Cluster, method: str, given: str, said: str) -> None:

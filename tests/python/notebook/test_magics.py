@@ -75,7 +75,7 @@ class TestLine:
             ("%dtf start --jobs worker", "JOB=N"),
             ("%dtf start --option hosts=0", "at least 1. Received: 0"),
             ("%dtf start --kind nope", "Received: 'nope'"),
-            ("%dtf logs nope", "which no run has"),
+            ("%dtf logs nope", "which matches none"),
             ("%dtf stop 'nope", "No closing quotation"),
             ("%%dtf bogus\n1", "invalid choice: 'bogus'"),
             ("%%dtf run --job ps\n1", "--job must be one of worker, the jobs of digits, got 'ps'"),

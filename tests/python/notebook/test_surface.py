@@ -15,6 +15,7 @@ from jupyter_dtf.client.servers import Servers
 
 OPEN = {"Cluster": "options", "cluster": "options", "report": "metrics", "Cluster.upload": "modules"}
 OPEN |= {"RunWidget": "options", "ClusterWidget": "options"}
+OPEN |= {"predict": "options", "plan": "settings", "Run.forecast": "settings", "FitRun.forecast": "settings"}
 OPEN |= {f"{kind}.{name}": "tags" for kind in ("Run", "FitRun") for name in ("tag", "untag")}
 """What takes any number of arguments, or any name, which its docstring speaks of: a kind's options, a person's metrics.
 """
@@ -23,7 +24,8 @@ OPEN |= {f"{kind}.{name}": "tags" for kind in ("Run", "FitRun") for name in ("ta
 def surface() -> Iterator[tuple[str, Any]]:
     for name in dtf.__all__:
         value = getattr(dtf, name)
-        if callable(value) and not (inspect.isclass(value) and issubclass(value, BaseException)):
+        is_error = inspect.isclass(value) and issubclass(value, BaseException)
+        if callable(value) and not is_error and value is not dtf.Context:  # a protocol is not called
             yield name, value
     for kind in (dtf.Cluster, dtf.Run, FitRun, Servers, Trace):
         for name in dir(kind):

@@ -93,9 +93,13 @@ def test_any_design_is_reported(design: Design) -> None:
     [
         ("cluster.name", "Lab 1", "A name must have 1 to 64 lower-case letters"),
         ("cluster.jobs.worker", 0, "The number of tasks of a job must be an integer"),
-        ("cluster.tasks[1].host", "node-c", "must be one of the design's hosts (node-a, node-b), got 'node-c'"),
+        (
+            "cluster.tasks[1].host",
+            "node-c",
+            "The host of worker:1 must be one of the design's hosts (node-a, node-b), got",
+        ),
         ("cluster.tasks[1].device", "GPU:1", "The host node-b has GPU:0 to GPU:0, got GPU:1"),
-        ("cluster.tasks[0].memory_bytes", 25 * GIB, "A cap is at most what GPU:1 of node-a has"),
+        ("cluster.tasks[0].memory_bytes", 25 * GIB, "A memory cap must be <= 25769803776, what GPU:1 of node-a has"),
         ("cluster.hosts[1].name", "node-a", "Host names must be unique, got 'node-a' twice"),
         ("model.graph.layers[1].id", "encoder/dense", "A layer has an id of its own. Received: 'encoder/dense'"),
         ("model.graph.layers[1].flops", -1, "flops is from 0 to"),
@@ -295,7 +299,7 @@ class TestCluster:
         assert (request.name, request.jobs, request.keep) == ("lab", {"worker": 2, "ps": 1}, True)
         assert (request.hosts, request.tasks) == (design.cluster.hosts, design.cluster.tasks)
         assert request_of(design, name="other").name == "other"
-        with pytest.raises(InvalidInput, match="Received: 'node-c'") as refused:
+        with pytest.raises(InvalidInput, match="got 'node-c'") as refused:
             request_of(changed("cluster.tasks[1].host", "node-c"))
         assert refused.value.field == "cluster.tasks[1].host"
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import keras
 
 from .py_dataset import PyDatasetSource
+from .stream import tuples
 
 
 class LoaderBatches(keras.utils.PyDataset):
@@ -51,13 +52,6 @@ class LoaderBatches(keras.utils.PyDataset):
         else:
             examples = [dataset[each] for each in index]
         return tuples(self.collate(examples))
-
-
-def tuples(batch: Any) -> Any:
-    """A batch with tuples in place of lists: ``default_collate`` makes lists of both."""
-    if isinstance(batch, dict):
-        return {key: tuples(value) for key, value in batch.items()}
-    return tuple(map(tuples, batch)) if type(batch) in (list, tuple) else batch
 
 
 @dataclass

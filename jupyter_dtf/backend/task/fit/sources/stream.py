@@ -242,3 +242,10 @@ def _packed(structure: Any, values: list[Any]) -> Any:
     if isinstance(structure, tuple):
         return tuple(_packed(item, values) for item in structure)
     return values[structure]
+
+
+def tuples(batch: Any) -> Any:
+    """A batch with tuples in place of lists: ``default_collate`` makes lists of both."""
+    if isinstance(batch, dict):
+        return {key: tuples(value) for key, value in batch.items()}
+    return tuple(map(tuples, batch)) if type(batch) in (list, tuple) else batch

@@ -142,5 +142,5 @@ def test_an_iterable_dataset_is_read_here_anew_for_each_pass() -> None:
     begun = source.feed._passes.begin(2, in_parts=False, count=None)
     batches = [[leaf.tolist() for leaf in batch.leaves] for batch in islice(begun, 5)]
     assert [y for _, y in batches] == [[0, 1, 2], [3, 4, 5], [6]]
-    with pytest.raises(InvalidInput, match="must have a batch. Received: one that gives none"):
+    with pytest.raises(InvalidInput, match="must have at least one batch, got one that yields none"):
         data_loader(DataLoader(Stream(0), batch_size=3), None, None, "x")
