@@ -49,7 +49,7 @@ def test_runs_and_logs(cluster: dtf.Cluster) -> None:
         "worker:1 | I am worker:1",
     ]
     wrong = dtf_command("logs", "talk", "worker:2")
-    assert (wrong.returncode, "The tasks of talk are worker:0, worker:1" in wrong.stderr) == (1, True)
+    assert (wrong.returncode, "must be one of worker:0, worker:1, the tasks of talk" in wrong.stderr) == (1, True)
 
 
 def test_a_run_is_shown_compared_exported_and_watched(cluster: dtf.Cluster, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_run_is_shown_compared_exported_and_watched(cluster: dtf.Cluster, tmp_
     table = dtf_command("runs", "--filter", "rate < 0.4", "--columns", "id,rate,best.loss").stdout.splitlines()
     assert [line.split() for line in table] == [["ID", "RATE", "BEST.LOSS"], [second.id, "0.25", "0.25"]]
     wrong = dtf_command("runs", "--sort", "no_such")
-    assert (wrong.returncode, "Received: 'no_such'" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "got 'no_such'" in wrong.stderr) == (2, True)
 
     points = dtf_command("export", first.id).stdout.splitlines()
     assert points[0] == "task,metric,step,time,value,seq,attempt"
