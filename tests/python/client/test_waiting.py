@@ -120,7 +120,7 @@ def test_one_interrupt_leaves_the_run_to_itself(cluster: dtf.Cluster, terminal: 
 def test_two_interrupts_stop_the_run(cluster: dtf.Cluster, terminal: pexpect.spawn) -> None:
     run = newest(cluster)
     terminal.sendintr()
-    terminal.expect("Interrupted; interrupt again")
+    terminal.expect("Interrupted: interrupt again")
     terminal.sendintr()
     terminal.expect("Stopping the run.")
     terminal.expect(f"the run program( \\d+)? \\({run.id}\\) is stopped")
