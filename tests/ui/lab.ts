@@ -8,10 +8,15 @@ const PICTURES = path.join(__dirname, '../../artifacts/screenshots');
 /**
  * Open JupyterLab, with a file of the server's directory if one is named, and wait until it is ready to be used.
  *
- * Each story has a workspace of its own: what another left open is not restored there.
+ * Each story has a workspace of its own, and so has each further browser in it: what another left open is not restored
+ * there.
  */
-export async function openLab(page: Page, file = ''): Promise<void> {
-  const workspace = `/lab/workspaces/${path.basename(test.info().file, '.spec.ts')}`;
+export async function openLab(
+  page: Page,
+  file = '',
+  workspaceName = path.basename(test.info().file, '.spec.ts')
+): Promise<void> {
+  const workspace = `/lab/workspaces/${workspaceName}`;
   await page.goto(`${workspace}${file && `/tree/${file}`}?token=test`);
   await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
   await page.locator('#main').waitFor();

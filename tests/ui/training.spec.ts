@@ -5,7 +5,16 @@ import { clusterProcesses, openLab, openPanel, picture, runNotebook, setTheme, w
 // One story: each test goes on where the one before it stopped.
 test.describe.configure({ mode: 'serial' });
 
+/** What a message takes on a slow connection, each way. */
+const DELAY_MS = 400;
+
 let page: Page;
+
+/** The epoch that a page's dashboard says its run is in. */
+async function epochOf(shown: Page): Promise<number> {
+  const text = await shown.locator('.jp-dtf-dashboard:visible .jp-dtf-epoch').textContent();
+  return Number(/epoch (\d+)/.exec(text ?? '')?.[1] ?? 0);
+}
 
 test.beforeAll(async ({ browser }) => {
   page = await browser.newPage();
@@ -143,23 +152,39 @@ test('a reloaded page has everything in it', async () => {
 });
 
 test('the socket comes back by itself and goes on where it was', async () => {
-  const dashboard = page.locator('.jp-dtf-dashboard:visible');
-  const epoch = async () =>
-    Number(/epoch (\d+)/.exec((await dashboard.locator('.jp-dtf-epoch').textContent()) ?? '')?.[1] ?? 0);
   await page.context().setOffline(true);
-  const before = await epoch();
+  const before = await epochOf(page);
   await page.context().setOffline(false);
-  await expect.poll(epoch).toBeGreaterThan(before);
+  await expect.poll(() => epochOf(page)).toBeGreaterThan(before);
 });
 
-test('a run is stopped from its dashboard', async () => {
-  const dashboard = page.locator('.jp-dtf-dashboard:visible');
-  await dashboard.getByRole('button', { name: 'Stop long' }).click();
-  const confirm = page.getByRole('dialog').getByRole('button', { name: 'Stop' });
+test('another browser, on a slow connection, shows the same run and stops it', async ({ browser }) => {
+  const other = await browser.newPage();
+  await other.routeWebSocket(/jupyter-dtf/, socket => {
+    const server = socket.connectToServer();
+    socket.onMessage(message => setTimeout(() => server.send(message), DELAY_MS));
+    server.onMessage(message => setTimeout(() => socket.send(message), DELAY_MS));
+  });
+  await openLab(other, '', 'another-browser');
+  const panel = await openPanel(other);
+  await panel.getByRole('button', { name: /Open the dashboard of long, running/ }).click();
+  await expect(other.locator('.jp-dtf-dashboard:visible canvas').first()).toBeVisible();
+  for (const each of [other, page]) {
+    const before = await epochOf(each);
+    await expect.poll(() => epochOf(each)).toBeGreaterThan(before);
+  }
+  await picture(other, 'dashboard-another-browser-light');
+
+  await other.locator('.jp-dtf-dashboard:visible').getByRole('button', { name: 'Stop long' }).click();
+  const confirm = other.getByRole('dialog').getByRole('button', { name: 'Stop' });
   if (await confirm.isVisible().catch(() => false)) {
     await confirm.click();
   }
-  await expect(dashboard.locator('.jp-dtf-header-state')).toContainText('stopped');
+  for (const each of [other, page]) {
+    await expect(each.locator('.jp-dtf-dashboard:visible .jp-dtf-header-state')).toContainText('stopped');
+  }
+  expect(await epochOf(other)).toBe(await epochOf(page));
+  await other.close();
   await picture(page, 'dashboard-stopped-light');
 });
 
