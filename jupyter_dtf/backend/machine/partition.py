@@ -42,7 +42,7 @@ def assemble(number: int, field: str, floatx: str, parts: Sequence[Any], holds_a
         return 0, NOTHING, leaves, 0
     if len(set(counts)) > 1:
         raise InvalidInput(
-            f"x, y and sample_weight must have equally many examples in every partition. Received: "
+            f"x, y and sample_weight must have the same number of examples in every partition, got "
             f"{', '.join(map(str, counts))} in partition {number} of {field}",
             field=field,
         )

@@ -234,8 +234,8 @@ def _common_lengths(divided: dict[str, list[tuple[list[Any], list[int | None]]]]
             for number, length in enumerate(own):
                 if length is not None and lengths[number] not in (None, length):
                     raise InvalidInput(
-                        f"x, y and sample_weight must have as many examples in every partition, got {length} in "
-                        f"partition {number} of {name} and {lengths[number]} elsewhere",
+                        f"x, y and sample_weight must have the same number of examples in every partition, got "
+                        f"{length} in partition {number} of {name} and {lengths[number]} elsewhere",
                         field=name,
                     )
                 lengths[number] = length if length is not None else lengths[number]

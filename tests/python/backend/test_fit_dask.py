@@ -287,7 +287,7 @@ def test_a_partition_that_fails_is_computed_again_as_often_as_asked(cluster: dtf
         (
             [dask.delayed(X[:9]), dask.delayed(X[9:40])],
             [dask.delayed(Y[:9]), dask.delayed(Y[9:39])],
-            "as many examples in every partition, got 31, 30 in partition 1 of x",
+            "the same number of examples in every partition, got 31, 30 in partition 1 of x",
         ),
         (
             [dask.delayed((X[:9], Y[:9])), dask.delayed((X[9:40, :60], Y[9:40]))],
@@ -308,9 +308,9 @@ def test_what_cannot_be_is_refused_before_anything_starts(cluster: dtf.Cluster) 
     array = da.from_array(X, chunks=(100, 64))
     with pytest.raises(dtf.InvalidInput, match="must all be Dask collections"):
         cluster.fit(model(), array, Y)
-    with pytest.raises(dtf.InvalidInput, match="equally many partitions, at least one, got 4 in x, 2 in y"):
+    with pytest.raises(dtf.InvalidInput, match="equal numbers of partitions, at least one, got 4 in x, 2 in y"):
         cluster.fit(model(), array, da.from_array(Y[:200], chunks=100))
-    with pytest.raises(dtf.InvalidInput, match="got 10 in partition 0 of y beside 100"):
+    with pytest.raises(dtf.InvalidInput, match="got 10 in partition 0 of y and 100 elsewhere"):
         cluster.fit(model(), array, da.from_array(Y[:40], chunks=10))
     with (
         LocalCluster(n_workers=1, processes=False, dashboard_address=None) as other,
