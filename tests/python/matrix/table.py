@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.wrap import wrapped
+
 from .cells import every_trial
 from .expected import expected
 from .rows import Differs, Equal, Expected, Refused
@@ -66,6 +68,6 @@ def _words(found: Expected, notes: dict[str, int]) -> str:
 
 
 def written(page: str) -> str:
-    """A page with the matrix as it is now in it."""
+    """A page with the matrix as it is now in it, its lines as long as those of all pages."""
     before, _, rest = page.partition(BEGIN)
-    return before + text() + rest.partition(END)[2]
+    return wrapped(before + text() + rest.partition(END)[2])

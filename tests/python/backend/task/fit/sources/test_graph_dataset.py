@@ -130,7 +130,6 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "nothing beside": (lambda: DATASET.from_tensor_slices((X,)).batch(5), ALONE),
     "python": (python, BELOW),
     "augmented": (augmented, ALONE),
-    "empty": (lambda: slices().take(0).map(doubled).batch(3), BELOW),
     "endless": (endless, BELOW),
     "seeded draws": (lambda: slices().map(lambda x, y: (x + tf.random.uniform([3], seed=3), y)).batch(4), ALONE),
     "large": (lambda: DATASET.from_tensor_slices(np.arange(40_000.0).reshape(100, -1)).map(tf.sqrt).batch(30), BELOW),
