@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab demo test pictures matrix chaos bench lint docs clean environment browser machines
+.PHONY: help lab demo test test-all pictures matrix chaos bench lint docs clean environment browser machines
 
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
@@ -42,7 +42,7 @@ ifeq ($(MAKELEVEL),0)
 endif
 
 help: ## Say what there is to make
-	@sed -n 's/^\([a-z]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' Makefile | while read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
 
 lab: ## JupyterLab with a copy of the example notebook open and the panel at its side
 	@$(TOGETHER) environment
@@ -55,6 +55,10 @@ demo: ## Train the example's model on two workers, in this terminal
 test: ## Python, TypeScript and browser tests (TESTS="python typescript browser")
 	@$(TOGETHER) environment browser machines EXTRAS="cpu test" NODE=yes
 	@BROWSER_PATH="$$(cat $(DONE)/browser)" $(BIN)/python tools/test.py $(TESTS)
+
+test-all: ## The same with every example, page and kind of cluster run from end to end (long)
+	@$(TOGETHER) environment browser machines EXTRAS="cpu test" NODE=yes
+	@BROWSER_PATH="$$(cat $(DONE)/browser)" $(BIN)/python tools/test.py --all $(TESTS)
 
 pictures: ## Pictures of every view, light and dark, wide and narrow, in artifacts/pictures (the designer's: artifacts/screenshots)
 	@$(TOGETHER) environment browser EXTRAS="cpu test" NODE=yes

@@ -1,7 +1,8 @@
-"""Run the test suites, whatever fails, and end with a summary: tools/test.py [SUITE...].
+"""Run the test suites, whatever fails, and end with a summary: tools/test.py [--all] [SUITE...].
 
 The first one has the terminal. The others run beside it, one after another, and are heard of when they have ended: in a
-line if they passed, in full if not. What any of them leaves in the temporary directory goes with it.
+line if they passed, in full if not. What any of them leaves in the temporary directory goes with it. Tests marked
+``extended`` run with ``--all`` only.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ def line(result: Result) -> str:
     return f"{name:<12} {'passed' if status == 0 else f'FAILED ({status})':<12} {seconds:7.1f} s"
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Exit status 0 when every suite passed, 1 when one failed, 2 for a suite that does not exist."""
+    names = [argument for argument in arguments if argument != "--all"]
     unknown = sorted(set(names) - set(SUITES))
     if unknown:
         print(f"A suite is one of {', '.join(SUITES)}. Received: {' '.join(unknown)}", file=sys.stderr)
@@ -71,6 +73,8 @@ def main(names: list[str]) -> int:
     first, *others = names or SUITES
     # Where pytest keeps the directories of the last runs stays, to be looked at.
     environment = {"PYTEST_DEBUG_TEMPROOT": tempfile.gettempdir(), **os.environ}
+    if "--all" not in arguments:
+        environment["PYTEST_ADDOPTS"] = f"{environment.get('PYTEST_ADDOPTS', '')} -m 'not extended'"
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # of an image: tests start hundreds of processes
     with tempfile.TemporaryDirectory(prefix="dtf-test-", ignore_cleanup_errors=True) as directory:
         environment["TMPDIR"] = directory

@@ -180,6 +180,7 @@ class TestArchives:
 class TestBinder:
     pytestmark = slow
 
+    @pytest.mark.extended
     def test_its_steps_work_in_a_clean_environment(self, built: Built, tmp_path: Path) -> None:
         python = clean_environment(tmp_path / "venv")
         path = os.pathsep.join([str(python.parent), os.environ["PATH"]])

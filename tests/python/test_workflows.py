@@ -22,8 +22,8 @@ def read(path: Path) -> Any:
 @pytest.mark.parametrize("path", sorted(GITHUB.rglob("*.yml")), ids=lambda path: path.stem)
 def test_every_target_that_is_made_is_there(path: Path) -> None:
     assert read(path)
-    targets = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"run: make ([a-z]+)", path.read_text())) <= targets
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"run: make ([a-z-]+)", path.read_text())) <= targets
 
 
 def test_tests_run_on_every_python_that_is_supported() -> None:

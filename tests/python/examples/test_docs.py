@@ -42,12 +42,14 @@ def test_python_api(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_coming_from_multiworkermirrored(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("coming-from/multiworkermirrored.md", "python")), tmp_path)
     assert re.search(r"^\[[0-9.e+-]+(, [0-9.e+-]+){2}\]$", found.stdout, re.MULTILINE)
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_coming_from_ray(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("coming-from/ray.md", "python")), tmp_path)
     assert "[0, 1]\n" in found.stdout
@@ -55,12 +57,14 @@ def test_coming_from_ray(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_coming_from_dask_labextension(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("coming-from/dask-labextension.md", "python")), tmp_path)
     assert found.stdout.splitlines()[-1] == "(512, 1)"
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_recovery(tmp_path: Path) -> None:
     texts = blocks("recovery.md", "python")
     assert all("dtf.Cluster" in text for text in texts)
@@ -86,6 +90,7 @@ def test_designer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_servers(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("servers.md", "python")), tmp_path)
     lines = found.stdout.splitlines()
@@ -97,6 +102,7 @@ def test_servers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_placement(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("placement.md", "python")), tmp_path)
     assert float(found.stdout.splitlines()[0]) == 8e6
@@ -107,6 +113,7 @@ def test_placement(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_layers(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("layers.md", "python")), tmp_path)
     assert re.search(r"^dense_0 Dense \[\[1, 512\]\] 262656 525312$", found.stdout, re.MULTILINE)
@@ -120,6 +127,7 @@ def test_layers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_in_graph(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("in-graph.md", "python")), tmp_path)
     assert "'/job:worker/replica:0/task:1/device:CPU:0'" in found.stdout
@@ -139,6 +147,7 @@ def test_devices(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_collectives(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("collectives.md", "python")), tmp_path)
     right, rest = found.stdout.splitlines()[-1].split(" ", 1)
@@ -175,6 +184,7 @@ def test_notebook() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_horovod(tmp_path: Path) -> None:
     shown = "print(run.history['accuracy'][-1], sorted(set(run.metrics.query(\"metric == 'loss'\")['task'])))"
     found = run_script("\n".join([*blocks("horovod.md", "python"), shown]), tmp_path)
@@ -203,6 +213,7 @@ def test_options_are_documented() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_search(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("searches.md", "python")), tmp_path)
     assert found.stdout.splitlines()[0] == "[10, 40, 90]"

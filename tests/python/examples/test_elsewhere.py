@@ -21,6 +21,7 @@ def read(text: str) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_ssh(tmp_path: Path) -> None:
     with net(tmp_path, ["ada", "bert"]) as there:
         keys = ["--key-file", str(there.key), "--known-hosts", str(there.known_hosts)]
@@ -33,6 +34,7 @@ def test_ssh(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in slurm.install(tmp_path).items():
         monkeypatch.setenv(name, value)

@@ -73,6 +73,7 @@ def interpret(path: Path, directory: Path) -> Ran:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_between_graph(run_example: Callable[[str], Ran]) -> None:
     script = run_example("between_graph.py")
     match = re.search(r"not seen: ([\d.]+)% right", script.stdout)
@@ -83,6 +84,7 @@ def test_between_graph(run_example: Callable[[str], Ran]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_towers(run_example: Callable[[str], Ran]) -> None:
     script = run_example("towers.py")
     match = re.search(r"not seen: ([\d.]+)% right\n.*at most (\S+) apart", script.stdout)
@@ -92,6 +94,7 @@ def test_towers(run_example: Callable[[str], Ran]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_pipeline(run_example: Callable[[str], Ran]) -> None:
     script = run_example("pipeline.py")
     assert len(re.findall(r"^\d .*True$", script.stdout, re.MULTILINE)) == 5
@@ -101,6 +104,7 @@ def test_pipeline(run_example: Callable[[str], Ran]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_ensemble(run_example: Callable[[str], Ran]) -> None:
     script = run_example("ensemble.py")
     alone = re.findall(r"^alone, on /job:worker/replica:0/task:(\d)/\S+: ([\d.]+)% right$", script.stdout, re.MULTILINE)
@@ -120,6 +124,7 @@ def test_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_parameter_server(run_example: Callable[[str], Ran], tmp_path: Path) -> None:
     script = run_example("parameter_server.py")
     lines = re.findall(r"(\d) workers: (\d+) updates, ([\d.]+) stale on average, accuracy ([\d.]+)", script.stdout)
@@ -133,6 +138,7 @@ def test_parameter_server(run_example: Callable[[str], Ran], tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_search(run_example: Callable[[str], Ran]) -> None:
     script = run_example("search.py")
     found = re.findall(r"^(\w+): +validation loss ([\d.]+), ([\d.]+)% of unseen", script.stdout, re.MULTILINE)

@@ -74,6 +74,7 @@ def numbers(pattern: str, text: str) -> list[float]:
 
 @pytest.mark.slow
 @pytest.mark.module_directories
+@pytest.mark.extended
 class TestScripts:
     def test_convolutions(self, said: Said) -> None:
         (right,) = numbers(r"not seen: ([\d.]+)% right", said("convolutions.py"))
@@ -174,6 +175,7 @@ def execute(kernel: Notebook, tmp_path: Path) -> Execute:
 
 @pytest.mark.slow
 @pytest.mark.module_directories
+@pytest.mark.extended
 class TestNotebooks:
     def test_there_is_a_test_for_each(self) -> None:
         assert {f"test_{path.stem}" for path in NOTEBOOKS} <= set(vars(TestNotebooks))

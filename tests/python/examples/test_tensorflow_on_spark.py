@@ -20,6 +20,7 @@ def _figure(pattern: str, said: str) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_all_of_them(tmp_path: Path) -> None:
     """One after the other: the first makes the data, the second the model of the last."""
     said = {

@@ -239,6 +239,7 @@ def as_person(hub: Hub, name: str, code: str) -> subprocess.CompletedProcess[str
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning")  # urllib3's, where the proxy hangs up
+@pytest.mark.extended
 def test_two_people_see_nothing_of_each_other(hub: Hub) -> None:
     alice, bob = hub.started("alice"), hub.started("bob")
     hers, his = ({"Authorization": f"token {token}"} for token in (alice, bob))

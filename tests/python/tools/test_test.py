@@ -53,3 +53,14 @@ def test_what_suites_leave_in_the_temporary_directory_goes(tmp_path: Path, monke
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert suites.main(["good", "good"]) == 0
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [(["said"], " -m 'not extended'"), (["--all", "said"], "none")])
+def test_extended_tests_are_left_out_unless_all_are_asked_for(
+    arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    say = "import os; print('options:', os.environ.get('PYTEST_ADDOPTS', 'none'))"
+    monkeypatch.setattr(suites, "SUITES", {"said": [sys.executable, "-c", say]})
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    assert suites.main(arguments) == 0
+    assert f"options: {expected}\n" in capfd.readouterr().out

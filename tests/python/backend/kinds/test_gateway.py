@@ -200,6 +200,7 @@ class TestACluster:
             assert host.problem.startswith("Scale request of 2 workers would exceed resource limit of 1 workers")
             assert cluster.run(_environment).result() == ["1", "1"]
 
+    @pytest.mark.extended
     def test_workers_are_given_back_while_nothing_runs_and_come_again_for_a_run(self, server: Server) -> None:
         rests_and_wakes("gateway", server.options, lambda: None)
 

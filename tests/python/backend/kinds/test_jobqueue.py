@@ -90,6 +90,7 @@ class TestBadDays:
 
 
 @pytest.mark.usefixtures("leave_session")
+@pytest.mark.extended
 def test_a_training_leaves_a_job_that_is_to_end(queue: Path, tmp_path: Path) -> None:
     here, on = tmp_path / "here", tmp_path / "on"
     with dtf.Cluster(backend="slurm", jobs={"worker": 2}, **SMALL) as cluster:
@@ -110,6 +111,7 @@ def test_a_training_leaves_a_job_that_is_to_end(queue: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("leave_session")
+@pytest.mark.extended
 def test_hosts_are_given_back_while_nothing_runs_and_come_again_for_a_run(queue: Path) -> None:
     def given_back() -> None:
         patience.until(lambda: len(running(queue)) == 1, lambda: f"the end of one of the jobs {running(queue)}")

@@ -57,6 +57,7 @@ class TestContract(KindContract):
 
 
 class TestACluster:
+    @pytest.mark.extended
     def test_pods_that_go_are_told_in_kubernetes_words(self, standin: Standin, small: dict[str, Any]) -> None:
         """A worker that is evicted comes again, fewer pods are those that do not run, and then the scheduler goes."""
         cluster = dtf.Cluster(backend="kubernetes", jobs={"worker": 1}, **small)
@@ -72,6 +73,7 @@ class TestACluster:
         assert message.endswith("has lost its scheduler: its pod was evicted: The node was low on resource: memory.")
         cluster.close()
 
+    @pytest.mark.extended
     def test_pods_are_given_back_while_nothing_runs_and_come_again_for_a_run(
         self, standin: Standin, small: dict[str, Any]
     ) -> None:
