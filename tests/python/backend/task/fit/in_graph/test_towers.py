@@ -69,9 +69,9 @@ def fit(ctx: FakeContext, model: Any, x: Any, y: Any = None, towers: tuple[str, 
     return job, here
 
 
-def case(ctx: FakeContext, name: str) -> Recorded | None:
+def case(ctx: FakeContext, name: str, **more: Any) -> Recorded | None:
     recorder = _recorder()
-    arguments = {**CASES[name].fit, "shuffle": False, "callbacks": [*CASES[name].callbacks(), recorder]}
+    arguments = {**CASES[name].fit, "shuffle": False, "callbacks": [*CASES[name].callbacks(), recorder], **more}
     job, here = fit(ctx, partial(_seeded, CASES[name]), **arguments)
     return here and Recorded(recorder.steps, job.model.get_weights(), job.model.history.history, ctx=here)
 
@@ -99,7 +99,7 @@ def matmuls_by_task(ctx: FakeContext) -> Any:
 
     if ctx.is_chief:
         context.context().enable_run_metadata()
-    result = case(ctx, CHOSEN[0])
+    result = case(ctx, CHOSEN[0], check=False)  # the model that comes home is not asked
     if result is None:
         return None
     where: dict[str, int] = {}
@@ -116,8 +116,8 @@ def test_each_task_of_a_gang_carries_a_tower(reference: dict[str, Recorded]) -> 
     compare(CASES[CHOSEN[0]], reference[CHOSEN[0]], result)
     one = 5  # two layers: two forward, two for the weights, one for what lies between
     assert where == {
-        # It also does batches with fewer examples than towers, and its model is asked at the end, there and here.
-        "/job:worker/replica:0/task:0/device:CPU:0": 2 * one + 2 * 2,
+        # It also does batches with fewer examples than towers.
+        "/job:worker/replica:0/task:0/device:CPU:0": 2 * one,
         "/job:worker/replica:0/task:1/device:CPU:0": one,
         "/job:worker/replica:0/task:2/device:CPU:0": one,
     }
