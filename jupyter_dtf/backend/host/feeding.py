@@ -68,7 +68,7 @@ class Feeding:
             self.path.unlink(missing_ok=True)
         await self.partitions.close()
 
-    # -- what tasks ask -----------------------------------------------------------------------------------------
+    # -- requests of tasks --------------------------------------------------------------------------------------
 
     def _begin(self, work: Any) -> None:
         task = asyncio.create_task(work)

@@ -79,7 +79,7 @@ class Host(WorkerPlugin):
     def made(cls, of: dict[str, Any]) -> Host:
         return cls(**{**of, "runs": Mark(*of["runs"])})
 
-    # -- living in the worker -----------------------------------------------------------------------------------
+    # -- lifetime -----------------------------------------------------------------------------------------------
 
     async def setup(self, worker: Worker) -> None:
         if not self._scope:
@@ -172,7 +172,7 @@ class Host(WorkerPlugin):
     def _on_warm_lost(self, why: str) -> None:
         self._exits.all_killed(why)
 
-    # -- what the controller asks -------------------------------------------------------------------------------
+    # -- requests of the controller -----------------------------------------------------------------------------
 
     def prepare(self, threads: int, count: int) -> None:
         """Prepare spare processes for ``count`` tasks with ``threads`` threads each."""
@@ -423,7 +423,7 @@ class Host(WorkerPlugin):
         """Kill a frozen task; ``why`` becomes the message of its result."""
         task.end_frozen(f"{why}, on host {host_name(self._worker.name)}")
 
-    # -- what the controller is told ----------------------------------------------------------------------------
+    # -- reports to the controller ------------------------------------------------------------------------------
 
     def _tell_event(self, run_id: str, data: bytes) -> None:
         self._send({"op": "dtf_event", "run_id": run_id, "data": data})

@@ -109,7 +109,7 @@ class Fleet:
         return [member.info for member in members]
 
     def cluster(self, name: str) -> ClusterInfo:
-        """Raises NotFound."""
+        """Return a cluster. Raises NotFound."""
         return self._roster.find(name).info
 
     def connection(self, name: str) -> Connection:
