@@ -1,8 +1,8 @@
-"""The surfaces of other libraries, for programs that were written for them: each in a folder, with an entry point in
-the group ``jupyter_dtf.compat`` that has its names found.
+"""The APIs of other libraries, for programs written for them. Each is in its own folder, with an entry point in the
+group ``jupyter_dtf.compat`` that makes its names importable.
 
-``from jupyter_dtf.compat import TFCluster, TFNode, TFParallel, dfutil, pipeline, SparkContext`` is TensorFlowOnSpark's,
-``import jupyter_dtf.compat.horovod as hvd`` Horovod's.
+For TensorFlowOnSpark, use ``from jupyter_dtf.compat import TFCluster, TFNode, TFParallel, dfutil, pipeline,
+SparkContext``, for Horovod ``import jupyter_dtf.compat.horovod as hvd``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What runs inside the cluster process, Dask's scheduler included."""
+"""The code that runs inside the cluster process, including Dask's scheduler."""

@@ -1,4 +1,4 @@
-"""One run as the controller keeps it: its summary, its log of events, its tasks' results. No I/O."""
+"""One run in the controller: its summary, its log of events, and its tasks' results. No I/O."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .recovery import Recovery
 logger = logging.getLogger(__name__)
 
 _STATES = ("run", "task")
-"""The types of the events that change states."""
+"""The types of events that change states."""
 _AGAIN = RunState.RESTARTING
 _TO_COME = {TaskState.PENDING, TaskState.STARTING}
 _ENDED = {RunState.SUCCEEDED: "has succeeded", RunState.FAILED: "has failed", RunState.STOPPED: "was stopped"}
@@ -51,8 +51,8 @@ _SAID_BY_TASKS = {TaskState.RUNNING, TaskState.SERVING, TaskState.FINISHED}
 
 
 class Run:
-    """A run's life. Every change is an event: ``record`` numbers it, applies it to ``info`` and hands it to
-    ``publish``. ``on_step`` is called where the run took a step.
+    """The life cycle of one run. Every change is an event: ``record`` numbers it, applies it to ``info`` and passes it
+    to ``publish``. ``on_step`` is called after each change of the run's state.
     """
 
     def __init__(
@@ -63,53 +63,54 @@ class Run:
         on_step: Callable[[Run], None],
     ) -> None:
         self.info = RunInfo.of(run)
-        """The summary of its events, but for what only points tell."""
+        """The summary of its events, without what only points show."""
         self.request = request
         self.log: list[bytes] = []
-        """Every event. Of output the last is kept (``OutputTail``); the rest is in files, and is here without lines.
-        Of histograms and pictures too (``MediaTail``); the rest is in the store, and is here as ``NOT_KEPT``.
+        """Every event. Of output, only the tail is kept (``OutputTail``): older events are here without their lines,
+        which are in files. The same holds for histograms and pictures (``MediaTail``): older ones, here ``NOT_KEPT``,
+        are in the store.
         """
         self.planned: list[PlannedTask] = []
         self.gang: list[PlannedTask] = []
-        """The same, and with the place that it had last each one that the others have gone on without."""
+        """The same, plus the tasks that the others have continued without, each in its last place."""
         self.by_host: dict[str, list[PlannedTask]] = {}
-        """The same by the addresses of their hosts."""
+        """The planned tasks by the address of their host."""
         self.results: dict[str, bytes] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.ended = asyncio.Event()
-        """The run is in a final state."""
+        """Set when the run is in a final state."""
         self.work_done = asyncio.Event()
-        """No task works any more: those that are left only keep their servers up and may end."""
+        """Set when no task is working any more: those that are left only keep their servers running and may end."""
         self.decided = asyncio.Event()
-        """Nothing more is to be waited for: a task failed, or all have ended."""
+        """Set when there is nothing more to wait for: a task has failed, or all have ended."""
         self.tasks_ended = asyncio.Event()
-        """No task's process is left."""
+        """Set when no task's process is left."""
         self.is_there = asyncio.Event()
-        """The program of every task of the attempt has begun."""
+        """Set when the program of every task of the attempt has begun."""
         self.ended_before: dict[str, bytes] = {}
-        """The results of tasks that were to go over to this attempt, and have ended well in the one before instead.
-        Known where nobody was lost.
+        """The results of tasks that should have gone over to this attempt, but succeeded in the previous one instead.
+        Only recorded if no task was lost.
         """
         self.has_ended_before = asyncio.Event()
-        """There is another one."""
+        """Set when ``ended_before`` has a new entry."""
         self._going_on: frozenset[str] = frozenset()
         self.first_failure: TaskInfo | None = None
-        """Of the attempt that is under way."""
+        """The first task that failed in the current attempt."""
         self.attempt = 0
-        """How often tasks of it were started again, all or one."""
+        """How often tasks of the run have been restarted, all together or one alone."""
         self.unlost = 0
-        """How often of these for another reason than a loss, after a pause or to grow: that is no restart."""
+        """How many of these were not due to a loss, but to a pause or to growing; they do not count as restarts."""
         self.continued = asyncio.Event()
-        """A paused run is to go on, or has ended."""
+        """Set when a paused run is to continue, or has ended."""
         self.gang_attempt = 0
-        """The attempt with which all of them were started."""
+        """The last attempt in which all tasks were started together."""
         self.specs: dict[str, TaskSpec] = {}
-        """What the tasks of the gang were told when all of them were started."""
+        """The specs of the gang's tasks from when all of them were started."""
         self.to_rejoin: asyncio.Queue[str] = asyncio.Queue()
-        """Tasks that were lost and are to be started again, each alone; they are pending."""
+        """Lost tasks that are to be restarted, each on its own; they are pending."""
         self._cannot_rejoin: set[str] = set()
-        self._died: set[str] = set()  # tasks of this attempt that have ended by no error of their program
-        self._told_of: dict[str, float] = {}  # metrics that are not finite, and from which step on
+        self._died: set[str] = set()  # tasks of this attempt that ended, but not by an error of their program
+        self._told_of: dict[str, float] = {}  # metrics that are not finite, with the step from which on
         self._recovery: Recovery | None = None
         self.alarms = Alarms(request.notify)
         self._tasks: dict[str, TaskInfo] = {}
@@ -119,7 +120,7 @@ class Run:
         self._tail = OutputTail()
         self._emptied = EmptiedEvents()
         self._media = MediaTail()
-        self._taken = 0  # the archive has been given the events below this number
+        self._taken = 0  # the archive has received the events below this number
 
     @property
     def id(self) -> str:
@@ -131,7 +132,7 @@ class Run:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether its tasks are to end because somebody wants them to, be it for a pause."""
+        """Whether its tasks are to end on request, including for a pause."""
         return self.info.state in (RunState.STOPPING, RunState.PAUSING)
 
     @property
@@ -140,44 +141,44 @@ class Run:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a task has failed by an error of its program."""
+        """Whether a task has failed because of an error in its program."""
         return self.first_failure is not None and self.first_failure.task not in self._died
 
     @property
     def is_done(self) -> bool:
-        """Whether all that was to be done is, by the run's own count."""
+        """Whether all work is done, by the run's own progress."""
         progress = self.info.progress
         return self.first_failure is None and 0 < progress.total <= progress.done
 
     @property
     def begins_again(self) -> bool:
-        """Whether its tasks are to be started again: one was lost, by no error of its program, and it may be."""
+        """Whether its tasks are to be restarted: one was lost without an error of its program, and it may restart."""
         lost = self.first_failure is not None and self.first_failure.task in self._died
         return lost and not self.is_stopping and self.may_restart
 
     @property
     def may_restart(self) -> bool:
-        """Whether it has another restart, of those that were asked for."""
+        """Whether any of the requested restarts are left."""
         return self.attempt - self.unlost < self.request.restarts.max_restarts
 
     @property
     def attempt_words(self) -> str:
-        """``attempt 2 of 4``."""
+        """The current attempt in words: ``attempt 2 of 4``."""
         return self.words_of(self.attempt)
 
     def words_of(self, attempt: int) -> str:
-        """``attempt 2 of 4``, for 1."""
+        """Return an attempt in words: ``attempt 2 of 4`` for 1."""
         return f"attempt {attempt + 1} of {self.request.restarts.attempts + self.unlost}"
 
     @property
     def only_serves(self) -> bool:
-        """Whether every task waits in ``server.join()``: there is no work of the run's own, only that of clients."""
+        """Whether every task waits in ``server.join()``: the run has no work of its own, only that of clients."""
         return self.info.state is RunState.RUNNING and self._states() == {TaskState.SERVING}
 
     # -- the log ------------------------------------------------------------------------------------------------
 
     def record(self, event: AnyEvent) -> None:
-        """Append an event that was made here."""
+        """Append an event that was created here."""
         self._apply(event)
         self._append(encode_event(event))
 
@@ -195,10 +196,11 @@ class Run:
                 self._in_state[before] -= 1
 
     def record_encoded(self, data: bytes) -> None:
-        """Append an event as it came from a task; points and output are passed on without being decoded.
+        """Append an encoded event from a task. Points and output are passed on without being decoded.
 
-        Raises msgspec.MsgspecError for what is no event, Conflict for what is not a task's to say: how it and its run
-        ended is known from its process.
+        Raises:
+            msgspec.MsgspecError: If it is not an event.
+            Conflict: If it is not for a task to report: how a task or a run ended is determined from its process.
         """
         if (source := _source(data)) is not None:
             self._append(data)
@@ -222,7 +224,7 @@ class Run:
                     event.alarm = NAN
                     data = encode_event(event)
             if self._recovery is not None and isinstance(event, Note) and self._recovery.takes(event):
-                return  # until it is known what the loss has cost
+                return  # kept until the cost of the loss is known
             self._apply(event)
             self._append(data)
             if isinstance(event, MEDIA_EVENTS):
@@ -235,7 +237,7 @@ class Run:
         self._append(data)
 
     def _tell_cost(self, event: AnyEvent | UnknownEvent) -> None:
-        """Tell what a loss has cost, where this is the first step after it."""
+        """Report the cost of a loss, if this is the first step after it."""
         if self._recovery is None or not isinstance(event, Progressed) or event.attempt != self.attempt:
             return
         if (words := self._recovery.follows(event)) is not None:
@@ -243,9 +245,9 @@ class Run:
             self.note("info", *words)
 
     def _is_first(self, note: Note) -> bool:
-        """Whether this tells something new of a metric: each task tells what it has seen, and tasks go on together.
+        """Return whether a note on a metric is news: every task reports what it has seen, and all go on together.
 
-        A task may be heard of later than another and have been first all the same.
+        A report that arrives later than another may still be about an earlier step.
         """
         metric, step = without_form(note.metric), note.step or 0.0
         known = self._told_of.get(metric)
@@ -261,7 +263,7 @@ class Run:
         self._tell(lambda: self._publish(self, seq, data))
 
     def _tell(self, work: Callable[[], None]) -> None:
-        """Tell others. What goes wrong in that is theirs: the run's own life goes on."""
+        """Notify others. Their exceptions are logged and do not affect the run."""
         try:
             work()
         except Exception:
@@ -272,7 +274,7 @@ class Run:
             self.log[seq] = self._emptied.of(source)
 
     def taken(self, end: int) -> None:
-        """The archive has been given all events below this number: what the store has need not be here."""
+        """Note that the archive has all events below ``end``: media that the store has need not be kept here."""
         self._taken = max(self._taken, end)
         self._empty_media()
 
@@ -285,7 +287,7 @@ class Run:
         self.record(note)
 
     def alarm(self, about: str, title: str, text: str = "", task: str = "") -> None:
-        """Tell what somebody wanted to be told of; what is no ending is a warning, and marked on the plots."""
+        """Raise an alarm that was requested. Anything but the run's end is a warning, and is marked on the plots."""
         level, mark = ("info", "") if about == END else ("warning", about)
         note = Note(
             time=time.time(),
@@ -302,14 +304,14 @@ class Run:
     # -- the run's state ----------------------------------------------------------------------------------------
 
     def to(self, state: RunState, message: str = "") -> None:
-        """Take a step. Raises IllegalTransition if there is none from the present state."""
+        """Change the run's state. Raises IllegalTransition if that is not possible from the current state."""
         self.info.state.step(state)
         if self._recovery is not None and self._recovery.where is not None and (state.is_final or state is _AGAIN):
             where, self._recovery.where = self._recovery.where, None
-            self.record(where)  # no step came of it
+            self.record(where)  # no step followed
         if state is RunState.RESTARTING and self.first_failure is not None and self._recovery is None:
             self._recovery = Recovery(self.first_failure.task, time.time(), self.info.progress.done)
-        if state.is_final and self.alarms.wanted.end:  # before it: nothing is looked for behind the end
+        if state.is_final and self.alarms.wanted.end:  # before the end event: nothing is read after that
             self.alarm(END, f"{self.info.name} {_ENDED.get(state, state.value)}", message)
         self.record(RunChanged(time=time.time(), state=state, message=message))
         self._step()
@@ -328,7 +330,7 @@ class Run:
     # -- one task alone -----------------------------------------------------------------------------------------
 
     def rejoins(self, task: str) -> bool:
-        """Whether a task that has died is to be started again alone, while the others go on."""
+        """Return whether a task that has died is to be restarted alone while the others continue."""
         alone = self.request.rejoins and self.info.state is RunState.RUNNING and self.first_failure is None
         if not alone or task in self._cannot_rejoin or task not in self._died:
             return False
@@ -338,7 +340,7 @@ class Run:
         return task not in [each.task for each in servers] and not any(each.state.is_final for each in servers)
 
     def _lose_alone(self, task: str) -> None:
-        """A new attempt of one task begins: it is pending until it has a place."""
+        """Begin a new attempt of one task, which is pending until it has a place."""
         self._died.discard(task)
         lost = self.task_info(task)
         why, was, where = predicate(lost.message), self.words_of(lost.attempt), f", on {lost.host}" * bool(lost.host)
@@ -350,21 +352,21 @@ class Run:
         self.to_rejoin.put_nowait(task)
 
     def reseat(self, planned: PlannedTask) -> None:
-        """One task has a place anew."""
+        """Set the new place of one task."""
         self.gang = self.planned = [planned if each.task == planned.task else each for each in self.planned]
         for address in self.by_host:
             self.by_host[address] = [each for each in self.by_host[address] if each.task != planned.task]
         self.by_host.setdefault(planned.host.address, []).append(planned)
 
     def cannot_rejoin(self, task: str, attempt: int, why: str) -> None:
-        """An attempt of one task alone has come to nothing: that it was lost is the loss of the gang."""
+        """Note that one task could not be restarted alone, so the whole gang counts as lost."""
         self._cannot_rejoin.add(task)
         self.task_ended(TaskResult(task=task, attempt=attempt), lost=why)
 
     # -- the tasks' states --------------------------------------------------------------------------------------
 
     def place(self, planned: list[PlannedTask]) -> None:
-        """Make known which tasks there are and where they will run."""
+        """Record which tasks there are and where they will run."""
         self.planned = planned
         now = {task.task: task for task in planned}
         self.gang = [now.get(task.task, task) for task in self.gang] or planned
@@ -382,10 +384,15 @@ class Run:
             )
 
     def place_again(self, planned: list[PlannedTask], going_on: Collection[str] = ()) -> None:
-        """A new attempt begins: every task anew, in the process that it has if that goes over, or in a new one.
+        """Begin a new attempt of all tasks, each in its existing process if that goes over, or else in a new one.
 
-        ``going_on``: those that go over, where nobody was lost: what they have done counts if they end before.
-        Raises IllegalTransition if the run is not restarting.
+        Args:
+            planned: The tasks and their places.
+            going_on: The tasks that go over, given only if no task was lost: if they end before they do, their results
+                count.
+
+        Raises:
+            IllegalTransition: If the run is not restarting.
         """
         if self.info.state is not RunState.RESTARTING:
             raise IllegalTransition(f"Only a run that restarts begins again. Received: {self.info.state.value}")
@@ -403,7 +410,7 @@ class Run:
         self.place(planned)
 
     def end_as_before(self) -> None:
-        """Those that were to go over have all ended well before: the run has done its work, and the others none."""
+        """Finish the run: all tasks that should have gone over have already succeeded, so the others are not needed."""
         self.first_failure = None
         self._died.clear()
         self.results.update(self.ended_before)
@@ -418,22 +425,22 @@ class Run:
 
     @property
     def missing(self) -> list[str]:
-        """The tasks that the others have gone on without, for want of room."""
+        """The tasks that the others have continued without, for lack of room."""
         there = {task.task for task in self.planned}
         return [task.task for task in self.gang if task.task not in there] if there else []
 
     def leave_places(self) -> None:
-        """Its tasks have ended, and have no places any more."""
+        """Release the places of its tasks, which have ended."""
         self.planned = []
         self.by_host = {}
 
     def lines_printed(self) -> dict[str, dict[str, int]]:
-        """``{task: {stream: lines}}``, as far as it was heard."""
+        """Return the number of lines printed so far as ``{task: {stream: lines}}``, as far as is known here."""
         found: dict[str, dict[str, int]] = {}
         for data in reversed(self.log):
             if (source := _source(data)) is not None and source[1] not in found.setdefault(source[0], {}):
                 event = decode_event(data)
-                if isinstance(event, Logged) and event.lines:  # the newest of each stream has them
+                if isinstance(event, Logged) and event.lines:  # the newest event of each stream still has its lines
                     found[source[0]][source[1]] = event.first + len(event.lines)
         return found
 
@@ -441,7 +448,7 @@ class Run:
         return self._tasks[task]
 
     def task_ended(self, result: TaskResult, *, lost: str = "") -> None:
-        """A task's process is gone. ``lost`` says why where it was not its own doing (its host went away)."""
+        """Note that a task's process is gone. ``lost`` is the reason if the cause was another, such as a lost host."""
         info = self.task_info(result.task)
         outcome = result.outcome
         has_ended_before = result.message == ENDED_BEFORE or result.attempt == self.attempt - 1
@@ -459,12 +466,12 @@ class Run:
             self.outcomes[result.task] = outcome
             if outcome.peer_lost:
                 self._died.add(result.task)
-                self._cannot_rejoin.add(result.task)  # it is another task that is lost
+                self._cannot_rejoin.add(result.task)  # it is another task that was lost
         else:
             ended_by_us = self.first_failure is not None or self.is_stopping
             state = TaskState.STOPPED if ended_by_us and not lost else TaskState.FAILED
             message, traceback = lost or result.message or _how_it_ended(result, ended_by_us), ""
-            if result.exit_code is None:  # an exit status is the program's own word
+            if result.exit_code is None:  # an exit status was chosen by the program itself
                 self._died.add(result.task)
         self._task_changed(
             TaskChanged(
@@ -485,7 +492,7 @@ class Run:
             return
         info = self._tasks.get(event.task)
         if info is not None and event.attempt < info.attempt:
-            return  # of a process that another has taken the place of
+            return  # from a process that has been replaced
         if info is not None:
             info.state.step(event.state, again=event.attempt > info.attempt)
         self.record(event)
@@ -501,7 +508,7 @@ class Run:
         self._look()
 
     def _is_complete(self) -> bool:
-        """Whether the gang that was being started is there."""
+        """Return whether the gang that was being started is complete."""
         is_new = self.info.state is RunState.RESTARTING and self.first_failure is None
         return (self.info.state is RunState.LAUNCHING or is_new) and not self._states() & _TO_COME
 
@@ -509,7 +516,7 @@ class Run:
         return {state for state, count in self._in_state.items() if count}
 
     def _look(self) -> None:
-        """Set the events that the tasks' states have brought about."""
+        """Set the asyncio events that follow from the tasks' states."""
         left = {state for state in self._states() if not state.is_final}
         if not left:
             self.tasks_ended.set()
@@ -519,15 +526,15 @@ class Run:
             self.work_done.set()
 
     def _work_is_done(self, left: set[TaskState]) -> bool:
-        """Whether the tasks that are ``left`` only keep servers up, and nobody is to come for these.
+        """Return whether the tasks that are ``left`` only keep servers running that nobody will use any more.
 
-        A run whose tasks have all only served from the beginning waits for clients, until it is stopped.
+        A run in which all tasks have only served from the beginning waits for clients until it is stopped.
         """
         return left <= _IDLE and (self._states() != {TaskState.SERVING} or self.is_stopping)
 
 
 def _source(data: bytes) -> tuple[str, str] | None:
-    """Where output is from, of an event that is output as this version knows it."""
+    """Return the task and stream of an output event, or None if it is not output that this version understands."""
     if not data.startswith(LOG, 1):
         return None
     try:
@@ -537,7 +544,7 @@ def _source(data: bytes) -> tuple[str, str] | None:
 
 
 def predicate(message: str) -> str:
-    """What is said of a task that has failed, after its name."""
+    """Return what to say of a failed task, to follow its name."""
     return message if message.startswith(("died", "was killed", "was not started", "has ")) else f"failed: {message}"
 
 

@@ -1,4 +1,4 @@
-"""What a person wanted to be told of a run (``schema/notify.py``), found in its epochs and its hosts. No I/O."""
+"""The alarms that a person has requested for a run (``schema/notify.py``), from its epochs and hosts. No I/O."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ...schema.sizes import bytes_, duration, number
 from ..planning.launch_plan import PlannedTask
 
 IDLE_GPU = 0.02
-"""Of its time: a GPU that is used less does nothing."""
+"""A GPU with less utilization than this counts as idle."""
 IDLE_CORES = 0.1
-"""In use on a host by it and its tasks: with less they do nothing."""
+"""If a host and its tasks use fewer cores than this, they count as idle."""
 QUIET = Notify(nan=False, idle_s=None, memory=None, end=False)
 
 
 class Word(NamedTuple):
-    """What is to be told."""
+    """An alarm to raise."""
 
     about: str
     title: str
@@ -31,7 +31,7 @@ class Word(NamedTuple):
 
 
 class Alarms:
-    """Those of one run. Each is told once, and again after it was over."""
+    """The alarms of one run. Each is raised once, and again if its condition recurs after it was over."""
 
     def __init__(self, wanted: Notify | None) -> None:
         self.wanted = wanted or QUIET
@@ -43,7 +43,7 @@ class Alarms:
         self._told: set[str] = set()
 
     def epoch(self, event: EpochEnded) -> Word | None:
-        """An epoch has ended. One that is done again after a loss is not counted twice."""
+        """Check an epoch that has ended. An epoch that is repeated after a loss is not counted twice."""
         wanted = self.wanted.no_improvement
         if wanted is None or event.epoch <= self._epoch:
             return None
@@ -65,7 +65,7 @@ class Alarms:
         return Word(NO_IMPROVEMENT, title, f"It is {number(value)}; {best}")
 
     def _unknown(self, metric: str, event: EpochEnded) -> Word | None:
-        """A metric that no epoch has is told of, once: it would never be better or worse."""
+        """Report, once, a metric that no epoch has: it would never improve or worsen."""
         if self._knows_metric:
             return None
         self._knows_metric = True
@@ -74,7 +74,7 @@ class Alarms:
     def machines(
         self, state: RunState, planned: Iterable[PlannedTask], hosts: Mapping[str, HostInfo], now: float
     ) -> list[Word]:
-        """What the hosts of its tasks are like at ``now``, in seconds of any clock; to be called again and again."""
+        """Check the hosts of its tasks; to be called repeatedly. ``now`` is in seconds of any clock."""
         if state is not RunState.RUNNING or (self.wanted.idle_s is None and self.wanted.memory is None):
             self._idle_since.clear()
             return []
@@ -100,7 +100,7 @@ class Alarms:
         return self._once(key, Word(MEMORY, f"{share:.0%} of the memory of host {host.name} is in use", text))
 
     def _idle(self, task: PlannedTask, host: HostInfo, now: float) -> list[Word]:
-        if (limit_s := self.wanted.idle_s) is None or task.job == "ps":  # which waits for the others by its nature
+        if (limit_s := self.wanted.idle_s) is None or task.job == "ps":  # a parameter server always waits for others
             return []
         own = [gpu for gpu in host.gpus if gpu.id in task.gpus.gpus]
         devices = {f"GPU {gpu.index}": gpu.utilization < IDLE_GPU for gpu in own} or {"CPU": host.cpu < IDLE_CORES}

@@ -1,7 +1,7 @@
-"""A cluster whose runs Dask cannot see: it is told that it is not idle while one works.
+"""Keeps Dask from considering a cluster idle while a run, which Dask cannot see, is working.
 
-A run's tasks are none of Dask's. To its scheduler, and to a gateway, a cluster in the midst of a training has done
-nothing for hours, and ``distributed.scheduler.idle-timeout`` or the gateway's own would end it.
+A run's tasks are not Dask tasks. To the scheduler, or to a gateway, a cluster in the middle of a training has done
+nothing for hours, so ``distributed.scheduler.idle-timeout`` or the gateway's own timeout would shut it down.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from distributed import Scheduler
 from distributed.scheduler import Transition
 
 LOOK_S = 2.0
-"""Less than any time after which somebody would call a cluster idle."""
+"""Shorter than any sensible idle timeout."""
 
 
 async def stay_awake(scheduler: Scheduler, is_busy: Callable[[], bool]) -> None:
-    """For as long as this is not cancelled: leave the traces of work that idleness is judged by."""
+    """Until cancelled, imitate the traces of work by which idleness is judged, while ``is_busy()``."""
     while True:
         if is_busy():
             scheduler.transition_counter += 1

@@ -1,6 +1,6 @@
-"""The certificate of a cluster: made for it, in memory, one for every role, as ``Security.temporary`` of Dask's.
+"""A cluster's certificate: temporary, in memory, and the same for every role, like Dask's ``Security.temporary``.
 
-Dask's is valid from the very second on. A host whose clock is a little behind refuses it.
+Dask's is valid from the current second on, so a host whose clock is slightly behind would reject it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from distributed import Security
 
 CLOCKS_APART = datetime.timedelta(days=1)
 VALID = datetime.timedelta(days=3650)
-"""Longer than any cluster lives: a connection that is made after the end of it would be refused."""
+"""Longer than any cluster lives, because connections made after expiry would be rejected."""
 _NAME = "jupyter-dtf"
 
 
 def temporary_security() -> Security:
-    """A fresh key and a certificate of its own making, which whoever has no key of it cannot join."""
+    """Create a new key and a self-signed certificate. Nobody without the key can join the cluster."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _NAME)])
     now = datetime.datetime.now(tz=datetime.timezone.utc)

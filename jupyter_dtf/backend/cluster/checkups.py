@@ -1,4 +1,4 @@
-"""One set of checks of a cluster's hosts: what is cheap before every gang and on the card, all of it when asked for."""
+"""Checks of a cluster's hosts: the cheap ones before every gang and on the card, all of them on request."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ from .open_ports import open_ports
 from .reach import Reach
 
 _READINGS = 5
-"""Of a host's clock, of which the one that took the shortest way counts."""
+"""The number of readings of a host's clock, of which the one with the shortest delay counts."""
 _MOST_NAMED = 10
 
 
 class Checkups:
-    """``ask(address, op, **message)`` asks a host; ``infos`` is what each has last said, by its address.
+    """The checks of one cluster's hosts.
 
-    ``machine``: the name of this one, whose hosts have this clock.
+    Args:
+        ask: ``ask(address, op, **message)`` sends a request to a host.
+        infos: The last info of each host by address.
+        versions: The versions installed on the hosts.
+        machine: The name of this machine, whose hosts share its clock.
     """
 
     def __init__(
@@ -46,28 +50,28 @@ class Checkups:
         self._told: dict[str, list[Finding]] = {}
         self._behind: dict[str, deque[float]] = {}
 
-    # -- what hosts tell ----------------------------------------------------------------------------------------
+    # -- reports of hosts ---------------------------------------------------------------------------------------
 
     def tells(self, address: str, findings: Iterable[Mapping[str, Any]], clock: float) -> None:
-        """What a host has found out about itself, and what time it was there (seconds since the epoch; 0: not told)."""
+        """Store a host's findings about itself, and the time there (seconds since the epoch; 0 if not sent)."""
         self._told[address] = [convert(finding, Finding) for finding in findings]
         info = self._infos.get(address)
         if clock and info is not None and info.machine != self._machine:
             self._behind.setdefault(address, deque(maxlen=_READINGS)).append(time.time() - clock)
 
     def gone(self, address: str) -> None:
-        """A host has gone."""
+        """Forget a host that has left."""
         self._told.pop(address, None)
         self._behind.pop(address, None)
         self._reach.gone(address)
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know of the hosts, in one sentence for all of which the same is to be said."""
+        """Warnings about the hosts, with the same warning for several hosts in one sentence."""
         return [f"{names}: {finding.text}" for names, finding in self._known(self._infos)]
 
     def _known(self, addresses: Iterable[str]) -> list[tuple[str, Finding]]:
-        """What is known to be wrong without asking anybody, and with which hosts."""
+        """Return the known problems, without asking anybody, and the hosts that have them."""
         alike: dict[tuple[str, str, str], list[str]] = {}
         for address in addresses:
             info = self._infos.get(address)
@@ -88,7 +92,11 @@ class Checkups:
     # -- before a gang ------------------------------------------------------------------------------------------
 
     async def before(self, run: Run, planned: Sequence[PlannedTask]) -> None:
-        """Look at a run's hosts: what will do is noted in the run. Raises GangIncomplete for what cannot."""
+        """Check a run's hosts. Problems are noted in the run.
+
+        Raises:
+            GangIncomplete: If hosts of a training cannot reach each other.
+        """
         addresses = list(dict.fromkeys(task.host.address for task in planned))
         for names, finding in self._known(addresses):
             run.note("warning", f"{names}: {finding.about}", finding.text)
@@ -117,10 +125,21 @@ class Checkups:
         info = self._infos.get(address)
         return f"{info.name if info else ''} at {_address(address)}".strip()
 
-    # -- when asked for -----------------------------------------------------------------------------------------
+    # -- on request ---------------------------------------------------------------------------------------------
 
     async def all(self, name: str, kind: str, *, network: bool, clean: bool, alive: Collection[str]) -> Checkup:
-        """Everything, of every host. ``clean``, ``alive``: as of the hosts' ``check``."""
+        """Run all checks on all hosts.
+
+        Args:
+            name: The cluster's name.
+            kind: The cluster's kind.
+            network: Whether to measure the bandwidth between hosts as well.
+            clean: As in the hosts' ``check``.
+            alive: As in the hosts' ``check``.
+
+        Returns:
+            The findings.
+        """
         addresses = sorted(self._infos, key=lambda address: self._infos[address].name)
         hosts = list(await asyncio.gather(*(self._of_host(address, clean, alive) for address in addresses)))
         unreached = await self._reach.look(addresses, again=True)
@@ -168,12 +187,12 @@ class Checkups:
 
 
 def _address(address: str) -> str:
-    """``10.0.0.2`` of ``tls://10.0.0.2:34567``."""
+    """Return the host of an address: ``10.0.0.2`` of ``tls://10.0.0.2:34567``."""
     return address.partition("://")[2].rpartition(":")[0] or address
 
 
 def _hosts(names: Sequence[str]) -> str:
-    """``Host a``, ``Hosts a, b``; of many the first few, and how many there are."""
+    """Return hosts in words: ``Host a``, ``Hosts a, b``. Of many, only the first and the number of others."""
     if len(names) == 1:
         return f"Host {names[0]}"
     named = ", ".join(sorted(names)[:_MOST_NAMED])

@@ -1,8 +1,8 @@
-"""The cluster process: holds Dask's ``Cluster`` object and the archive, until the cluster is closed.
+"""The cluster process: holds Dask's ``Cluster`` object and the archive until the cluster is closed.
 
-``python -m jupyter_dtf.backend.cluster.cluster_process NAME READY_FD`` with a ClusterRequest as JSON on standard
-input. One byte is written to READY_FD when the connection file says ``running`` or ``failed``. Nothing keeps this
-process alive but the cluster's own life: it survives whoever started it.
+Started as ``python -m jupyter_dtf.backend.cluster.cluster_process NAME READY_FD`` with a ClusterRequest as JSON on
+standard input. One byte is written to READY_FD once the connection file says ``running`` or ``failed``. The process
+lives as long as its cluster, independently of the process that started it.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ QUIET_DASK = {
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",
 }
-"""Dask watches itself up to a hundred times a second: with its defaults an idle scheduler and worker take an eighth of
-a core from the tasks. What a person has set in Dask's configuration for these is overridden; the rest holds.
+"""Dask monitors itself up to a hundred times a second: with its defaults, an idle scheduler and worker take an eighth
+of a core from the tasks. These settings override the user's Dask configuration; the rest of that still applies.
 """
 
 
 END_RUNS_S = 12.0
-"""More than the controller takes for it."""
+"""Longer than the controller needs to end all runs."""
 CLOSE_S = 8.0
-"""What Dask has not closed by then is ended."""
+"""How long Dask may take to close; anything left then is killed."""
 
 
 class ClusterProcess:
-    """Starts, scales and ends one cluster."""
+    """Starts, scales and closes one cluster."""
 
     def __init__(self, request: ClusterRequest, ready_fd: int) -> None:
         self.request = request
         self._ready_fd = ready_fd
         self._connection = connections.read(request.name)
-        self._connection.speech = protocol.ours()  # who has reserved the file may be of another version
+        self._connection.speech = protocol.ours()  # whoever reserved the file may have another version
         self._token = self._connection.token
         self._directory = paths.machine_dir(self._token)
         self._stop = asyncio.Event()
@@ -68,17 +68,17 @@ class ClusterProcess:
         self._options = registry.options_of(self._kind, request)
         self._scope = self._token if self._kind.is_guest else ""
         self.lost_word = ""
-        """Why the cluster is lost, where it is not this process that has ended it."""
+        """Why the cluster is lost, if it was not closed by this process."""
         self.last_word = ""
-        """What a person should know when the cluster has ended."""
+        """A message for the user at the end of the cluster."""
 
     async def run(self) -> None:
-        """The whole life of the cluster."""
+        """Run the cluster from start to end."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._stop.set)
-        # First of all, because it takes longest and shares nothing with Dask's start. For other machines than this one
-        # the hosts start theirs.
+        # This comes first because it takes longest and is independent of Dask's start. On other machines, the hosts
+        # start their own.
         shared = paths.shared_memory_dir(self._token)
         claims = [family.claim(directory) for directory in (self._directory, shared)]
         sweeping = asyncio.create_task(asyncio.to_thread(family.sweep))
@@ -89,9 +89,9 @@ class ClusterProcess:
         finally:
             await asyncio.gather(sweeping, return_exceptions=True)
             if warm is not None:
-                warm.kill()  # every host is gone; it would end by itself, but only when TensorFlow is imported
+                warm.kill()  # all hosts are gone; it would exit by itself, but only after importing TensorFlow
                 await asyncio.to_thread(warm.wait)
-            await asyncio.to_thread(family.end, self._token, but=_helpers())  # what did not end when it was asked to
+            await asyncio.to_thread(family.end, self._token, but=_helpers())  # whatever did not end when asked to
             family.remove([self._directory, shared])
             for claim in claims:
                 os.close(claim)
@@ -109,11 +109,11 @@ class ClusterProcess:
         from .saving import Saving
         from .sizing import Sizing
 
-        # The scheduler has no other way to be told where its files go: else they are beside everybody's.
+        # There is no other way to set the scheduler's directory, which would otherwise be shared with everybody.
         dask.config.set({**QUIET_DASK, "temporary-directory": str(self._directory)})
         security = temporary_security()
         cluster = await self._create(security)
-        if cluster is None:  # it was to stop before there was any
+        if cluster is None:  # stopped before it was created
             return
         try:
             await self._install_controller(cluster)
@@ -141,13 +141,13 @@ class ClusterProcess:
             self._connection.state = ClusterState.STOPPING
             self._write_connection()
             if not lost.is_set():
-                with contextlib.suppress(ClusterLost, asyncio.TimeoutError):  # then the end is not in order
+                with contextlib.suppress(ClusterLost, asyncio.TimeoutError):  # then runs do not end cleanly
                     await asyncio.wait_for(link.request("end_runs"), END_RUNS_S)
                     await asyncio.wait_for(_first_of(self._runs_ended, lost), END_RUNS_S)
             self.last_word = " ".join(filter(None, [words, await saving.finish(self._write_connection)]))
             if self._kind.is_guest and lost.is_set():
                 self.lost_word = f"The scheduler at {cluster.scheduler_address} is gone, or cannot be reached any more"
-            elif self._kind.is_guest:  # while the controller still knows that somebody waits for that
+            elif self._kind.is_guest:  # while the link is open, so the controller knows that this process waits
                 await cluster.leave()
             await link.close()
             elsewhere.close_all()
@@ -156,7 +156,7 @@ class ClusterProcess:
                 await asyncio.wait_for(cluster.close(), CLOSE_S)
 
     async def _create(self, security: Any) -> Any:
-        """The Dask cluster; None where this one is to stop before it has started."""
+        """Create the Dask cluster. Returns None if this process is asked to stop first."""
         self._kind.tell_start = self._tell_start
         creating = asyncio.ensure_future(self._kind.create(self._options, security, self._directory))
         stopping = asyncio.create_task(self._stop.wait())
@@ -170,7 +170,7 @@ class ClusterProcess:
         return creating.result()
 
     def _tell_start(self, words: str) -> None:
-        """What the start waits for."""
+        """Publish what the start is waiting for."""
         if self._connection.message != words:
             self._connection.message = words
             self._write_connection()
@@ -192,7 +192,7 @@ class ClusterProcess:
         await register(cluster, Controller(settings))
 
     def _publish(self, address: str, security: Any) -> None:
-        """From now on the cluster can be reached."""
+        """Write how to reach the cluster to the connection file."""
         self._connection.address = address
         self._connection.scope = self._scope
         self._connection.ca = security.tls_ca_file or ""
@@ -204,12 +204,12 @@ class ClusterProcess:
         self._tell_ready()
 
     def leave_word(self, message: str, state: ClusterState = ClusterState.FAILED) -> None:
-        """Leave word of why there is no cluster any more, or of what became of its runs."""
+        """Write to the connection file why the cluster is gone, or what became of its runs."""
         leave_word(self._connection, message, state)
         self._tell_ready()
 
     def _write_connection(self) -> None:
-        with contextlib.suppress(OSError):  # a full disk: whoever looks has the old state, and asks again
+        with contextlib.suppress(OSError):  # the disk is full: viewers see the old state and ask again
             connections.write(self._connection)
 
     def _tell_ready(self) -> None:
@@ -243,7 +243,7 @@ async def _first_of(*events: asyncio.Event) -> None:
 
 
 def _helpers() -> set[int]:
-    """Python's own processes of this one, which end with it."""
+    """Return Python's own helper processes, which end with this one."""
     from multiprocessing import resource_tracker
 
     pid = getattr(resource_tracker._resource_tracker, "_pid", None)
@@ -251,14 +251,14 @@ def _helpers() -> set[int]:
 
 
 def _allow_files() -> None:
-    """As many open files as the system lets this process have: each host takes several, and 1,024 are soon too few."""
+    """Raise the limit of open files to the maximum: each host needs several, so 1,024 are soon too few."""
     with contextlib.suppress(OSError, ValueError):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def leave_word(connection: connections.Connection, message: str, state: ClusterState = ClusterState.FAILED) -> None:
-    """The connection file says no more than this. Without the secrets it is short enough for a disk that is full."""
+    """Reduce the connection file to a final message. Without the secrets it is short enough for a full disk."""
     connection.state = state
     connection.message = message
     connection.address = connection.ca = connection.cert = connection.key = ""

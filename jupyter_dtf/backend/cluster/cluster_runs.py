@@ -1,4 +1,4 @@
-"""All runs of a cluster, those that have ended among them for a while."""
+"""All runs of a cluster, including the most recent ones that have ended."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .active_run import Run
 from .streams import Viewers
 
 KEPT_RUNS = 50
-"""Of those that have ended. The others are in the store."""
+"""How many ended runs to keep; older ones are in the store."""
 
 
 class Runs:
-    """The runs of ``cluster`` by their ids, whose events ``viewers`` are told.
+    """The runs of ``cluster`` by id. Their events are sent to ``viewers``.
 
-    ``on_step()`` is called when there is a new one, or one has taken a step.
+    ``on_step()`` is called when a run is added or changes its state.
     """
 
     def __init__(self, cluster: str, viewers: Viewers, on_step: Callable[[], None]) -> None:
@@ -26,7 +26,7 @@ class Runs:
         self._on_step = on_step
 
     def add(self, descriptor: RunDescriptor, request: RunRequest) -> Run:
-        """A new run, which viewers are told of."""
+        """Add a new run and send it to viewers."""
         run = self.by_id[descriptor.id] = Run(
             descriptor,
             request,
@@ -38,40 +38,40 @@ class Runs:
         return run
 
     def find(self, run_id: str) -> Run:
-        """Raises NotFound."""
+        """Return a run. Raises NotFound."""
         if run_id not in self.by_id:
             raise NotFound(f"The cluster {self._cluster} has no run of that id. Received: {run_id!r}")
         return self.by_id[run_id]
 
     def find_active(self, run_id: str) -> Run | None:
-        """A run that is under way, if it is."""
+        """Return a run if it exists and has not ended, else None."""
         run = self.by_id.get(run_id)
         return run if run is not None and run.is_active else None
 
     @property
     def active(self) -> list[Run]:
-        """Those that are under way."""
+        """The runs that have not ended."""
         return [run for run in self.by_id.values() if run.is_active]
 
     @property
     def working(self) -> list[Run]:
-        """Those that have tasks, or wait for hosts: all but the paused ones."""
+        """The active runs that have tasks or wait for hosts: all but the paused ones."""
         return [run for run in self.active if run.info.state is not RunState.PAUSED]
 
     @property
     def are_busy(self) -> bool:
-        """Whether one has work of its own, rather than servers that wait for clients."""
+        """Whether any active run has work of its own, rather than only servers that wait for clients."""
         return any(not run.only_serves for run in self.active)
 
     def result(self, run_id: str, task: str) -> bytes:
-        """The pickled return value of a task that has succeeded. Raises NotFound."""
+        """Return the pickled return value of a task that has succeeded. Raises NotFound."""
         run = self.find(run_id)
         if task not in run.results:
             raise NotFound(f"Only a task that succeeded has a result. Received: {run_id} {task}")
         return run.results[task]
 
     def forget_old(self) -> None:
-        """Keep no more than ``KEPT_RUNS`` that have ended."""
+        """Drop all but the newest ``KEPT_RUNS`` runs that have ended."""
         finished = [run_id for run_id, run in self.by_id.items() if not run.is_active]
         for run_id in finished[:-KEPT_RUNS]:
             del self.by_id[run_id]

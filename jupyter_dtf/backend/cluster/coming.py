@@ -1,4 +1,4 @@
-"""Hosts that are on their way: what a kind's cluster tells of them, carried to the controller and so to everybody."""
+"""Hosts that are starting: what the kind's cluster reports of them is forwarded to the controller and to viewers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .held_link import HeldLink
 
 
 class ComingTold:
-    """In the cluster process: has the controller know what ``cluster`` tells, if it does (``Kind.create``)."""
+    """In the cluster process: forwards ``cluster``'s reports to the controller, if it has any (``Kind.create``)."""
 
     def __init__(self, cluster: Any, link: HeldLink) -> None:
         self._link = link
@@ -29,7 +29,7 @@ class ComingTold:
             self._telling = asyncio.get_running_loop().create_task(self._tell())
 
     async def told(self) -> None:
-        """Wait until the controller knows what there is to tell now."""
+        """Wait until the controller has received all current reports."""
         if self._telling is not None:
             await asyncio.shield(self._telling)
 
@@ -43,30 +43,30 @@ class ComingTold:
 
 
 class ComingHosts:
-    """In the controller: the hosts that were told of, but those that have ``arrived()``, by their names."""
+    """In the controller: the reported hosts, except those whose names are in ``arrived()``."""
 
     def __init__(self, arrived: Callable[[], set[str]]) -> None:
         self._arrived = arrived
         self._told: list[ComingHost] = []
 
     def take(self, hosts: Iterable[Mapping[str, Any]]) -> None:
-        """What the cluster process tells."""
+        """Store the cluster process's report."""
         self._told = [convert(host, ComingHost) for host in hosts]
 
     @property
     def hosts(self) -> list[ComingHost]:
-        """Those that are no Dask workers yet, or no longer."""
+        """The reported hosts that are not Dask workers yet, or no longer."""
         names = self._arrived()
         return [host for host in self._told if host.name not in names]
 
     @property
     def are_expected(self) -> bool:
-        """Whether there is one for a run to wait for: that is on its way, and has not failed."""
+        """Whether a run should wait for one of them: it is starting and has not failed."""
         return any(not host.problem for host in self.hosts)
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know of them."""
+        """Warnings about hosts that have failed."""
         return [
             f"Host {host.name} cannot be used{'' if host.step == ENDED else ', and is tried again'}: {host.problem}"
             for host in self.hosts

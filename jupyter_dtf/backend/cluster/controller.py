@@ -1,7 +1,7 @@
-"""The SchedulerPlugin: what a cluster is asked, and what its hosts tell. Modelled on Dask's own shuffle.
+"""The SchedulerPlugin, which handles requests to a cluster and reports of its hosts. Modelled on Dask's shuffle.
 
-Viewers attach with the operation ``dtf_attach``, which turns their connection into a stream of messages; all else is
-an ordinary request. Nothing depends on a viewer staying.
+Viewers attach with the operation ``dtf_attach``, which turns their connection into a stream of messages; everything
+else is an ordinary request. Nothing depends on a viewer staying connected.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ from .task_ends import TaskEnds
 logger = logging.getLogger(__name__)
 
 LEAVE_S = 4.0
-"""How long a cluster that ends waits for workers that are not its own."""
+"""How long a cluster that ends waits for workers that belong to somebody else."""
 
 
 class Controller(SchedulerPlugin):
-    """Puts together what a cluster's runs need, answers requests, and describes the cluster to its viewers."""
+    """Assembles the parts that runs need, answers requests, and describes the cluster to its viewers."""
 
     def __init__(self, settings: ControllerSettings) -> None:
         self.settings = settings
         self.name = scoped(NAME, settings.scope)
 
-    # -- installing ---------------------------------------------------------------------------------------------
+    # -- installation -------------------------------------------------------------------------------------------
 
     async def start(self, scheduler: Scheduler) -> None:
         settings, self.scheduler = self.settings, scheduler
@@ -172,7 +172,7 @@ class Controller(SchedulerPlugin):
         self._installation.hear({"dtf_event": self.on_event, "dtf_ended": self.on_ended, "dtf_host": self.on_host})
 
     async def close(self) -> None:
-        """Called by Dask when the scheduler closes."""
+        """Clean up; called by Dask when the scheduler closes."""
         for task in self._watching:
             task.cancel()
         await self._dashboard.stop()
@@ -180,13 +180,13 @@ class Controller(SchedulerPlugin):
             self._alone.close()
 
     async def leave(self) -> list[str]:
-        """Take everything out of a scheduler that is somebody else's. Returns the workers that do not answer."""
+        """Remove everything from a scheduler that belongs to somebody else. Returns the workers that do not respond."""
         if self._guest is None:
             raise Unavailable("The scheduler ends with its cluster")
         return await self._guest.leave(LEAVE_S)
 
     async def _end(self) -> None:
-        """Before all is taken out of a scheduler that goes on: what would end with it otherwise."""
+        """End what would otherwise end with the scheduler, before leaving one that keeps running."""
         await self.end_runs()
         self._countdown.look(in_use=True, was_seen=True)
         await self._background.end()
@@ -199,9 +199,14 @@ class Controller(SchedulerPlugin):
     ) -> Status:
         """Stream everything to a viewer: the cluster, every run, and the events that it has not seen.
 
-        ``after``: the last sequence number seen of each run; -1, or no entry, asks for all. ``speech``: the protocols
-        that the viewer speaks. The first message says which are spoken here; a viewer that speaks none of them hears no
-        more. What else a newer viewer says (``unknown``) is not for this version.
+        The first message states the protocols supported here; a viewer that supports none of them gets nothing else.
+
+        Args:
+            comm: The connection.
+            role: ``viewer``, or ``archive`` for the cluster process.
+            after: The last sequence number seen of each run; -1, or no entry, requests all events.
+            speech: The protocols that the viewer supports.
+            unknown: Arguments of newer viewers, ignored.
         """
         refusal = protocol.viewer_refusal(protocol.theirs(speech))
         try:
@@ -210,13 +215,13 @@ class Controller(SchedulerPlugin):
                 logger.warning("%s", refusal)
                 await comm.close()
                 return Status.dont_reply
-        except OSError:  # it has gone already
+        except OSError:  # the viewer is already gone
             comm.abort()
             return Status.dont_reply
         return await self.viewers.serve(comm, role, self.runs.by_id, after, closing=self.closing)
 
     def describe(self) -> ClusterInfo:
-        """The cluster as viewers see it."""
+        """Return the description of the cluster for viewers."""
         planned, notes = self.seating.as_planned()
         drawn = self.seating.drawn_names()
         hosts = self.watch.infos.values()
@@ -250,14 +255,14 @@ class Controller(SchedulerPlugin):
         self.viewers.tell_cluster()
 
     def _watch_idle(self) -> None:
-        """(Re)start or cancel the countdown to the end of a cluster that nobody uses."""
+        """(Re)start or cancel the countdown after which an unused cluster is closed."""
         in_use = self.settings.request.keep or self.viewers.are_watching or self.runs.are_busy or self.closing
         self._countdown.look(in_use=in_use, was_seen=self.viewers.were_watching)
         if self._alone is not None:
             self._alone.look(is_held=self.viewers.archive_is_there)
 
     async def _abandon(self) -> None:
-        """The cluster process is no more, and this scheduler is on another machine: it ends by itself."""
+        """Shut down this scheduler, which is on another machine than the cluster process, after that has gone."""
         logger.warning("The cluster process has gone: the cluster %s ends", self.settings.name)
         await self.end_runs()
         if self.settings.abandon is not None:
@@ -268,18 +273,18 @@ class Controller(SchedulerPlugin):
         if self._guest is not None:
             if self.viewers.archive_is_there:
                 self._guest.attached()
-            elif self.viewers.archive_was_there:  # the cluster process has gone without a word
+            elif self.viewers.archive_was_there:  # the cluster process has gone without saying so
                 self._guest.leave_soon()
 
-    # -- what hosts tell ----------------------------------------------------------------------------------------
+    # -- reports of hosts ---------------------------------------------------------------------------------------
 
     def on_host(self, worker: str, info: dict[str, Any], **more: Any) -> None:
-        """A host tells of itself: on arriving, when TensorFlow is imported, and its load now and then.
+        """Handle a host's report, sent on arrival, when TensorFlow has been imported, and regularly with its load.
 
-        Must not raise: it would end the worker's stream.
+        Must not raise, because that would end the worker's stream.
         """
         if worker in self._removed:
-            return  # said before it was removed, heard after: it would be a host for ever
+            return  # sent before it was removed but received after: it would remain a host forever
         known = self.watch.infos.get(worker)
         try:
             if self._refuses(worker, info, more.get("speech")):
@@ -287,7 +292,7 @@ class Controller(SchedulerPlugin):
             host = msgspec.convert(info, HostInfo)
             self.versions.tells(worker, host.name, more.get("versions", {}))
             self.watch.tells(worker, host, more.get("process", ()), more.get("warnings", []))
-            # A connection to each is kept: to make one takes longer than what is asked over it.
+            # Keep a connection to each host: opening one takes longer than a request.
             self.scheduler.rpc.limit = max(self.scheduler.rpc.limit, 2 * len(self.watch.infos))
             self.checkups.tells(worker, more.get("findings", []), float(more.get("time", 0)))
             if figures := more.get("figures"):
@@ -310,7 +315,7 @@ class Controller(SchedulerPlugin):
         self._background.begin(self.seating.wake())
 
     def _refuses(self, worker: str, info: dict[str, Any], speech: object) -> bool:
-        """Whether a host is of a version that cannot be understood here. It is named, and nothing runs on it."""
+        """Return whether a host's version is incompatible. Such a host is reported, and nothing runs on it."""
         known = self.versions.refusals
         if not self.versions.refuses(worker, str(info.get("name", worker)), protocol.theirs(speech)):
             return False
@@ -321,17 +326,17 @@ class Controller(SchedulerPlugin):
                     if run.info.state is RunState.PENDING:  # it may wait for this very host
                         run.note("warning", "A host cannot be used", refusal)
                 self.viewers.tell_cluster()
-        self._background.begin(self.seating.wake())  # nobody waits for it any more
+        self._background.begin(self.seating.wake())  # stop waiting for it
         return True
 
     def tell_coming(self, hosts: list[dict[str, Any]]) -> None:
-        """The cluster process tells of hosts that are on their way."""
+        """Handle the cluster process's report on hosts that are starting."""
         self.coming.take(hosts)
         self.viewers.tell_cluster()
         self._background.begin(self.seating.wake())
 
     def on_event(self, worker: str, run_id: str, data: bytes) -> None:
-        """An event from a task. Must not raise: it would end the worker's stream."""
+        """Handle an event from a task. Must not raise, because that would end the worker's stream."""
         self.watch.hears(worker)
         if (run := self.runs.find_active(run_id)) is None:
             return
@@ -341,24 +346,24 @@ class Controller(SchedulerPlugin):
             logger.exception("An event of run %s could not be followed", run_id)
 
     def on_ended(self, worker: str, run_id: str, task: str, result: bytes) -> None:
-        """A task's process is gone. Must not raise, and loses no end."""
+        """Handle the end of a task's process. Must not raise, and must not lose the report."""
         self._ends.told(run_id, task, result)
 
     def _release_what_is_over(self, address: str, alive: Iterable[str]) -> None:
-        """A host that had been given up still has tasks of a run that went on without it."""
+        """Release tasks on a host that had been given up, of runs that have continued without it or ended."""
         for run_id in {of_task_id(task)[0] for task in alive}:
             run = self.runs.find_active(run_id)
             if run is None or address not in run.by_host:
                 self._background.begin(self.watch.tell([address], "dtf_release", run_id=run_id))
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """Dask's word that a worker has joined; it tells of itself when it is a host."""
+        """Called by Dask when a worker has joined; once it is a host, it reports itself."""
         self._removed.discard(worker)
         if self._guest is not None:
             self._guest.worker_came(worker)
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **kwargs: Any) -> None:
-        """Dask's word that a worker has gone: its tasks are gone too."""
+        """Called by Dask when a worker is gone, and its tasks with it."""
         self._removed.add(worker)
         self._host_is_gone(worker)
         if self._guest is not None:
@@ -375,17 +380,17 @@ class Controller(SchedulerPlugin):
             self.viewers.tell_cluster()
 
     async def _remove_host(self, address: str) -> None:
-        """A host of ours that did not answer has been ended: Dask forgets it."""
+        """Remove one of our own hosts from Dask, after it was killed because it did not respond."""
         await self.scheduler.remove_worker(address, stimulus_id=f"dtf-silent-{time.time()}")
 
     async def _forget_host(self, address: str) -> None:
-        """One that is somebody else's is given up. When it speaks again, it is a host anew."""
+        """Give up a host that belongs to somebody else. When it reports again, it becomes a host again."""
         self._host_is_gone(address)
         if self._guest is not None:
             self._guest.gave_up(address)
 
     def _hosts_spoke(self) -> None:
-        """A host has fallen silent, or speaks again."""
+        """Handle that a host has stopped responding, or responds again."""
         self._told_silent = {(run_id, host) for run_id, host in self._told_silent if self.runs.find_active(run_id)}
         for run in self.runs.active:
             for address in run.by_host:
@@ -396,12 +401,12 @@ class Controller(SchedulerPlugin):
                     run.note("warning", f"Host {name} does not answer", f"Stopping the run {then}")
         self.viewers.tell_cluster()
 
-    # -- what it is asked ---------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------
 
     async def stop_run(self, run_id: str, now: bool = False, pruned: str = "") -> None:
-        """Ask a run's program to stop; after its grace, or at once with ``now``, end it.
+        """Ask a run's program to stop; kill it after its grace period, or at once with ``now``.
 
-        ``pruned``: a sentence on why a trial does not promise enough, where that is the reason.
+        ``pruned``: for a trial that is stopped early, a sentence with the reason.
         """
         run = self.runs.find(run_id)
         if pruned and run.is_active:
@@ -409,15 +414,15 @@ class Controller(SchedulerPlugin):
         await self._driver.stop(run, now=now)
 
     async def pause_run(self, run_id: str) -> None:
-        """End a run's tasks with a checkpoint, and give its devices back until it is continued. Raises Conflict."""
+        """Pause a run: its tasks end with a checkpoint and release their devices. Raises NotFound, Conflict."""
         await self._driver.pause(self.runs.find(run_id))
 
     async def continue_run(self, run_id: str) -> None:
-        """Start the tasks of a paused run again. Raises Conflict."""
+        """Restart the tasks of a paused run. Raises NotFound, Conflict."""
         await self._driver.continue_(self.runs.find(run_id))
 
     def ask_search(self, run_id: str, stop: bool, more: int) -> None:
-        """Ask the program that drives the search of a trial to do something. Raises Conflict if the trial has ended."""
+        """Ask the program that drives a trial's search to stop it or run more. Raises Conflict if the trial ended."""
         run = self.runs.find(run_id)
         if not run.is_active:
             raise Conflict(f"The trial asked for its search must be under way, got {run_id}, {run.info.state.value}")
@@ -426,14 +431,14 @@ class Controller(SchedulerPlugin):
         run.record(SearchAsked(time=time.time(), attempt=run.attempt, stop=stop, more=more))
 
     def scale(self, jobs: dict[str, int]) -> dict[str, Any]:
-        """New counts of tasks, for the runs to come."""
+        """Set the number of tasks per job for future runs."""
         self.seating.scale(jobs)
         self.viewers.tell_cluster()
         self._background.begin(self.seating.prepare())
         return dict(to_plain(self.describe()))
 
     def rest(self, rests: bool) -> bool:
-        """The cluster process gives hosts back, or has asked for them again. Returns whether that is agreed."""
+        """Note that the cluster process releases idle hosts, or has requested them again. Returns whether it may."""
         if rests and self.runs.working:
             return False
         self.seating.rests = rests
@@ -442,19 +447,22 @@ class Controller(SchedulerPlugin):
         return True
 
     def tell_machines(self, after: float) -> list[dict[str, Any]]:
-        """How the hosts' machines were since ``after`` (seconds since the epoch), as ``MachineSeries``."""
+        """Return the figures of the hosts' machines since ``after`` (seconds since the epoch), as ``MachineSeries``."""
         return [dict(to_plain(series)) for series in self.machines.after(after)]
 
     async def checkup(self, network: bool, clean: bool, alive: list[str]) -> dict[str, Any]:
-        """What is found on the hosts, as a ``Checkup``; with ``network``, how fast they send to each other.
+        """Check all hosts. Returns a ``Checkup`` as plain data.
 
-        With ``clean``, what clusters that are gone have left there is removed; not of those with the tokens ``alive``.
+        Args:
+            network: Whether to measure the bandwidth between hosts as well.
+            clean: Whether to remove what dead clusters have left there.
+            alive: Tokens of clusters that are known to be alive.
         """
         name, kind = self.settings.name, self.settings.request.kind
         return dict(to_plain(await self.checkups.all(name, kind, network=network, clean=clean, alive=alive)))
 
     async def dashboard(self, start: bool) -> str:
-        """The Unix socket of Dask's dashboard. It is off, and this empty, until somebody wants it to ``start``."""
+        """Return the Unix socket of Dask's dashboard, starting it if ``start``. Empty while it is off."""
         if self._guest is not None:
             raise Unavailable(self._guest.dashboard())
         if self.settings.abandon is not None:
@@ -465,24 +473,24 @@ class Controller(SchedulerPlugin):
         return await self._dashboard.start() if start else self._dashboard.socket
 
     def warn(self, key: str, text: str, runs: list[str]) -> None:
-        """Something about the cluster that should be acted on; without ``text``, it is over. Its runs say it too."""
+        """Set a standing warning of the cluster, which is noted in ``runs`` too; an empty ``text`` withdraws it."""
         self.warnings.set(key, text, runs)
         self.viewers.tell_cluster()
 
     def close_cluster(self) -> None:
-        """Ask the cluster process to end the cluster."""
+        """Ask the cluster process to close the cluster."""
         self._is_closing()
         self.viewers.tell_cluster()
         self.viewers.tell_archive("close")
 
     async def end_runs(self) -> None:
-        """Stop every run and wait for their ends to be in the log; for the cluster process, before it closes."""
+        """Stop all runs and wait until their ends are in the log. Called by the cluster process before it closes."""
         self._is_closing()
         work = [self._driver.end(run) for run in self.runs.active]
         for error in await asyncio.gather(*work, self.watch.end_silent(), return_exceptions=True):
             if isinstance(error, Exception):
                 logger.error("A run could not be ended in order", exc_info=error)
-        self.viewers.tell_archive("ended", last=True)  # behind every event: the archive knows that it has them all
+        self.viewers.tell_archive("ended", last=True)  # after all events, so the archive knows that it has them all
 
     def _is_closing(self) -> None:
         self.closing = True
@@ -490,7 +498,7 @@ class Controller(SchedulerPlugin):
 
 
 def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Answer our own errors as values: Dask would log each with a traceback, and a viewer wants class and text."""
+    """Return our own errors as values: Dask would log each with a traceback, and viewers need class and message."""
 
     async def answer(**message: Any) -> Any:
         try:

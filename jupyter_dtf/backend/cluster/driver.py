@@ -1,4 +1,4 @@
-"""Drives runs from their submission to their end: launched as gangs, concluded, stopped."""
+"""Drives runs from submission to end: launches them as gangs, concludes and stops them."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from .seating import RESTING, Seating
 logger = logging.getLogger(__name__)
 
 LOSS_S = 2.0
-"""After a gang could not be started, until it is known whether that is because somebody has died."""
+"""How long to wait, after a gang could not be started, to learn whether a task or host has died."""
 END_RUN_S = 8.0
-"""How long a cluster that closes waits for the end of a run."""
+"""How long a closing cluster waits for a run to end."""
 
 
 class Driver:
     """Drives the runs of ``cluster`` on its hosts.
 
-    ``rpc(address)`` reaches a host; ``on_change()`` is called when tasks have got places, and when a run is over.
+    ``rpc(address)`` connects to a host; ``on_change()`` is called when tasks have been placed, and when a run is over.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class Driver:
         )
 
     def begin(self, run: Run, parcel: Parcel) -> None:
-        """Drive a run whose program is in ``parcel``, or will be."""
+        """Start driving a run whose program is, or will be, in ``parcel``."""
         self._background.begin(self._drive(run, parcel))
 
-    # -- a run's life -------------------------------------------------------------------------------------------
+    # -- life cycle of a run ------------------------------------------------------------------------------------
 
     async def _drive(self, run: Run, parcel: Parcel) -> None:
-        """The whole life of a run, in order."""
+        """Take a run through its whole life cycle."""
         rejoining = asyncio.create_task(self._rejoining.follow(run, parcel))
         try:
             await self._launch(run, parcel)
@@ -140,16 +140,16 @@ class Driver:
         self._on_change()
         try:
             await self._start_tasks(run, parcel)
-        except (Unavailable, OSError) as error:  # a host that dies answers with an OSError
+        except (Unavailable, OSError) as error:  # a dying host causes an OSError
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(run.decided.wait(), LOSS_S)
-            if run.first_failure is None:  # nobody has died: what is wrong would be so again
+            if run.first_failure is None:  # nothing has died, so another try would fail in the same way
                 raise
             await self._tell_hosts(run, "dtf_release")
             not_started(run, f"was not started: {error}")
 
     async def _make_ready(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> Ready:
-        """Have the hosts that a run has not yet ready for those of its next attempt. Raises DtfError, OSError."""
+        """Prepare the hosts that are new to a run for its next attempt. Raises DtfError, OSError."""
         new = [task for task in planned if task.host.address not in run.by_host]
         endpoints = await ask_hosts(
             self._rpc,
@@ -164,8 +164,9 @@ class Driver:
     async def _start_tasks(
         self, run: Run, parcel: Parcel, going_on: Collection[str] = (), ready: Ready | None = None
     ) -> None:
-        """Have the tasks of a run forked where they have been placed, and those of ``going_on`` go over in the
-        processes that they have. Raises DtfError if not all of them can. ``ready``: hosts that have been made so.
+        """Fork the tasks of a run where they have been placed; those in ``going_on`` go over in their own processes.
+
+        ``ready`` describes hosts that have already been prepared. Raises DtfError or OSError unless all tasks start.
         """
         planned = run.planned
         is_ready = ready is not None
@@ -191,7 +192,7 @@ class Driver:
         specs = run.specs = task_specs(run, self._cluster, {**endpoints, **ready.endpoints}, joins=bool(going_on))
         new = [task for task in planned if task.task not in going_on and task.host.address not in ready.given]
         given = {**ready.given, **await parcel.hand_over(self._rpc, run, hosts_of(new))}
-        if run.is_stopping or run.decided.is_set():  # or a host went away meanwhile
+        if run.is_stopping or run.decided.is_set():  # the latter if a host was lost meanwhile
             not_started(run, "it was not started")
             return
         pids = await ask_hosts(
@@ -210,7 +211,7 @@ class Driver:
                     time=time.time(), task=name, attempt=run.attempt, state=TaskState.STARTING, pid=int(pid)
                 )
                 run.record(starting)
-        if run.is_stopping:  # asked for while the tasks were being forked
+        if run.is_stopping:  # requested while the tasks were being forked
             await self._tell_hosts(run, "dtf_stop")
 
     async def _conclude(self, run: Run) -> None:
@@ -235,25 +236,25 @@ class Driver:
             if run.is_active:
                 run.to(RunState.STOPPED if run.is_stopping else RunState.FAILED, why)
 
-    # -- before its time ----------------------------------------------------------------------------------------
+    # -- interruptions ------------------------------------------------------------------------------------------
 
     async def pause(self, run: Run) -> None:
-        """Ask a run to end its tasks with a checkpoint, and to wait. Raises Conflict, with why that cannot be."""
+        """Pause a run: its tasks end with a checkpoint. Raises Conflict, with the reason, if that is not possible."""
         await self._pausing.pause(run)
         await self._seating.wake()
         self._background.begin(self._pausing.end_late(run))
 
     async def move(self, run: Run) -> None:
-        """Have a run's tasks end with a checkpoint and start again, where there is room then. Raises Conflict."""
+        """End a run's tasks with a checkpoint and restart them wherever there is room then. Raises Conflict."""
         await self.pause(run)
         run.continued.set()
 
     async def continue_(self, run: Run) -> None:
-        """Have a paused run go on. Raises Conflict."""
+        """Continue a paused run. Raises Conflict."""
         self._pausing.continue_(run)
 
     async def stop(self, run: Run, *, now: bool = False) -> None:
-        """Ask a run's program to stop; after its grace, or at once with ``now`` or when asked again, end it."""
+        """Ask a run's program to stop; kill it after its grace period, or at once with ``now`` or on a second call."""
         again = run.info.state is RunState.STOPPING
         if run.info.state is RunState.PENDING:
             run.to(RunState.STOPPED, "stopped before it started")
@@ -270,7 +271,7 @@ class Driver:
             self._background.begin(self._kill_after(run, run.request.stop_grace_s))
 
     async def end(self, run: Run) -> None:
-        """Stop a run at once and wait for its end; one whose end does not come is closed all the same."""
+        """Kill a run and wait for its end. If the end does not come in time, the run is closed anyway."""
         try:
             await asyncio.wait_for(self._stop_and_wait(run), END_RUN_S)
         finally:
@@ -283,7 +284,7 @@ class Driver:
         await run.ended.wait()
 
     async def _kill(self, run: Run) -> None:
-        """End a run's tasks, and what does not answer: hosts too, where a person wants the run to stop."""
+        """Kill a run's tasks, and if it is being stopped, also hosts that do not respond."""
         await self._tell_hosts(run, "dtf_kill", or_end=run.is_stopping, grace_s=KILL_GRACE_S)
 
     async def _kill_after(self, run: Run, wait_s: float) -> None:
@@ -292,5 +293,5 @@ class Driver:
             await self._kill(run)
 
     async def _tell_hosts(self, run: Run, op: str, *, or_end: bool = False, **message: Any) -> None:
-        """Tell every host of the run that is still there."""
+        """Send a message to every host of the run that still exists."""
         await self._watch.tell(run.by_host, op, or_end=or_end, run_id=run.id, **message)

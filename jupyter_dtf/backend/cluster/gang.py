@@ -1,4 +1,4 @@
-"""Asking all hosts of a run's tasks for one thing: all of them can do it, or what is missing is named."""
+"""Requests to all hosts of a gang: either all of them succeed, or an error names the tasks that are missing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,20 @@ async def ask_hosts(
     op: str,
     message: Callable[[list[PlannedTask]], dict[str, Any]],
 ) -> dict[str, str]:
-    """Ask every host of a gang for ``op``, with ``message(its tasks)``; ``rpc(address)`` reaches a host.
+    """Send a request to every host of a gang.
 
-    Returns the answers merged, by task. Raises GangIncomplete naming the tasks of every host that failed.
+    Args:
+        rpc: ``rpc(address)`` connects to a host.
+        run_id: The id of the run.
+        planned: The tasks and their hosts.
+        op: The operation.
+        message: Returns the arguments for a host, given its tasks.
+
+    Returns:
+        The merged replies, by task.
+
+    Raises:
+        GangIncomplete: If any host failed. Names the tasks on these hosts.
     """
     by_host: dict[HostSlot, list[PlannedTask]] = {}
     for task in planned:
@@ -32,7 +43,7 @@ async def ask_hosts(
     merged: dict[str, str] = {}
     missing = []
     for (host, mine), answer in zip(by_host.items(), answers, strict=True):
-        # A Dask worker that is closing has no operations of ours any more, and answers what it does not know with None.
+        # A Dask worker that is closing no longer has our operations, and replies to unknown ones with None.
         if isinstance(answer, BaseException) or answer is None:
             names = ", ".join(task.task for task in mine)
             missing.append(f"{names} on host {host.name}: {'it is ending' if answer is None else answer}")
@@ -44,27 +55,31 @@ async def ask_hosts(
 
 
 def places(tasks: Sequence[PlannedTask]) -> list[str]:
-    """What ports are kept for: each task's server, and connections of the other tasks of its run to it."""
+    """Return what ports are reserved for: each task's server, and connections from the run's other tasks."""
     return [task.task for task in tasks] + [link_of(task) for task in tasks]
 
 
 def link_of(task: PlannedTask) -> str:
-    """What the port for connections of the other tasks is called."""
+    """Return the name of the port for connections from other tasks."""
     return f"link of {task.task}"
 
 
 def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool = False) -> dict[str, TaskSpec]:
-    """What each task of the run is told; ``endpoints`` maps ``places`` to ``host:port``.
+    """Return the spec of each task.
 
-    ``joins``: tasks of the attempt before have gone over to this one.
+    Args:
+        run: The run.
+        cluster: The name of the cluster.
+        endpoints: The endpoint, ``host:port``, of each of ``places``.
+        joins: Whether tasks of the previous attempt go over to this one.
     """
     jobs = by_job(run.planned, endpoints)
     on_one_machine = len({task.host.machine for task in run.planned}) == 1
-    # NCCL, for which TensorFlow's collectives are there, wants a GPU for each task alone.
+    # TensorFlow's collectives are used for the sake of NCCL, which needs a separate GPU for each task.
     by_nccl = all(task.gpus.gpus and not task.gpus.memory_bytes for task in run.planned)
     between_machines = "ring" if by_nccl else "tcp"
     secret = secrets.token_hex(32)
-    # The first thing that is done with TensorFlow's runtime has to be to set up its collectives, where they are used.
+    # If TensorFlow's collectives are used, they must be set up before anything else is done with its runtime.
     may_start_early = on_one_machine or between_machines == "tcp"
     printed = run.lines_printed() if run.attempt else {}
     may_go_over = run.request.kind == "fit" and run.may_restart
@@ -107,7 +122,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool
 
 
 def by_job(planned: Sequence[PlannedTask], endpoints: dict[str, str]) -> dict[str, dict[int, str]]:
-    """``{job: {task index: endpoint}}``."""
+    """Return the tasks' endpoints as ``{job: {task index: endpoint}}``."""
     jobs: dict[str, dict[int, str]] = {}
     for task in planned:
         jobs.setdefault(task.job, {})[task.index] = endpoints[task.task]

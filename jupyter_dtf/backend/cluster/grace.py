@@ -1,4 +1,4 @@
-"""How long the tasks of a run may take to end by themselves: as long as was said, and a checkpoint is written whole."""
+"""The grace period in which a run's tasks may end by themselves, extended while a checkpoint is being written."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .active_run import Run
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
-"""Between two looks whether a checkpoint is still being written: as often as tasks give signs of life."""
+"""The interval between checks whether a checkpoint is still being written: that of the tasks' heartbeats."""
 SAVING_S = 300.0
-"""How long a checkpoint may take to be written beyond the grace; what is not done by then is cut."""
+"""How long writing a checkpoint may take beyond the grace period before it is cut off."""
 AFTER_SAVING_S = 3.0
-"""How long a task may take to end after it."""
+"""How long a task may take to end after its checkpoint."""
 
 
 async def is_spent(run: Run, grace_s: float, rpc: Callable[[str], Any]) -> bool:
-    """Wait for the end of a run's tasks. Returns whether they are to be ended, for they have had their time.
+    """Wait for a run's tasks to end. Returns True if their time is up and they should be killed.
 
-    ``rpc(address)`` reaches a host.
+    ``rpc(address)`` connects to a host.
     """
     attempt = run.attempt
     if await _ended(run, grace_s):
@@ -42,7 +42,7 @@ async def is_spent(run: Run, grace_s: float, rpc: Callable[[str], Any]) -> bool:
 
 
 async def _ended(run: Run, within_s: float) -> bool:
-    """Whether no task is left, or the run is over, so soon."""
+    """Return whether no task is left, or the run is over, within that time."""
     waits = [asyncio.ensure_future(event.wait()) for event in (run.tasks_ended, run.ended)]
     done, _ = await asyncio.wait(waits, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
     for each in waits:
@@ -51,7 +51,7 @@ async def _ended(run: Run, within_s: float) -> bool:
 
 
 async def _saves(run: Run, rpc: Callable[[str], Any]) -> bool:
-    """Whether a task of the run writes a checkpoint now. A host that does not answer says nothing of it."""
+    """Return whether a task of the run is writing a checkpoint. Hosts that do not respond are ignored."""
     for address in list(run.by_host):
         with contextlib.suppress(Exception):
             if await asyncio.wait_for(rpc(address).dtf_saves(run_id=run.id), AFTER_SAVING_S):

@@ -1,4 +1,4 @@
-"""A gang that has gone on without some of its tasks, for which there was no room, grows when there is."""
+"""Grows a gang that has continued without some of its tasks, once there is room for them again."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .seating import Seating
 logger = logging.getLogger(__name__)
 
 MOST_PAUSE_S = 15.0
-"""Between two looks at whether a run can grow, where it could not again and again."""
+"""The maximum interval between two attempts to grow, after repeated failures."""
 
 
 class Growing:
-    """What a ``Driver`` does while a run goes on with fewer tasks than it was started with.
+    """Handles runs that continue with fewer tasks than they were started with.
 
-    ``make_ready(run, parcel, planned)`` has hosts ready that are new to a run. ``on_change()`` is called when tasks
-    have got places.
+    ``make_ready(run, parcel, planned)`` prepares hosts that are new to a run. ``on_change()`` is called when tasks have
+    been placed.
     """
 
     def __init__(
@@ -47,18 +47,18 @@ class Growing:
         self._on_change = on_change
 
     async def until_work_done(self, run: Run, parcel: Parcel) -> None:
-        """Wait until the work of a run is done, for good or ill. It grows meanwhile, where it can."""
+        """Wait until the run's work is done, successfully or not, and let it grow meanwhile if possible."""
         pause_s = AGAIN_S
         while run.missing and run.may_restart and not run.work_done.is_set():
             await self._first(run, self._seating.until(lambda: bool(self._planned(run))))
             if not run.work_done.is_set() and not await self._grow(run, parcel):
-                # The tasks are in their beginning or their end, or the host is not quite there: they are asked again.
+                # The tasks are starting or ending, or the host is not ready yet: try again later.
                 await self._first(run, asyncio.sleep(pause_s))
                 pause_s = min(2 * pause_s, MOST_PAUSE_S)
         await run.work_done.wait()
 
     async def _first(self, run: Run, other: Coroutine[Any, Any, None]) -> None:
-        """Wait until the work of a run is done, or until ``other`` has ended."""
+        """Wait until the run's work is done or ``other`` has finished."""
         waits = [asyncio.ensure_future(run.work_done.wait()), asyncio.ensure_future(other)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -68,7 +68,7 @@ class Growing:
             await asyncio.gather(*waits, return_exceptions=True)
 
     def _planned(self, run: Run) -> list[PlannedTask]:
-        """The tasks of a run with as many of those that are missing as there is room for; empty if there is none."""
+        """Return the run's tasks plus as many of the missing ones as there is room for; empty if there is none."""
         going_on = {task.task for task in run.planned}
         chosen, found = set(going_on), []
         for name in run.missing:
@@ -79,13 +79,13 @@ class Growing:
         return found
 
     async def _grow(self, run: Run, parcel: Parcel) -> bool:
-        """Have a run's tasks go over to an attempt in which there are more. Returns whether that was begun."""
+        """Move a run to an attempt with more tasks. Returns whether that was begun."""
         began = time.monotonic()
         going_on = {task.task for task in run.planned}
         planned = self._planned(run)
         if not planned or await self._restarts.survivors(run) != going_on:
             return False
-        # Those that train do so meanwhile, and may come to their end, after which there is nothing to grow for.
+        # The tasks go on training meanwhile and may finish, after which there is no reason to grow.
         ready = await self._ready(run, parcel, planned)
         can_go_over = ready is not None and await self._restarts.survivors(run) == going_on
         is_asked = run.info.state is RunState.RUNNING and not run.work_done.is_set()
@@ -101,7 +101,7 @@ class Growing:
         run.note("info", f"There is room for {names} again", f"{go} {'it' if len(back) == 1 else 'them'}: {following}")
         run.to(RunState.RESTARTING, f"there is room for {names} again: {following} begins")
         self._on_change()
-        # Nobody is lost: a task that is in a long step comes when that has ended.
+        # No task is lost: one in the middle of a long step comes over when that is done.
         await self._restarts.replace(run, parcel, planned, going_on, ready)
         if not run.decided.is_set() and not run.is_stopping:
             took = seconds_(time.monotonic() - began)
@@ -110,13 +110,13 @@ class Growing:
         return True
 
     async def _ready(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> Ready | None:
-        """The hosts that are new to a run, ready for its next attempt; None if they do not become so in its time."""
+        """Prepare hosts that are new to a run. Returns None if that fails, or the run's work is done first."""
         ready = asyncio.ensure_future(self._make_ready(run, parcel, planned))
         done = asyncio.ensure_future(run.work_done.wait())
         try:
             await asyncio.wait([ready, done], return_when=asyncio.FIRST_COMPLETED)
             return ready.result() if ready.done() else None
-        except (DtfError, OSError) as error:  # one that has just gone again, or has not the room
+        except (DtfError, OSError) as error:  # a host has just gone again, or lacks disk space
             logger.info("Run %s does not grow yet: %s", run.id, error)
             return None
         finally:

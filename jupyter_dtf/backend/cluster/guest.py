@@ -1,8 +1,8 @@
-"""The controller in a scheduler that somebody else runs: its workers become hosts, and are left as they were.
+"""The controller in a scheduler that somebody else runs: its workers become hosts, and later are left as they were.
 
-Nothing is asked of Dask there that could end a worker. A worker that joins takes the plugin from the scheduler, sent as
-text (``Visitor``), and tells why it can be no host, if it cannot. What workers say on their streams has to be heard
-until the last of them has said farewell: Dask ends a worker whose word it does not know.
+Nothing is done there that could make Dask shut down a worker. Joining workers get a plugin from the scheduler, sent as
+source text (``Visitor``), and report why they cannot be hosts if that is the case. The workers' stream operations must
+stay registered until the last worker has sent its farewell, because Dask shuts down a worker that sends an unknown one.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from .installation import Installation
 logger = logging.getLogger(__name__)
 
 SETTLE_S = 20.0
-"""A worker that has said nothing so long after it was sent the plugin is not waited for."""
+"""How long to wait for a first report from a worker after it was sent the plugin."""
 FIRST_WORD_S = 60.0
-"""How long a cluster process may take to attach; one that has gone before is not to be waited for either."""
+"""How long to wait for the cluster process to attach; it may have died before."""
 VIEWERS_S = 5.0
-"""How long viewers may take to see that the cluster is no more."""
+"""How long viewers may take to notice that the cluster is gone."""
 ASK_S = 3.0
 LOOK_S = 0.5
 _MODULE = "jupyter_dtf_visitor"
-"""What the text calls itself there."""
+"""The module name of the source text on the worker."""
 _MOST_DENIALS = 6
-"""How often a worker that has said nothing says that it has no such plugin, until it is believed: it may be joining."""
+"""How often a worker that has not reported yet must deny having the plugin to be believed: it may still be joining."""
 
 
 class SentAsText:
-    """Pickled, it is a ``Visitor`` made there, by what every Python has."""
+    """Unpickles as a ``Visitor`` made from its source, using only builtins that every Python has."""
 
     def __init__(self, *arguments: Any) -> None:
         self._names = {"text": inspect.getsource(visitor), "names": {"__name__": _MODULE}, "arguments": arguments}
@@ -55,10 +55,17 @@ class SentAsText:
 
 
 class Guest:
-    """One cluster's stay in ``scheduler``. ``coming(hosts)`` takes those of its workers that are no hosts yet.
+    """One cluster's stay in somebody else's scheduler.
 
-    ``end()`` ends whatever the controller does there, and is awaited before anything is taken out;
-    ``close_streams()`` is called when all is over, for viewers that have not left by themselves.
+    Args:
+        scheduler: The scheduler.
+        installation: Adds and removes operations there.
+        token: The cluster's token.
+        is_host: Returns whether the worker at an address is a known host, usable or not.
+        is_busy: Returns whether any run is active.
+        coming: Gets the workers that are not hosts yet.
+        end: Ends everything that the controller does there; awaited before anything is removed.
+        close_streams: Called at the very end, for viewers that have not disconnected by themselves.
     """
 
     def __init__(
@@ -89,10 +96,10 @@ class Guest:
         self._claims = _claims(paths.machine_dir(token), paths.shared_memory_dir(token))
         self._first_word = asyncio.get_running_loop().call_later(FIRST_WORD_S, self.leave_soon)
 
-    # -- arriving -----------------------------------------------------------------------------------------------
+    # -- arrival ------------------------------------------------------------------------------------------------
 
     def settle(self, host: dict[str, Any]) -> None:
-        """Send the workers the plugin: those that are here, and those that will join."""
+        """Send the plugin to all current workers, and to those that will join."""
         words = {word: scoped(f"dtf_{word}", self._token) for word in ("problem", "farewell")}
         plugin = pickle.dumps(SentAsText(self._installation.name, __version__, words, host))
         self._installation.hear({"dtf_problem": self.on_problem, "dtf_farewell": self.on_farewell})
@@ -102,13 +109,13 @@ class Guest:
             self.worker_came(address)
 
     def worker_came(self, address: str) -> None:
-        """A worker has joined, or is here; it takes the plugin."""
+        """Note a worker that is present or has joined, and has been sent the plugin."""
         self._tell()
         asyncio.get_running_loop().call_later(SETTLE_S, self._look_at, address)
 
     def worker_spoke(self, address: str) -> None:
-        """It is a host."""
-        if self._is_busy():  # which Dask, whose workers have no tasks of its own, may take for idle, and end
+        """Note that a worker has reported as a host."""
+        if self._is_busy():  # Dask, which has no tasks of its own, might consider itself idle and shut down
             self._scheduler.idle_since = None
         if address not in self._has_spoken or address in self._problems:
             self._has_spoken.add(address)
@@ -121,23 +128,23 @@ class Guest:
         self._tell()
 
     def gave_up(self, address: str) -> None:
-        """A host does not answer. Nobody waits for it, until it does."""
+        """Note that a host does not respond. It is ignored until it does."""
         self._problems[address] = "the worker does not answer"
         self._tell()
 
     def attached(self) -> None:
-        """The cluster process is there: from now on it is known when it is no more."""
+        """Note that the cluster process has attached: from now on, its end is noticed."""
         self._first_word.cancel()
 
     def on_problem(self, worker: str, why: str) -> None:
-        """A worker cannot be a host."""
+        """Handle a worker's report that it cannot be a host."""
         self._has_spoken.add(worker)
         self._problems[worker] = why
         logger.warning("The worker %s cannot be a host: %s", worker, why)
         self._tell()
 
     def on_farewell(self, worker: str) -> None:
-        """A worker has nothing of this cluster any more, and says no more of it."""
+        """Handle a worker's farewell: nothing of this cluster is left on it, and it sends nothing more."""
         self._has_left.add(worker)
 
     def _look_at(self, address: str) -> None:
@@ -157,16 +164,16 @@ class Guest:
         self._coming(told)
 
     async def _ask(self, address: str, op: str, timeout_s: float | None = None, **message: Any) -> Any:
-        """What a worker answers; None if it does not."""
+        """Return a worker's reply, or None if it does not respond."""
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             return await asyncio.wait_for(getattr(self._scheduler.rpc(address), op)(**message), timeout_s)
         return None
 
-    # -- what a person is told ----------------------------------------------------------------------------------
+    # -- messages for people ------------------------------------------------------------------------------------
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know of the scheduler."""
+        """Warnings about the scheduler."""
         address, told = self._scheduler.address, []
         if not self._scheduler.workers:
             told.append(f"The scheduler at {address} has no worker. A run waits for one: `dask worker {address}`")
@@ -178,17 +185,17 @@ class Guest:
         return told
 
     def dashboard(self) -> str:
-        """Where Dask's own dashboard is, which is not this cluster's to open."""
+        """Return a sentence on where Dask's own dashboard is, which this cluster cannot start."""
         port = self._scheduler.services.get("dashboard")
         where = f": http://{_host_of(self._scheduler.address)}:{port.port}/status" if port is not None else ""
         return f"Dask's dashboard is that of the scheduler, which somebody else runs{where}"
 
-    # -- leaving ------------------------------------------------------------------------------------------------
+    # -- departure ----------------------------------------------------------------------------------------------
 
     async def leave(self, wait_s: float) -> list[str]:
-        """Take everything out again. Returns the workers that still have something after ``wait_s``.
+        """Remove everything again. Returns the workers that still have something after ``wait_s`` seconds.
 
-        Those do not answer; as soon as they do, it is taken from them.
+        These do not respond; they are cleaned up as soon as they do.
         """
         self.leave_soon()
         assert self._leaving is not None
@@ -196,7 +203,7 @@ class Guest:
         return [] if self._leaving.done() else sorted(set(self._scheduler.workers) - self._has_left)
 
     def leave_soon(self) -> None:
-        """The same, without waiting for it."""
+        """Start leaving, without waiting for it."""
         if self._leaving is None:
             self._leaving = asyncio.get_running_loop().create_task(self._leave())
 
@@ -214,14 +221,14 @@ class Guest:
         for directory, claim in self._claims.items():
             os.close(claim)
             await asyncio.to_thread(family.sweep_one, directory)
-        if "jupyter_dtf.client.cluster" not in sys.modules:  # it is not a person's own process
+        if "jupyter_dtf.client.cluster" not in sys.modules:  # not a process in which a person uses this package
             quiet.speak()
             quiet.unhook()
         asyncio.get_running_loop().call_later(VIEWERS_S, self._close_streams)
         logger.info("The cluster has left the scheduler")
 
     async def _take_from(self, address: str) -> None:
-        """Take the plugin from a worker, until it has said farewell or is gone."""
+        """Remove the plugin from a worker, retrying until it has sent its farewell or is gone."""
         wait_s, denials = ASK_S, 0
         while address in self._scheduler.workers and address not in self._has_left:
             answer = await self._ask(address, "plugin-remove", timeout_s=wait_s, name=self._installation.name)

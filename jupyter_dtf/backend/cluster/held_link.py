@@ -1,7 +1,7 @@
-"""The cluster process's link to its controller: where that is on another machine, one that breaks is made again.
+"""The cluster process's link to its controller, which is reconnected if the controller is on another machine.
 
-A connection that leads through a proxy or a Kubernetes API ends for reasons of theirs, and the runs go on. What has
-happened meanwhile comes when it is there again.
+A connection through a proxy or a Kubernetes API may be closed by these while the runs continue. Events that happen
+meanwhile arrive after reconnecting.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..viewer.link import Link
 from .streams import ARCHIVE
 
 TRY_S = 30.0
-"""How long it is tried: less than after which a scheduler that nobody holds ends by itself."""
+"""How long to retry: shorter than the time after which an abandoned scheduler shuts itself down."""
 AGAIN_S = 1.0
 
 
 class HeldLink:
-    """As a ``Link``. ``why_gone()``, for a controller elsewhere: why it is no more, empty as far as nobody knows."""
+    """Like ``Link``. ``why_gone()``, only for a controller elsewhere, returns why it is gone, or empty if unknown."""
 
     def __init__(
         self,
@@ -47,19 +47,19 @@ class HeldLink:
         on_lost: Callable[[], None],
         why_gone: Callable[[], Awaitable[str]] | None = None,
     ) -> HeldLink:
-        """Raises ClusterLost."""
+        """Open the link. Raises ClusterLost."""
         self = cls(connection, on_message, on_lost, why_gone)
         await self._open()
         return self
 
     async def request(self, operation: str, **message: Any) -> Any:
-        """As ``Link.request``; while it is being made again, that is waited for."""
+        """Like ``Link.request``, but wait first if the link is being reconnected."""
         await self._is_there.wait()
         assert self._link is not None
         return await self._link.request(operation, **message)
 
     async def close(self) -> None:
-        """Leave; ``on_lost`` is not called."""
+        """Disconnect; ``on_lost`` is not called."""
         if self._mending is not None:
             self._mending.cancel()
             await asyncio.gather(self._mending, return_exceptions=True)
@@ -92,4 +92,4 @@ class HeldLink:
             except ClusterLost:
                 await asyncio.sleep(AGAIN_S)
         self._on_lost()
-        self._is_there.set()  # who waits hears that it is lost
+        self._is_there.set()  # waiting requests then raise that it is lost

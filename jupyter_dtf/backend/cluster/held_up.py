@@ -1,4 +1,4 @@
-"""Runs that are held up: who is slow is told of, and what stalls a run is ended, as a task that has died."""
+"""Watches runs for delays: reports slow tasks, and kills a task that stalls its run, as if it had died."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .stalls import Stalls
 from .stragglers import Stragglers
 
 LOOK_S = 1.0
-"""Between two looks for runs in which nothing happens."""
+"""The interval between two checks."""
 
 
 class HeldUp:
-    """What hosts have last said of how fast their tasks of ``runs`` are, by the addresses of the hosts."""
+    """The last reports of hosts on the progress of their tasks, and the actions that follow from them."""
 
     def __init__(self, runs: Runs, hosts: HostWatch) -> None:
         self._runs = runs
@@ -29,17 +29,17 @@ class HeldUp:
         self._stragglers = Stragglers()
 
     def tells(self, address: str, quiet: Sequence[Any], paces: Sequence[Any]) -> None:
-        """A host has told of its tasks (``Quiet`` and ``Pace`` as plain data). Raises msgspec.ValidationError."""
+        """Store a host's report (``Quiet`` and ``Pace`` as plain data). Raises msgspec.ValidationError."""
         self._stalls.tells(address, msgspec.convert(quiet, list[Quiet]))
         self._stragglers.tells(address, msgspec.convert(paces, list[Pace]))
 
     def gone(self, address: str) -> None:
-        """A host is no more."""
+        """Forget a host that has left."""
         self._stalls.gone(address)
         self._stragglers.gone(address)
 
     async def watch(self) -> None:
-        """Look again and again, until this is cancelled."""
+        """Check periodically until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self._stragglers.forget(run.id for run in self._runs.active)

@@ -1,4 +1,4 @@
-"""Hosts of other versions than their cluster: those that differ are named, those of another protocol are not used."""
+"""Hosts with other versions than their cluster: differences are reported; incompatible hosts are not used."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from ...schema.protocol import Speech
 
 
 class HostVersions:
-    """What each host has installed, by its address; ``own`` is what the cluster itself has."""
+    """The installed versions of each host, by address; ``own`` are those of the cluster itself."""
 
     def __init__(self, own: Mapping[str, str]) -> None:
         self._own = own
         self._hosts: dict[str, tuple[str, Mapping[str, str]]] = {}
-        self._compared: dict[str, str] | None = None  # what was found, until a host says something else
+        self._compared: dict[str, str] | None = None  # cached until a host's report changes
         self._refused: dict[str, tuple[str, str]] = {}
 
     def tells(self, address: str, name: str, versions: Mapping[str, str]) -> None:
-        """A host that can be used has told of itself."""
+        """Store the report of a host that can be used."""
         self._refused.pop(address, None)
         if self._hosts.get(address) != (name, versions):
             self._hosts[address] = name, versions
             self._compared = None
 
     def refuses(self, address: str, name: str, speech: Speech) -> bool:
-        """Whether a host cannot be used, because it speaks no protocol that is understood here."""
+        """Return whether a host cannot be used because it supports no protocol that this version does."""
         if refusal := protocol.host_refusal(name, speech):
             self._refused[address] = name, refusal
         return bool(refusal)
 
     def is_refused(self, address: str) -> bool:
-        """Whether a host is not used."""
+        """Return whether a host has been refused."""
         return address in self._refused
 
     def gone(self, address: str) -> None:
-        """A host has gone."""
+        """Forget a host that has left."""
         self._refused.pop(address, None)
         if self._hosts.pop(address, None) is not None:
             self._compared = None
 
     @property
     def refused(self) -> set[str]:
-        """The names of hosts that are not used."""
+        """The names of refused hosts."""
         return {name for name, _ in self._refused.values()}
 
     @property
     def refusals(self) -> list[str]:
-        """A sentence for each host that is not used."""
+        """A sentence for each refused host."""
         return [refusal for _, refusal in self._refused.values()]
 
     def problem(self, address: str) -> str:
-        """What a host has otherwise than its cluster, both versions of each; empty where it has the same."""
+        """Return how a host's versions differ from the cluster's, or empty if they do not."""
         return self._problems.get(address, "")
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know of them, in one sentence for all that are alike."""
+        """Warnings about the hosts, with equal ones combined into one sentence."""
         alike: dict[str, list[str]] = {}
         for address, problem in self._problems.items():
             alike.setdefault(problem, []).append(self._hosts[address][0])
@@ -70,7 +70,7 @@ class HostVersions:
 
     @property
     def _problems(self) -> dict[str, str]:
-        """Compared when somebody asks, for hosts come and go by the thousand."""
+        """The differences by address, computed lazily because thousands of hosts may come and go."""
         if self._compared is None:
             told = [versions for _, versions in self._hosts.values()]
             usual = {
@@ -83,8 +83,8 @@ class HostVersions:
 
 
 def _problem(versions: Mapping[str, str], usual: Mapping[str, str]) -> str:
-    """What differs from what is ``usual``: in the cluster, or, of what it does without, in most hosts."""
-    if not versions:  # it is of before they were told
+    """Return the differences from ``usual``: the cluster's version, or that of most hosts if it has none."""
+    if not versions:  # an old host that does not report versions
         return ""
     return ", ".join(
         f"{package} {versions.get(package) or '(none)'} instead of {wanted}"
@@ -94,11 +94,11 @@ def _problem(versions: Mapping[str, str], usual: Mapping[str, str]) -> str:
 
 
 def _counted(package: str, version: str) -> str:
-    """As much of a version as matters: of Python not the last number."""
+    """Return the part of a version that matters: without the patch level in the case of Python."""
     return version.rpartition(".")[0] if package == "Python" else version
 
 
 def _most(versions: Iterable[str]) -> str:
-    """The version that is there most often; the higher one of two that are there as often."""
+    """Return the most frequent version; among equally frequent ones, the one that sorts last."""
     counted = Counter(version for version in versions if version)
     return max(counted, key=lambda version: (counted[version], version), default="")

@@ -1,4 +1,4 @@
-"""The controller's hosts: what they last said, which of them do not answer, and how those are ended."""
+"""The controller's view of its hosts: their last reports, which ones do not respond, and killing those."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from ..machine.processes import Handle, stat_of
 logger = logging.getLogger(__name__)
 
 SILENT_S = 4.0
-"""A host tells of itself every 2 s: one that has not for so long is held not to answer."""
+"""Hosts report every 2 s: one that has not for this long counts as not responding."""
 LOOK_S = 1.0
 _END_S = 3.0
 
 
 class HostWatch:
-    """The hosts by their addresses. ``rpc(address)`` reaches a host, ``remove(address)`` has Dask forget a worker,
-    ``nanny_of(address)`` is the address of the nanny that would start it anew, or None. ``on_change()`` is called when
-    one falls silent or speaks again. Those that are not ``are_ours`` are removed, and not ended.
+    """The hosts by address.
+
+    Args:
+        rpc: ``rpc(address)`` connects to a host.
+        remove: ``remove(address)`` makes Dask forget a worker.
+        nanny_of: Returns the address of the nanny that would restart a worker, or None.
+        on_change: Called when a host stops responding or responds again.
+        are_ours: Whether hosts that do not respond are killed; otherwise they are only removed.
     """
 
     def __init__(
@@ -39,7 +44,7 @@ class HostWatch:
     ) -> None:
         self.infos: dict[str, HostInfo] = {}
         self.leaving: dict[str, str] = {}
-        """Why those are to go that are, by their addresses."""
+        """The reason for each host that is about to leave, by address."""
         self._are_ours = are_ours
         self._ended = "ended" if are_ours else "given up"
         self._rpc = rpc
@@ -53,10 +58,10 @@ class HostWatch:
         self._oom = OomWatch()
         self._ending: dict[str, asyncio.Task[None]] = {}
 
-    # -- what they say ------------------------------------------------------------------------------------------
+    # -- reports ------------------------------------------------------------------------------------------------
 
     def tells(self, address: str, info: HostInfo, process: Collection[int], warnings: list[str]) -> None:
-        """A host has told of itself."""
+        """Store a host's report."""
         self.infos[address] = info
         pid, started = process or (0, 0)
         self._processes[address] = pid, started
@@ -64,18 +69,18 @@ class HostWatch:
         self.hears(address)
 
     def hears(self, address: str) -> None:
-        """Anything at all has come from a host."""
+        """Note that any message has come from a host."""
         self._heard[address] = _now()
 
     def gone(self, address: str) -> HostInfo | None:
-        """A host has gone. Returns what it had said."""
+        """Forget a host that has left. Returns its last info."""
         for known in (self._heard, self._processes, self._warnings, self.leaving):
             known.pop(address, None)
         self._silent.discard(address)
         return self.infos.pop(address, None)
 
     def how_it_goes(self, address: str) -> str:
-        """Why a host that Dask has lost is gone, as far as can be seen from here."""
+        """Return why a host that Dask has lost is gone, as far as can be seen from here, as a predicate."""
         if self.is_silent(address):
             return f"did not answer and was {self._ended}"
         info = self.infos.get(address)
@@ -86,12 +91,12 @@ class HostWatch:
         return "went away"
 
     def is_silent(self, address: str) -> bool:
-        """Whether a host does not answer."""
+        """Return whether a host does not respond."""
         return address in self._silent
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know of them."""
+        """Warnings about the hosts."""
         then = "Stopping its runs, or the cluster, ends it" if self._are_ours else "Stopping its runs gives it up"
         told = [
             f"The Dask worker {_place(info)} does not answer. {then}"
@@ -102,17 +107,17 @@ class HostWatch:
             f"The machine of the Dask worker {self._name(each)} is to go ({why})" for each, why in self.leaving.items()
         ]
         for warnings in self._warnings.values():
-            told += [each for each in warnings if each not in told]  # hosts of one machine share a warm process
+            told += [each for each in warnings if each not in told]  # hosts on one machine share a warm process
         return told
 
     async def watch(self) -> None:
-        """Look after them until this is cancelled."""
+        """Check periodically, until cancelled, which hosts respond."""
         try:
             while True:
                 before = _now()
                 await asyncio.sleep(LOOK_S)
                 late = _now() - before - LOOK_S
-                if late > LOOK_S:  # it was this process that was held up, and has not listened
+                if late > LOOK_S:  # this process itself was delayed and has not listened
                     self._heard = {address: heard + late for address, heard in self._heard.items()}
                 self._look()
         finally:
@@ -129,10 +134,10 @@ class HostWatch:
             except Exception:
                 logger.exception("It could not be told which hosts do not answer")
 
-    # -- asking them --------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------
 
     async def ask(self, address: str, op: str, **message: Any) -> Any:
-        """Ask a host, for as long as it answers at all. Raises Unavailable if it does not."""
+        """Send a request to a host and wait as long as the host responds at all. Raises Unavailable if it does not."""
         call = asyncio.ensure_future(getattr(self._rpc(address), op)(**message))
         try:
             while not (await asyncio.wait({call}, timeout=LOOK_S))[0]:
@@ -144,7 +149,7 @@ class HostWatch:
                 call.cancel()
 
     async def tell(self, addresses: Collection[str], op: str, *, or_end: bool = False, **message: Any) -> None:
-        """Tell hosts something. One that does not answer is on its way out, or, with ``or_end``, is ended."""
+        """Send a message to hosts. Failures are logged; with ``or_end``, hosts that do not respond are killed."""
 
         async def tell(address: str) -> None:
             try:
@@ -160,17 +165,17 @@ class HostWatch:
             if isinstance(answer, Exception):
                 logger.warning("%s of %s: %r", op, address, answer)
 
-    # -- ending them --------------------------------------------------------------------------------------------
+    # -- killing ------------------------------------------------------------------------------------------------
 
     async def end(self, address: str) -> None:
-        """End a host that does not answer, and with it its tasks; Dask's nanny starts another."""
+        """Kill a host that does not respond, and its tasks with it; Dask's nanny starts another one."""
         if address not in self._ending:
             task = self._ending[address] = asyncio.ensure_future(self._end(address))
             task.add_done_callback(lambda _: self._ending.pop(address, None))
         await asyncio.shield(self._ending[address])
 
     async def end_silent(self) -> None:
-        """End all that do not answer."""
+        """Kill all hosts that do not respond."""
         await asyncio.gather(*(self.end(address) for address in self._silent), return_exceptions=True)
 
     async def _end(self, address: str) -> None:
@@ -185,7 +190,7 @@ class HostWatch:
                 await asyncio.wait_for(self._rpc(nanny).kill(timeout=_END_S / 2), _END_S)
 
     def _kill(self, address: str) -> bool:
-        """Kill it where it is a process of this machine, however it is held up. Returns whether it was."""
+        """Kill a host if it is a process of this machine, even if it hangs. Returns whether it is dead."""
         info, (pid, started) = self.infos.get(address), self._processes.get(address, (0, 0))
         if info is None or info.machine != paths.machine_name() or not pid:
             return False
@@ -195,7 +200,7 @@ class HostWatch:
             return False
         try:
             stat = stat_of(pid)
-            if stat is None or stat.started != started:  # another machine of that name, or another process
+            if stat is None or stat.started != started:  # another machine with that name, or another process
                 return False
             handle.kill()
             return handle.wait(_END_S)
@@ -212,5 +217,5 @@ def _now() -> float:
 
 
 def _place(info: HostInfo) -> str:
-    """A host's name, with its machine where the name does not say it already."""
+    """Return a host's name, with its machine unless the name contains it."""
     return info.name if info.name.startswith(info.machine) else f"{info.name} on {info.machine}"

@@ -1,4 +1,4 @@
-"""The end of a cluster that nobody uses, after a time of grace."""
+"""Closing a cluster that nobody uses, after a grace period."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 FIRST_VIEWER_S = 60.0
-"""How long a cluster that nobody has looked at yet waits for its first viewer."""
+"""How long a new cluster waits for its first viewer."""
 
 
 class Countdown:
@@ -22,7 +22,7 @@ class Countdown:
         return self._timer is not None
 
     def look(self, *, in_use: bool, was_seen: bool) -> None:
-        """Begin anew, or not at all while the cluster is ``in_use``. ``was_seen``: anybody has ever looked at it."""
+        """Restart the countdown, or cancel it if the cluster is ``in_use``. ``was_seen``: it has ever had a viewer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,7 +1,7 @@
-"""A scheduler that runs on another machine than the cluster process: what it does by itself there.
+"""Self-shutdown of a scheduler that runs on another machine than the cluster process.
 
-On the cluster process's own machine all ends with that one, and its directories are removed by it. Elsewhere the
-scheduler notices that nobody holds the cluster any more, and ends it, and clears up after itself.
+On the cluster process's own machine everything ends with that process, which also removes the directories. Elsewhere,
+the scheduler must notice that the cluster process is gone, close the cluster, and clean up after itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..machine import family, paths
 
 
 class LeftAlone:
-    """Calls ``end()`` once the cluster process has been gone for ``after_s`` seconds. In the controller."""
+    """In the controller: calls ``end()`` once the cluster process has been gone for ``after_s`` seconds."""
 
     def __init__(self, token: str, after_s: float, end: Callable[[], Awaitable[None]]) -> None:
         self._token = token
@@ -26,7 +26,7 @@ class LeftAlone:
         self._claims = [family.claim(make(token)) for make in (paths.machine_dir, paths.shared_memory_dir)]
 
     def look(self, *, is_held: bool) -> None:
-        """Whether the cluster process is there."""
+        """Start or cancel the countdown; ``is_held``: whether the cluster process is attached."""
         if is_held and self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -37,7 +37,7 @@ class LeftAlone:
         self._ending = asyncio.ensure_future(self._end())
 
     def close(self) -> None:
-        """The scheduler closes: what it has on this machine goes, unless a host here still needs it."""
+        """Remove the cluster's directories on this machine when the scheduler closes, unless a host here needs them."""
         if self._timer is not None:
             self._timer.cancel()
         for claim in self._claims:

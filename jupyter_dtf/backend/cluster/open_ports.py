@@ -1,4 +1,4 @@
-"""Pure: what a person should know of the ports of TensorFlow's servers on a cluster's machines."""
+"""Pure: warnings about unprotected ports of TensorFlow servers on a cluster's machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...schema.machines import HostInfo
 
 
 def open_ports(hosts: Iterable[HostInfo]) -> list[str]:
-    """A warning for each reason for which ports stay open to others, naming the machines."""
+    """Return a warning, naming the machines, for each reason for which ports are open to other users."""
     machines: dict[str, set[str]] = {}
     for host in hosts:
         if host.unguarded:

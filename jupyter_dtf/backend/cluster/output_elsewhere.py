@@ -1,6 +1,6 @@
-"""Output of tasks on machines that do not see the runs' directories: kept here, as far as it is told.
+"""Saves the output of tasks on machines that do not see the run directories, as far as it arrives here.
 
-Such a host has no files for it. What it tells viewers is all of it, unless a task prints more than a person can read.
+Hosts there do not save it. What they send to viewers is complete, unless a task prints more than a person can read.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ..records.output_files import OutputWriter, lines_file
 
 
 class OutputElsewhere:
-    """In the cluster process, beside the archive."""
+    """Output files written in the cluster process, next to the archive."""
 
     def __init__(self, runs_dir: Path) -> None:
         self._runs_dir = runs_dir
         self._writers: dict[str, dict[tuple[str, str], OutputWriter]] = {}
 
     def take(self, run_id: str, data: bytes) -> None:
-        """An event of a run, as bytes."""
+        """Process an encoded event of a run."""
         if not data.startswith(LOG, 1):
             self._look_for_end(run_id, data)
             return
@@ -46,7 +46,7 @@ class OutputElsewhere:
                 self.close(run_id)
 
     def close(self, run_id: str) -> None:
-        """Let go of the files of a run."""
+        """Close the files of a run."""
         for writer in self._writers.pop(run_id, {}).values():
             writer.close()
 

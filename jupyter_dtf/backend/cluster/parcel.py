@@ -1,13 +1,13 @@
-"""The program of a run as the controller has it: in memory where it is small, else in a file.
+"""A run's program in the controller: in memory if it is small, else in a file.
 
-A large one comes on a connection of its own (``dtf_send``), on which its sender says
+A large program arrives on a connection of its own (``dtf_send``), on which its sender writes
 
-* ``{"done": bytes}`` while it writes the file itself, in one of the ``places`` that it was told and that it sees, and
-  ``{"at": index, "word": word}`` at the end: a client on this machine, whose arrays are copied once;
-* ``{"data": bytes}``, again and again, each answered by ``{"ok": bytes so far}``: any other client;
-* ``{"failed": why}`` where it cannot go on.
+* ``{"done": bytes}`` while it writes the file itself, in one of the ``places`` offered that it sees, and
+  ``{"at": index, "word": word}`` at the end: a client on this machine, whose arrays are copied only once;
+* ``{"data": bytes}`` repeatedly, each answered by ``{"ok": bytes so far}``: any other client;
+* ``{"failed": why}`` if it cannot continue.
 
-Hosts are asked whether they see the file. Those that do not are sent it, one of each machine.
+Hosts are asked whether they see the file. If not, it is sent to one host of each machine.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from ..records.apply_event import BYTES
 from .active_run import Run
 
 CHUNK_BYTES = 4 << 20
-"""Of what is sent to a host that does not see the file."""
+"""The size of chunks sent to a host that does not see the file."""
 TELL_S = 0.3
-"""Between two words of how far it is; and a hundredth of the whole, if that is longer."""
+"""The minimum interval between progress reports, which are also at least one percent apart."""
 _CGROUP = Path("/sys/fs/cgroup")
 
 
 class Parcel:
-    """A run's program, there or on its way. ``remove`` it when the run has ended."""
+    """A run's program, present or still arriving. Call ``remove`` when the run has ended."""
 
     def __init__(self, payload: bytes = b"") -> None:
         self.size = len(payload)
@@ -55,7 +55,16 @@ class Parcel:
 
     @classmethod
     def to_come(cls, size: int, memory: Callable[[], Path], disk: Callable[[], Path]) -> Parcel:
-        """One of ``size`` bytes that will be in a file, in ``memory()`` if there is plenty. Raises Unavailable."""
+        """Create a parcel for a file of ``size`` bytes that will arrive.
+
+        Args:
+            size: The size in bytes.
+            memory: Returns a directory in memory, which is used if there is plenty of it.
+            disk: Returns a directory on disk.
+
+        Raises:
+            Unavailable: If no file can be created.
+        """
         self = cls()
         self.size = size
         self._settled.clear()
@@ -70,25 +79,25 @@ class Parcel:
 
     @property
     def places(self) -> list[str]:
-        """Where a sender who sees one of these directories may write the file itself, the best first."""
+        """Directories in which a sender that sees them may write the file itself, best first."""
         return [str(place.directory) for place in self._places]
 
     def remove(self) -> None:
-        """Take its room back."""
+        """Delete the program."""
         for place in self._places:
             place.remove()
         self._payload = b""
 
-    # -- coming -------------------------------------------------------------------------------------------------
+    # -- arrival ------------------------------------------------------------------------------------------------
 
     async def arrived(self) -> None:
-        """Wait until it is there, or the run has ended meanwhile. Raises Unavailable if it will not come."""
+        """Wait until it has arrived, or the run has ended. Raises Unavailable if it will not arrive."""
         await self._settled.wait()
         if self._failure:
             raise Unavailable(self._failure)
 
     async def receive(self, comm: Comm, run: Run) -> None:
-        """Take it from its sender, unless the run ends before."""
+        """Receive it from its sender, unless the run ends first."""
         coming = asyncio.create_task(self._receive(comm, run))
         ended = asyncio.create_task(run.ended.wait())
         try:
@@ -144,7 +153,7 @@ class Parcel:
 
     def _create(self) -> int:
         if len(self._places) > 1 and not _has_plenty(self._places[0].directory, self.size):
-            self._places.pop(0).remove()  # since it was promised
+            self._places.pop(0).remove()  # the memory has been used up since it was offered
         meeting_place.discard(self._places[0].directory)
         return meeting_place.create(self._places[0].directory)
 
@@ -156,7 +165,7 @@ class Parcel:
             raise Unavailable(refusal(where, "The program", error, needed=self.size, advice="set TMPDIR")) from None
 
     def _check(self, index: int, word: str) -> None:
-        """Take the file that a sender has written in a place, if it shows that it sees that place."""
+        """Accept a file that a sender has written, if it proves that it sees the directory."""
         place = self._places[index] if 0 <= index < len(self._places) else None
         if place is None or not place.is_seen_by(word):
             raise Unavailable("The program's sender does not see the directory in which it says to have put it")
@@ -165,10 +174,19 @@ class Parcel:
             raise Unavailable(f"The program must be a file of {self.size} bytes, got one of {found.st_size}")
         self._place = place
 
-    # -- going on to hosts --------------------------------------------------------------------------------------
+    # -- transfer to hosts --------------------------------------------------------------------------------------
 
     async def hand_over(self, rpc: Callable[[str], Any], run: Run, hosts: Iterable[tuple[str, str]]) -> dict[str, Any]:
-        """Have every host's ``(address, machine)`` have it. Returns what each is told of it with ``dtf_launch``."""
+        """Make the program available to hosts.
+
+        Args:
+            rpc: ``rpc(address)`` connects to a host.
+            run: The run.
+            hosts: ``(address, machine)`` of each host.
+
+        Returns:
+            For each address, the arguments on the program to pass to ``dtf_launch``.
+        """
         place = self._place
         if place is None:
             return {address: {"payload": self._payload} for address, _ in hosts}
@@ -185,7 +203,7 @@ class Parcel:
         return given
 
     async def _hand_to(self, host: Any, run_id: str, seen: list[tuple[str, str]], told: _Told) -> str:
-        """The path of the program for one host, which is sent it if it sees it nowhere; then the next may see that."""
+        """Return the program's path on one host. If that sees none of ``seen``, send it there and add the new place."""
         for directory, word in seen:
             challenge = secrets.token_hex(16)
             if await host.dtf_sees(directory=directory, challenge=challenge) == answer(word, challenge):
@@ -196,7 +214,7 @@ class Parcel:
         try:
             while data := await asyncio.to_thread(file.read, CHUNK_BYTES):
                 if (taken := await host.dtf_put(run_id=run_id, at=at, data=data)) is None:
-                    raise Unavailable("It is ending")  # a Dask worker that is closing has no operations of ours
+                    raise Unavailable("It is ending")  # a Dask worker that is closing no longer has our operations
                 directory, word = taken
                 at += len(data)
                 told.tell(at)
@@ -207,7 +225,7 @@ class Parcel:
 
 
 class _Told:
-    """Lets a run say how much of its program has been sent."""
+    """Reports in a run how much of its program has been sent."""
 
     def __init__(self, run: Run, size: int) -> None:
         self._run = run
@@ -217,7 +235,7 @@ class _Told:
         self._has_told = False
 
     def tell(self, done: int) -> None:
-        """Say it, no more often than is worth reading."""
+        """Report the number of bytes, but not too often."""
         now = time.monotonic()
         enough = now - self._last >= TELL_S and (done - self._done) * 100 >= self._size
         if enough or not self._has_told:
@@ -225,17 +243,17 @@ class _Told:
             self._last, self._done, self._has_told = now, done, True
 
     def is_over(self) -> None:
-        """What is said of progress from now on is the program's own."""
+        """Reset the progress; from now on the program reports its own."""
         if self._has_told:
             self._say(Progress())
 
     def _say(self, progress: Progress) -> None:
-        if self._run.info.state in (RunState.PENDING, RunState.LAUNCHING):  # at a restart it has progress of its own
+        if self._run.info.state in (RunState.PENDING, RunState.LAUNCHING):  # in a restart, it has progress of its own
             self._run.record(Progressed(time=time.time(), progress=progress))
 
 
 def _has_plenty(directory: Path, size: int) -> bool:
-    """Whether ``size`` bytes may be taken of what memory there is: as much again is left, for tasks and their sums."""
+    """Return whether memory for twice ``size`` is available, so that enough is left for tasks and all-reduce."""
     try:
         room = os.statvfs(directory)
         return min(room.f_bavail * room.f_frsize, psutil.virtual_memory().available, _left_of_limit()) >= 2 * size
@@ -244,14 +262,14 @@ def _has_plenty(directory: Path, size: int) -> bool:
 
 
 def _left_of_limit() -> int:
-    """What is left of the memory that the control group of this process may take."""
+    """Return how much memory is left in this process's control group."""
     try:
         limit, used = ((_CGROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
-    except OSError:  # there is none, or it is of version 1
+    except OSError:  # there is no control group, or it has version 1
         return psutil.virtual_memory().total
     return psutil.virtual_memory().total if limit == "max" else int(limit) - int(used)
 
 
 def hosts_of(planned: Sequence[Any]) -> list[tuple[str, str]]:
-    """``(address, machine)`` of every host of a gang, once."""
+    """Return ``(address, machine)`` of every host of a gang, without duplicates."""
     return list(dict.fromkeys((task.host.address, task.host.machine) for task in planned))

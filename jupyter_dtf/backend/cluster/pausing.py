@@ -1,4 +1,4 @@
-"""Runs that are paused: ended with a checkpoint, without processes and devices, until somebody continues them."""
+"""Paused runs: their tasks end with a checkpoint and release their devices, until somebody continues them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .grace import is_spent
 from .parcel import Parcel
 
 GRACE_S = 60.0
-"""How long tasks may take to come to a step's end, before they are ended: then what came after the last checkpoint is
-done again.
+"""How long tasks may take to reach the end of a step before they are killed. If they are, the work since the last
+checkpoint is repeated.
 """
 
 
 class Pausing:
-    """Pauses runs and continues them, for the driver, which says how their tasks are reached, ended and started."""
+    """Pauses and continues runs. The driver passes in how their tasks are reached, killed and started."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Pausing:
         self._on_change = on_change
 
     async def pause(self, run: Run) -> None:
-        """Have a run's tasks end with a checkpoint. Returns when they have been asked. Raises Conflict, with why."""
+        """Ask a run's tasks to end with a checkpoint. Does not wait for it. Raises Conflict if it cannot be paused."""
         if not run.info.goes_on:
             raise Conflict(
                 "A run is paused that goes on from checkpoints: a training, but with checkpoint=False. Received: "
@@ -52,21 +52,22 @@ class Pausing:
         await self._tell_hosts(run, "dtf_stop", or_end=True)
 
     async def end_late(self, run: Run) -> None:
-        """End the tasks of a run that is being paused, if they do not end by themselves."""
+        """Kill the tasks of a run that is being paused, if they do not end by themselves in time."""
         if await is_spent(run, GRACE_S, self._rpc) and run.is_pausing:
             run.note("warning", "The training did not come to a step's end", f"It is ended after {GRACE_S:g} s")
             await self._end_tasks(run)
 
     def continue_(self, run: Run) -> None:
-        """Have a paused run go on, when there is room for it. Raises Conflict for one that is not paused."""
+        """Continue a paused run as soon as there is room for it. Raises Conflict if it is not paused."""
         if run.info.state is not RunState.PAUSED:
             raise Conflict(f"A run is continued that is paused. Received: {run.id}, {run.info.state.value}")
         run.continued.set()
 
     async def rest(self, run: Run, parcel: Parcel) -> bool:
-        """All that comes of a pause, once its tasks have ended or one has failed: until they are started again.
+        """Carry out a pause, after its tasks have ended or one has failed, until the tasks are started again.
 
-        Returns whether it has rested; one that has failed, is done, or is to stop is to be concluded instead.
+        Returns:
+            False if the run has failed, is done, or is to stop, and should be concluded instead.
         """
         await self._end_tasks(run)
         await run.tasks_ended.wait()

@@ -1,4 +1,4 @@
-"""Hosts whose machines are to go: runs write a checkpoint first, then lose their tasks there as on a lost host."""
+"""Handles hosts whose machines go away: runs write a checkpoint first, then lose their tasks as on a lost host."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .host_watch import HostWatch
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 60.0
-"""How long a run may take to come to a step's end and to write a checkpoint: the machine has mostly less."""
+"""How long a run may take to reach the end of a step and write a checkpoint. Most machines give less notice."""
 LOOK_S = 0.05
 _MARK = "host to go"
 
 
 class Preemption:
-    """``move(run)`` ends a run's tasks at a step's end with a checkpoint, and starts them again elsewhere."""
+    """``move(run)`` ends a run's tasks at the end of a step with a checkpoint, and restarts them elsewhere."""
 
     def __init__(self, runs: Runs, watch: HostWatch, move: Callable[[Run], Awaitable[None]]) -> None:
         self._runs = runs
@@ -34,7 +34,7 @@ class Preemption:
         self._move = move
 
     async def leaves(self, address: str) -> None:
-        """Have every run leave a host that is to go. Nothing new is started there."""
+        """Make all runs leave a host that is about to go away. Nothing new is started there."""
         runs = [run for run in self._runs.active if _left(run, address)]
         for error in await asyncio.gather(*(self._leave(run, address) for run in runs), return_exceptions=True):
             if isinstance(error, Exception):
@@ -42,14 +42,14 @@ class Preemption:
 
     async def _leave(self, run: Run, address: str) -> None:
         if run.is_stopping:
-            return  # its tasks end, with a checkpoint
+            return  # its tasks are ending anyway, with a checkpoint
         info, why = self._watch.infos[address], self._watch.leaving[address]
         title = f"Host {info.name} is to go ({why})"
         saved = ""
         if run.info.goes_on and run.info.state is RunState.RUNNING:
             if run.may_restart and _only_at_its_end(run):
                 run.note("warning", title, "The training ends with a checkpoint, and goes on elsewhere", mark=_MARK)
-                with contextlib.suppress(Conflict):  # it has ended meanwhile, or begins again already
+                with contextlib.suppress(Conflict):  # it has ended meanwhile, or is already restarting
                     await self._move(run)
                 return
             run.note("warning", title, "A checkpoint is written first", mark=_MARK)
@@ -67,7 +67,7 @@ class Preemption:
         await self._end_tasks(run, address, f"has to go with its machine ({why}){saved}")
 
     async def _checkpoint(self, run: Run, address: str) -> CheckpointInfo | None:
-        """Have a run write one, of a step that is not behind what is known of it now. None where none came in time."""
+        """Request a checkpoint of the current step or later and wait for it. Returns None if none comes in time."""
         attempt, done, began = run.attempt, run.info.progress.done, time.monotonic()
         before = run.info.checkpoint
         await self._watch.tell(run.by_host, "dtf_save", run_id=run.id)
@@ -86,9 +86,9 @@ class Preemption:
         return None
 
     async def _end_tasks(self, run: Run, address: str, why: str) -> None:
-        """End what the run has there. What has not been forked yet will not be; a host that is frozen is ended."""
+        """Kill the run's tasks there. Tasks not forked yet are cancelled; a host that does not respond is killed."""
         infos = [run.task_info(task) for task in _left(run, address)]
-        for task, attempt, pid in [(info.task, info.attempt, info.pid) for info in infos]:  # which a restart changes
+        for task, attempt, pid in [(info.task, info.attempt, info.pid) for info in infos]:  # restarts change infos
             if not pid:
                 run.task_ended(TaskResult(task=task, attempt=attempt), lost=why)
                 continue
@@ -98,10 +98,10 @@ class Preemption:
 
 
 def _only_at_its_end(run: Run) -> bool:
-    """Whether its tasks write a checkpoint by agreement of all alone: those of parameter servers that go in step."""
+    """Return whether checkpoints are possible only at the end, as with synchronous parameter servers."""
     return run.info.strategy == "ps" and not run.request.rejoins
 
 
 def _left(run: Run, address: str) -> list[str]:
-    """The tasks that a run has at a host."""
+    """Return the unfinished tasks of a run on a host."""
     return [task.task for task in run.by_host.get(address, ()) if not run.task_info(task.task).state.is_final]

@@ -1,4 +1,4 @@
-"""Whether hosts reach each other, tried by connections between them."""
+"""Tests by trial connections whether hosts can reach each other."""
 
 from __future__ import annotations
 
@@ -16,29 +16,36 @@ from ..planning.host_findings import pairs_to_try, rounds
 logger = logging.getLogger(__name__)
 
 FRESH_S = 60.0
-"""So long a pair of hosts that was found well is not tried before each run."""
+"""How long a pair of hosts found to be connected is not tested again before a run."""
 
 Ask = Callable[..., Awaitable[Any]]
 
 
 class Reach:
-    """``ask(address, op, **message)`` asks a host. What a host says of itself is in ``infos``, by its address."""
+    """``ask(address, op, **message)`` sends a request to a host. ``infos`` has each host's info by address."""
 
     def __init__(self, ask: Ask, infos: Mapping[str, HostInfo]) -> None:
         self._ask = ask
         self._infos = infos
-        self._reached: dict[tuple[str, str], float] = {}  # when that was found
-        self._gone: dict[str, float] = {}  # when a host of that address has gone
-        self._probing = asyncio.Lock()  # a host has one probe
+        self._reached: dict[tuple[str, str], float] = {}  # when the source reached the target
+        self._gone: dict[str, float] = {}  # when a host at that address left
+        self._probing = asyncio.Lock()  # a host has only one probe
 
     def gone(self, address: str) -> None:
-        """A host has gone: the next of that address is another one."""
+        """Note that a host has left: another one may get its address."""
         self._gone[address] = asyncio.get_running_loop().time()
 
     async def look(self, addresses: Sequence[str], *, again: bool = False) -> list[tuple[str, str, str]]:
-        """Which host does not reach which, and why. Pairs that were found well just now are tried ``again`` if told.
+        """Test which hosts reach each other.
 
-        Those of one machine are not tried. A host that does not answer is not told of here.
+        Hosts on the same machine are not tested. Hosts that do not respond to the request itself are left out.
+
+        Args:
+            addresses: The hosts.
+            again: Whether to test pairs again that were recently found to be connected.
+
+        Returns:
+            ``(source, target, why)`` for each failed connection.
         """
         now = asyncio.get_running_loop().time()
         self._forget(now)
@@ -73,7 +80,7 @@ class Reach:
         return found
 
     def _forget(self, now: float) -> None:
-        """What was found too long ago, or of a host that has gone since."""
+        """Drop results that are too old, or of a host that has left since."""
         gone, self._gone = self._gone, {}
         self._reached = {
             (source, target): when
@@ -82,7 +89,7 @@ class Reach:
         }
 
     async def measure(self, addresses: Sequence[str]) -> list[PairSpeed]:
-        """How fast every host sends to every other, one pair of each host at a time."""
+        """Measure the bandwidth from every host to every other, with each host in only one pair at a time."""
         there = sorted({address for address in addresses if address in self._infos})
         found: list[PairSpeed] = []
         async with self._probes(there) as (secret, places):
@@ -103,7 +110,7 @@ class Reach:
 
     @asynccontextmanager
     async def _probes(self, addresses: Iterable[str]) -> AsyncIterator[tuple[str, dict[str, str]]]:
-        """Probes on hosts: their secret, and where each listens, by the host's address."""
+        """Open probes on hosts. Yields their secret, and the endpoint of each by the host's address."""
         secret, hosts = secrets.token_hex(32), sorted(addresses)
         async with self._probing:
             answers = await self._ask_all(hosts, secret)

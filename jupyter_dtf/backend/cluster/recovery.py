@@ -1,4 +1,4 @@
-"""What the loss of a task has cost its run: steps that are done again, and the time until there was a new one. Pure."""
+"""The cost of losing a task: the steps that are repeated, and the time until a new step was completed. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from ...schema.sizes import duration
 
 
 class Recovery:
-    """From a loss at ``time`` (seconds since the epoch) to the first step of a later attempt.
+    """Follows a run from a loss at ``time`` (seconds since the epoch) to the first step of a later attempt.
 
-    ``lost``: the task. ``done``: how many steps the run was known to have done.
+    ``lost`` is the task, ``done`` the number of steps that the run was known to have completed.
     """
 
     def __init__(self, lost: str, time: float, done: int) -> None:
@@ -18,17 +18,17 @@ class Recovery:
         self._done = done
         self._begins: int | None = None
         self.where: Note | None = None
-        """The chief's word on where the training goes on, which is told together with what the loss has cost."""
+        """The chief's note on where the training continues, which is reported together with the cost."""
 
     def takes(self, note: Note) -> bool:
-        """Whether a note is that word, and kept here."""
+        """Keep a note if it says where the training continues. Returns whether it does."""
         if not note.title.startswith(GOES_ON):
             return False
         self.where = note
         return True
 
     def follows(self, event: Progressed) -> tuple[str, str] | None:
-        """The title and the text of what is to be told when the first step of the attempt of ``event`` has ended."""
+        """Return the title and text of the report when ``event`` completes the first step of its attempt, else None."""
         done = event.progress.done
         if event.progress.unit != "step":
             return None

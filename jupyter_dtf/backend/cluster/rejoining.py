@@ -1,6 +1,7 @@
-"""Starts single tasks of a run again, while its others go on: workers of parameter servers that are apart.
+"""Restarts single tasks while the others continue: workers of asynchronous parameter servers.
 
-Which task may be is the run's to say (``Run.rejoins``). What cannot be started alone is the loss of the whole gang.
+The run decides which tasks this applies to (``Run.rejoins``). If a task cannot be restarted alone, the whole gang
+counts as lost.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class Rejoining:
-    """``rpc(address)`` reaches a host; ``on_change()`` is called when a task has got another place."""
+    """``rpc(address)`` connects to a host; ``on_change()`` is called when a task has got a new place."""
 
     def __init__(
         self, rpc: Callable[[str], Any], seating: Seating, watch: HostWatch, on_change: Callable[[], None]
@@ -39,7 +40,7 @@ class Rejoining:
         self._on_change = on_change
 
     async def follow(self, run: Run, parcel: Parcel) -> None:
-        """Start again what is lost of a run and may be, one after the other, until this is cancelled."""
+        """Restart lost tasks of a run that can rejoin, one after the other, until cancelled."""
         while True:
             task = await run.to_rejoin.get()
             attempt = run.task_info(task).attempt
@@ -52,14 +53,14 @@ class Rejoining:
                 run.cannot_rejoin(task, attempt, f"was not started: {type(error).__name__}: {error}")
             else:
                 now = run.task_info(task)
-                if now.attempt == attempt and now.state is TaskState.PENDING:  # the run ends or begins again meanwhile
+                if now.attempt == attempt and now.state is TaskState.PENDING:  # the run is ending or restarting
                     run.task_ended(TaskResult(task=task, attempt=attempt, message="was not started again"))
 
     async def _start(self, run: Run, parcel: Parcel, task: str, attempt: int) -> None:
-        """Raises Unavailable where it cannot be started, or its host went away meanwhile."""
+        """Restart a task. Raises DtfError if it cannot be started, or its host is lost meanwhile."""
 
         def is_over() -> bool:
-            """Whether nobody waits for this attempt any more."""
+            """Return whether this attempt is not needed any more."""
             info = run.task_info(task)
             return run.is_stopping or run.decided.is_set() or info.attempt != attempt or info.state.is_final
 
@@ -96,14 +97,14 @@ class Rejoining:
             run.record(
                 TaskChanged(time=time.time(), task=task, attempt=attempt, state=TaskState.STARTING, pid=int(pids[task]))
             )
-        if run.is_stopping:  # which was asked for while it was being forked
+        if run.is_stopping:  # requested while it was being forked
             await self._watch.tell([host.address], "dtf_stop", run_id=run.id)
         if run.is_active:
             took = duration(time.monotonic() - began)
             run.note("info", f"{task} is started again: {run.words_of(attempt)}", f"In {took}, on {host.name}", task)
 
     def _place(self, run: Run, task: str) -> PlannedTask:
-        """Where a task has room now: where it was, if that is still there. Raises Unavailable."""
+        """Return a place for a task: its previous host if that still exists. Raises Unavailable."""
         (before,) = [each for each in run.planned if each.task == task]
         if self._seating.is_there(before.host.address):
             return before
@@ -118,9 +119,9 @@ class Rejoining:
 
 
 def _spec_of(run: Run, planned: PlannedTask, attempt: int, endpoints: dict[str, str]) -> TaskSpec:
-    """What the task's new process is told: what the gang was, but for its place. ``endpoints`` are those of new ports.
+    """Return the spec of the task's new process: that of the gang with the new place. ``endpoints``: of new ports.
 
-    Nobody dials a worker whose process has been lost, so that its own endpoint is told to nobody else.
+    Nobody connects to a worker that was lost, so the other tasks need not know its new endpoint.
     """
     spec = run.specs[planned.task]
     machines, links = list(spec.machines), list(spec.links)

@@ -1,4 +1,4 @@
-"""A gang that has lost tasks begins again: those that can go on in their processes do, the others are forked anew."""
+"""Restarts of gangs that have lost tasks: surviving processes go over to the next attempt; the others are forked."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from .room import Room, check_fits
 from .seating import Seating
 
 KILL_GRACE_S = 3.0
-"""After SIGTERM, until SIGKILL."""
+"""The time between SIGTERM and SIGKILL."""
 HOSTS_S = 300.0
-"""How long a run that is to be started again waits for hosts with room for it."""
+"""How long a restarting run waits for hosts with room for it."""
 AGAIN_S = 2.0
-"""After a gang could not be started again, until the next try: a host that is gone is known to be, then."""
+"""The pause before another try after a failed restart; by then it is known if a host is gone."""
 ASK_S = 3.0
-"""How long a host may take to say which tasks can go on. Those of one that does not are started again."""
+"""How long a host may take to report which tasks can go over. Without a reply, its tasks are restarted."""
 RETURN_S = 10.0
-"""How long a task that goes on may take to be back: it may be in the middle of a step."""
+"""How long a task may take to go over: it may be in the middle of a step."""
 ENDING_S = 60.0
-"""How long a task that was to go over, and says that it cannot any more, may take to end: it writes its result."""
+"""How long a task that can no longer go over may take to end: it is writing its result."""
 _MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
 class Ready:
-    """Hosts that are ready for tasks of a run's next attempt, before that has begun."""
+    """Hosts that have been prepared for a run's next attempt before it begins."""
 
     endpoints: dict[str, str]
-    """Of their ``places``."""
+    """The endpoints of their ``places``."""
     given: dict[str, Any]
-    """What each is told of the program with ``dtf_launch``, by its address."""
+    """The arguments on the program for ``dtf_launch``, by the host's address."""
 
 
 Start = Callable[[Run, Parcel, Collection[str], Ready | None], Awaitable[None]]
-"""Has the tasks of a run started where they have been placed, those that are named in the processes that they have."""
+"""Starts the tasks of a run where they have been placed; the tasks listed go over in their existing processes."""
 
 
 class Restarts:
-    """What a ``Driver`` does when tasks of a run are lost. ``rpc(address)`` reaches a host."""
+    """Handles lost tasks for the ``Driver``. ``rpc(address)`` connects to a host."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Restarts:
         self._room_apart = room
 
     async def restart(self, run: Run, parcel: Parcel) -> None:
-        """Start a gang again, one of whose tasks was lost. Where it does not start, that is its next loss.
+        """Restart a gang that has lost a task. If it does not start, that counts as its next loss.
 
-        Raises Unavailable where no hosts have room for it. A run that is being stopped is left to be concluded.
+        A run that is being stopped is left for the driver to conclude. Raises Unavailable if no hosts have room for it.
         """
         lost = run.first_failure
         assert lost is not None
@@ -86,7 +86,7 @@ class Restarts:
             return
         planned = self.beside(run, going_on)
         said = _who_goes_on(run, going_on, planned)
-        # The reason first, and nothing between: a log that ends here says why its run restarts.
+        # The reason comes first, with nothing in between, so that a log that ends here says why the run restarts.
         run.note("warning", why, f"In {run.attempt_words}{where}. {said}: {following}", lost.task)
         run.to(RunState.RESTARTING, f"{why}: {following} begins")
         self._on_change()
@@ -104,10 +104,10 @@ class Restarts:
             kept = f". {names_of(sorted(going_on))} went on" if planned else ""
             run.note("info", f"Started again: {run.attempt_words}", f"{took} after {lost.task} was lost{kept}")
 
-    # -- some go on ---------------------------------------------------------------------------------------------
+    # -- restarting with survivors ------------------------------------------------------------------------------
 
     async def survivors(self, run: Run) -> set[str]:
-        """The tasks whose processes can go over to the next attempt, as their hosts know it."""
+        """Return the tasks whose processes can go over to the next attempt, according to their hosts."""
         if run.request.kind != "fit":
             return set()
 
@@ -121,7 +121,10 @@ class Restarts:
         return named & {task.task for task in run.planned}
 
     def beside(self, run: Run, going_on: Collection[str]) -> list[PlannedTask]:
-        """Where the tasks are when those go on; empty while there is no room. Fewer than before if that may be."""
+        """Return the places of all tasks if those in ``going_on`` stay; empty if there is no room.
+
+        If the run may shrink, these can be fewer tasks than before.
+        """
         if not going_on:
             return []
         least = run.request.restarts.min_workers
@@ -141,10 +144,15 @@ class Restarts:
         going_on: set[str],
         ready: Ready | None = None,
     ) -> None:
-        """Start the other tasks of ``planned`` anew, and have those that go on go over, within RETURN_S.
+        """Begin a new attempt in which tasks of ``going_on`` go over, within RETURN_S, and the others are started.
 
-        ``ready``: nobody was lost, and the hosts of the others are ready. Then a task that takes long is waited for,
-        and where all of them end well instead, the run is as if nothing had begun.
+        Args:
+            run: The run.
+            parcel: Its program.
+            planned: The places of all tasks.
+            going_on: The tasks that go over.
+            ready: The hosts of the other tasks, prepared in advance; given only if no task was lost. Then there is no
+                time limit for going over, and if all tasks succeed instead of going over, so has the run.
         """
         left = set(run.by_host) - {task.host.address for task in planned}
         run.place_again(planned, going_on if ready is not None else ())
@@ -152,7 +160,7 @@ class Restarts:
         await self._watch.tell(left, "dtf_release", run_id=run.id)
         try:
             await self._start(run, parcel, going_on, ready)
-        except (Unavailable, OSError) as error:  # one more has died meanwhile, or a host went away: a loss like others
+        except (Unavailable, OSError) as error:  # another task or host was lost meanwhile: a loss like any other
             if ready is None or not await self._have_ended_well(run, going_on):
                 if not going_on - await self.survivors(run):
                     await self._pause(run)
@@ -165,7 +173,7 @@ class Restarts:
                 run.task_ended(TaskResult(task=name, attempt=run.attempt), lost=ENDED_BEFORE)
 
     async def _await_return(self, run: Run, going_on: Collection[str], return_s: float) -> None:
-        """Wait until all tasks are there. One that goes on and does not come back is lost."""
+        """Wait until all tasks are running. One that does not go over in time is killed and counts as lost."""
         waits = [asyncio.ensure_future(event.wait()) for event in (run.is_there, run.decided, run.has_ended_before)]
         timeout = None if math.isinf(return_s) else return_s
         await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -186,7 +194,7 @@ class Restarts:
                 )
 
     async def _have_ended_well(self, run: Run, going_on: Collection[str]) -> bool:
-        """Whether the tasks that were to go over have all ended well before they heard of it. Then so has the run."""
+        """Return whether all tasks that should have gone over have succeeded instead, and then finish the run."""
         until = time.monotonic() + ENDING_S
         while time.monotonic() < until and not run.is_stopping:
             run.has_ended_before.clear()
@@ -200,7 +208,7 @@ class Restarts:
                 await asyncio.wait_for(run.has_ended_before.wait(), AGAIN_S)
         return False
 
-    # -- all are started again ----------------------------------------------------------------------------------
+    # -- restarting all tasks -----------------------------------------------------------------------------------
 
     async def _start_all(self, run: Run, parcel: Parcel, why: str) -> None:
         await self._watch.tell(run.by_host, "dtf_kill", or_end=run.is_stopping, run_id=run.id, grace_s=KILL_GRACE_S)
@@ -214,21 +222,18 @@ class Restarts:
             await self.start_placed(run, parcel, planned)
 
     async def start_placed(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> None:
-        """Start all tasks of a run again, which have places. Where they do not start, that is a loss like others."""
+        """Restart all tasks of a run in given places. If they do not start, that counts as a loss like any other."""
         run.place_again(planned)
         self._on_change()
         try:
             await self._start(run, parcel, (), None)
-        except (Unavailable, OSError) as error:  # a host went away meanwhile, or one has not the room
+        except (Unavailable, OSError) as error:  # a host was lost meanwhile, or lacks disk space
             await self._watch.tell(run.by_host, "dtf_release", or_end=False, run_id=run.id)
             await self._pause(run)
             not_started(run, f"was not started: {error}")
 
     async def places_again(self, run: Run) -> list[PlannedTask]:
-        """Where the tasks of a run that restarts have room now; hosts that are on their way are waited for a while.
-
-        Raises Unavailable.
-        """
+        """Return places for the tasks of a restarting run, waiting a while for hosts if needed. Raises Unavailable."""
 
         def is_room() -> bool:
             if run.request.places:
@@ -265,7 +270,7 @@ class Restarts:
 
 
 def not_started(run: Run, why: str) -> None:
-    """None of the tasks of the attempt has come to be, as far as is known; one that goes on may live all the same."""
+    """Mark all tasks of the attempt as lost, as far as is known; a process that was to go over may still be alive."""
     for task in run.planned:
         run.task_ended(TaskResult(task=task.task, attempt=run.attempt), lost=why)
 
@@ -285,7 +290,7 @@ def _who_goes_on(run: Run, going_on: Collection[str], planned: Sequence[PlannedT
 
 
 def names_of(tasks: Sequence[str]) -> str:
-    """``worker:0, worker:1 and worker:2``; of many the first."""
+    """Return tasks in words: ``worker:0, worker:1 and worker:2``. Of many, only the first and the number of others."""
     if len(tasks) > _MOST_NAMED:
         return f"{', '.join(tasks[: _MOST_NAMED - 1])} and {len(tasks) - _MOST_NAMED + 1} more"
     return " and ".join(filter(None, [", ".join(tasks[:-1]), tasks[-1]]))

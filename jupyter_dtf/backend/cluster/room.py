@@ -1,4 +1,4 @@
-"""Runs that ask for places of their own wait here for them, first come, first served."""
+"""The queue for runs that request places of their own: first come, first served."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .seating import Seating
 
 
 class Room:
-    """Who has which of the cluster's places (``RunRequest.places``), and who waits for some.
+    """Which runs have which of the cluster's places (``RunRequest.places``), and which are waiting.
 
-    Nobody passes the first of those who wait, so one that needs many is not starved by those that need few.
+    No run overtakes the first in the queue, so a run that needs many places is not starved by those that need few.
     """
 
     def __init__(self, seating: Seating) -> None:
@@ -22,13 +22,14 @@ class Room:
         self._free = Free((), ())
         self._waiting: list[str] = []
         self._returning: set[str] = set()
-        """Runs that begin again and wait for places, before all who have had none."""
+        """Restarting runs that wait for places; they take precedence over all new runs."""
         self._seats: dict[str, list[PlannedTask]] = {}
 
     async def seats(self, run: Run) -> list[PlannedTask]:
-        """Wait for places for a run, and take them; none if the run ends meanwhile.
+        """Wait for places for a run and take them. Returns an empty list if the run ends meanwhile.
 
-        Raises Unavailable for one that has none when all hosts are there and nobody else has a place.
+        Raises:
+            Unavailable: If there are none although all hosts are present and no other run has a place.
         """
         self._waiting.append(run.id)
         try:
@@ -38,22 +39,22 @@ class Room:
                 raise Unavailable("No places of the cluster are free for it, though nobody else has one")
         finally:
             self._waiting.remove(run.id)
-            await self._seating.wake()  # there may be room for the next as well
+            await self._seating.wake()  # there may be room for the next run as well
         return self._seats.pop(run.id, [])
 
     def again(self, run: Run) -> bool:
-        """Whether there are places for a run that begins again, which are its own then. It waits behind nobody."""
+        """Take places for a restarting run, ahead of the queue. Returns whether there are any."""
         self._give_back(run)
         found = self._find(run)
         (self._returning.discard if found else self._returning.add)(run.id)
         return found
 
     def seats_again(self, run: Run) -> list[PlannedTask]:
-        """The places that ``again`` has found."""
+        """Return the places that ``again`` has taken."""
         return self._seats.pop(run.id)
 
     async def leave(self, run: Run) -> None:
-        """A run has ended: its places are free."""
+        """Release the places of a run that has ended."""
         self._seats.pop(run.id, None)
         was_returning = run.id in self._returning
         self._returning.discard(run.id)
@@ -61,7 +62,7 @@ class Room:
             await self._seating.wake()
 
     def _give_back(self, run: Run) -> bool:
-        """Whether it had places."""
+        """Release a run's places. Returns whether it had any."""
         taken = self._taken.pop(run.id, None)
         if taken is not None:
             self._free.give_back(taken)
@@ -74,13 +75,13 @@ class Room:
         return self._seating.has_all_hosts and self._waiting[0] == run.id and not self._returning
 
     def _is_alone(self, run: Run) -> bool:
-        """Whether it is its turn, and nobody has a place that could become free."""
+        """Return whether it is this run's turn and no other run has a place that could become free."""
         return self._is_next(run) and not self._taken
 
     def _find(self, run: Run) -> bool:
         try:
             places = self._seating.places()
-        except DtfError:  # a device that was drawn has gone
+        except DtfError:  # a device of the design is gone
             return False
         if places is not self._places:  # hosts have come or gone
             others = [place for taken in self._taken.values() for place in taken]
@@ -89,7 +90,7 @@ class Room:
         tasks, threads = ordered_tasks(run.info.jobs), request.threads_per_task
         try:
             found = self._free.take(tasks, request.places, threads_per_task=threads, shares=request.place_shares)
-        except DtfError:  # the size of a GPU is not known any more
+        except DtfError:  # the memory size of a GPU is no longer known
             self._places = []
             return False
         if found is not None:
@@ -98,7 +99,7 @@ class Room:
 
 
 def check_fits(seating: Seating, jobs: dict[str, int], each: int, shares: int) -> None:
-    """Raise Unavailable for a run that has no room on the cluster, however empty it is."""
+    """Raise Unavailable if a run would not fit even on an empty cluster."""
     places = seating.places()
     tasks = ordered_tasks(jobs)
     if take(places, (), tasks, each, shares=shares) is None:

@@ -1,4 +1,4 @@
-"""What is done when runs cannot be saved: it is said while the cluster runs, and they go elsewhere when it ends."""
+"""Handles runs that cannot be saved: warns while the cluster runs, and saves them elsewhere when it ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WARNING = "archive"
 
 
 class Saving:
-    """Watches over the archive of one cluster, in the cluster process."""
+    """Watches the archive of one cluster, in the cluster process."""
 
     def __init__(self, archive: Archive, link: HeldLink, connection: Connection) -> None:
         self._archive = archive
@@ -40,7 +40,7 @@ class Saving:
         self._changed = False
 
     def look(self) -> None:
-        """The archive can no longer write, or can again: tell the controller, which tells everybody."""
+        """Report to the controller that the archive cannot write any more, or can again."""
         self._changed = True
         if self._telling is None or self._telling.done():
             self._telling = asyncio.get_running_loop().create_task(self._tell())
@@ -61,9 +61,9 @@ class Saving:
                 return
 
     async def finish(self, write_connection: Callable[[], None]) -> str:
-        """Save what is not saved yet, in its place or elsewhere. Returns what a person should know of that.
+        """Save what is not saved yet, in the usual place or elsewhere. Returns a message for the user.
 
-        While there is no place for it, it waits for one: who does not want to, ends this process.
+        If it cannot be saved anywhere, this retries until it can, or the user kills this process.
         """
         while True:
             try:
@@ -89,7 +89,7 @@ class Saving:
                 )
 
     async def _save_elsewhere(self, runs: list[str]) -> Path:
-        """The directory of a store that has these runs. Raises Unavailable."""
+        """Save these runs in a new store and return its directory. Raises Unavailable."""
         logs, submitted = await self._all_of(runs)
         refusals = []
         stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -106,7 +106,7 @@ class Saving:
         raise Unavailable(". ".join(dict.fromkeys(refusals)))
 
     async def _all_of(self, runs: list[str]) -> tuple[dict[str, list[bytes]], list[RunDescriptor]]:
-        """What the controller has of these runs: all their events, and what they are."""
+        """Return all events and the descriptors of these runs, from the controller."""
         logs: dict[str, list[bytes]] = {}
         submitted: dict[str, RunDescriptor] = {}
         attached = asyncio.Event()
@@ -120,7 +120,7 @@ class Saving:
                 case "attached":
                     attached.set()
 
-        with contextlib.suppress(DtfError, OSError):  # then only what waits is saved here
+        with contextlib.suppress(DtfError, OSError):  # then only what is waiting here is saved
             link = await Link.open(self._connection, on_message, attached.set, role=ARCHIVE)
             await attached.wait()
             await link.close()
@@ -128,7 +128,7 @@ class Saving:
 
 
 def _remove(directory: Path) -> None:
-    """Take away a store that could not be written."""
+    """Remove a store that could not be written."""
     for path in directory.glob("*"):
         path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The cluster's tasks on its hosts: whether these are all there, who would run where, what is kept ready for them."""
+"""The placement of tasks on hosts: whether all hosts are present, what would run where, and what is prepared."""
 
 from __future__ import annotations
 
@@ -31,11 +31,16 @@ RESTING = "The cluster has given its hosts back while nothing runs"
 
 
 class Seating:
-    """Where the tasks of ``jobs`` have their places.
+    """The places of the tasks of ``jobs``.
 
-    ``hosts`` is what each host has last said, by its address; ``rpc(address)`` reaches one. ``are_expected()``: whether
-    there are more on their way. ``leaving``: the addresses of those that take no more tasks. ``defaults`` is what a
-    task has of which its run says nothing.
+    Args:
+        jobs: The number of tasks of each job.
+        drawing: The design of hosts and tasks.
+        hosts: The last info of each host by address.
+        rpc: ``rpc(address)`` connects to a host.
+        are_expected: Returns whether more hosts are starting.
+        defaults: Settings of tasks that a run does not specify.
+        leaving: The addresses of hosts that take no new tasks.
     """
 
     def __init__(
@@ -57,22 +62,22 @@ class Seating:
         self._are_expected = are_expected
         self._leaving = leaving
         self.rests = False
-        """Its hosts have been given back while nothing runs, but for some; they are asked for again for a run."""
+        """Whether most hosts have been released while nothing runs. They are requested again for the next run."""
         self._hosts_changed = asyncio.Condition()
         self._spec: dict[str, dict[int, str]] = {}
         self._spec_lock = asyncio.Lock()
-        self._prepared: dict[str, tuple[int, int]] = {}  # threads and tasks that each host was told of
+        self._prepared: dict[str, tuple[int, int]] = {}  # the threads and tasks that each host has been told
         self._preparing = asyncio.Lock()
         self._places: list[PlannedTask] = []
         self._places_of: tuple[list[HostSlot], dict[str, int]] = [], {}
-        """The hosts and jobs that ``_places`` are of."""
+        """The hosts and jobs that ``_places`` was computed from."""
         self._is_to_prepare = False
 
     # -- the hosts ----------------------------------------------------------------------------------------------
 
     @property
     def has_all_hosts(self) -> bool:
-        """Whether there is a host, where hosts were drawn as many as were, and no more are on their way."""
+        """Whether there are as many hosts as in the design, or at least one, and no more are starting."""
         return not self.rests and self._count >= max(1, len(self._drawing.hosts)) and not self._are_expected()
 
     @property
@@ -84,33 +89,33 @@ class Seating:
         return slots(host for host in self._hosts.values() if host.address not in self._leaving)
 
     def is_there(self, address: str) -> bool:
-        """Whether there is a host at that address, which stays."""
+        """Return whether there is a host at that address that is not about to leave."""
         return address in self._hosts and address not in self._leaving
 
     @property
     def present(self) -> str:
-        """How many hosts there are, in words, while they are not all there."""
+        """The number of hosts in words, while not all are present."""
         if not self._count:
             return "no host"
         drawn = len(self._drawing.hosts)
         return f"{self._count} of {drawn} hosts" if drawn else f"{self._count} of its hosts"
 
     async def all_hosts(self, or_until: Callable[[], bool] = lambda: False) -> None:
-        """Wait until all hosts are there, or ``or_until()`` holds; that is looked at again after each ``wake``."""
+        """Wait until all hosts are present or ``or_until()`` is true. Both are checked again after each ``wake``."""
         await self.until(lambda: self.has_all_hosts or or_until())
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until ``condition()`` holds; that is looked at again after each ``wake``."""
+        """Wait until ``condition()`` is true. It is checked again after each ``wake``."""
         async with self._hosts_changed:
             await self._hosts_changed.wait_for(condition)
 
     async def wake(self) -> None:
-        """Have those who wait look again."""
+        """Make waiters check their conditions again."""
         async with self._hosts_changed:
             self._hosts_changed.notify_all()
 
     def drawn_names(self) -> dict[str, str]:
-        """What the hosts were called when they were drawn, by their addresses."""
+        """Return the names of the hosts in the design, by address."""
         if not self.has_all_hosts:
             return {}
         matched = match_hosts(self._drawing.hosts, self._slots)
@@ -119,20 +124,20 @@ class Seating:
     # -- the tasks ----------------------------------------------------------------------------------------------
 
     def plan(self, jobs: dict[str, int], request: RunRequest) -> list[PlannedTask]:
-        """Where the tasks of a run would be. Raises GangIncomplete, Unavailable for what is not there."""
+        """Return where the tasks of a run would be placed. Raises GangIncomplete, Unavailable for what is missing."""
         gpus = self._defaults.gpus_for(request, are_drawn=bool(self._drawing.tasks))
         return plan(jobs, self._slots, request.threads_per_task, gpus, self._drawing)
 
     def plan_beside(
         self, planned: Sequence[PlannedTask], going_on: Collection[str], *, crowd: bool
     ) -> list[PlannedTask]:
-        """Where lost tasks would be beside those of ``going_on``, which stay. Raises GangIncomplete without room."""
+        """Return places of lost tasks beside those in ``going_on``, which stay. Raises GangIncomplete if none fit."""
         return plan_beside(planned, going_on, self._slots, crowd=crowd)
 
     def places(self) -> list[PlannedTask]:
-        """What runs with places of their own (``RunRequest.places``) have them of; the same list while nothing changes.
+        """Return all places that runs can request (``RunRequest.places``): the same list while nothing changes.
 
-        Raises as ``plan``.
+        Raises the same as ``plan``.
         """
         of = self._slots, dict(self.jobs)
         if of != self._places_of:
@@ -140,27 +145,28 @@ class Seating:
         return self._places
 
     def as_planned(self) -> tuple[list[PlannedTask], list[str]]:
-        """Where a run that asks for nothing else would have its tasks, and what a person should know of that."""
+        """Return where a run with default settings would have its tasks, and notes for the user on that."""
         if not self.has_all_hosts:
             return [], []
         try:
             planned = self.plan(self.jobs, RunRequest())
-        except Unavailable as error:  # a device that was drawn is not there
+        except Unavailable as error:  # a device of the design is missing
             return [], [str(error)]
         return planned, [note for note in (crowding(planned), without_gpu(planned)) if note]
 
     def scale(self, jobs: dict[str, int]) -> None:
-        """New counts of tasks, for the runs to come. Raises InvalidInput."""
+        """Set the number of tasks per job for future runs. Raises InvalidInput."""
         ClusterPatch(jobs=jobs)
         self.jobs = check_jobs(jobs)
         self._spec = {}
 
-    # -- kept ready on the hosts --------------------------------------------------------------------------------
+    # -- preparation of hosts -----------------------------------------------------------------------------------
 
     async def spec(self) -> dict[str, dict[int, str]]:
-        """An endpoint for each task of the cluster's jobs, reserved on its hosts until the cluster is scaled.
+        """Return an endpoint for each task of the cluster's jobs, reserved on the hosts until the cluster is scaled.
 
-        Raises Unavailable while the cluster rests.
+        Raises:
+            Unavailable: While the cluster's hosts are released.
         """
         if self.rests:
             raise Unavailable(f"{RESTING}. They come again with a run, which `ctx.cluster_spec` is of")
@@ -179,15 +185,15 @@ class Seating:
             return self._spec
 
     async def prepare(self, anew: str = "") -> None:
-        """Tell the hosts what the next training will need of them, as far as that can be foreseen.
+        """Tell the hosts to prepare for the next training, as far as its needs can be foreseen.
 
-        Each is told once, until it is another thing: a thousand hosts that come one after another are not told a
-        thousand times. What the host ``anew`` was told is forgotten: it has begun again.
+        Each host is told only when something changes for it, so that a thousand hosts that arrive one by one do not
+        cause a million messages. The host ``anew`` has restarted, so it is told again.
         """
         self._prepared.pop(anew, None)
         self._is_to_prepare = True
         if self._preparing.locked():
-            return  # who prepares looks again
+            return  # the running call checks again
         async with self._preparing:
             while self._is_to_prepare:
                 self._is_to_prepare = False
@@ -206,4 +212,4 @@ class Seating:
         calls = [
             self._rpc(address).dtf_prepare(threads=threads, count=count) for address, (threads, count) in new.items()
         ]
-        await asyncio.gather(*calls, return_exceptions=True)  # one that has just gone needs nothing
+        await asyncio.gather(*calls, return_exceptions=True)  # a host that has just left needs nothing

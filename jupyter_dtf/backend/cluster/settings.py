@@ -1,4 +1,4 @@
-"""What the cluster process tells the controller when it installs it."""
+"""The settings with which the cluster process installs the controller."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ..planning.launch_plan import Drawing
 from ..planning.task_defaults import TaskDefaults
 
 ALONE_S = 60.0
-"""A link that is cut for a while comes back before."""
+"""Long enough for an interrupted link to be reconnected."""
 
 
 class ControllerSettings(msgspec.Struct):
-    """Of one cluster, for as long as it lives."""
+    """The fixed settings of one cluster."""
 
     request: ClusterRequest
-    """What the cluster was started with, its name filled in."""
+    """The request that the cluster was started with, with its name filled in."""
     token: str
-    """Names this cluster's files on the machines of its hosts."""
+    """The name of this cluster's directories on its hosts' machines."""
     runs: Mark
-    """Of the parent of the runs' directories, made where it is: the scheduler may be on another machine."""
+    """The mark of the run directories' parent, created on its own machine: the scheduler may be on another one."""
     created: float
     defaults: TaskDefaults = msgspec.field(default_factory=TaskDefaults)
-    """Of the kind's options."""
+    """Defaults for tasks, from the kind's options."""
     scope: str = ""
-    """What the names of all that is put into the scheduler end in, where it is somebody else's; empty: it is ours."""
+    """The suffix of all names added to a scheduler that belongs to somebody else; empty for our own."""
     abandon: Callable[[Any], Awaitable[None]] | None = None
-    """Where the scheduler is on another machine: what ends it once the cluster process is no more."""
+    """For a scheduler on another machine: shuts it down after the cluster process is gone."""
     alone_s: float = ALONE_S
-    """How long that one may be gone before."""
+    """How long the cluster process may be gone before that happens."""
 
     @property
     def name(self) -> str:

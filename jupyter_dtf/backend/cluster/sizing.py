@@ -1,7 +1,7 @@
-"""How many hosts a cluster has: as many as its jobs need, and its least after a time without a run.
+"""The number of hosts of a cluster: as many as its jobs need, and the minimum after some time without a run.
 
-In the cluster process. The controller is asked before hosts are given back, so that none is taken from a run that has
-just come; a run that comes then waits until it is told that they have been asked for again.
+Runs in the cluster process. The controller must agree before hosts are released, so that none is taken from a run that
+has just arrived. A run that arrives afterwards waits until the hosts have been requested again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sizing:
-    """Of ``cluster``, Dask's; ``hosts(jobs)`` is how many hosts jobs need, and ``rest`` when there are fewer."""
+    """Scales Dask's ``cluster``. ``hosts(jobs)`` returns how many hosts jobs need; ``rest``: when to have fewer."""
 
     def __init__(self, cluster: Any, hosts: Callable[[Mapping[str, int]], int], rest: Rest | None) -> None:
         self._cluster = cluster
@@ -37,12 +37,12 @@ class Sizing:
         self._coming: ComingTold | None = None
 
     def begin(self, link: HeldLink, coming: ComingTold, jobs: Mapping[str, int]) -> None:
-        """From now on the cluster has its hosts, all of them at first."""
+        """Start scaling, with all hosts at first."""
         self._link, self._coming = link, coming
         self.look(jobs, is_busy=False)
 
     def look(self, jobs: Mapping[str, int], *, is_busy: bool) -> None:
-        """The controller has told of its jobs, and whether anything runs or waits to."""
+        """Handle the controller's jobs, and whether any run is active or waiting."""
         if self._link is None:
             return
         self._wanted, self._is_busy = self._hosts_for(jobs), is_busy
@@ -69,7 +69,7 @@ class Sizing:
             assert self._rest is not None
             if self._rests or self._wanted <= self._rest.least or not await self._ask(rests=True):
                 return
-            if self._is_busy:  # as has been told since it agreed
+            if self._is_busy:  # a run has arrived since the controller agreed
                 await self._ask(rests=False)
                 return
             self._rests = True
@@ -83,11 +83,11 @@ class Sizing:
             self._rests = False
             self._scale(self._wanted)
             assert self._coming is not None
-            await self._coming.told()  # which hosts the run waits for
+            await self._coming.told()  # so that the controller knows which hosts the run waits for
             await self._ask(rests=False)
 
     async def _ask(self, *, rests: bool) -> bool:
-        """Whether the controller agrees: to a rest only while there is no run."""
+        """Return whether the controller agrees. It agrees to releasing hosts only while there is no run."""
         assert self._link is not None
         try:
             return bool(await self._link.request("rest", rests=rests))

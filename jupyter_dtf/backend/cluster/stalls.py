@@ -1,4 +1,4 @@
-"""Runs in which nothing happens any more: every task is quiet, and one of those that do not wait is to blame."""
+"""Detection of stalled runs: every task is idle, and one of those that do not wait for others is to blame."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from ...schema.sizes import duration
 from .active_run import Run
 
 LONGEST = 3.0
-"""So many times as long as the longest step so far it has to have been quiet."""
+"""A task must have been idle for this many times its longest step so far."""
 STEPS = 2
-"""So many steps a task has to have made: before the second of them it may compile for as long as it likes."""
+"""How many steps a task must have completed: before its second step, it may be compiling for any length of time."""
 
 
 class Stalls:
-    """What hosts have last said of their quiet tasks, by the addresses of the hosts."""
+    """The hosts' last reports of idle tasks, by host address."""
 
     def __init__(self) -> None:
         self._quiet: dict[str, dict[str, Quiet]] = {}
 
     def tells(self, address: str, quiet: Iterable[Quiet]) -> None:
-        """A host has told which of its tasks are quiet."""
+        """Store a host's report of its idle tasks."""
         self._quiet[address] = {each.id: each for each in quiet}
 
     def gone(self, address: str) -> None:
-        """A host is no more."""
+        """Forget a host that has left."""
         self._quiet.pop(address, None)
 
     def blamed(self, run: Run) -> tuple[str, str, str] | None:
-        """Whom to blame, if a run is stalled: the address of its host, the task, and why, as a predicate."""
+        """If a run is stalled, return the task to blame: its host's address, its name, and why, as a predicate."""
         limit_s = run.request.stalled_after_s
         if run.info.state is not RunState.RUNNING or limit_s is None:
             return None
@@ -38,7 +38,7 @@ class Stalls:
         for address, planned in run.by_host.items():
             for task in (each.task for each in planned):
                 if run.task_info(task).state is not TaskState.RUNNING:
-                    continue  # it serves, or has ended
+                    continue  # it is only serving, or has ended
                 quiet = self._quiet.get(address, {}).get(task_id(run.id, task, run.task_info(task).attempt))
                 if quiet is None or quiet.seconds < limit_s:
                     return None

@@ -1,4 +1,4 @@
-"""What should be acted on in a cluster until it is over: shown with the cluster, and in the runs that it touches."""
+"""Warnings that hold until their cause is gone, shown with the cluster and in the runs that they affect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .cluster_runs import Runs
 
 
 class StandingWarnings:
-    """Each has a key, under which it is taken back."""
+    """The current warnings, each with a key by which it can be withdrawn."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
@@ -16,11 +16,11 @@ class StandingWarnings:
 
     @property
     def texts(self) -> list[str]:
-        """Those that stand."""
+        """The current warnings."""
         return list(self._texts.values())
 
     def set(self, key: str, text: str, runs: list[str]) -> None:
-        """``text`` holds from now on; without one, it is over. ``runs`` are those that it touches."""
+        """Set the warning of a key, or withdraw it if ``text`` is empty. ``runs`` are those that it affects."""
         told = self._told.setdefault(key, set())
         if text:
             self._texts[key] = text
@@ -34,7 +34,7 @@ class StandingWarnings:
             told.clear()
 
     def tell(self, run: Run) -> None:
-        """Those that stand hold for a run that has just begun, too."""
+        """Note the current warnings in a run that has just begun."""
         for key in self._texts:
             self._note(run, key)
 

@@ -1,4 +1,4 @@
-"""Tasks for which the others wait in every step, by how long each takes for its own part of one. No I/O."""
+"""Detection of stragglers, tasks that the others wait for in every step, by the time for their own part. No I/O."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ...schema.sizes import seconds_
 from .active_run import Run
 
 SLOWER = 2.0
-"""So many times as long as the others has the own part of who is told of."""
+"""A task is reported if its own part takes this many times the others' median."""
 LIKE_THE_OTHERS = 1.4
-"""From here on down it is as fast as the others again."""
+"""At or below this ratio it counts as fast again."""
 COSTS = 0.2
-"""Of a step: what it takes more than the others."""
+"""The minimum extra time, compared with the others' median, as a share of a step."""
 WAITING = 0.05
-"""Of a step: where the others wait less, as in programs that have nothing to do with each other, nobody is told of."""
+"""If all others wait less than this share of a step, as in programs that are independent, nothing is reported."""
 WINDOW_S = 2.0
 STEPS = 4
-"""It is looked at as soon as each task has made so many steps, in so many seconds or more,"""
+"""A window ends when each task has completed at least this many steps in at least WINDOW_S seconds."""
 IN_A_ROW = 3
-"""and has to be so in so many of these windows."""
+"""In how many consecutive windows a task must be slow to be reported."""
 
 
 class Word(NamedTuple):
-    """What is to be told of a task."""
+    """A report on a task."""
 
     level: str
     title: str
@@ -39,50 +39,50 @@ class Word(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """Of one task in one window, in seconds for a step."""
+    """The times of one task in one window, in seconds per step."""
 
     own_s: float
     step_s: float
 
     @property
     def waits(self) -> float:
-        """The part of a step in which it waits for the others."""
+        """The share of a step that it spends waiting for the others."""
         return 1 - self.own_s / self.step_s
 
 
 @dataclass
 class _Known:
-    """Of one run in one attempt."""
+    """The state of one attempt of a run."""
 
     attempt: int
     begins: dict[str, Pace]
     slow: dict[str, int] = field(default_factory=dict)
-    """In how many windows in a row a task was slow; of one that was told of, in how many it was not."""
+    """For how many consecutive windows a task has been slow or, once it has been reported, not slow."""
     told: set[str] = field(default_factory=set)
 
 
 class Stragglers:
-    """What hosts have last said of how far their tasks are, by the addresses of the hosts."""
+    """The hosts' last reports of their tasks' progress, by host address."""
 
     def __init__(self) -> None:
         self._paces: dict[str, dict[str, Pace]] = {}
         self._known: dict[str, _Known] = {}
 
     def tells(self, address: str, paces: Iterable[Pace]) -> None:
-        """A host has told how far its tasks are."""
+        """Store a host's report of its tasks' progress."""
         self._paces[address] = {each.id: each for each in paces}
 
     def gone(self, address: str) -> None:
-        """A host is no more."""
+        """Forget a host that has left."""
         self._paces.pop(address, None)
 
     def forget(self, active: Iterable[str]) -> None:
-        """Only these runs go on."""
+        """Forget all runs but the active ones."""
         kept = set(active)
         self._known = {run_id: known for run_id, known in self._known.items() if run_id in kept}
 
     def look(self, run: Run) -> list[Word]:
-        """What is new of a run. To be called again and again."""
+        """Return new reports on a run. To be called repeatedly."""
         now = self._now(run)
         known = self._known.get(run.id)
         if known is None or known.attempt != run.attempt or not _follow(known.begins, now):
@@ -96,7 +96,7 @@ class Stragglers:
         return [word for task in shares if (word := _word(run, known, task, shares)) is not None]
 
     def _now(self, run: Run) -> dict[str, Pace]:
-        """How far the tasks are that make steps."""
+        """Return the progress of the tasks that are training."""
         found = {}
         if run.info.state is RunState.RUNNING:
             for address, planned in run.by_host.items():
@@ -109,7 +109,7 @@ class Stragglers:
 
 
 def _follow(begins: dict[str, Pace], now: dict[str, Pace]) -> bool:
-    """Whether these are the same tasks, and none has begun to count anew."""
+    """Return whether these are the same tasks, and none has restarted its count."""
     return begins.keys() == now.keys() and all(now[task].step >= begin.step for task, begin in begins.items())
 
 

@@ -1,7 +1,8 @@
-"""Who looks at a cluster: the attached streams, and what is sent to them.
+"""The streams of a cluster's viewers, and what is sent to them.
 
-Nothing is queued for a viewer. It has a place in the log of every run, and takes from there what comes next when it has
-taken the last: a slow one holds nothing up and takes no memory, and one that has just come gets a long log in pieces.
+Nothing is queued per viewer. Each has a position in the log of every run and gets the next events from there when it
+has received the previous ones. So a slow viewer delays nothing and needs no memory, and a new one gets a long log in
+batches.
 """
 
 from __future__ import annotations
@@ -22,33 +23,33 @@ from .active_run import Run
 logger = logging.getLogger(__name__)
 
 ARCHIVE = "archive"
-"""The role of the cluster process: its stream does not keep the cluster alive, and it alone is told to close."""
+"""The role of the cluster process: its stream does not keep the cluster alive, and only it is told to close."""
 
 MOST_MESSAGES = 500
 MOST_BYTES = 256 << 10
-"""In one piece, which a viewer follows without a pause."""
+"""The maximum size of one batch, which a viewer processes without yielding."""
 INTERVAL_S = 0.005
-"""Between two pieces, for what comes together to go together."""
+"""The pause between two batches, so that simultaneous events are sent together."""
 DESCRIBING_SHARE = 0.02
-"""Of the time, that may go into describing the cluster anew. To send it and to read it takes about as long again."""
+"""The maximum share of time spent describing the cluster. Sending and reading the description takes as long again."""
 
 
 class _Place:
-    """How far a viewer has been told of one run."""
+    """A viewer's position in the log of one run."""
 
     def __init__(self, run: Run, next_seq: int) -> None:
         self.run = run
         self.next_seq = next_seq
         self.is_described = False
         self.is_last = False
-        """The controller does not keep the run: nothing more will come of it."""
+        """The controller has dropped the run: it will have no more events."""
 
 
 class _Description:
-    """The cluster's description, made once for all viewers, and no more often than it is worth.
+    """The cluster's description, created once for all viewers, and with a limited rate.
 
-    One of a thousand hosts takes as long as a hundred of their words: made after each of these, it would take all of
-    the process's time. ``on_due()`` is called when it is time for the next.
+    Describing a thousand hosts takes as long as handling a hundred of their reports: if it were done after every
+    report, it would take all of the process's time. ``on_due()`` is called when a new description is due.
     """
 
     def __init__(self, describe: Callable[[], Any], on_due: Callable[[], None]) -> None:
@@ -56,12 +57,12 @@ class _Description:
         self._on_due = on_due
         self._plain: Any = None
         self.is_old = True
-        """Whether it has to be made anew."""
+        """Whether it is out of date."""
         self._not_before = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def change(self) -> None:
-        """Something in it is different."""
+        """Note that something in it has changed."""
         self.is_old = True
         if self._timer is not None:
             return
@@ -76,12 +77,12 @@ class _Description:
         self._on_due()
 
     def plain(self) -> Any:
-        """As it is now; None where it cannot be made."""
+        """Return the current description as plain data, or None if it cannot be created."""
         if self.is_old:
             begun = time.perf_counter()
             try:
                 self._plain = to_plain(self._describe())
-            except Exception:  # the stream goes on
+            except Exception:  # the stream must continue
                 logger.exception("The cluster could not be described to its viewers")
                 return None
             self.is_old = False
@@ -91,7 +92,7 @@ class _Description:
 
 
 class _Viewer:
-    """One attached stream. ``describe()`` gives the cluster's description as plain data."""
+    """One attached stream. ``describe()`` returns the cluster's description as plain data."""
 
     def __init__(self, comm: Comm, role: str, describe: Callable[[], Any]) -> None:
         self.role = role
@@ -107,7 +108,7 @@ class _Viewer:
         self._last_words: list[str] = []
 
     def attach(self, runs: Mapping[str, Run], after: Mapping[str, int]) -> None:
-        """Begin: what each run is and how it is now, then the events that have not been seen."""
+        """Begin the stream: first the state of each run, then the events that the viewer has not seen."""
         for run in runs.values():
             self._places[run.id] = _Place(run, after.get(run.id, -1) + 1)
             self._due[run.id] = None
@@ -117,19 +118,19 @@ class _Viewer:
         self._wake.set()
 
     def on_run(self, run: Run) -> None:
-        """There is something new of a run."""
+        """Note that a run has new events."""
         if run.id not in self._places:
             self._places[run.id] = _Place(run, 0)
         self._due[run.id] = None
         self._wake.set()
 
     def say(self, op: str, *, last: bool) -> None:
-        """A word on its own; the last one comes behind all that has happened."""
+        """Send a single operation; if ``last``, after all events so far."""
         (self._last_words if last else self._words).append(op)
         self._wake.set()
 
     def answer(self) -> None:
-        """Say that the cluster is there."""
+        """Reply to a ping."""
         if "pong" not in self._words:
             self.say("pong", last=False)
 
@@ -138,14 +139,14 @@ class _Viewer:
         self._comm.abort()
 
     def forget(self, run_id: str) -> None:
-        """A run that the controller does not keep: what has not been told yet is told first."""
+        """Drop a run, after sending what is left of it."""
         if run_id in self._due:
             self._places[run_id].is_last = True
         else:
             self._places.pop(run_id, None)
 
     async def send(self) -> None:
-        """Send what there is and what comes, for ever. Raises CommClosedError, OSError."""
+        """Send everything, now and in the future. Raises CommClosedError, OSError."""
         while True:
             await self._wake.wait()
             piece = self._piece()
@@ -157,14 +158,14 @@ class _Viewer:
             await asyncio.sleep(0 if self._wake.is_set() else INTERVAL_S)
 
     def _piece(self) -> list[dict[str, Any]]:
-        """The next messages. The wake-up is taken back where they are all there is."""
+        """Return the next batch of messages. If nothing is left after it, ``_wake`` is cleared."""
         piece: list[dict[str, Any]] = []
         size = 0
         if self._is_attached:
             piece += _take(self._words)
         else:
             piece += self._cluster()
-            for place in self._places.values():  # all of them, before any long log
+            for place in self._places.values():  # the states of all runs come before any long log
                 piece += self._head(place)
         for run_id in list(self._due):
             for message in self._of_run(self._places[run_id]):
@@ -172,7 +173,7 @@ class _Viewer:
                 size += len(message.get("data", b""))
                 if len(piece) >= MOST_MESSAGES or size >= MOST_BYTES:
                     del self._due[run_id]
-                    self._due[run_id] = None  # the others first, the next time
+                    self._due[run_id] = None  # let the other runs go first next time
                     return piece + self._cluster()
             del self._due[run_id]
             if self._places[run_id].is_last:
@@ -185,7 +186,7 @@ class _Viewer:
         return piece + self._cluster()
 
     def _cluster(self) -> list[dict[str, Any]]:
-        """The cluster, if it has changed: behind what has happened in its runs before."""
+        """Return the cluster's description if it has changed, to follow the events before."""
         if not self._cluster_changed:
             return []
         self._cluster_changed = False
@@ -193,7 +194,7 @@ class _Viewer:
         return [] if info is None else [{"op": "cluster", "info": info}]
 
     def _of_run(self, place: _Place) -> Iterator[dict[str, Any]]:
-        """What is new of one run: what it is, then its events."""
+        """Yield what is new of one run: its descriptor, then its events."""
         run = place.run
         yield from self._head(place)
         while place.next_seq < len(run.log):
@@ -202,9 +203,9 @@ class _Viewer:
             yield {"op": "event", "run": run.id, "seq": seq, "data": run.log[seq]}
 
     def _head(self, place: _Place) -> list[dict[str, Any]]:
-        """Once, before the first event: what a run is, where that is not known, and for who comes late how it is now.
+        """Return, once and before the first event, a run's descriptor if it is unknown, and a summary for latecomers.
 
-        That summary is a cache, so that a list need not wait for a long log: it says no more than the events do.
+        The summary is only a cache, so that a list need not wait for a long log: it contains no more than the events.
         """
         if place.is_described:
             return []
@@ -224,8 +225,8 @@ def _take(words: list[str]) -> list[dict[str, Any]]:
 
 
 class Viewers:
-    """The viewers of one controller. ``on_change()`` is called when one has come or gone; ``describe()`` gives the
-    cluster's description.
+    """The viewers of one controller. ``on_change()`` is called when one has attached or left; ``describe()`` returns
+    the cluster's description.
     """
 
     def __init__(self, describe: Callable[[], Any], on_change: Callable[[], None]) -> None:
@@ -233,21 +234,21 @@ class Viewers:
         self._on_change = on_change
         self._viewers: set[_Viewer] = set()
         self.were_watching = False
-        """Whether anybody but the archive has ever looked."""
+        """Whether anybody but the archive has ever been attached."""
         self.archive_was_there = False
 
     @property
     def archive_is_there(self) -> bool:
-        """Whether the cluster process looks."""
+        """Whether the cluster process is attached."""
         return any(viewer.role == ARCHIVE for viewer in self._viewers)
 
     @property
     def are_watching(self) -> bool:
-        """Whether anybody but the archive looks."""
+        """Whether anybody but the archive is attached."""
         return any(viewer.role != ARCHIVE for viewer in self._viewers)
 
     def tell_cluster(self) -> None:
-        """The cluster's description has changed."""
+        """Note that the cluster's description has changed."""
         self._description.change()
 
     def _tell_cluster(self) -> None:
@@ -255,29 +256,37 @@ class Viewers:
             viewer.on_cluster()
 
     def tell_run(self, run: Run) -> None:
-        """There is a new run, or an event more of one."""
+        """Note a new run, or a new event of one."""
         for viewer in self._viewers:
             viewer.on_run(run)
 
     def tell_archive(self, op: str, *, last: bool = False) -> None:
-        """A word for the archive; the last one comes behind everything that has happened."""
+        """Send an operation to the archive; if ``last``, after all events so far."""
         for viewer in self._viewers:
             if viewer.role == ARCHIVE:
                 viewer.say(op, last=last)
 
     def forget(self, run_id: str) -> None:
-        """The controller does not keep a run any longer."""
+        """Drop a run that the controller does not keep any longer."""
         for viewer in self._viewers:
             viewer.forget(run_id)
 
     async def serve(
         self, comm: Comm, role: str, runs: Mapping[str, Run], after: Mapping[str, int], *, closing: bool
     ) -> Status:
-        """Tell a viewer everything until the stream ends. What a Dask handler returns.
+        """Stream everything to a viewer until the connection ends.
 
-        ``after``: the last sequence number seen of each run. ``closing``: the archive is to be told so.
+        Args:
+            comm: The connection.
+            role: ``viewer`` or ``archive``.
+            runs: The runs by id.
+            after: The last sequence number seen of each run.
+            closing: Whether the cluster is closing, which the archive is told.
+
+        Returns:
+            What a Dask handler returns.
         """
-        self._description.is_old = True  # who comes sees it as it is
+        self._description.is_old = True  # a new viewer gets the current state
         viewer = _Viewer(comm, role, self._description.plain)
         viewer.attach(runs, after)
         if closing and role == ARCHIVE:
@@ -289,7 +298,7 @@ class Viewers:
         sending = asyncio.get_running_loop().create_task(self._send(viewer, comm), name=f"jupyter_dtf {role}")
         try:
             while True:
-                await comm.read()  # a ping: a viewer says nothing else
+                await comm.read()  # a ping: viewers send nothing else
                 viewer.answer()
         except (CommClosedError, OSError):
             pass
@@ -310,4 +319,4 @@ class Viewers:
             with contextlib.suppress(CommClosedError, OSError):
                 await viewer.send()
         finally:
-            comm.abort()  # which ends its reader too
+            comm.abort()  # this ends its reader too

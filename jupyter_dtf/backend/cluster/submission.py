@@ -1,4 +1,4 @@
-"""How a run comes to its cluster: what is asked for is checked, and its program taken."""
+"""Submission of runs to their cluster: checks the request and receives the program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .standing_warnings import StandingWarnings
 
 
 class Submission:
-    """Takes runs until it is closed; ``begin(run, parcel)`` is where each goes on."""
+    """Accepts runs until it is closed; ``begin(run, parcel)`` is then called for each."""
 
     def __init__(
         self,
@@ -48,17 +48,17 @@ class Submission:
         self._is_closed = False
 
     def close(self) -> None:
-        """The cluster is closing: no run is taken any more."""
+        """Stop accepting runs, because the cluster is closing."""
         self._is_closed = True
 
     def submit(self, request: bytes, payload: bytes) -> dict[str, Any]:
-        """Accept a run. Returns its descriptor at once; the rest is told by events."""
+        """Accept a run. Returns its descriptor at once; everything else is reported by events."""
         run = self._accept(request)
         self._begin(run, Parcel(payload))
         return dict(to_plain(run.info.descriptor))
 
     async def send(self, comm: Comm, request: bytes, size: int) -> Status:
-        """Accept a run whose program is too large for a message: it comes on this connection, as ``parcel`` says."""
+        """Accept a run whose program is too large for one message and arrives on this connection, as in ``parcel``."""
         token = self._settings.token
         try:
             parcel = Parcel.to_come(size, lambda: paths.shared_memory_dir(token), lambda: paths.machine_dir(token))
@@ -71,7 +71,7 @@ class Submission:
             await comm.write({"error": type(error).__name__, "message": str(error)})
             return Status.dont_reply
         self._begin(run, parcel)
-        with contextlib.suppress(OSError):  # it has gone already, which is noticed when it is read
+        with contextlib.suppress(OSError):  # the client is already gone, which is noticed when reading
             await comm.write({"ok": to_plain(run.info.descriptor), "places": parcel.places})
         await parcel.receive(comm, run)
         return Status.dont_reply
@@ -83,7 +83,7 @@ class Submission:
         if self._is_closed:
             raise GangIncomplete("The cluster is closing")
         if self._seating.has_all_hosts:
-            self._seating.plan(jobs, wanted)  # raises for what is not there
+            self._seating.plan(jobs, wanted)  # raises for what is missing
             if wanted.places:
                 check_fits(self._seating, jobs, wanted.places, wanted.place_shares)
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"

@@ -1,4 +1,4 @@
-"""How it becomes known that tasks have ended: their host says so, or is gone, or does not know them any more."""
+"""Detection of the ends of tasks: their host reports it, is gone, or does not list them any more."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ logger = logging.getLogger(__name__)
 
 
 class TaskEnds:
-    """Brings each end to its run. Nothing here raises: it would end a worker's stream, and other ends with it."""
+    """Passes each end to its run. Methods never raise, as that would end a worker's stream and lose other ends."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._missed: dict[str, set[str]] = {}
 
     def told(self, run_id: str, task: str, result: bytes) -> None:
-        """A task's process is gone; its host has sent everything it said."""
+        """Handle a host's report that a task's process is gone. All of the task's events have been sent before."""
         run = self._runs.find_active(run_id)
         if run is None:
             return
@@ -33,14 +33,14 @@ class TaskEnds:
         self._note(run, ended)
 
     def host_is_gone(self, address: str, lost: str) -> None:
-        """The tasks of a host are gone with it; ``lost`` says why."""
+        """Handle the loss of a host and its tasks; ``lost`` is the reason."""
         self._missed.pop(address, None)
         for run in self._runs.active:
             for task in run.by_host.get(address, ()):
                 self._note(run, TaskResult(task=task.task), lost=lost)
 
     def host_has(self, address: str, alive: set[str]) -> None:
-        """Note the end of tasks that their host does not have any more, if their ends have been lost on the way."""
+        """Note the end of tasks that their host no longer lists as alive, in case the report of their end was lost."""
         missed = set()
         for run in self._runs.active:
             for task in run.by_host.get(address, ()):
@@ -49,7 +49,7 @@ class TaskEnds:
                     continue
                 if (key := task_id(run.id, task.task, info.attempt)) not in alive:
                     missed.add(key)
-                    if key in self._missed.get(address, ()):  # for the second time: its end cannot be on its way
+                    if key in self._missed.get(address, ()):  # for the second time, so no report can be on the way
                         logger.error("The end of %s was not told", key)
                         self._note(run, TaskResult(task=task.task), lost="has ended; how was not told by its host")
         self._missed[address] = missed

@@ -1,1 +1,1 @@
-"""What runs inside a Dask worker."""
+"""The code that runs inside a Dask worker."""

@@ -1,8 +1,8 @@
-"""Partitions of Dask collections answered by a model, in whatever process Dask computes them.
+"""A model's predictions for partitions of Dask collections, in whatever process Dask computes them.
 
-TensorFlow stays out of that process: a host's event loop would stand still while it is imported, and its memory would
-never be given back. It has one process of its own for all its partitions (``backend/task/answers/answerer.py``), which
-is started by the first, has the model loaded once, and ends when nothing has come for a while.
+TensorFlow is kept out of that process: importing it would block a host's event loop, and its memory would never be
+released. Instead, a separate process (``backend/task/answers/answerer.py``) handles all partitions of this one. The
+first partition starts it; it loads the model once, and exits when it has had no work for a while.
 """
 
 from __future__ import annotations
@@ -23,14 +23,20 @@ _answerer: _Answerer | None = None
 
 
 class ModelFailed(DtfError):
-    """A model could not answer a partition. The traceback is in the output of the Dask worker."""
+    """The model failed on a partition. The traceback is in the Dask worker's output."""
 
 
 def answers(model: tuple[str, bytes], number: int, x: Any, batch_size: int | None) -> list[Any]:
-    """The outputs, NumPy arrays, of a model for partition ``number``, which is ``x``.
+    """Return the outputs of a model, as NumPy arrays, for partition ``number``.
 
-    ``model``: its digest, and the payload of ``(packed, keras_config)``. Raises InvalidInput and ModelFailed, which
-    name the partition.
+    Args:
+        model: Its digest, and the payload of ``(packed, keras_config)``.
+        number: The number of the partition, for error messages.
+        x: The data of the partition.
+        batch_size: The batch size to predict with; None leaves it to the answering process.
+
+    Raises:
+        ModelFailed: If the process died twice, or the model failed. Names the partition.
     """
     global _answerer
     with _lock:
@@ -41,7 +47,7 @@ def answers(model: tuple[str, bytes], number: int, x: Any, batch_size: int | Non
                 answer = _answerer.ask(model, x, batch_size)
                 break
             except (EOFError, OSError):
-                # It has ended for want of work at this moment, or was killed.
+                # It has just exited because it was idle, or it was killed.
                 _answerer.end()
                 _answerer = None
                 if is_last:
@@ -55,7 +61,7 @@ def answers(model: tuple[str, bytes], number: int, x: Any, batch_size: int | Non
 
 
 class _Answerer:
-    """The process, and the connection to it."""
+    """The process that holds the model, and the connection to it."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -75,7 +81,7 @@ class _Answerer:
         return self._process.poll() is None
 
     def ask(self, model: tuple[str, bytes], x: Any, batch_size: int | None) -> tuple[Any, ...]:
-        """Raises EOFError or OSError where the process has ended."""
+        """Send a partition and return the reply. Raises EOFError or OSError if the process has exited."""
         digest, data = model
         while True:
             if digest not in self._known:
@@ -89,14 +95,14 @@ class _Answerer:
             self._known.discard(digest)
 
     def end(self) -> None:
-        """End it, and wait until it has."""
+        """Kill the process and wait until it has exited."""
         self._line.close()
         self._process.kill()
         self._process.wait()
 
 
 def _threads() -> int:
-    """Those of the Dask worker that this is, or of the machine."""
+    """Return the number of threads of this Dask worker, or the number of CPUs outside of one."""
     try:
         from distributed import get_worker
 
@@ -106,7 +112,7 @@ def _threads() -> int:
 
 
 def check_examples(count: int, outputs: list[Any], number: int) -> None:
-    """Raise InvalidInput unless every output has one row for each of the examples of a partition."""
+    """Raise InvalidInput unless every output has one row for each example of the partition."""
     for output in outputs:
         if not output.ndim or len(output) != count:
             raise InvalidInput(

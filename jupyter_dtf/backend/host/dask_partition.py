@@ -1,4 +1,4 @@
-"""What a Dask task makes of a partition that a model is to answer. Runs wherever Dask computes it."""
+"""The Dask task that runs a model on one partition. Runs wherever Dask computes the partition."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ from ...errors import InvalidInput
 from .answerer import answers, check_examples
 
 Like = list[tuple[tuple[int, ...], str]]
-"""Of each output, the shape of an example's and its type's name."""
+"""For each output, the shape for one example and the name of the dtype."""
 
 
 def answered(model: tuple[str, bytes], number: int, x: Any, batch_size: int | None, like: Like) -> list[Any]:
-    """The outputs of a model for a partition: arrays, each with a row for each example.
+    """Return the outputs of a model for a partition: arrays with one row per example.
 
-    ``x``: arrays, pandas objects, or a list of examples; or a dict or tuple of the former. Raises InvalidInput.
+    Args:
+        model: As in `answerer.answers`.
+        number: The number of the partition.
+        x: Arrays, pandas objects, or a list of examples; or a dict or tuple of arrays or pandas objects.
+        batch_size: As in `answerer.answers`.
+        like: The shapes and dtypes to return if the partition is empty.
+
+    Raises:
+        InvalidInput: If the parts of ``x`` differ in length, or an output does not have one row per example.
     """
     arrays = _arrays(x)
     counts = {len(leaf) for leaf in _leaves(arrays)}
@@ -31,7 +39,7 @@ def answered(model: tuple[str, bytes], number: int, x: Any, batch_size: int | No
 
 
 def as_frame(outputs: list[Any], x: Any, columns: list[str]) -> Any:
-    """Outputs as a pandas DataFrame with the index of the partition that they are of."""
+    """Return outputs as a pandas DataFrame with the index of their partition."""
     import pandas as pd
 
     flat = [output.reshape(len(output), -1) for output in outputs]
@@ -41,12 +49,12 @@ def as_frame(outputs: list[Any], x: Any, columns: list[str]) -> Any:
 
 
 def as_items(outputs: list[Any]) -> list[Any]:
-    """Outputs as the items of a bag's partition: of each example an array, or a tuple of one for each output."""
+    """Return outputs as items of a bag: for each example an array, or a tuple with one array per output."""
     return list(outputs[0]) if len(outputs) == 1 else list(zip(*outputs, strict=True))
 
 
 def _arrays(x: Any) -> Any:
-    """What Keras takes: as ``fit`` does, floats of 64 bits are left to Keras."""
+    """Convert to what Keras accepts. As in ``fit``, 64-bit floats are left for Keras to cast."""
     if isinstance(x, dict):
         return {key: _arrays(value) for key, value in x.items()}
     if isinstance(x, tuple):

@@ -1,4 +1,4 @@
-"""The partitions that Dask holds, as a host asks for them: where they are, how long they are, and for their rows."""
+"""A host's access to the partitions that Dask holds: their location, their length and their rows."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..machine.partition import assembly, cut, unknown
 
 _CLOSE_S = 3.0
 _TRIES = 8
-"""How often a partition is asked for whose worker has gone before it answered: Dask computes it again."""
+"""How often to ask for a partition whose worker is lost before it replies: Dask recomputes it."""
 
 
 Facts = tuple[int, Described, int]
-"""Of a partition: how many examples, what they are like, the bytes of the largest one."""
+"""Facts about a partition: the number of examples, their description, the size of the largest one in bytes."""
 
 
 class HeldPartitions:
-    """What the runs of one host need of Dask, held for them as long as they need it."""
+    """The Dask partitions that the runs on one host need, kept alive for as long as they need them."""
 
     def __init__(self, worker: Worker, scope: str) -> None:
         self._worker = worker
@@ -35,11 +35,11 @@ class HeldPartitions:
         self._client: Client | None = None
         self._opening = asyncio.Lock()
         self._kept: dict[tuple[Any, ...], dict[str, Future[Any]]] = {}
-        """By whose they are: the run, and what reads them in it."""
+        """Futures by reader: the run, and what in it reads them."""
         self._facts: dict[str, Facts] = {}
 
     def forget(self, run_id: str) -> None:
-        """A run has ended, or begins anew: what it reads needs not be kept for it."""
+        """Release the partitions of a run that has ended or restarts."""
         for reader in [reader for reader in self._kept if reader[0] == run_id]:
             self._let_go(reader)
 
@@ -54,9 +54,17 @@ class HeldPartitions:
                 await asyncio.wait_for(self._client.close(), _CLOSE_S)
 
     async def rows(self, key: str, number: int, rows: Any = None, described: bytes = b"") -> Any:
-        """Of a partition that this worker holds: its ``Facts``; or the ``rows`` themselves.
+        """Return the pickled ``Facts`` of a partition that this worker holds, or its ``rows``.
 
-        None where it is not here. ``described``: what it is to be like, pickled; where it is not, that is the answer.
+        Args:
+            key: The Dask key of the partition.
+            number: The number of the partition, for error messages.
+            rows: Which rows to return; None returns the facts instead.
+            described: The pickled description that the partition must match.
+
+        Returns:
+            A dict with the key ``facts`` or ``leaves``, or ``error`` if the partition does not match the description.
+            None if the partition is not on this worker.
         """
         if key not in self._worker.data:
             return None
@@ -70,14 +78,14 @@ class HeldPartitions:
         return {"leaves": leaves}
 
     async def answer(self, key: str, number: int, rows: Any = None, described: bytes = b"") -> Any:
-        """``rows`` for another host."""
+        """Return the result of ``rows`` in a form that can be sent to another host."""
         answer = await self.rows(key, number, rows, described)
         if answer is not None and "leaves" in answer:
             answer["leaves"] = [to_serialize(leaf) for leaf in answer["leaves"]]
         return answer
 
     async def of(self, request: PassRequest) -> list[Future[Any]]:
-        """The partitions of a pass, which are kept until the run has ended, or its next pass is asked for."""
+        """Return the partitions of a pass. They are kept until the run ends or requests its next pass."""
         client, collection = await self._connected(), request.collection
         if collection.graph is None:
             kept = self._kept.setdefault((request.run_id, request.field), {})
@@ -89,16 +97,16 @@ class HeldPartitions:
                 )
             for key in missing:
                 kept[key] = Future(key, client=client)
-            if missing:  # a `Future` made by its key is told nothing, and holds nothing, until its client says this
+            if missing:  # before its client sends this, a `Future` made from a key gets no updates and keeps nothing
                 client._send_to_scheduler({"op": "client-desires-keys", "keys": missing})
             return [kept[key] for key in collection.keys]
         return await self._computed(client, request)
 
     async def _computed(self, client: Client, request: PassRequest) -> list[Future[Any]]:
-        """The partitions computed for this pass alone: by one computation, whichever task asks first."""
+        """Return partitions that are computed for this pass alone, once, by whichever task asks first."""
         collection, reader = request.collection, (request.run_id, request.field, request.rank)
         assert collection.graph is not None
-        # Tasks train in step: when this one asks for its next pass, all have begun the one that it leaves, and hold it.
+        # Tasks train in lockstep: when this one asks for its next pass, all have begun the previous one, and hold it.
         for kept in [key for key in self._kept if key[:3] == reader and key[3] < request.number]:
             self._let_go(kept)
         futures = self._kept.setdefault((*reader, request.number), {})
@@ -112,7 +120,7 @@ class HeldPartitions:
         return list(futures.values())
 
     async def learn(self, future: Future[Any], number: int, field: str) -> Facts:
-        """What there is to know of a partition, when it has been computed."""
+        """Return the facts about a partition, once it has been computed."""
         key = str(future.key)
         if key not in self._facts:
             answer = await self.ask(future, number, field)
@@ -120,7 +128,12 @@ class HeldPartitions:
         return self._facts[key]
 
     async def ask(self, future: Future[Any], number: int, field: str, **question: Any) -> Any:
-        """What the host answers whose worker holds a partition. Raises InvalidInput if it could not be computed."""
+        """Return the reply of a host whose worker holds the partition.
+
+        Raises:
+            InvalidInput: If the partition could not be computed.
+            Unavailable: If it was lost or cancelled, and was not computed again.
+        """
         for wait_s in [0.1 * 2**n for n in range(_TRIES)]:
             await _finished(future, number, field)
             held = await self._worker.scheduler.who_has(keys=[future.key])
@@ -145,7 +158,7 @@ class HeldPartitions:
         return None
 
     async def _connected(self) -> Client:
-        """This host's own client of the scheduler."""
+        """Return this host's own client of the scheduler, connecting first if necessary."""
         async with self._opening:
             if self._client is None:
                 self._client = await Client(
@@ -159,7 +172,7 @@ class HeldPartitions:
 
 
 async def _finished(future: Future[Any], number: int, field: str) -> None:
-    """Wait for a partition. Raises InvalidInput, with the traceback of what it was computed by, if it failed."""
+    """Wait for a partition. If computing it failed, raises InvalidInput with that traceback."""
     assert future._state is not None
     await future._state.wait()
     if future.status == "error":

@@ -1,7 +1,8 @@
-"""Which rows of which partition a task gets, when lengths are learnt as partitions are computed.
+"""Which rows of which partition a task gets, when lengths become known only as partitions are computed.
 
-The rows of a pass are all partitions' rows, in the order of the pass; of batch k, which are rows ``k * batch_size`` to
-``(k + 1) * batch_size`` of these, every task gets its contiguous share. What is left at the end is a smaller batch.
+The rows of a pass are the rows of all partitions, in the order of the pass. Batch k consists of rows
+``k * batch_size`` to ``(k + 1) * batch_size``, of which every task gets a contiguous share. The last batch may be
+smaller.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Block:
-    """Partitions whose rows are shuffled among each other; one alone where the order is kept."""
+    """Partitions whose rows are shuffled together; a single partition if the order is kept."""
 
     partitions: tuple[int, ...]
     lengths: tuple[int, ...]
     order: Integers | None = None
-    """For each place in the block, the row that is there, counted over the partitions; None keeps the order."""
+    """For each position in the block, the row that is there, counted across the partitions; None keeps the order."""
     most: int = 1 << 40
-    """Rows of all tasks that a piece of it spans, at most."""
+    """The maximum number of rows, over all tasks, that a piece of the block spans."""
 
     @property
     def rows(self) -> int:
@@ -33,16 +34,16 @@ class Block:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one block for one task. Row ``places[i]`` of the block is the task's next, then ``places[i + 1]``..."""
+    """Rows of one block for one task: the task gets row ``places[0]`` of the block, then ``places[1]``, and so on."""
 
     block: Block
     places: Integers
     counts: Integers
-    """How many of them are of each batch, the first of which may have begun in the piece before."""
+    """How many of the rows belong to each batch. The first of these batches may have begun in the previous piece."""
     is_closed: bool
 
     def sources(self) -> Iterator[tuple[int, Integers, Integers]]:
-        """For each partition that rows come from: which, its rows, and which of the piece's rows they are."""
+        """For each partition that contributes rows, yield its number, its rows, and their positions in the piece."""
         rows = self.places if self.block.order is None else self.block.order[self.places]
         begin = 0
         for partition, length in zip(self.block.partitions, self.block.lengths, strict=True):
@@ -53,7 +54,7 @@ class Piece:
 
 
 class Router:
-    """Cuts blocks, which are added in the order of the pass, into one task's pieces, from batch ``first`` on."""
+    """Cuts blocks, added in the order of the pass, into pieces for one task, starting at batch ``first``."""
 
     def __init__(self, batch_size: int, rank: int, size: int, first: int = 0) -> None:
         self._batch = batch_size
@@ -64,14 +65,14 @@ class Router:
         self._done = first * batch_size
 
     def add(self, block: Block) -> list[Piece]:
-        """What can be cut now: of a batch that is not full yet nobody knows the shares."""
+        """Add a block and return the pieces that are ready. The shares of a batch are unknown until it is full."""
         if block.rows:
             self._blocks.append((self._known, block))
             self._known += block.rows
         return self._cut(self._known // self._batch * self._batch)
 
     def end(self) -> list[Piece]:
-        """The rest: there are no more blocks."""
+        """Return the remaining pieces, after the last block."""
         return self._cut(self._known)
 
     def _cut(self, limit: int) -> list[Piece]:
@@ -102,12 +103,12 @@ class Router:
 
 
 def order_of(partitions: int, seed: int | None, number: int) -> list[int]:
-    """The partitions in the order of a pass: drawn from ``seed`` and the pass's number, or as they come."""
+    """Return the order of the partitions in a pass: shuffled by ``seed`` and the pass number, or unchanged."""
     if seed is None:
         return list(range(partitions))
     return [int(each) for each in np.random.default_rng([seed, number]).permutation(partitions)]
 
 
 def rows_order(rows: int, seed: int | None, number: int, block: int) -> Integers | None:
-    """The rows of a block in the order in which they are taken; None: as they come."""
+    """Return the order in which the rows of a block are taken, or None to keep their order."""
     return None if seed is None else np.random.default_rng([seed, number, block]).permutation(rows)

@@ -1,8 +1,8 @@
-"""A host gives tasks the rows of partitions that Dask holds: each its own, from the worker that has them.
+"""Sends tasks their rows of the partitions that Dask holds, fetched from the workers that hold them.
 
-A task connects to a Unix socket of its host and asks for a pass (``schema/partitions.py``). The host waits for the
-partitions as a client of the scheduler, asks the host of the worker that holds one for the rows, and sends them on.
-Nothing of it runs in Dask's own threads: a task that does not take its rows keeps no partition from being computed.
+A task connects to a Unix socket of its host and requests a pass (``schema/partitions.py``). As a client of the
+scheduler, the host waits for each partition, requests the rows from the host of a worker that holds it, and forwards
+them. None of this runs in Dask's own threads, so a task that does not read its rows never delays a computation.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from .feed_routes import Block, Piece, Router, order_of, rows_order
 logger = logging.getLogger(__name__)
 
 ACCEPT_AGAIN_S = 1.0
-"""After a connection that could not be taken."""
+"""The pause after a connection that could not be accepted."""
 
 AHEAD = 3
-"""Pieces that are fetched for a task before it takes them."""
+"""The number of pieces fetched for a task ahead of its reading them."""
 PIECE_BYTES = 16 << 20
-"""About how large a piece is at most."""
+"""The approximate maximum size of a piece."""
 _CHUNK = 1 << 20
 
 
 class Feeding:
-    """Answers the tasks of the runs of one host."""
+    """Serves rows to the tasks on one host."""
 
     def __init__(self, worker: Worker, directory: Path, scope: str) -> None:
         self.path = directory / f"feed-{os.getpid()}"
@@ -50,11 +50,11 @@ class Feeding:
         self._answering: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Listen. Raises OSError."""
+        """Start listening. Raises OSError."""
         self.path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.setblocking(False)
-        os.fchmod(self._listener.fileno(), 0o600)  # Linux gives what is bound the mode of the socket, but for the umask
+        os.fchmod(self._listener.fileno(), 0o600)  # on Linux the bound file gets the socket's mode, less the umask
         with feed_wire.address(self.path) as address:
             self._listener.bind(address)
         self._listener.listen(64)
@@ -68,7 +68,7 @@ class Feeding:
             self.path.unlink(missing_ok=True)
         await self.partitions.close()
 
-    # -- what tasks ask -----------------------------------------------------------------------------------------
+    # -- requests of tasks --------------------------------------------------------------------------------------
 
     def _begin(self, work: Any) -> None:
         task = asyncio.create_task(work)
@@ -80,7 +80,7 @@ class Feeding:
         while True:
             try:
                 connection, _ = await asyncio.get_running_loop().sock_accept(self._listener)
-            except OSError:  # out of descriptors, or one that has gone: others are answered
+            except OSError:  # out of file descriptors, or the peer is gone: go on serving others
                 logger.exception("A task could not be answered")
                 await asyncio.sleep(ACCEPT_AGAIN_S)
                 continue
@@ -88,7 +88,7 @@ class Feeding:
             self._begin(self._answer(connection))
 
     async def _answer(self, connection: socket.socket) -> None:
-        """All of one pass, unless its task goes before."""
+        """Send one whole pass, unless the task disconnects first."""
         loop = asyncio.get_running_loop()
         with connection:
             try:
@@ -115,7 +115,7 @@ class Feeding:
                     fetching.add(task)
                     await pieces.put(task)
             except Exception:
-                await pieces.put(None)  # who awaits this task then gets the error, after what came before it
+                await pieces.put(None)  # whoever awaits this task gets the error, after all earlier pieces
                 raise
             await pieces.put(None)
 
@@ -134,7 +134,7 @@ class Feeding:
             await _send(connection, error)
         except OSError as error:
             logger.warning("A pass over %s has ended: %s", request.field, error)
-            with contextlib.suppress(OSError):  # it may be the task that has gone
+            with contextlib.suppress(OSError):  # the task may be gone
                 await _send(connection, Unavailable(f"{request.field} could not be read: {error}"))
         except Exception as error:
             logger.exception("A pass over %s could not be read", request.field)
@@ -145,7 +145,7 @@ class Feeding:
             await asyncio.gather(*fetching, return_exceptions=True)
 
     async def _described(self, request: PassRequest) -> Described:
-        """What the examples of the first partition are like that has some."""
+        """Describe the examples of the first partition that is not empty."""
         futures = await self.partitions.of(request)
         described = NOTHING
         for number, future in enumerate(futures):
@@ -158,7 +158,7 @@ class Feeding:
         )
 
     async def _pieces(self, request: PassRequest) -> AsyncIterator[Any]:
-        """The fetching of each piece of the pass, in order."""
+        """Yield a coroutine that fetches each piece of the pass, in order."""
         futures = await self.partitions.of(request)
         router = Router(request.batch_size, request.rank, request.size, request.first)
         async for block in self._blocks(request, futures):
@@ -180,7 +180,7 @@ class Feeding:
             known = request.collection.lengths
             if known and not has_words:
                 length = known[number]
-            else:  # how long words are, each partition knows of its own
+            else:  # only the partition itself knows how long its strings are
                 length, _, nbytes = await self.partitions.learn(futures[number], number, request.field)
                 largest = max(largest, nbytes)
             numbers.append(number)
@@ -193,7 +193,7 @@ class Feeding:
                 numbers, lengths, count, largest = [], [], count + 1, least
 
     async def _fetch(self, piece: Piece, futures: list[Future[Any]], request: PassRequest) -> Rows:
-        """A piece's rows, put together from the partitions that they are in."""
+        """Return the rows of a piece, assembled from the partitions that hold them."""
         sources = list(piece.sources())
         asked = (self._rows_of(futures[number], number, rows, request) for number, rows, _ in sources)
         parts = await asyncio.gather(*asked)
@@ -225,7 +225,7 @@ class Feeding:
 
 
 def _bytes_of(described: Described) -> int:
-    """Of an example, of whose words each counts as a pointer to it."""
+    """Return the size of an example, where a string counts as the pointer to it."""
     return sum(int(np.prod(shape)) * _dtype_of(name).itemsize for name, shape in described.leaves) or 1
 
 
@@ -248,7 +248,7 @@ async def _send(connection: socket.socket, value: Any) -> None:
 
 
 async def _received(connection: socket.socket) -> memoryview:
-    """One message of a task. Raises ConnectionError."""
+    """Receive one message from a task. Raises ConnectionError."""
     length = bytearray(LENGTH.size)
     await _fill(connection, memoryview(length))
     body = memoryview(bytearray(LENGTH.unpack(length)[0]))

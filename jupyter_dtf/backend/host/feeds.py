@@ -1,4 +1,4 @@
-"""How a Dask task, or whoever asks all workers by ``Client.run``, finds the inlets of a run's tasks."""
+"""Finding the inlets of a run's tasks from a Dask task, or on all workers with ``Client.run``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ from .host import Host
 
 
 def inlets(run_id: str) -> dict[str, Path]:
-    """The inlets of a run's tasks on this machine by the tasks' short names, in a Dask task or by ``Client.run``.
+    """Return the inlets of a run's tasks on this machine, by the tasks' short names.
 
-    Of its newest attempt, and without the tasks that have no inlet yet. All Dask workers of a machine find the same:
-    ``client.run(inlets, run_id)`` tells of each worker which tasks it can feed. Raises Unavailable where the worker is
-    no host of a cluster.
+    Call it in a Dask task, or with ``Client.run``: ``client.run(inlets, run_id)`` returns for each worker the tasks
+    that it can feed. All Dask workers of one machine find the same inlets.
+
+    Args:
+        run_id: The id of the run.
+
+    Returns:
+        The inlets of the run's newest attempt, without tasks that have no inlet yet.
+
+    Raises:
+        Unavailable: If the worker is not a host of a jupyter_dtf cluster.
     """
     host = get_worker().plugins.get(Host.name)
     if not isinstance(host, Host):

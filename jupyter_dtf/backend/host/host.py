@@ -1,4 +1,4 @@
-"""The WorkerPlugin: makes a Dask worker a host for tasks. Starts them from the warm process, carries what they say."""
+"""The WorkerPlugin that makes a Dask worker a host: starts tasks from the warm process and forwards their events."""
 
 from __future__ import annotations
 
@@ -50,15 +50,16 @@ from .warm_keeper import WarmKeeper
 logger = logging.getLogger(__name__)
 
 SAMPLE_INTERVAL_S = 2.0
-"""Between two readings of the CPU time and memory of the host and its tasks."""
+"""The interval between two readings of the CPU time and memory of the host and its tasks."""
 _LOOK_S = 0.5
 _GIVEN_UP = "The run was given up before its tasks were started"
 
 
 class Host(WorkerPlugin):
-    """Runs tasks of the cluster ``token`` on this Dask worker. ``runs`` marks the parent of the runs' directories.
+    """Runs tasks of the cluster ``token`` on this Dask worker. ``runs`` marks the parent of the run directories.
 
-    With a ``scope`` the worker is somebody else's: its operations are under names of that scope, and nothing is left.
+    A ``scope`` means that the worker belongs to somebody else: operations get names with that scope, and teardown
+    leaves nothing behind.
     """
 
     name = "jupyter_dtf"
@@ -71,14 +72,14 @@ class Host(WorkerPlugin):
 
     @property
     def made_of(self) -> dict[str, Any]:
-        """Plain data of which ``made`` makes the same."""
+        """Plain data from which ``made`` creates an equal host."""
         return {"token": self._token, "cluster": self._cluster, "runs": list(self._mark), "scope": self._scope}
 
     @classmethod
     def made(cls, of: dict[str, Any]) -> Host:
         return cls(**{**of, "runs": Mark(*of["runs"])})
 
-    # -- living in the worker -----------------------------------------------------------------------------------
+    # -- lifetime -----------------------------------------------------------------------------------------------
 
     async def setup(self, worker: Worker) -> None:
         if not self._scope:
@@ -148,11 +149,11 @@ class Host(WorkerPlugin):
         await self._warm.close()
         for run_id in list(self._runs):
             self._drop(run_id)
-        self._is_gone = True  # from here on the worker says nothing that the scheduler may not know any more
+        self._is_gone = True  # from here on send nothing: the scheduler may no longer know the operations
         self._oom.close()
         for claim in self._claims:
             os.close(claim)
-        if self._scope:  # nobody else looks after this machine
+        if self._scope:  # nobody else cleans up on this machine
             for directory in (self._directory, self._shared):
                 await asyncio.to_thread(family.sweep_one, directory)
 
@@ -161,7 +162,7 @@ class Host(WorkerPlugin):
         match message["op"]:
             case "forked" if task is not None:
                 task.is_forked(message["pid"], lambda: self._exits.gone(task))
-            case "forked":  # late: its run was given up while the warm process did not answer
+            case "forked":  # late: the run was abandoned while the warm process did not respond
                 self._warm.kill(message["id"], signal.SIGKILL)
             case "not_forked" if task is not None:
                 task.is_not_forked(f"{task.spec.task} could not be started: {message['message']}")
@@ -171,30 +172,41 @@ class Host(WorkerPlugin):
     def _on_warm_lost(self, why: str) -> None:
         self._exits.all_killed(why)
 
-    # -- what the controller asks -------------------------------------------------------------------------------
+    # -- requests of the controller -----------------------------------------------------------------------------
 
     def prepare(self, threads: int, count: int) -> None:
-        """Be ready for a training with so many tasks here, of so many threads each."""
-        if not read_gpus():  # a spare would start TensorFlow on GPUs that are not its own
+        """Prepare spare processes for ``count`` tasks with ``threads`` threads each."""
+        if not read_gpus():  # a spare would start TensorFlow on GPUs that are not assigned to it
             self._warm.prepare(threads, count)
 
     def survivors(self, run_id: str) -> list[str]:
-        """The tasks of a run whose processes can go over to its next attempt."""
+        """Return the tasks of a run whose processes can continue in its next attempt."""
         return [task.spec.task for task in self._alive(self._runs.get(run_id)) if task.can_go_over]
 
     async def reserve(
         self, run_id: str, places: list[str], ready: bool, attempt: int = 0, survivors: list[str] | None = None
     ) -> dict[str, str]:
-        """Bind a port for each place; with ``ready``, wait until tasks can be forked. Returns each place's endpoint.
+        """Bind a port for each place. The ports stay bound until the run is released or reserves again.
 
-        The ports stay bound until the run is released or reserves again. ``survivors``: tasks that go over; all others
-        that the run still has here are ended. Raises Unavailable if one of them cannot.
+        Args:
+            run_id: The id of the run.
+            places: The names to bind ports for.
+            ready: Whether to wait until tasks can be forked.
+            attempt: The attempt that the run is about to begin.
+            survivors: Tasks that continue in this attempt; all other tasks of the run on this host are killed.
+
+        Returns:
+            The endpoint of each place.
+
+        Raises:
+            Unavailable: If a survivor cannot continue, no task can be forked, the machine is about to go away, or the
+                run was released meanwhile.
         """
         self._refuse_if_leaving()
         before, kept = self._part(run_id, survivors or [])
-        # Of this attempt: what another host of this machine has left of the one before may still be cleared up.
+        # Named by attempt, because another host on this machine may still be cleaning up the previous one.
         name = f"{run_id}.{attempt}" if attempt else run_id
-        # Its own, for several hosts of a machine may have tasks of the run.
+        # Named by process id, because several hosts on this machine may have tasks of the run.
         run = HostRun(self._directory / f"{name}-{os.getpid()}", self._shared / name, before)
         run.tasks.update(kept)
         self._runs[run_id] = run
@@ -208,18 +220,29 @@ class Host(WorkerPlugin):
         return endpoints
 
     def sees(self, directory: str, challenge: str) -> str:
-        """Show that this host sees a directory, if it does."""
+        """Prove that this host sees a directory, by answering the challenge."""
         return answer(read_word(directory), challenge)
 
     async def put(self, run_id: str, at: int, data: bytes) -> tuple[str, str]:
-        """Take a piece of the run's program. Returns the directory that it is in, and its word."""
+        """Store a chunk of the run's program. Returns its directory and the word in it, as for `HostRun.take`."""
         if (run := self._runs.get(run_id)) is None:
             raise Unavailable(_GIVEN_UP)
         return await asyncio.to_thread(run.take, at, data)
 
     async def launch(self, run_id: str, specs: list[bytes], payload: bytes = b"", program: str = "") -> dict[str, str]:
-        """Fork the tasks of a program, which is a file that is here or comes with this; those that were kept when the
-        run has reserved go over. Returns their process ids.
+        """Fork the tasks of a program. Tasks kept by ``reserve`` as survivors go over to this attempt instead.
+
+        Args:
+            run_id: The id of the run.
+            specs: The encoded ``TaskSpec`` of each task.
+            payload: The program, unless it is already in a file here.
+            program: The path of a program file that is already here.
+
+        Returns:
+            The process id of each task.
+
+        Raises:
+            Unavailable: If a task could not be started.
         """
         self._refuse_if_leaving()
         if (run := self._runs.get(run_id)) is None:
@@ -246,7 +269,7 @@ class Host(WorkerPlugin):
             if self._warm.is_silent:
                 why = self._warm.warnings[0]
                 if not any(other.alive for other in self._runs.values() if other is not run):
-                    self._warm.end()  # what it has forked of this gang ends with it, and the next try finds another
+                    self._warm.end()  # ends what it forked of this gang too; the next try finds a new warm process
                 raise Unavailable(why)
         pids = forked.result()
         return {name: str(pid) for name, pid in zip(run.tasks, pids, strict=True)}
@@ -268,7 +291,7 @@ class Host(WorkerPlugin):
             spec.run_dir = str(paths.runs_dir() / spec.run_id)
         spec.shared_dir, spec.feed = str(shared), str(self._feeding.path)
         name = spec.task.replace(":", "-")
-        # Another process of the same task has left its outcome, if it could, in its own.
+        # If the task had another process before, that one's directory may hold its outcome.
         spec.task_dir = str(run.directory / (f"{name}.{spec.attempt}" if spec.task in run.tasks else name))
         spec_path = private.make_dir(Path(spec.task_dir)) / "spec.json"
         private.write_file(spec_path, msgspec.json.encode(spec))
@@ -279,27 +302,27 @@ class Host(WorkerPlugin):
         task.hand_over()
 
     def stop(self, run_id: str) -> None:
-        """Ask the run's programs to stop."""
+        """Ask the run's tasks to stop."""
         run = self._runs.get(run_id)
         for task in self._alive(run):
             task.ask_to_stop()
 
     def save(self, run_id: str) -> None:
-        """Have the run's tasks write a checkpoint, and go on."""
+        """Ask the run's tasks to write a checkpoint and continue."""
         for task in self._alive(self._runs.get(run_id)):
             task.ask_for_checkpoint()
 
     def saves(self, run_id: str) -> bool:
-        """Whether one of the run's tasks takes or writes a checkpoint, by its last sign of life."""
+        """Return whether one of the run's tasks is taking or writing a checkpoint, by its last heartbeat."""
         return any(task.beat.saves for task in self._alive(self._runs.get(run_id)))
 
     def work_done(self, run_id: str) -> None:
-        """Tell the tasks that only keep their servers up that nobody needs them any more."""
+        """Tell tasks that are only keeping their servers running that these are no longer needed."""
         for task in self._alive(self._runs.get(run_id)):
             task.tell_work_done()
 
     async def kill(self, run_id: str, grace_s: float) -> None:
-        """End the run's tasks: SIGTERM now, SIGKILL to what is left after ``grace_s`` seconds."""
+        """Terminate the run's tasks: SIGTERM now, SIGKILL to whatever is left after ``grace_s`` seconds."""
         run = self._runs.get(run_id)
         for task in self._alive(run):
             self._signal(task, signal.SIGTERM)
@@ -310,32 +333,32 @@ class Host(WorkerPlugin):
             self._signal(task, signal.SIGKILL)
 
     def _signal(self, task: HostTask, number: int) -> None:
-        """Directly, for the warm process may not answer; by way of it where the task's process is not known yet."""
+        """Signal the task directly, or through the warm process if the task's process is not known yet."""
         if task.signal(number):
             return
         self._warm.kill(task.id, number)
-        if self._warm.is_silent:  # it would fork the task when it goes on
+        if self._warm.is_silent:  # it would still fork the task when it resumes
             self._warm.end()
 
     def end_frozen(self, run_id: str, task: str, attempt: int, why: str) -> None:
-        """End a task that is held to be frozen, as a task that has died."""
+        """Kill a task that is considered frozen. It then counts as a task that has died."""
         for each in self._alive(self._runs.get(run_id)):
             if (each.spec.task, each.spec.attempt) == (task, attempt) and not each.killed:
                 self._end_frozen(each, why)
 
     def release(self, run_id: str) -> None:
-        """Forget the run: its ports, its directories."""
+        """Release everything that the run has here: tasks, ports and directories."""
         self._drop(run_id)
 
     def shared_by(self, run_id: str) -> Path:
-        """The directory that the tasks of a run's newest attempt share on this machine, whichever host has them."""
+        """Return the directory that the tasks of a run's newest attempt share on this machine, on whichever host."""
         attempts = [path for path in self._shared.glob(f"{run_id}.*") if path.suffix[1:].isdecimal()]
         return max(attempts, key=lambda path: int(path.suffix[1:]), default=self._shared / run_id)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _part(self, run_id: str, survivors: list[str]) -> tuple[HostRun | None, dict[str, HostTask]]:
-        """End a run here but for its survivors. What they leave behind, and they, by their names."""
+        """Kill a run's tasks here except the survivors. Returns what remains of the run, and the survivors by name."""
         if not survivors:
             self._drop(run_id)
             return None, {}
@@ -362,16 +385,16 @@ class Host(WorkerPlugin):
                 self._signal(task, signal.SIGKILL)
                 try:
                     task.finish("The run was given up while this task was being started")
-                except Exception:  # it does not keep the rest from being done
+                except Exception:  # the other tasks must still be cleared up
                     logger.exception("Not all of %s could be cleared up", task.id)
 
     @property
     def _address(self) -> str:
-        """This machine's, as the other hosts know it."""
+        """This machine's address, as the other hosts know it."""
         return str(self._worker.address.split("://", 1)[1].rsplit(":", 1)[0])
 
     def _has_tasks(self) -> bool:
-        """Whether a task of any run lives here."""
+        """Return whether any task of any run is alive here."""
         return any(run.alive for run in self._runs.values())
 
     def _alive(self, run: HostRun | None) -> list[HostTask]:
@@ -384,7 +407,7 @@ class Host(WorkerPlugin):
         return task if task is not None and task.id == task_id else None  # not one of another attempt
 
     async def _watch_tasks(self) -> None:
-        """Look again and again whether a task is frozen, which nothing else tells."""
+        """Poll for frozen tasks, which nothing else reports."""
         gaps = Gaps(time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME))
         while True:
             await asyncio.sleep(LOOK_S)
@@ -393,14 +416,14 @@ class Host(WorkerPlugin):
                 try:
                     if why := task.freezes(asyncio.get_running_loop().time(), unseen_s):
                         self._end_frozen(task, why)
-                except Exception:  # the others are looked at all the same
+                except Exception:  # the other tasks must still be checked
                     logger.exception("It could not be found out whether %s is frozen", task.id)
 
     def _end_frozen(self, task: HostTask, why: str) -> None:
-        """A task that is frozen is as good as dead. Its end says why."""
+        """Kill a frozen task; ``why`` becomes the message of its result."""
         task.end_frozen(f"{why}, on host {host_name(self._worker.name)}")
 
-    # -- what the controller is told ----------------------------------------------------------------------------
+    # -- reports to the controller ------------------------------------------------------------------------------
 
     def _tell_event(self, run_id: str, data: bytes) -> None:
         self._send({"op": "dtf_event", "run_id": run_id, "data": data})
@@ -411,13 +434,13 @@ class Host(WorkerPlugin):
     def _send(self, message: dict[str, Any]) -> None:
         if self._is_gone:
             return
-        with contextlib.suppress(Exception):  # the stream is closed: this worker is on its way out
+        with contextlib.suppress(Exception):  # the stream is closed: this worker is shutting down
             self._worker.batched_stream.send({**message, "op": scoped(message["op"], self._scope)})
 
     def _tell(self, seconds: float = 0.0) -> None:
-        """Tell the controller of this host: that it is there, what it can do, its load, its living tasks.
+        """Send this host's state to the controller: its info, load, warnings and live tasks.
 
-        With the ``seconds`` since the last reading, also the figures of its machine, which are kept over time.
+        If ``seconds``, the time since the last reading, is given, the machine's figures are read and sent as well.
         """
         if seconds:
             self._load.read(seconds, [task for run in self._runs.values() for task in run.alive])
@@ -459,7 +482,7 @@ class Host(WorkerPlugin):
         )
 
     async def _sample(self) -> None:
-        """Read the load of the host and of each task; a reading needs time to pass, so this one thing has a rhythm."""
+        """Read the load of the host and its tasks periodically: CPU usage can only be measured over an interval."""
         loop = asyncio.get_running_loop()
         before = loop.time()
         while True:
@@ -468,6 +491,6 @@ class Host(WorkerPlugin):
             now = loop.time()
             try:
                 self._tell(now - before)
-            except Exception:  # the next one tells that this host is there
+            except Exception:  # the next report still shows that this host is alive
                 logger.exception("The load of this host could not be read")
             before = now

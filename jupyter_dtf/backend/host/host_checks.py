@@ -1,4 +1,4 @@
-"""What a host is asked about itself and about others: what it finds out, and whom it reaches how fast."""
+"""The checks that a host runs on request: its own condition, and its connections to other hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .warm_keeper import WarmKeeper
 
 
 class HostChecks:
-    """Of a host of the cluster ``token`` with these ``versions``, at ``address()`` as other hosts know it."""
+    """The checks of one host of the cluster ``token``; ``address()`` is its address as other hosts know it."""
 
     def __init__(self, token: str, versions: Mapping[str, str], warm: WarmKeeper, address: Callable[[], str]) -> None:
         self._token = token
@@ -29,20 +29,20 @@ class HostChecks:
         self._probe: Probe | None = None
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """Close the probe and stop looking."""
         self.probe("")
         self._self.close()
 
     async def look(self) -> None:
-        """Look at what costs time to look at (``SelfCheck.look``)."""
+        """Refresh what takes time to find out (``SelfCheck.look``)."""
         await self._self.look()
 
     def findings(self) -> list[Finding]:
-        """What can be said at once."""
+        """Return the findings that are available immediately."""
         return self._self.findings(read_gpus(), self._warm.failure, is_imported=self._warm.is_ready)
 
     async def check(self, alive: list[str], clean: bool) -> dict[str, Any]:
-        """What this host finds out about itself; ``alive`` and ``clean`` as of ``self_check.left_over``."""
+        """Run this host's checks of itself; ``alive`` and ``clean`` are as in ``self_check.left_over``."""
         await self.look()
         findings = self.findings()
         left = await asyncio.to_thread(self_check.left_over, [*alive, self._token], clean=clean)
@@ -55,18 +55,18 @@ class HostChecks:
         }
 
     def probe(self, secret: str) -> str:
-        """Have other hosts try whether they reach this one, until told so without a ``secret``. Returns where."""
+        """Open a probe for other hosts to connect to and return its endpoint; with an empty secret, close it."""
         if self._probe is not None:
             self._probe.close()
         self._probe = Probe(self._address(), secret) if secret else None
         return self._probe.endpoint if self._probe is not None else ""
 
     async def dial(self, places: dict[str, str], secret: str) -> dict[str, str]:
-        """Try the probes of other hosts. Returns why, of those that this one does not reach."""
+        """Connect to the probes of other hosts. Returns the reason for each that cannot be reached."""
         return await dial_all(places, secret)
 
     async def measure(self, place: str, secret: str) -> tuple[float, float]:
-        """How fast the probe of another host is reached: bytes per second, and seconds of a byte there and back."""
+        """Return the bandwidth (bytes/s) and the round-trip time (s) to another host's probe. Raises Unavailable."""
         try:
             return await asyncio.to_thread(measure, place, secret)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What a host and its tasks take of their machine: cores and memory, since they were last read."""
+"""CPU and memory usage of a host and its tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .host_task import HostTask
 
 
 class HostLoad:
-    """Reads this process and the tasks' processes, which are told what each takes."""
+    """Measures this process and the tasks' processes, and adds each task's usage to the task's own points."""
 
     def __init__(self) -> None:
         self.cores = 0.0
@@ -21,7 +21,7 @@ class HostLoad:
         self._shared_bytes: dict[int, int] = {}
 
     def read(self, seconds: float, tasks: Iterable[HostTask]) -> None:
-        """Read all of it; ``seconds`` have passed since the last time."""
+        """Measure everything; ``seconds`` have passed since the last reading."""
         cores, memory = self._usage(self._process, seconds)
         for task in tasks:
             if task.pid and (used := self._of_task(task, seconds)):
@@ -30,7 +30,7 @@ class HostLoad:
         self.cores, self.memory_bytes = round(cores, 3), memory
 
     def forget(self, pid: int) -> None:
-        """A process has ended, and its number may be another's."""
+        """Drop what is known of a process that has ended: its id may be reused."""
         for readings in (self._cpu_seconds, self._shared_bytes):
             readings.pop(pid, None)
 
@@ -45,10 +45,10 @@ class HostLoad:
         return cores, memory
 
     def _usage(self, process: psutil.Process, seconds: float) -> tuple[float, int]:
-        """Cores in use since the last reading, and memory of its own in bytes.
+        """Return the average number of cores used since the last reading, and the private memory in bytes.
 
-        A fork shares most of its memory with the warm process. How much is asked once (the kernel takes ten
-        milliseconds to find out) and left out from then on.
+        A forked task shares most of its memory with the warm process. The shared amount is read once (that takes the
+        kernel ten milliseconds) and subtracted from then on.
         """
         times = process.cpu_times()
         used = times.user + times.system

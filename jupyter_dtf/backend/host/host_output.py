@@ -1,4 +1,4 @@
-"""What a task prints, as its host takes it: all of it into files, and to viewers what they can read."""
+"""A task's output on its host: all of it is written to files, and viewers get as much as a person can read."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ...schema.events import Logged, Note, encode_event
 from ..records.output_files import STREAMS, Clock, OutputWriter, lines_file
 
 MAX_LINE_BYTES = 65_536
-"""A line that is longer is cut."""
+"""Longer lines are split."""
 BURST_BYTES = 1 << 20
-"""Of each stream, carried to viewers as fast as it comes. What comes faster than ``BYTES_PER_S`` uses it up."""
+"""The burst of each stream that is sent to viewers without delay; output faster than ``BYTES_PER_S`` uses it up."""
 BYTES_PER_S = 64 << 10
 TAIL_BYTES = 32 << 10
-"""Of each stream, sent after output that came too fast to be carried: its last lines."""
+"""How much of a stream, its last lines, is sent after output that was too fast to send in full."""
 TAIL_AFTER_S = 0.25
 _OVERHEAD_BYTES = 256
-"""What an event costs beside its lines."""
+"""The overhead of an event besides its lines."""
 
 _clock = Clock()
 
@@ -27,9 +27,10 @@ Send = Callable[[bytes], None]
 
 
 class TaskOutput:
-    """The output of one task. ``send(data)`` gets encoded events; ``streams`` take what comes out of the pipes.
+    """The output of one task. ``send(data)`` gets encoded events; ``streams`` take the data read from the pipes.
 
-    ``printed`` says how many lines of each stream earlier attempts are known to have printed: these go on after them.
+    ``printed`` is the number of lines of each stream that earlier attempts are known to have printed; line numbers
+    continue from there.
     """
 
     def __init__(
@@ -52,20 +53,20 @@ class TaskOutput:
         self.streams = {}
         for name in STREAMS:
             file, first = self._files.get(name), (printed or {}).get(name, 0)
-            if file is not None and file.last is not None:  # which may have more than was heard of
+            if file is not None and file.last is not None:  # the file may have more lines than were reported
                 first = max(first, file.last.first + file.last.lines)
                 _clock.after(file.last.time)
             stream = self.streams[name] = StreamOutput(task, name, send, file, attempt=attempt, first=first)
             stream.on_written = self._look
 
     def begin_attempt(self, attempt: int) -> None:
-        """What comes from here on is of that attempt of the same process."""
+        """Attribute all further output to this attempt, which the same process continues in."""
         self._attempt = attempt
         for stream in self.streams.values():
             stream.begin_attempt(attempt)
 
     def finish(self) -> None:
-        """Everything has come. Say where something could not be kept."""
+        """Close the files at the end of the output, and report lines that could not be saved."""
         for file in self._files.values():
             file.close()
         if lost := sum(file.lost for file in self._files.values()):
@@ -73,7 +74,7 @@ class TaskOutput:
             self._note("warning", f"Some output of {self._task} is lost", text)
 
     def _look(self) -> None:
-        """Tell when the disk begins to refuse, and when there is room again."""
+        """Report when output can no longer be written to disk, and when it can be again."""
         errors = [file.error for file in self._files.values() if file.error is not None]
         if errors and not self._told:
             error = errors[0]
@@ -94,9 +95,10 @@ class TaskOutput:
 
 
 class StreamOutput:
-    """Cuts one stream into lines, which go into a file and to viewers. A line that is not ended yet waits for its end.
+    """Splits one stream into lines, which go to a file and to viewers. An incomplete line waits for its end.
 
-    A carriage return ends a line too and stays with it, so that a viewer can draw the next one over it: progress bars.
+    A carriage return also ends a line and is kept, so that a viewer can overwrite the line with the next one, as
+    progress bars do.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class StreamOutput:
         self.on_written: Callable[[], None] = lambda: None
 
     def __call__(self, data: bytes) -> None:
-        """Take what was read; nothing is the end of the stream."""
+        """Process data that was read; empty data is the end of the stream."""
         for start in range(0, len(data), MAX_LINE_BYTES):
             self._take(data[start : start + MAX_LINE_BYTES], last=False)
         if not data:
@@ -125,7 +127,7 @@ class StreamOutput:
         self.on_written()
 
     def begin_attempt(self, attempt: int) -> None:
-        """What was cut until now is of the one before."""
+        """Flush what belongs to the previous attempt, and begin a new one."""
         self._viewers.flush()
         self._viewers.attempt = attempt
 
@@ -151,7 +153,7 @@ class StreamOutput:
 
 
 class _ForViewers:
-    """Sends lines as they come, while a person could read them; of more than that, now and then, the last ones."""
+    """Sends lines as they come while a person could keep up; beyond that, only the last ones from time to time."""
 
     def __init__(self, task: str, stream: str, send: Send, attempt: int, *, kept: bool) -> None:
         self._task = task
@@ -162,7 +164,7 @@ class _ForViewers:
         self._budget = float(BURST_BYTES)
         self._at = time.monotonic()
         self._waiting = b""
-        self._end = 0  # the number after the last line that waits
+        self._end = 0  # the number after the last waiting line
         self._time = 0.0
         self._later: asyncio.TimerHandle | None = None
 
@@ -175,15 +177,15 @@ class _ForViewers:
         if self._later is None and len(self._waiting) + _OVERHEAD_BYTES <= self._budget:
             self.flush()
             return
-        if len(self._waiting) > TAIL_BYTES:  # what is not the last of it is in the file only
+        if len(self._waiting) > TAIL_BYTES:  # everything before the tail is only in the file
             begin = self._waiting.find(b"\n", len(self._waiting) - TAIL_BYTES - 1, -1) + 1
-            begin = begin or self._waiting.rfind(b"\n", 0, -1) + 1  # one line that is longer
+            begin = begin or self._waiting.rfind(b"\n", 0, -1) + 1  # a single longer line
             self._waiting = self._waiting[begin:]
         if self._later is None:
             self._later = asyncio.get_running_loop().call_later(TAIL_AFTER_S, self.flush)
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the waiting lines."""
         if self._later is not None:
             self._later.cancel()
             self._later = None

@@ -1,4 +1,4 @@
-"""What a run has on a host: reserved ports, a directory, the program that was sent here, its tasks."""
+"""The part of a run on one host: reserved ports, a directory, the program that was sent here, and its tasks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ADVICE = "set TMPDIR before the cluster is started"
 
 
 class HostRun:
-    """One run here. ``tasks`` are by their names, ``ended`` are the ids of those that have.
+    """One run on this host. ``tasks`` is keyed by name; ``ended`` holds the ids of tasks that have ended.
 
-    ``before``: the attempt before, of which tasks have come here whose directories are still there.
+    ``before`` is the previous attempt, if tasks continue from it: their directories are still in use.
     """
 
     def __init__(self, directory: Path, shared: Path, before: HostRun | None = None) -> None:
@@ -40,9 +40,9 @@ class HostRun:
         return [task for task in self.tasks.values() if task.id not in self.ended]
 
     def reserve(self, places: Iterable[str], address: str) -> dict[str, str]:
-        """Bind a port for each place at ``address``, with SO_REUSEPORT. Returns each place's endpoint.
+        """Bind a port for each place at ``address``, with SO_REUSEPORT. Returns the endpoint of each place.
 
-        They stay bound until the run is cleared up: nobody else gets them before the task binds them too.
+        The ports stay bound until the run is cleared up, so that nobody else gets them before the task binds them too.
         """
         for place in places:
             holder = socket.socket(socket.AF_INET6 if address.startswith("[") else socket.AF_INET)
@@ -52,7 +52,14 @@ class HostRun:
         return {place: f"{address}:{holder.getsockname()[1]}" for place, holder in self._ports.items()}
 
     def take(self, at: int, data: bytes) -> tuple[str, str]:
-        """A piece of the run's program. Returns the directory that it is in, and its word. Raises Unavailable."""
+        """Store a chunk of the run's program at offset ``at``.
+
+        Returns:
+            The directory of the program, and the word by which others can verify that they see that directory.
+
+        Raises:
+            Unavailable: If it cannot be written.
+        """
         try:
             if self._received is None:
                 self._received = MeetingPlace(private.make_dir(self.directory))
@@ -63,14 +70,14 @@ class HostRun:
         return str(self._received.directory), self._received.word
 
     def give_back_ports(self) -> None:
-        """Nobody listens there for the others any more."""
+        """Close the reserved ports."""
         for holder in self._ports.values():
             with contextlib.suppress(OSError):
                 holder.close()
         self._ports.clear()
 
     def clear_up(self) -> None:
-        """Give back its ports and directories; what tasks share as the last host of this machine that has some."""
+        """Release the ports and directories; the shared one too if this is the last host of the machine to use it."""
         self.give_back_ports()
         if self._before is not None:
             self._before.clear_up()

@@ -1,4 +1,4 @@
-"""One task as its host holds it: the four pipes to its process, and what comes out of them."""
+"""The host's side of one task: the four pipes to its process, and the data that comes out of them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .task_watch import Seen, Steps, TaskWatch
 logger = logging.getLogger(__name__)
 
 READ_INTERVAL_S = 0.02
-"""Between two reads of a pipe: what arrives meanwhile is taken in one go."""
+"""The minimum interval between two reads of a pipe: data that arrives meanwhile is read at once."""
 QUIET_S = 1.0
-"""A task that has done nothing for so long is told of."""
+"""A task that has been idle for this long is reported."""
 _PIPE_BYTES = 1 << 20
 
 
 class PipeReader:
-    """Reads a pipe on the event loop, at most every ``READ_INTERVAL_S``; ``on_data(b"")`` is the end."""
+    """Reads a pipe on the event loop, at most every ``READ_INTERVAL_S``; ``on_data(b"")`` signals the end."""
 
     def __init__(self, fd: int, on_data: Callable[[bytes], None]) -> None:
         self._fd = fd
@@ -67,13 +67,13 @@ class PipeReader:
     def _hand_on(self, data: bytes) -> None:
         try:
             self._on_data(data)
-        except Exception:  # the pipe is read on, or the task would wait for ever in its next word
+        except Exception:  # go on reading, or the task would block forever in its next write
             logger.exception("What a task has said could not be understood: %.200r", data)
 
     def finish(self) -> None:
-        """Take what is there now and end: the task is gone.
+        """Read what is in the pipe now, then close it: the task is gone.
 
-        Something outside its process group may still hold the pipe, and even write on.
+        Do not wait for the end of the pipe: a process outside the task's group may still hold it open, or even write.
         """
         if self._pause is not None:
             self._pause.cancel()
@@ -91,27 +91,27 @@ class PipeReader:
 
 
 class HostTask:
-    """A task's pipes. ``send(data)`` gets each encoded event; ``keeps_output``: what it prints goes into files here."""
+    """One task and its pipes. ``send(data)`` gets each encoded event; ``keeps_output``: its output is saved here."""
 
     def __init__(self, spec: TaskSpec, task_id: str, send: Callable[[bytes], None], *, keeps_output: bool) -> None:
         self.spec = spec
-        """Of the attempt that it is in, or has been told to go over to."""
+        """Its spec in the current attempt, or in the one that it has been told to go over to."""
         self.id = task_id
-        """What its process was called when it was forked."""
+        """The id that its process had when it was forked."""
         self.pid = 0
         self.handle: Handle | None = None
         self.watch: TaskWatch | None = None
         self.steps: Steps | None = None
         self.killed = False
-        """Whether it was ended from here."""
+        """Whether this host has sent it a signal to end it."""
         self.memory_bytes = 0
-        """What it used when that was last looked at."""
+        """Its memory usage at the last reading."""
         self.why_ended = ""
-        """Why it was, where its run is to be told."""
+        """Why it was killed, if the run is to be told."""
         self.beats = 0
-        """How often it has given a sign of life."""
+        """The number of heartbeats so far."""
         self.beat = Beat()
-        """The last of them."""
+        """The last heartbeat."""
         self.forked: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._attempt = spec.attempt
         self._is_able = False
@@ -133,31 +133,31 @@ class HostTask:
 
     @property
     def descriptors(self) -> list[int]:
-        """The task's ends: stdout, stderr, events, control. Given away with ``hand_over``."""
+        """The task's ends of the pipes: stdout, stderr, events, control. Closed here by ``hand_over``."""
         return self._theirs
 
     def hand_over(self) -> None:
-        """Close the task's ends here, once its process has them."""
+        """Close the task's ends here, after its process has received them."""
         theirs, self._theirs = self._theirs, []
         for fd in theirs:
             os.close(fd)
 
     def is_forked(self, pid: int, on_gone: Callable[[], None]) -> None:
-        """Its process is there; ``on_gone()`` is called when that has ended, whether or not its parent tells."""
+        """Note its process id; ``on_gone()`` is called when the process ends, whether or not its parent reports it."""
         self.pid = pid
         self.watch = TaskWatch(asyncio.get_running_loop().time())
         self.steps = Steps(asyncio.get_running_loop().time())
-        with contextlib.suppress(OSError):  # it has ended already, and been collected: its parent does tell
+        with contextlib.suppress(OSError):  # it has already ended and been reaped: its parent does report it
             self.handle = Handle(pid)
             asyncio.get_running_loop().add_reader(self.handle.fd, self._gone, on_gone)
         if not self.forked.done():
             self.forked.set_result(pid)
 
     def is_not_forked(self, why: str) -> None:
-        """There will be no process."""
+        """Fail ``forked``: there will be no process."""
         if not self.forked.done():
             self.forked.set_exception(Unavailable(why))
-            self.forked.exception()  # whether anybody waits for it or not
+            self.forked.exception()  # marks it as retrieved, in case nobody awaits it
 
     def _gone(self, tell: Callable[[], None]) -> None:
         if self.handle is not None:
@@ -165,7 +165,7 @@ class HostTask:
         tell()
 
     def freezes(self, now: float, unseen_s: float) -> str:
-        """Why it is held to be frozen, as a predicate; empty while it is not. ``unseen_s``: as ``Gaps`` tells it."""
+        """Return why it is considered frozen, as a predicate; empty if it is not. ``unseen_s`` comes from ``Gaps``."""
         stat = stat_of(self.pid) if self.pid else None
         if self.watch is None or stat is None or stat.has_ended or self.killed:
             return ""
@@ -181,7 +181,7 @@ class HostTask:
         return self.watch.look(now, seen, self.beats, can_beat=self.can_beat)
 
     def quiet(self, now: float) -> Quiet | None:
-        """What is told of it while it does nothing. What it has started may do its work."""
+        """Return the report of an idle task, or None. A task with child processes never counts as idle."""
         seconds = self.steps.quiet_s(now) if self.steps is not None and not self.killed else 0.0
         if self.steps is None or seconds < QUIET_S or has_children(self.pid):
             return None
@@ -195,17 +195,17 @@ class HostTask:
 
     @property
     def pace(self) -> Pace | None:
-        """How far it is; None while its program has reported no step."""
+        """Its progress; None until its program has reported a step."""
         beat = self.beat
         return None if beat.step < 0 else Pace(id=self.spec.id, step=beat.step, at_s=beat.at_s, waited_s=beat.waited_s)
 
     def end_frozen(self, why: str) -> None:
-        """It is as good as dead. What it has started goes with it."""
+        """Kill the frozen task, and its child processes with it."""
         self.why_ended = why
         self.signal(signal.SIGKILL)
 
     def signal(self, number: int) -> bool:
-        """Send a signal to its process group. Returns whether that could be: its process has to be known."""
+        """Send a signal to its process group. Returns False if its process is not known yet."""
         self.killed = True
         if self.handle is not None:
             self.handle.signal_group(number)
@@ -215,28 +215,28 @@ class HostTask:
         self._say(b"s")
 
     def ask_for_checkpoint(self) -> None:
-        """Its program is to write one at the end of the step that it is in."""
+        """Ask its program to write a checkpoint at the end of the current step."""
         self._say(b"c")
 
     @property
     def can_go_over(self) -> bool:
-        """Whether its process could live on in the next attempt of its run: it has said so, and is there."""
+        """Whether its process can continue in the run's next attempt: it has said so, and is still running."""
         stat = stat_of(self.pid) if self._is_able and not self.killed else None
         return stat is not None and not stat.has_ended and not stat.is_stopped
 
     @property
     def goes_over(self) -> bool:
-        """Whether it was told to go over to another attempt, and has not done it yet."""
+        """Whether it has been told to go over to another attempt but has not done so yet."""
         return self.spec.attempt != self._attempt
 
     def go_over(self, spec: TaskSpec) -> None:
-        """Tell it what the next attempt is like. Raises OSError."""
+        """Give it the spec of the next attempt. Raises OSError."""
         leave_next(spec)
         self.spec = spec
         self._say(b"n")
 
     def tell_work_done(self) -> None:
-        """No task of the run works any more."""
+        """Tell it that no task of the run is working any more."""
         self._say(b"e")
 
     def _say(self, word: bytes) -> None:
@@ -244,9 +244,10 @@ class HostTask:
             os.write(self._control, word)
 
     def finish(self, why: str = "It ended while it was being forked") -> None:
-        """Take what is left in the pipes: the process is gone. ``why`` is for who waits for its beginning.
+        """Read what is left in the pipes and close everything: the process is gone.
 
-        Raises the first of what went wrong, once all is done that can be.
+        If somebody still waits for the fork, that fails with ``why``. All steps are tried; then the first exception is
+        raised.
         """
         if self.handle is not None:
             asyncio.get_running_loop().remove_reader(self.handle.fd)
@@ -269,11 +270,11 @@ class HostTask:
 
     @property
     def can_beat(self) -> bool:
-        """Whether its signs of life would be heard: a program that takes the place of this one has no pulse."""
+        """Whether its heartbeats could arrive: a program that has replaced this one (exec) sends none."""
         return not self._readers[0].ended.is_set()
 
     def report(self, step: float, values: dict[str, float]) -> None:
-        """Put a point of the host's own among the task's (its CPU and memory)."""
+        """Add a point measured by the host (CPU, memory) to the task's own points."""
         self._points([encode_points([Point(step, time.time(), values)])])
 
     def _on_output(self, stream: str, data: bytes) -> None:
@@ -333,6 +334,6 @@ class HostTask:
 
 def _pipe() -> tuple[int, int]:
     read, write = os.pipe()
-    with contextlib.suppress(OSError):  # a busy user may be short of pipe memory; the default will do
+    with contextlib.suppress(OSError):  # the user's pipe memory may be used up; the default size will do
         fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     return read, write

@@ -1,4 +1,4 @@
-"""The word that this host's machine is to go, and what comes of it: its tasks leave, then the Dask worker ends."""
+"""Preemption notices: the host learns that its machine goes away, its tasks leave, then the Dask worker exits."""
 
 from __future__ import annotations
 
@@ -16,19 +16,24 @@ from ..kinds.base import NOTICES
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.1
-"""Between two looks whether a task is left."""
+"""The interval between two checks whether tasks are left."""
 
 
 class Notice:
-    """``has_tasks()``: whether there are tasks here; ``tell()`` tells the controller of this host, and ``why`` with it.
+    """Handles preemption notices on one host.
 
-    A host without tasks has nothing to tell: it just ends. So the ordinary end of a cluster, before which its runs are
-    ended, is no notice, whatever signal comes with it.
+    A host without tasks reports nothing and just exits. So the normal shutdown of a cluster, which ends its runs first,
+    does not count as a notice, whatever signal it comes with.
+
+    Args:
+        worker: The Dask worker of this host.
+        has_tasks: Returns whether there are tasks here.
+        tell: Sends the state of this host, including ``why``, to the controller.
     """
 
     def __init__(self, worker: Worker, *, has_tasks: Callable[[], bool], tell: Callable[[], None]) -> None:
         self.why = ""
-        """The signal that says it, or other words; empty while the machine stays."""
+        """The name of the signal, or another reason; empty while the machine stays."""
         self._worker = worker
         self._has_tasks = has_tasks
         self._tell = tell
@@ -36,10 +41,10 @@ class Notice:
         self._leaving: asyncio.Task[None] | None = None
 
     def listen(self) -> None:
-        """Take the signals, in a process that a nanny has started for this worker alone.
+        """Handle the signals, but only in a process that a nanny has started for this worker alone.
 
-        ``dask worker`` takes them itself, and closes its worker in its own way: to the scheduler that is gone at once,
-        and there is no time to save anything.
+        ``dask worker`` handles them itself and closes its worker in its own way: the scheduler drops that worker at
+        once, and no time is left to save anything.
         """
         if not self._worker.nanny or threading.current_thread() is not threading.main_thread():
             return
@@ -49,7 +54,7 @@ class Notice:
                 self._taken.append(number)
 
     def close(self) -> None:
-        """Give the signals back."""
+        """Remove the signal handlers."""
         for number in self._taken:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 asyncio.get_running_loop().remove_signal_handler(number)
@@ -64,11 +69,11 @@ class Notice:
             while self.give(why):
                 await asyncio.sleep(LOOK_S)
         finally:
-            # What the nanny does about it, a nanny that stays knows best: it may be this process alone that is to go.
+            # Leave the nanny running, it decides what to do: perhaps only this process has to go.
             await self._worker.close(nanny=False, reason=f"dtf-{why}")
 
     def give(self, why: str) -> bool:
-        """Tell that the machine is to go, if there are tasks here. Returns whether there are."""
+        """Report that the machine is about to go away if there are tasks here. Returns whether there are."""
         has_tasks = self._has_tasks()
         if has_tasks and not self.why:
             logger.warning("The host %s is to go (%s)", self._worker.name, why)

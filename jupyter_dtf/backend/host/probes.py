@@ -1,7 +1,7 @@
-"""Whether a host is reached by others, and reaches them: connections are made as tasks would make them.
+"""Reachability between hosts, tested with connections like those that tasks would make.
 
-A probe listens at a port of its own for as long as a check takes. Nothing is taken from who does not begin with the
-check's secret, which hosts are told over the cluster's own connections.
+A probe listens at its own port for the duration of a check. It drops every connection that does not start with the
+check's secret, which the hosts receive over the cluster's own connections.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ...schema.cluster import split_endpoint
 from ..machine.facts import way_to
 
 DIAL_S = 3.0
-"""How long another host may take to answer."""
+"""The timeout for a reply from another host."""
 _SECRET_BYTES = 32
 _PATIENCE_S = 10.0
 _LIFE_S = 120.0
-"""A probe that nobody ends ends by itself."""
+"""A probe that nobody closes closes itself after this time."""
 _HERE, _ECHO, _TAKE = b"H", b"E", b"T"
 _COUNT = struct.Struct("<Q")
 _BLOCK_BYTES = 1 << 20
@@ -34,7 +34,7 @@ _MEASURE_S = 0.4
 
 
 class Probe:
-    """Listens at ``address``, which is this machine's as other hosts know it, until it is closed. Raises OSError."""
+    """Listens at ``address``, this machine's address as other hosts know it, until closed. Raises OSError."""
 
     def __init__(self, address: str, secret: str) -> None:
         host = address.strip("[]")
@@ -43,7 +43,7 @@ class Probe:
         try:
             try:
                 self._listener.bind((host, 0))
-            except OSError:  # a router translates it: it is not the machine's own
+            except OSError:  # it is not the machine's own address: a router translates it (NAT)
                 self._listener.bind(("", 0))
             self._listener.listen(128)
         except OSError:
@@ -85,7 +85,7 @@ class Probe:
 
 
 async def dial_all(places: Mapping[str, str], secret: str) -> dict[str, str]:
-    """Try the probes of other hosts, by any names. Returns, of those that are not reached, why."""
+    """Connect to the probes of other hosts, keyed by any names. Returns the reason for each that is not reached."""
     tried = await asyncio.gather(*(_dial(place, secret) for place in places.values()))
     return {name: why for name, why in zip(places, tried, strict=True) if why}
 
@@ -111,7 +111,7 @@ async def _dial(place: str, secret: str) -> str:
 
 
 def measure(place: str, secret: str) -> tuple[float, float]:
-    """Bytes per second that another host's probe takes, and the seconds of one byte there and back. Raises OSError."""
+    """Return the bandwidth (bytes/s) and the round-trip time (s) to another host's probe. Raises OSError."""
     with socket.create_connection(_place(place), timeout=DIAL_S) as connected:
         connected.settimeout(_PATIENCE_S)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -119,7 +119,7 @@ def measure(place: str, secret: str) -> tuple[float, float]:
         _exactly(connected, 1)
         latency = min(_timed(connected, _ECHO) for _ in range(_ECHOES))
         block, count = bytes(_BLOCK_BYTES), _FIRST_BYTES
-        while True:  # until it takes long enough for the rate to be that of the line, not of its buffers
+        while True:  # until it takes long enough to measure the network and not its buffers
             begun = time.perf_counter()
             connected.sendall(_TAKE + _COUNT.pack(count))
             for _ in range(count // _BLOCK_BYTES):
@@ -144,7 +144,7 @@ def _timed(connected: socket.socket, word: bytes) -> float:
 
 
 def _blocks(count: float) -> int:
-    """At least twice the smallest block's bytes, in whole blocks."""
+    """Round to whole blocks, at least two."""
     return max(2, round(count / _BLOCK_BYTES)) * _BLOCK_BYTES
 
 

@@ -1,4 +1,4 @@
-"""What a host finds out about itself, for who starts a gang on it and for ``jupyter dtf doctor``."""
+"""A host's checks of itself, used before a gang starts and by ``jupyter dtf doctor``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..machine import facts, leftovers
 from ..planning import host_findings
 
 _LOOK_S = 1.0
-"""How long who looks at the disks waits for them."""
+"""How long to wait for file systems to respond."""
 
 
 class SelfCheck:
-    """What one host says of itself, which has these ``versions``."""
+    """The checks of one host, which has these package ``versions``."""
 
     def __init__(self, versions: Mapping[str, str]) -> None:
         self._versions = versions
@@ -23,14 +23,17 @@ class SelfCheck:
         self._looking: asyncio.Task[None] | None = None
 
     def findings(self, gpus: Sequence[GpuInfo], failure: str = "", *, is_imported: bool = False) -> list[Finding]:
-        """What can be said at once, of disks as they were at the last ``look``.
+        """Return the findings that are available immediately, with the disks as of the last ``look``.
 
-        ``failure``: why no task can start; ``is_imported``: TensorFlow is.
+        Args:
+            gpus: The GPUs of the machine.
+            failure: Why no task can start, or empty.
+            is_imported: Whether TensorFlow has been imported.
         """
         return quick(self._versions, gpus, self._rooms, failure, is_imported=is_imported)
 
     async def look(self) -> None:
-        """Look at the disks: at the end of it, or, where a file system does not answer, later."""
+        """Read the free space of the disks. If a file system hangs, return early and let the result come later."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._look())
         await asyncio.wait([self._looking], timeout=_LOOK_S)
@@ -51,7 +54,7 @@ def quick(
     *,
     is_imported: bool = False,
 ) -> list[Finding]:
-    """Of TensorFlow, GPUs and disks; ``failure`` and ``is_imported`` are as above. Costs next to nothing."""
+    """Return findings on TensorFlow, GPUs and disks; arguments as in `SelfCheck.findings`. Takes almost no time."""
     return [
         *host_findings.of_tensorflow(versions, failure, is_imported=is_imported),
         *host_findings.of_gpus(facts.gpus_asked_for(), [gpu.name for gpu in gpus], facts.tensorflow_distribution()),
@@ -60,9 +63,11 @@ def quick(
 
 
 def left_over(alive: Collection[str], *, clean: bool) -> list[Finding]:
-    """What clusters that are gone have left on this machine; with ``clean``, what of it could not be removed.
+    """Return findings on what clusters that no longer exist have left behind on this machine.
 
-    ``alive``: tokens of clusters that are known to live.
+    Args:
+        alive: Tokens of clusters that are known to be alive.
+        clean: Whether to remove what was left. The findings then list what was removed and what could not be.
     """
     found = leftovers.find(alive)
     removed = []

@@ -1,4 +1,4 @@
-"""How the processes of a host's tasks have ended: found out, the surest first, and always told."""
+"""Exits of a host's tasks: how each process ended is determined from the best source, and always reported."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .warm_keeper import WarmKeeper
 logger = logging.getLogger(__name__)
 
 LAST_WORD_S = 1.0
-"""How long the warm process may take to say how a task ended that is gone."""
+"""How long the warm process may take to report how a task ended that is gone."""
 
 
 class TaskExits:
-    """Ends of tasks of ``runs``. ``tell(run id, task, result)`` is called once for each."""
+    """Handles the exits of the tasks of ``runs``. ``tell(run id, task, result)`` is called once for each."""
 
     def __init__(
         self,
@@ -44,43 +44,43 @@ class TaskExits:
         self._tell = tell
 
     def gone(self, task: HostTask) -> None:
-        """The kernel says that a task's process has ended. Its parent says how, if it answers."""
+        """Note that a task's process has ended, according to the kernel. Its parent reports how, if it responds."""
         asyncio.get_running_loop().call_later(LAST_WORD_S, self._unseen, task)
 
     def _unseen(self, task: HostTask) -> None:
         run = self._runs.get(task.spec.run_id)
         if run is None or run.tasks.get(task.spec.task) is not task or task.id in run.ended:
             return
-        if not self._warm.is_silent:  # its word is on its way
+        if not self._warm.is_silent:  # its report is on the way
             self.gone(task)
             return
         stat = stat_of(task.pid)
         if stat is None or not stat.has_ended:
             self.exited(task.id, None, f"has ended; how is not known, because {self._warm.name} does not answer")
             return
-        with contextlib.suppress(OSError):  # nobody collects it, so that the number is still its group's
+        with contextlib.suppress(OSError):  # nobody has reaped it, so the id still belongs to its process group
             os.killpg(task.pid, signal.SIGKILL)
         self.exited(task.id, stat.status)
 
     def all_killed(self, why: str) -> None:
-        """The warm process is gone, and with it every task: the kernel killed them with their parent."""
+        """Report all tasks as killed: the warm process is gone, and the kernel killed its children with it."""
         for run in list(self._runs.values()):
             for task in run.alive:
                 self.exited(task.id, signal.SIGKILL, why)
 
     def exited(self, task_id: str, status: int | None, why: str = "") -> None:
-        """A task's process has ended; ``status`` as ``waitpid`` gives it, if it is known. Its end is always told."""
+        """Report the exit of a task's process; ``status`` as from ``waitpid``, or None if unknown."""
         run_id, name = of_task_id(task_id)
         run = self._runs.get(run_id)
         task = run.tasks.get(name) if run is not None else None
         if run is None or task is None or task.id != task_id or task_id in run.ended:
-            return  # known already, or of an attempt that is over
+            return  # already reported, or part of an earlier attempt
         run.ended.add(task_id)
         why = why or task.why_ended
         result = TaskResult(task=name, attempt=task.spec.attempt, message=why)
         try:
             self._find_out(task, result, status)
-        except Exception as error:  # whatever else is not known of it: that it has ended is
+        except Exception as error:  # that it has ended must be reported even if nothing else is known
             logger.exception("The end of %s could not be read", task_id)
             result.message = why or f"has ended, and what it left cannot be read: {type(error).__name__}: {error}"
         try:
@@ -93,10 +93,10 @@ class TaskExits:
             )
         self._tell(run_id, name, data)
         if self._warm.is_silent and task.killed and not any(run.alive for run in self._runs.values()):
-            self._warm.end()  # nothing but new tasks needs it, and it cannot start these
+            self._warm.end()  # only new tasks would need it, and it cannot start any
 
     def _find_out(self, task: HostTask, result: TaskResult, status: int | None) -> None:
-        """Fill in how a task ended, the surest first."""
+        """Fill in how a task ended, from the most reliable source first."""
         if status is not None and os.WIFSIGNALED(status):
             result.signal = signal_name(os.WTERMSIG(status))
         elif status is not None:
@@ -108,9 +108,9 @@ class TaskExits:
             used = f"; it last used {memory / 2**30:.2g} GiB" if memory else ""
             result.message = f"was killed {why}{used}"
         task.finish()
-        if goes_over and result.exit_code is not None:  # it has no part in the attempt that others have begun with it
+        if goes_over and result.exit_code is not None:  # it never joined the attempt that the others have begun with it
             if not result.message and (outcome := read_outcome(Path(task.spec.task_dir))) is not None and outcome.ok:
-                result.outcome = outcome  # all the same: it may count where nobody was lost
+                result.outcome = outcome  # it may still count if no task was lost
             result.exit_code, result.message = None, result.message or ENDED_BEFORE
             return
         result.outcome = read_outcome(Path(task.spec.task_dir))

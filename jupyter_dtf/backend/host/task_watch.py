@@ -1,11 +1,12 @@
-"""Tasks that are frozen: stopped, or without a sign of life. What tells them from those that only take long. Pure.
+"""Detection of frozen tasks (stopped, or without heartbeats), as opposed to tasks that only take long. Pure.
 
-Whether one that gives signs of life but does nothing is stalled depends on the others (``backend/cluster/stalls.py``).
+Whether a task that sends heartbeats but does nothing is stalled depends on the others
+(``backend/cluster/stalls.py``).
 
-A task beats by a thread of its own (``backend/task/pulse.py``). One that computes and has no time for that uses a
-processor; one that a debugger holds is traced. Time in which nobody looked, because this process was held up itself,
-does not count; what was seen before does, or on a machine with too much to do nothing would ever be noticed. Where the
-machine slept all begins anew.
+A thread of each task sends heartbeats (``backend/task/pulse.py``). A task too busy to send them uses CPU time, and one
+held by a debugger is traced, so neither counts as frozen. Time in which nobody looked, because this process itself was
+delayed, does not count, but earlier observations do: otherwise nothing would ever be detected on an overloaded machine.
+After the machine slept, everything starts over.
 """
 
 from __future__ import annotations
@@ -16,32 +17,32 @@ from typing import NamedTuple
 from ...schema.sizes import duration
 
 LOOK_S = 0.5
-"""Between two looks."""
+"""The interval between two looks."""
 STOPPED_S = 3.0
-"""So long a task has to have been stopped to be held to be frozen."""
+"""How long a task must have been stopped to be considered frozen."""
 SILENT_S = 60.0
-"""The same for one that does not beat and uses no processor. A machine that swaps may take long for a beat."""
+"""The same for one without heartbeats and CPU usage. On a machine that swaps, a heartbeat may take long."""
 _SUSPECT_S = 2.0
 _WINDOW_S = 1.0
 _BUSY = 0.1
-"""Of a processor: less is what waiting takes."""
+"""The share of one CPU above which a task is busy; waiting takes less."""
 _GAP_S = 4 * LOOK_S
 _SLEPT_S = 1.0
 
 
 class Seen(NamedTuple):
-    """What the kernel says of a process at one moment."""
+    """The kernel's information about a process at one moment."""
 
     state: str
     """As in ``/proc/<pid>/stat``."""
     is_traced: bool
-    """Whether a debugger has it."""
+    """Whether a debugger is attached."""
     cpu_s: float
-    """Seconds of processor time that it has used."""
+    """The CPU time that it has used, in seconds."""
 
 
 class TaskWatch:
-    """One task: looked at again and again, from ``now`` on (seconds that only go up)."""
+    """Watches one task by repeated looks, starting at ``now`` (monotonic seconds)."""
 
     def __init__(self, now: float) -> None:
         self._stopped_since: float | None = None
@@ -50,11 +51,11 @@ class TaskWatch:
         self._cpu_s = 0.0
 
     def again(self, now: float) -> None:
-        """Nothing is known of the time before ``now``."""
+        """Forget everything before ``now``."""
         self._stopped_since, self._alive_at = None, now
 
     def unseen(self, now: float, seconds: float) -> None:
-        """So many of the seconds before ``now`` do not count; of infinitely many, nothing does that was before."""
+        """Discount ``seconds`` of the time before ``now``; if infinite, forget everything before."""
         if math.isinf(seconds):
             self.again(now)
             return
@@ -63,13 +64,17 @@ class TaskWatch:
             self._stopped_since = min(now, self._stopped_since + seconds)
 
     def suspects(self, now: float) -> bool:
-        """Whether it has given no sign of life for a while: it may be that a debugger has it."""
+        """Return whether it has shown no sign of life for a while, perhaps because a debugger is attached."""
         return now - self._alive_at > _SUSPECT_S
 
     def look(self, now: float, seen: Seen, beats: int, *, can_beat: bool = True) -> str:
-        """Why the task is held to be frozen, as a predicate; empty while it is not.
+        """Return why the task is considered frozen, as a predicate; empty if it is not.
 
-        ``beats``: how many have come so far. ``can_beat``: whether what they come by is still open.
+        Args:
+            now: The current time, in monotonic seconds.
+            seen: The kernel's information about its process.
+            beats: The number of heartbeats received so far.
+            can_beat: Whether the pipe that heartbeats come through is still open.
         """
         if seen.is_traced:
             self.again(now)
@@ -89,30 +94,30 @@ class TaskWatch:
 
 
 class Steps:
-    """How far one task is, and since when it does nothing: it has ``now`` begun."""
+    """The progress of one task, which begins at ``now``, and how long it has been idle."""
 
     def __init__(self, now: float) -> None:
         self.count = 0
-        """How many steps it has made."""
+        """The number of steps completed."""
         self.longest_s = 0.0
-        """Between two of them, as far as was seen."""
+        """The longest observed time between two steps."""
         self._stepped_at = self._busy_at = self._window_at = now
         self._window_cpu_s = 0.0
 
     def quiet_s(self, now: float) -> float:
-        """For how long it has done nothing."""
+        """Return how long it has been idle."""
         return now - self._busy_at
 
     def word(self, now: float) -> None:
-        """It has said something, or there is another reason not to count the time before ``now``."""
+        """Count it as active at ``now``: it has sent something, or the time before must not count."""
         self._busy_at = max(self._busy_at, now)
 
     def unseen(self, now: float, seconds: float) -> None:
-        """So many of the seconds before ``now`` do not count."""
+        """Discount ``seconds`` of the time before ``now``."""
         self.word(min(now, self._busy_at + seconds))
 
     def look(self, now: float, count: int, cpu_s: float) -> None:
-        """It has made so many steps, and used ``cpu_s`` seconds of processors since it began."""
+        """Update with the number of steps and the CPU time used since it began."""
         if count != self.count:
             if self.count:
                 self.longest_s = max(self.longest_s, now - self._stepped_at)
@@ -125,14 +130,14 @@ class Steps:
 
 
 class Gaps:
-    """Tells how much time has passed unseen between two looks: the machine slept, or nobody could look."""
+    """Measures how much time passed unobserved between two looks: the machine slept, or this process was delayed."""
 
     def __init__(self, now: float, with_sleep: float) -> None:
-        """``now``: seconds that stand still while the machine sleeps; ``with_sleep``: seconds that do not."""
+        """``now``: a clock that stops while the machine sleeps; ``with_sleep``: a clock that does not."""
         self._now, self._slept = now, with_sleep - now
 
     def look(self, now: float, with_sleep: float) -> float:
-        """The seconds since the last look that do not count: 0 mostly, all of them (infinite) after a sleep."""
+        """Return the seconds since the last look that do not count: usually 0, infinite after a sleep."""
         since, slept = now - self._now, with_sleep - now - self._slept
         self._now, self._slept = now, with_sleep - now
         if slept > _SLEPT_S:

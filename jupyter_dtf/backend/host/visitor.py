@@ -1,7 +1,8 @@
-"""The WorkerPlugin for a Dask worker that is somebody else's: brings a ``Host`` there if it can, and takes it away.
+"""The WorkerPlugin for a Dask worker that belongs to somebody else: sets up a ``Host`` there, and removes it.
 
-Sent as text, for the worker may lack this package, or be another Python: Dask ends a worker that cannot read a plugin
-while it joins. So this module imports nothing but the standard library and Dask, and what goes wrong is told.
+It is sent as source text, because the worker may lack this package or run another Python version, and Dask shuts down
+a worker that cannot unpickle a plugin while joining. So this module imports only the standard library and Dask, and
+reports errors instead of raising them.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 
 class Visitor(WorkerPlugin):
-    """``words``: the operations of the scheduler's that stand for ``problem`` and ``farewell``.
+    """Sets up and removes a ``Host`` on one worker.
 
-    ``host``: what a ``Host`` of the same ``release`` of jupyter_dtf is made of.
+    Args:
+        name: The name of the plugin.
+        release: The version of jupyter_dtf that the worker must have.
+        words: The scheduler operations to send for ``problem`` and ``farewell``.
+        host: The data to make the ``Host`` of (``Host.made_of``).
     """
 
     def __init__(self, name: str, release: str, words: dict[str, str], host: dict[str, Any]) -> None:
@@ -33,7 +38,7 @@ class Visitor(WorkerPlugin):
         self._brought_package = False
 
     async def setup(self, worker: Any) -> None:
-        """Have the worker be a host. Raises nothing: it is somebody else's, and goes on."""
+        """Make the worker a host. Never raises: the worker belongs to somebody else and must keep running."""
         try:
             self._brought_package = "jupyter_dtf" not in sys.modules
             made = await asyncio.to_thread(self._make)
@@ -48,7 +53,7 @@ class Visitor(WorkerPlugin):
             self._say(worker, "problem", why=f"{type(error).__name__}: {error}")
 
     async def teardown(self, worker: Any) -> None:
-        """Leave nothing, and say farewell: what the worker says is of Dask alone from now on."""
+        """Remove everything, then send the farewell, the last message from here to the scheduler."""
         self._is_gone = True
         try:
             if self._host is not None:
@@ -61,7 +66,7 @@ class Visitor(WorkerPlugin):
             self._say(worker, "farewell")
 
     def _make(self) -> Any:
-        """The host, or why there can be none."""
+        """Return the host, or the reason why there can be none."""
         if importlib.util.find_spec("jupyter_dtf") is None:
             return (
                 f"jupyter_dtf is not installed there ({sys.executable}, Python {platform.python_version()}): "
@@ -73,5 +78,5 @@ class Visitor(WorkerPlugin):
         return importlib.import_module("jupyter_dtf.backend.host.host").Host.made(self._made_of)
 
     def _say(self, worker: Any, word: str, **more: Any) -> None:
-        with contextlib.suppress(Exception):  # the stream is closed: the worker is on its way out
+        with contextlib.suppress(Exception):  # the stream is closed: the worker is shutting down
             worker.batched_stream.send({"op": self._words[word], **more})

@@ -1,4 +1,4 @@
-"""Starting the warm process of this machine, and a host's connection to it."""
+"""Starts the warm process of this machine, and holds a host's connection to it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,26 @@ logger = logging.getLogger(__name__)
 SOCKET = "warm.sock"
 LOG = "warm.log"
 PID = "warm.pid"
-"""Its process id, there as soon as it can be connected to: it cannot say so itself while it imports TensorFlow."""
+"""The file with its process id, written by its starter: it cannot respond itself while it imports TensorFlow."""
 _MAX_MESSAGE = 65_536
 PING_S = 1.0
 SILENT_S = 4.0
-"""A warm process that has not answered for so long is held to be stopped: it has nothing to do but answer."""
+"""A warm process that has not responded for this long is considered stopped: it has nothing else to do."""
 
 
 def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
-    """Start the warm process that serves ``directory``, named by the cluster's token, unless there is one.
+    """Start the warm process that serves ``directory``, which is named by the cluster's token, unless one is running.
 
     It lives as long as its standard input (the returned process's ``stdin``, its lifeline) is open or a host is
-    connected, and then removes ``directory`` and ``shared`` (the tasks' directory in memory): whatever has ended the
-    others, nothing stays. What an earlier one has left here, which was killed, ends now. Returns None where one was
-    running already.
+    connected. Then it removes ``directory`` and ``shared``, so that nothing is left however the other processes ended.
+    Processes left behind by an earlier warm process that was killed are ended first.
+
+    Args:
+        directory: The cluster's directory on this machine.
+        shared: The tasks' shared directory in memory.
+
+    Returns:
+        The process, or None if one was already running.
     """
     path = directory / SOCKET
     token = directory.name
@@ -76,12 +82,12 @@ def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
             private.write_file(directory / PID, str(process.pid).encode())
             return process
         finally:
-            for claim in claims:  # its own now
+            for claim in claims:  # the warm process has them now
                 os.close(claim)
 
 
 def _remove_runs_of_the_dead(directory: Path, shared: Path) -> None:
-    """Remove the directories of runs, ``<run>-<pid of its host>``, whose hosts ended while no warm process looked."""
+    """Remove run directories, ``<run>-<pid of its host>``, of hosts that ended while no warm process was running."""
     for path in directory.glob("[0-9]*-*"):
         pid = path.name.rpartition("-")[2]
         if pid.isdigit() and stat_of(int(pid)) is None:
@@ -94,7 +100,7 @@ def _answers(path: Path) -> bool:
 
 
 class WarmClient:
-    """A host's connection. ``on_message`` gets what the warm process says, ``on_lost`` is called when it is gone."""
+    """A host's connection. ``on_message`` gets the warm process's messages; ``on_lost`` is called when it is gone."""
 
     def __init__(
         self, connection: socket.socket, on_message: Callable[[dict[str, Any]], None], on_lost: Callable[[], None]
@@ -108,32 +114,32 @@ class WarmClient:
         self._reader = loop.create_task(self._read())
 
     def watch(self) -> None:
-        """From now on ask it whether it is there: it has imported TensorFlow and has nothing else to do."""
+        """Start pinging it: it has imported TensorFlow, so it should always respond."""
         if self._pinging is None:
             self._heard = asyncio.get_running_loop().time()
             self._pinging = asyncio.get_running_loop().create_task(self._ping())
 
     @property
     def is_silent(self) -> bool:
-        """Whether it does not answer."""
+        """Whether it has stopped responding."""
         return self._pinging is not None and asyncio.get_running_loop().time() - self._heard > SILENT_S
 
     async def _ping(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             before = loop.time()
-            with contextlib.suppress(OSError):  # it is gone, or stopped and has not read the last ones
+            with contextlib.suppress(OSError):  # it is gone, or stopped with its queue full
                 self._socket.send(b'{"op": "ping"}')
             await asyncio.sleep(PING_S)
             late = loop.time() - before - PING_S
-            if late > PING_S:  # it was this process that was held up, and has not listened
+            if late > PING_S:  # this process itself was delayed and has not listened
                 self._heard += late
 
     @classmethod
     async def connect(
         cls, directory: Path, on_message: Callable[[dict[str, Any]], None], on_lost: Callable[[], None]
     ) -> WarmClient:
-        """Connect to the warm process of ``directory``. Raises OSError if there is none."""
+        """Connect to the warm process of ``directory``. Raises OSError if none is running."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         connection.setblocking(False)
         try:
@@ -144,25 +150,29 @@ class WarmClient:
         return cls(connection, on_message, on_lost)
 
     def fork(self, task_id: str, spec: Path, fds: list[int], spare: int = 0) -> None:
-        """Ask for a task; ``fds``: its stdout, stderr, events and control. The caller keeps (and closes) them.
+        """Request a new task.
 
-        ``spare``: the number of threads of a spare that may become the task, 0 if it has to be a new process.
+        Args:
+            task_id: The id of the task.
+            spec: The path of its spec.
+            fds: Its stdout, stderr, events and control. They remain the caller's to close.
+            spare: The number of threads of a spare process that may become the task; 0 requires a new process.
         """
         message = json.dumps({"op": "fork", "id": task_id, "spec": str(spec), "spare": spare}).encode()
         socket.send_fds(self._socket, [message], fds)
 
     def prepare(self, threads: int, count: int) -> None:
-        """Have so many spares of so many threads made, while no task runs."""
+        """Request ``count`` spares with ``threads`` threads each, to be made while no task runs."""
         with contextlib.suppress(OSError):
             self._socket.send(json.dumps({"op": "prepare", "threads": threads, "count": count}).encode())
 
     def kill(self, task_id: str, signal_number: int) -> None:
-        """Send a signal to a task's process group; nothing happens if it has ended."""
-        with contextlib.suppress(OSError):  # a warm process that is gone has taken its tasks with it
+        """Send a signal to a task's process group. Does nothing if it has ended."""
+        with contextlib.suppress(OSError):  # if the warm process is gone, so are its tasks
             self._socket.send(json.dumps({"op": "kill", "id": task_id, "signal": signal_number}).encode())
 
     async def close(self) -> None:
-        """Leave. The warm process ends what it had forked for this host."""
+        """Disconnect. The warm process then kills what it has forked for this host."""
         if self._pinging is not None:
             self._pinging.cancel()
         self._reader.cancel()
@@ -177,7 +187,7 @@ class WarmClient:
                 self._heard = loop.time()
                 try:
                     self._on_message(json.loads(data))
-                except Exception:  # the next message may be another task's end
+                except Exception:  # the next message may report the end of another task
                     logger.exception("A message of the warm process could not be followed: %.200r", data)
         if self._pinging is not None:
             self._pinging.cancel()

@@ -1,4 +1,4 @@
-"""This machine's warm process as a host sees it: connected, watched, ended where it does not answer, started anew."""
+"""Keeps a host connected to its machine's warm process: watches it, kills it if it hangs, and restarts it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,15 @@ _LOOK_S = 0.25
 
 
 class WarmKeeper:
-    """``on_message`` gets what the warm process says of tasks; ``on_lost(why)`` is called when it is gone, and every
-    task with it; ``on_change()`` when ``state`` or ``is_silent`` is another.
+    """Supervises the warm process for one host.
+
+    Args:
+        directory: The cluster's directory on this machine.
+        shared: The tasks' shared directory in memory.
+        oom: Explains whether the kernel killed it for lack of memory.
+        on_message: Gets the warm process's messages about tasks.
+        on_lost: Called with the reason when the warm process is gone, and every task with it.
+        on_change: Called when it becomes ready, fails, or changes ``is_silent``.
     """
 
     def __init__(
@@ -37,9 +44,9 @@ class WarmKeeper:
         on_change: Callable[[], None],
     ) -> None:
         self.failure = ""
-        """Why no task can be forked, where that will not change by itself."""
+        """Why no task can be forked, if that will not change by itself."""
         self.unguarded = ""
-        """Why the ports of TensorFlow's servers cannot be guarded on this machine; empty if they can."""
+        """Why the ports of TensorFlow servers cannot be guarded on this machine; empty if they can."""
         self._directory = directory
         self._shared = shared
         self._oom = oom
@@ -54,14 +61,14 @@ class WarmKeeper:
         self._was_silent = False
         self._background: set[asyncio.Task[None]] = set()
 
-    # -- living -------------------------------------------------------------------------------------------------
+    # -- lifetime -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self._in_background(self._connect())
         self._in_background(self._look())
 
     async def close(self) -> None:
-        """Leave it. It ends what it has forked for this host, and itself, when nobody needs it any more."""
+        """Disconnect. The warm process kills what it has forked for this host, and exits once nobody needs it."""
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -74,13 +81,13 @@ class WarmKeeper:
 
     @property
     def is_ready(self) -> bool:
-        """Whether tasks can be forked at once; not by one that has been ended and is not known to have gone."""
+        """Whether tasks can be forked immediately. False after ``end`` until the old process is known to be gone."""
         is_there = self._client is not None and not self._ended_here
         return is_there and self._ready.is_set() and not self.failure and not self.is_silent
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is there and does not answer."""
+        """Whether it is running but not responding."""
         if self._client is not None and self._client.is_silent:
             return True
         stat = stat_of(self._process.pid) if self._process is not None else None
@@ -92,7 +99,7 @@ class WarmKeeper:
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know."""
+        """Warnings to show to a person."""
         if not self.is_silent:
             return []
         return [
@@ -101,15 +108,19 @@ class WarmKeeper:
         ]
 
     def end(self) -> None:
-        """End it, stopped or not; the next one is started at once."""
+        """Kill it, even if it is stopped. A new one is started immediately."""
         self._ended_here = True
         if self._process is not None:
             self._process.kill()
 
     async def usable(self, may_end: Callable[[], bool]) -> None:
-        """Wait until tasks can be forked. One that does not answer is ended where ``may_end()``.
+        """Wait until tasks can be forked.
 
-        Raises Unavailable where there is none and will be none.
+        Args:
+            may_end: Returns whether a warm process that does not respond may be killed.
+
+        Raises:
+            Unavailable: If it has failed for good, or does not respond and must not be killed.
         """
         while not self.is_ready:
             if self.failure:
@@ -126,14 +137,14 @@ class WarmKeeper:
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._ready.wait(), _LOOK_S)
 
-    # -- asking it ----------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------
 
     def prepare(self, threads: int, count: int) -> None:
         if self._client is not None:
             self._client.prepare(threads, count)
 
     def fork(self, task_id: str, spec: Path, fds: list[int], spare: int) -> None:
-        """Raises Unavailable."""
+        """Request a new task, as in `WarmClient.fork`. Raises Unavailable."""
         if self._client is None:
             raise Unavailable(f"{_sentence(self.name)} is gone")
         try:
@@ -148,7 +159,7 @@ class WarmKeeper:
     # -- inside -------------------------------------------------------------------------------------------------
 
     async def _connect(self) -> None:
-        """Be connected to this machine's warm process; where there is none, start it."""
+        """Connect to this machine's warm process, starting it if necessary."""
         try:
             started = await asyncio.to_thread(start_warm, self._directory, self._shared)
             self._lifeline = started or self._lifeline
@@ -186,11 +197,11 @@ class WarmKeeper:
         self._in_background(self._start_again(was_ready))
 
     async def _start_again(self, was_ready: bool) -> None:
-        """It is gone, and with it every task: the kernel killed them with their parent."""
+        """Report that it is gone, and every task with it (the kernel kills them with their parent), and restart it."""
         process, self._process = self._process, None
         how, on_purpose, self._ended_here = "is gone", self._ended_here, False
         if process is not None:
-            # Its descriptors are closed one by one while it dies: its listening socket might still take a connection.
+            # While it dies, its descriptors are closed one by one: its socket might still accept a connection.
             await asyncio.to_thread(process.wait, _END_S)
             how = self._how(process.pid, on_purpose)
             process.close()

@@ -1,1 +1,1 @@
-"""Kinds of Dask cluster: how each is asked for, and how its parts are started."""
+"""Kinds of Dask cluster: the options of each, and how its parts are started."""

@@ -1,6 +1,6 @@
 """The kind ``address``: a Dask scheduler that somebody else runs, and its workers.
 
-What is here describes it and checks its options; ``address_cluster`` has the rest.
+This module describes the kind and checks its options; the rest is in ``address_cluster``.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class AddressKind(Kind):
         ]
 
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
-        """One at least: how many there are is not for this cluster to say."""
+        """Return 1, the minimum: this cluster does not control the number of workers."""
         return 1
 
     def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """None: whether the scheduler is there, and which workers it has, is seen when it is asked."""
+        """Return none: whether the scheduler exists, and its workers, are only known once it is contacted."""
         check(options)
         return []
 
@@ -79,9 +79,10 @@ class AddressKind(Kind):
 
 
 def check(options: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """The scheduler's address with its scheme; the three files for TLS, or none.
+    """Return the scheduler's address with its scheme, and the three files for TLS, or none.
 
-    Raises InvalidInput for what can be seen without asking it.
+    Raises:
+        InvalidInput: For errors that can be detected without contacting the scheduler.
     """
     given = str(options["address"]).strip()
     match = _ADDRESS.match(given)

@@ -1,4 +1,4 @@
-"""The connection of the kind ``address`` to a scheduler that somebody else runs: reached, and of the same versions."""
+"""The connection of the kind ``address`` to a scheduler that somebody else runs, with a check of its versions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ logger = logging.getLogger(__name__)
 
 CONNECT_S = 5.0
 LEAVE_S = 6.0
-"""More than the controller takes to say which workers do not answer."""
+"""Longer than the controller needs to report which workers do not respond."""
 PACKAGE = "jupyter_dtf"
 _COMPARED = {"python": "Python", "dask": "Dask", "distributed": "distributed", PACKAGE: PACKAGE}
 
 
 class AddressCluster:
-    """What the cluster process needs of a Dask cluster, of one that is not its own."""
+    """The part of Dask's ``Cluster`` that the cluster process needs, for a scheduler that is not its own."""
 
     def __init__(self, address: str, security: Security, scope: str) -> None:
         self.scheduler_address = address
@@ -38,7 +38,7 @@ class AddressCluster:
         self._has_left = False
 
     async def leave(self) -> None:
-        """Have everything taken out of the scheduler and its workers, if it is there."""
+        """Remove everything from the scheduler and its workers, if it is reachable."""
         if self._has_left:
             return
         self._has_left = True
@@ -54,9 +54,16 @@ class AddressCluster:
 
 
 async def connect_to(address: str, files: Sequence[str], scope: str) -> AddressCluster:
-    """``files``: of the certificate authority, the certificate and its key, or none.
+    """Connect to a scheduler and compare its versions with those here.
 
-    Raises InvalidInput or Unavailable where that cannot be.
+    Args:
+        address: The scheduler's address.
+        files: The files of the certificate authority, the certificate and its key, or none.
+        scope: The suffix of the names of this cluster's operations there.
+
+    Raises:
+        InvalidInput: If the scheduler cannot be reached, or the certificates cannot be used.
+        Unavailable: If it does not reply as a Dask scheduler does, or has other versions.
     """
     security = _security(address, files)
     await _look(address)
@@ -73,7 +80,7 @@ def _security(address: str, files: Sequence[str]) -> Security:
     if address.startswith("tcp://"):
         return Security(require_encryption=False)
     given = dict(zip(("tls_ca_file", "tls_client_cert", "tls_client_key"), files, strict=False))
-    security: Any = Security(require_encryption=True, **given)  # without files, those of Dask's configuration
+    security: Any = Security(require_encryption=True, **given)  # files not given come from Dask's configuration
     if not (security.tls_ca_file and security.tls_client_cert and security.tls_client_key):
         raise InvalidInput(
             "A scheduler at tls:// needs certificates, and Dask's configuration has none: give the files of the "
@@ -88,7 +95,7 @@ def _security(address: str, files: Sequence[str]) -> Security:
 
 
 async def _look(address: str) -> None:
-    """Whether anybody listens there: Dask would go on trying, and not say what is wrong."""
+    """Raise InvalidInput if nobody listens there: Dask itself would keep retrying without saying what is wrong."""
     host, _, port = address.split("://", 1)[1].rpartition(":")
     try:
         connecting = asyncio.open_connection(host.strip("[]"), int(port))
@@ -104,7 +111,7 @@ async def _look(address: str) -> None:
 def _refusal(error: BaseException) -> str:
     if isinstance(error, asyncio.TimeoutError):
         return f"no answer in {CONNECT_S:.0f} s"
-    number = getattr(error, "errno", None)  # asyncio's own text says no more than that the call has failed
+    number = getattr(error, "errno", None)  # asyncio's own message only says that the call has failed
     return os.strerror(number) if number and number > 0 else str(error)
 
 
@@ -114,21 +121,21 @@ async def _versions(cluster: AddressCluster) -> dict[str, Any]:
         return await asyncio.wait_for(_ask_versions(cluster), CONNECT_S + 1)
     except asyncio.TimeoutError:
         raise Unavailable(f"{what} in {CONNECT_S + 1:.0f} s") from None
-    except Exception as error:  # whatever it is
+    except Exception as error:  # anything may be listening there
         raise Unavailable(f"{what}: {_why(error)}") from None
 
 
 async def _ask_versions(cluster: AddressCluster) -> dict[str, Any]:
     try:
         answer = await cluster.scheduler_comm.versions(packages=[PACKAGE])
-    except (TypeError, ValueError):  # an old Dask, which wants functions there
+    except (TypeError, ValueError):  # old versions of Dask expect functions there
         answer = await cluster.scheduler_comm.versions()
     packages = dict(answer["packages"])
     return {"python": answer["host"]["python"], **packages}
 
 
 def _why(error: BaseException) -> str:
-    """With the cause at the bottom, where Dask's own message says no more than how long it tried."""
+    """Return the message with that of the root cause: Dask's own message only says how long it tried."""
     said = [str(error)]
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
@@ -151,6 +158,6 @@ def _check_versions(address: str, there: Mapping[str, Any]) -> None:
 
 
 def _readable(name: str, version: Any) -> str:
-    """As much of a version as matters: of Python not what comes behind the second number."""
+    """Return the part of a version that matters: only major and minor in the case of Python."""
     text = str(version or "(none)")
     return ".".join(text.split(".")[:2]) if name == "python" else text

@@ -1,8 +1,8 @@
-"""What a kind of Dask cluster is to everybody else: the contract ``Kind``.
+"""The interface of a kind of Dask cluster, ``Kind``.
 
 A kind is a class with an entry point of its name in the group ``jupyter_dtf.kinds``, in this package or in another one.
-Nobody else knows of any kind but by these attributes and methods. ``jupyter_dtf.testing.kinds`` has the contract as
-tests; docs/kinds.md has an example.
+All other code uses kinds only through these attributes and methods. ``jupyter_dtf.testing.kinds`` tests the interface;
+docs/kinds.md has an example.
 """
 
 from __future__ import annotations
@@ -18,116 +18,128 @@ from ...schema.hosts import HostDesign
 from ..planning.task_defaults import TaskDefaults
 
 NOTICES = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-"""What batch systems, Kubernetes and the agents of clouds send to what is to go, or what they can be told to send."""
+"""The signals that batch systems, Kubernetes and cloud agents send, or can be configured to send, before preemption."""
 NOTICE = "dtf_notice"
-"""The operation by which a host is told that its machine is to go; it answers whether there are tasks yet."""
+"""The operation that tells a host that its machine goes away; it returns whether there are still tasks."""
 SLOTS = "dtf_tasks"
-"""A resource of a Dask worker: how many of a run's tasks are for it, beside what other workers have of it."""
+"""A resource of a Dask worker: how many of a run's tasks it gets, relative to other workers."""
 
 ENDED = "ended"
-"""The step of a ``ComingHost`` that will not come, and is not tried again."""
+"""The step of a ``ComingHost`` that has failed and will not be retried."""
 
 
 class Kind(ABC):
-    """One kind of cluster. An instance is made without arguments whenever a process needs one, and holds no state.
+    """One kind of cluster. Instances are created without arguments whenever a process needs one, and hold no state.
 
-    Only ``create`` is called in the cluster process alone. The rest is called by whoever shows a form or checks a
-    request (the Jupyter server, kernels, the command line), in any thread and at every keystroke: it answers at once,
-    asks no other machine, and imports neither Dask nor TensorFlow. So does the module of the class.
+    Only ``create`` is called exclusively in the cluster process. Everything else is called by whoever shows a form or
+    validates a request (the Jupyter server, kernels, the command line), in any thread and at every keystroke: it must
+    return immediately, contact no other machine, and import neither Dask nor TensorFlow. The same applies to importing
+    the module of the class.
     """
 
     kind: str
-    """Its name, and that of its entry point: lower-case letters, digits and hyphens. ``dtf.Cluster(backend=kind)``."""
+    """Its name (``dtf.Cluster(backend=kind)``) and that of its entry point: lower-case letters, digits and hyphens."""
     title: str
-    """What a form calls it, such as ``This machine``."""
+    """Its title in a form, such as ``This machine``."""
     is_here: bool = False
-    """Whether its hosts are on the machine of the cluster process, and nowhere else.
+    """Whether its hosts are all on the machine of the cluster process.
 
-    Then TensorFlow is imported (the warm process is started) while Dask's scheduler starts. Of all other kinds each
-    host starts a warm process on its machine when it gets there, which is right for this machine too, and later.
+    In that case TensorFlow is imported (the warm process is started) while Dask's scheduler starts. With other kinds,
+    each host starts a warm process on its machine when it arrives, which would work on this machine too, but later.
     """
     scheduler_is_elsewhere: bool = False
-    """Whether its scheduler runs on another machine, by itself. What ``create`` returns is an ``ElsewhereCluster``."""
+    """Whether its scheduler runs on another machine on its own. ``create`` then returns an ``ElsewhereCluster``."""
     tell_start: Callable[[str], None] = staticmethod(lambda words: None)
-    """For ``create``, where it takes a while: says in words what is waited for, which is shown with the cluster."""
+    """For a slow ``create``: call it with a sentence on what is being waited for, which is shown with the cluster."""
     has_more_fields: bool = False
-    """Whether ``more_fields`` may have some: options that are not among ``fields`` are refused there, not before."""
+    """Whether ``more_fields`` may return any. Options that are not in ``fields`` are then only rejected there."""
 
     is_guest: bool = False
-    """Whether the scheduler and its workers are somebody else's: used, never started, scaled or ended, and left as they
-    were. What ``create`` returns is then a connection with Dask's names, not a cluster (``address``).
+    """Whether the scheduler and its workers belong to somebody else: they are used, never started, scaled or shut down,
+    and left as they were. ``create`` then returns a connection with a cluster's attributes instead of a cluster (see
+    ``address``).
     """
 
     def lacks(self) -> str:
-        """What is missing to start one here, in words; empty when nothing is. Raises nothing."""
+        """Return what is missing to start one here, in words; empty if nothing is. Must not raise."""
         return ""
 
     def fields(self) -> list[FieldInfo]:
-        """The options, as a form shows them: their names, types, defaults and limits. Raises nothing.
+        """Return the options as form fields: names, types, defaults and limits. Must not raise.
 
-        Forms in the browser, keyword arguments in Python and ``--option`` of the command line are made of these, and
-        every option is checked against them before it gets to the methods below. None has the name of a field of
-        ClusterRequest.
+        Forms in the browser, keyword arguments in Python and ``--option`` on the command line are derived from these,
+        and every option is validated against them before it is passed to the methods below. No field may have the name
+        of a field of ClusterRequest.
         """
         return []
 
     def more_fields(self, options: Mapping[str, Any]) -> list[FieldInfo]:
-        """Options that are known once others are given, such as what a gateway at an address offers.
+        """Return options that depend on others, such as what a gateway at an address offers.
 
-        Of all but ``create`` this alone may ask another machine, for a few seconds at most. It is asked for with a
-        preview, and by ``create`` itself (``registry.check_more``). ``options``: every one of ``fields``, checked.
-        Raises InvalidInput, with the field that is to blame.
+        Apart from ``create``, only this method may contact another machine, for a few seconds at most. It is called for
+        a preview, and by ``create`` itself (``registry.check_more``).
+
+        Args:
+            options: A validated value for each of ``fields``.
+
+        Raises:
+            InvalidInput: With the field that caused it.
         """
         return []
 
     @abstractmethod
     async def create(self, options: Mapping[str, Any], security: Any, directory: Path) -> Any:
-        """A started ``distributed.deploy.Cluster`` (asynchronous), its scheduler up, with no worker yet.
+        """Start and return an asynchronous ``distributed.deploy.Cluster`` with a running scheduler and no workers yet.
 
-        Called once, on the event loop of the cluster process. It is told ``scale(n)`` at once and whenever ``hosts``
-        has changed, and is closed at the end (``await close()``); ``worker_spec`` says how many workers were asked for.
+        Called once, on the event loop of the cluster process. ``scale(n)`` is called at once and whenever ``hosts`` has
+        changed, and ``await close()`` at the end; ``worker_spec`` must have as many entries as workers were requested.
 
-        ``options``: every one of ``fields``, checked. ``security``: a ``distributed.Security`` with the certificates of
-        this cluster, for the scheduler and its workers; nobody without them may join. Where the scheduler has others,
-        the cluster's ``security`` is what it is reached with. ``directory``: private, on this
-        machine, and removed with the cluster; what is written there may be secret.
+        Child processes must inherit this process's environment, by which those on this machine are found if the cluster
+        does not end cleanly. If possible, neither the scheduler nor its workers should listen for HTTP (``dask_http``);
+        otherwise these ports are closed later.
 
-        Its processes inherit this process's environment: those on this machine are found by it when the cluster ends
-        in disorder. Neither its scheduler nor its workers listen for HTTP where the kind can have it so
-        (``dask_http``); of what does, the port is closed later.
+        If hosts take a while to start, the cluster may have a method ``watch_hosts(tell)``. From then on it must call
+        ``tell(hosts)`` on the event loop whenever a host has made progress or failed, with every requested host as a
+        ``ComingHost``. These are shown, and a run waits for those that have not failed.
 
-        Where its hosts take a while to come, the cluster may have a method ``watch_hosts(tell)``: from then on it calls
-        ``tell(hosts)`` on the event loop, with every host that was asked for as a ``ComingHost``, whenever one of them
-        has come further or has failed. That is shown, and a run waits for those that have not failed.
+        A worker with the resource ``SLOTS`` gets that many of a run's tasks where others get one.
 
-        A worker with the resource ``SLOTS`` gets so many of a run's tasks where others get one.
+        It may raise any exception, which means that the cluster has failed. The user then sees the message of a
+        DtfError, or ``Type: message`` of other exceptions. The kind must clean up what it has started until then.
 
-        Raises what it likes: the cluster has failed then, and a DtfError's message, or ``Type: message`` of any other,
-        is what the person is shown. What has been started until then is the kind's to end.
+        Args:
+            options: A validated value for each of ``fields``.
+            security: A ``distributed.Security`` with this cluster's certificates for the scheduler and its workers.
+                    Nobody without them may join. If the scheduler has other certificates, the returned cluster's
+                    ``security`` is used to connect to it.
+            directory: A private directory on this machine that is removed with the cluster; it may contain secrets.
         """
 
     @abstractmethod
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
-        """How many Dask workers a cluster of these jobs has, at least 1. Raises InvalidInput for what cannot be.
+        """Return how many Dask workers a cluster with these jobs has, at least 1. Raises InvalidInput if impossible.
 
-        Called in the cluster process, too: when it starts and whenever its jobs have changed.
+        Also called in the cluster process, when it starts and whenever its jobs have changed.
         """
 
     def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """The hosts that a cluster with these options has, as far as that is known beforehand; by default it is not.
+        """Return the hosts that a cluster with these options will have, if known in advance; by default none are.
 
-        The names are those that the Dask workers will have. Raises InvalidInput for options that contradict each other
-        (``field="options.NAME"``). Where no hosts are promised, a drawing is checked when they are there.
+        Their names must be those of the Dask workers. If no hosts are promised, a design is only checked once the hosts
+        exist.
+
+        Raises:
+            InvalidInput: If options contradict each other (``field="options.NAME"``).
         """
         return []
 
     def task_defaults(self, options: Mapping[str, Any]) -> TaskDefaults:
-        """What these options have for every task, where a run does not say otherwise. Raises nothing."""
+        """Return defaults for all tasks, which a run may override, from these options. Must not raise."""
         return TaskDefaults()
 
     def script(self, options: Mapping[str, Any]) -> str:
-        """What is sent to a batch system for one host, for a person to read; by default there is no such thing.
+        """Return what is sent to a batch system for one host, for a person to read; by default nothing.
 
-        It is asked for with a preview and may import Dask. Raises InvalidInput.
+        Called for a preview; may import Dask. Raises InvalidInput.
         """
         return ""

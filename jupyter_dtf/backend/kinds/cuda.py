@@ -1,8 +1,8 @@
 """The kind ``cuda``: a Dask worker on this machine with some of its GPUs, and how tasks share them.
 
-The settings are those of Dask-CUDA's workers. Its package is not used: what it does beyond them (pools and spilling of
-Dask's own data, a CUDA context in each worker) does not reach tasks, which are processes of their own, and takes memory
-of the GPUs from them.
+The settings are those of Dask-CUDA's workers, but that package is not used: its other features (memory pools, spilling
+of Dask's own data, a CUDA context in each worker) do not affect tasks, which are separate processes, but would take GPU
+memory from them.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class CudaKind(LocalKind):
 
 
 def _chosen(options: Mapping[str, Any]) -> list[GpuInfo]:
-    """The GPUs that the options name, in that order. Raises InvalidInput."""
+    """Return the GPUs that the options list, in that order. Raises InvalidInput."""
     there = read_gpus()
     if not there:
         raise InvalidInput(

@@ -1,7 +1,7 @@
-"""Dask's HTTP servers: none listens on a port. Its dashboard answers on a Unix socket once somebody has asked for it.
+"""Dask without HTTP ports. Its dashboard is served on a Unix socket, on request.
 
-Dask's scheduler and each of its workers open a port for HTTP, whether the dashboard is wanted or not, and answer
-anyone there, without TLS and without a question.
+By default, Dask's scheduler and each worker open an HTTP port, even without the dashboard, and serve anyone there,
+without TLS or authentication.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ..machine import paths
 
 SOCKET = "dask.sock"
 ROUTES = [f"distributed.http.{name}" for name in ("scheduler.info", "scheduler.json", "health", "statics")]
-"""Dask's own but for two: ``proxy``, which fetches what it is told to from other machines, and ``prometheus``."""
+"""Dask's routes except ``proxy``, which fetches any URL from other machines, and ``prometheus``."""
 
 
 class _Silent:
-    """A Dask server without a port for HTTP."""
+    """A Dask server without an HTTP port."""
 
     services: dict[str, Any]
 
     def start_http_server(
         self, routes: Any, dashboard_address: Any, default_port: int = 0, ssl_options: Any = None
     ) -> None:
-        """Instead of Dask's: what other code of Dask's looks at is there, and listens nowhere."""
+        """Override Dask's method: set the attributes that other Dask code expects, but do not listen."""
         self.http_application = RoutingApplication([])
         server: Any = HTTPServer(self.http_application)
         server.port = 0
@@ -40,32 +40,32 @@ class _Silent:
 
 
 class SilentScheduler(_Silent, Scheduler):
-    """Dask's scheduler."""
+    """Dask's scheduler without an HTTP port."""
 
 
 class SilentWorker(_Silent, Worker):
-    """Dask's worker."""
+    """Dask's worker without an HTTP port."""
 
 
 class SilentNanny(Nanny):
-    """Dask's nanny, of a SilentWorker."""
+    """Dask's nanny for a SilentWorker."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "worker_class": SilentWorker})
 
 
 def silence(server: Any) -> None:
-    """Close the HTTP port of a scheduler or a worker that was started as Dask's own."""
+    """Close the HTTP port of an ordinary Dask scheduler or worker."""
     listening = server.services.pop("dashboard", None)
     if listening is not None:
         listening.stop()
 
 
 class Dashboard:
-    """Dask's dashboard on a Unix socket, which its directory keeps from everyone but the user."""
+    """Dask's dashboard on a Unix socket, in a directory that only the user can access."""
 
     def __init__(self, scheduler: Any, token: str) -> None:
-        """``token``: the cluster's, whose directory on the scheduler's machine has the socket."""
+        """``token`` is the cluster's: the socket is in its directory on the scheduler's machine."""
         self._scheduler = scheduler
         self._token = token
         self._path = Path()
@@ -75,14 +75,14 @@ class Dashboard:
 
     @property
     def socket(self) -> str:
-        """Where it answers; empty while it is off."""
+        """The path of its socket; empty while it is off."""
         return str(self._path) if self._server is not None else ""
 
     async def start(self) -> str:
-        """Turn it on, if it is off. Returns ``socket``."""
+        """Start it if it is off. Returns ``socket``."""
         async with self._lock:
             if self._server is None:
-                # Bokeh's server takes a second to import: the scheduler has other things to do.
+                # Importing Bokeh's server takes a second, which must not block the scheduler.
                 pages = await asyncio.to_thread(_import_pages)
                 self._application = RoutingApplication(get_handlers(self._scheduler, ROUTES))
                 server = HTTPServer(self._application)
@@ -93,7 +93,7 @@ class Dashboard:
         return self.socket
 
     async def stop(self) -> None:
-        """Turn it off."""
+        """Stop it."""
         if self._server is None or self._application is None:
             return
         server, self._server = self._server, None

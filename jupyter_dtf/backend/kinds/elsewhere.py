@@ -1,6 +1,6 @@
-"""A Dask cluster whose scheduler runs on another machine, by itself, and is this cluster's alone.
+"""A Dask cluster whose scheduler runs on another machine, on its own, exclusively for this cluster.
 
-What the cluster process needs of it, for kinds to derive from; and how the controller is put onto its scheduler.
+Contains the base class for such kinds, and the installation of the controller on a scheduler.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ...schema.machines import ComingHost
 
 PACKAGE = "jupyter_dtf"
 LOOK_S, LOOKS = 0.5, 12
-"""Between two questions to a manager why a scheduler has gone, and how often it is asked."""
+"""The interval and the number of attempts when asking a manager why a scheduler is gone."""
 
 
 class ElsewhereCluster:
-    """``address`` is where its scheduler is reached from this machine, ``security`` what it is reached with."""
+    """The cluster, with the ``address`` and ``security`` to connect to its scheduler from this machine."""
 
     def __init__(self, address: str, security: Any) -> None:
         self.scheduler_address = address
@@ -31,18 +31,18 @@ class ElsewhereCluster:
         self._tell: Callable[[list[ComingHost]], None] = lambda hosts: None
 
     abandon: Callable[[Any], Awaitable[None]]
-    """A function of a module, called with the scheduler on its machine when the cluster process is no more: ends it."""
+    """A module-level function that shuts down the scheduler. Called on its machine once the cluster process is gone."""
 
     def scale(self, n: int) -> None:
-        """So many workers from now on."""
+        """Set the number of workers."""
         self.worker_spec = range(n)
 
     def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
-        """Call ``tell(hosts)`` now, and whenever one of them has come further."""
+        """Call ``tell(hosts)`` now, and whenever a host makes progress."""
         self._tell = tell
 
     async def last_words(self) -> str:
-        """Why its scheduler does not answer any more, asked for once that is so. Its manager may learn it later."""
+        """Return why its scheduler does not respond any more, retrying because its manager may learn it later."""
         for _ in range(LOOKS):
             if words := await self.words_of_end():
                 return words
@@ -50,16 +50,16 @@ class ElsewhereCluster:
         return f"The scheduler at {self.scheduler_address} does not answer any more"
 
     async def words_of_end(self) -> str:
-        """What its manager says of a scheduler that has gone; empty as long as that says nothing."""
+        """Return the manager's reason why the scheduler is gone; empty if it knows none."""
         return ""
 
     async def close(self) -> None:
-        """End it all, and wait until that is so."""
+        """Shut everything down and wait until that is done."""
         await self.scheduler_comm.close_rpc()
 
 
 async def register(cluster: Any, plugin: Any) -> None:
-    """Install a SchedulerPlugin wherever the scheduler runs. Raises Unavailable where it cannot be."""
+    """Install a SchedulerPlugin wherever the scheduler runs. Raises Unavailable if jupyter_dtf is missing there."""
     try:
         await cluster.scheduler_comm.register_scheduler_plugin(
             plugin=cloudpickle.dumps(plugin), name=plugin.name, idempotent=False

@@ -1,6 +1,7 @@
-"""The kind ``gateway``: a cluster that a Dask Gateway starts and looks after.
+"""The kind ``gateway``: a cluster managed by a Dask Gateway.
 
-What is here describes it and checks its options; ``gateway_client`` asks a gateway, ``gateway_cluster`` has the rest.
+This module describes the kind and checks its options; ``gateway_client`` talks to a gateway, and the rest is in
+``gateway_cluster``.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class GatewayKind(Kind):
         return -(-sum(jobs.values()) // int(options["tasks_per_worker"]))
 
     def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """None: what a worker has is the gateway's to say. Raises InvalidInput for what can be seen from here."""
+        """Return none: the gateway decides what a worker has. Raises InvalidInput for errors that are visible here."""
         if address := options["address"]:
             parts = urlsplit(address)
             if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -63,7 +64,7 @@ class GatewayKind(Kind):
         return []
 
     def more_fields(self, options: Mapping[str, Any]) -> list[FieldInfo]:
-        """What the gateway lets this user choose. Raises InvalidInput where it does not answer, or refuses."""
+        """Return the options that the gateway offers this user. Raises InvalidInput, Unavailable."""
         self.promised(options)
         from . import gateway_client
 

@@ -1,4 +1,4 @@
-"""A gateway asked: who it is, what it lets a user choose, and what it says when it refuses, in words."""
+"""The client of a gateway: authentication, the options that it offers, and its errors as sentences."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ...schema.cluster_request import COMMON
 from .gateway_fields import BASIC, CONFIGURED, FIELDS
 
 ANSWER_S = 6.0
-"""How long a gateway may take for an answer."""
+"""The timeout for a reply from a gateway."""
 KEPT_S = 20.0
-"""How long what a gateway offers is held to be so, while a person fills in a form."""
+"""How long a gateway's options are cached while a person fills in a form."""
 
 _T = TypeVar("_T")
 _TYPES = {
@@ -36,12 +36,15 @@ _TYPES = {
     MappingField: "string",
 }
 _NOT_HERE = {*COMMON, "backend", "design", "jobs", "kind", "name"}
-"""Names that stand for something else wherever a cluster is asked for."""
+"""Names that have another meaning wherever a cluster is requested."""
 _known: dict[tuple[str, ...], tuple[float, list[FieldInfo]]] = {}
 
 
 def offered(options: Mapping[str, Any]) -> list[FieldInfo]:
-    """The options that the gateway offers this user. Raises InvalidInput. Not on an event loop."""
+    """Return the options that the gateway offers this user. Must not be called on an event loop.
+
+    Raises the same as ``make`` and ``ask``.
+    """
     key = tuple(str(options[name]) for name in ("address", "proxy_address", "authentication", "user", "password_file"))
     at, fields = _known.get(key, (0.0, []))
     if not at or time.monotonic() - at > KEPT_S:
@@ -57,12 +60,12 @@ def offered(options: Mapping[str, Any]) -> list[FieldInfo]:
 
 
 async def offer(gateway: Gateway) -> Options:
-    """What the gateway lets this user choose, with the defaults of Dask's configuration. Raises as ``ask``."""
+    """Return the gateway's options, with defaults from Dask's configuration. Raises the same as ``ask``."""
     return await ask(gateway, gateway.cluster_options())
 
 
 def make(options: Mapping[str, Any]) -> Gateway:
-    """A gateway's client, to be closed. Raises InvalidInput where what is given does not make one."""
+    """Create a client, which the caller must close. Raises InvalidInput if the options are not valid."""
     address = options["address"] or None
     if address is None and not dask.config.get("gateway.address"):
         raise InvalidInput(
@@ -91,7 +94,7 @@ def _password(file: str) -> str | None:
 
 
 async def ask(gateway: Gateway, question: Awaitable[_T]) -> _T:
-    """The answer to a question that a gateway is asked. Raises InvalidInput, Unavailable: its refusals as sentences."""
+    """Await a request to a gateway. Turns its errors into sentences, as InvalidInput or Unavailable."""
     where = gateway.address
     try:
         return await asyncio.wait_for(question, ANSWER_S)
@@ -115,7 +118,7 @@ async def ask(gateway: Gateway, question: Awaitable[_T]) -> _T:
         raise Unavailable(f"The gateway {where} has failed: {error}") from None
     except (GatewayClusterError, ValueError) as error:
         raise Unavailable(f"The gateway {where} refuses: {error}") from None
-    except ImportError as error:  # what Kerberos needs
+    except ImportError as error:  # a dependency for Kerberos
         raise InvalidInput(f"`authentication` cannot be used here: {error}", field="options.authentication") from None
 
 
@@ -123,11 +126,11 @@ def _wrong(message: str) -> InvalidInput:
     return InvalidInput(message, field="options.address")
 
 
-# -- its options as the form ---------------------------------------------------------------------------------------
+# -- options as form fields ----------------------------------------------------------------------------------------
 
 
 def fields_of(options: Options) -> list[FieldInfo]:
-    """Its options as this package describes any. Those of a name that is taken keep the gateway's default."""
+    """Convert a gateway's options to fields. Those with a reserved name are left out and keep the gateway's default."""
     taken = {*_NOT_HERE, *(field.name for field in FIELDS)}
     return [
         FieldInfo(
@@ -146,7 +149,7 @@ def fields_of(options: Options) -> list[FieldInfo]:
 
 
 def choose(options: Options, chosen: Mapping[str, Any]) -> None:
-    """Set what a person has chosen. Raises InvalidInput, with the field."""
+    """Set the chosen values. Raises InvalidInput, with the field."""
     for name, value in chosen.items():
         try:
             options[name] = json.loads(value) if isinstance(options._fields[name], MappingField) else value

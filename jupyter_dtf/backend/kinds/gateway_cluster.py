@@ -1,4 +1,4 @@
-"""The Dask cluster of the kind ``gateway``: started, scaled and ended by the gateway, reached through its proxy."""
+"""The Dask cluster of the kind ``gateway``: started, scaled and stopped by the gateway, reached through its proxy."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
 STOPPED_S = 6.0
-"""How long it is waited for that the gateway has stopped a cluster."""
+"""How long to wait for the gateway to stop a cluster."""
 _ENDS = (ClusterStatus.STOPPED, ClusterStatus.FAILED)
 _CAPPED = re.compile(r"Scaling to (\d+) instead")
 
 
 async def abandon(scheduler: Any) -> None:
-    """The cluster process is no more: have the gateway stop the cluster."""
+    """Make the gateway stop the cluster after the cluster process is gone."""
     service = scheduler.services.get("gateway")
     try:
         await service.gateway.shutdown()
@@ -43,7 +43,7 @@ async def abandon(scheduler: Any) -> None:
 
 
 class GatewayHosts(ElsewhereCluster):
-    """One cluster of a gateway, whose workers have no names until they join."""
+    """One cluster of a gateway. Its workers have no names until they join."""
 
     abandon = staticmethod(abandon)
 
@@ -87,7 +87,7 @@ class GatewayHosts(ElsewhereCluster):
         await stop(self._gateway, self._name)
 
     async def _scale(self) -> None:
-        """Tell the gateway how many there shall be, until it knows."""
+        """Send the wanted number of workers to the gateway, repeatedly if it changes meanwhile."""
         asked = -1
         while asked != (asked := len(self.worker_spec)):
             try:
@@ -102,7 +102,7 @@ class GatewayHosts(ElsewhereCluster):
             self._changed()
 
     async def _follow(self) -> None:
-        """Know which workers have joined, for as long as the scheduler answers."""
+        """Track which workers have joined, as long as the scheduler is connected."""
         comm = await connect(self.scheduler_address, **self.security.get_connection_args("client"))
         try:
             await comm.write({"op": "subscribe_worker_status"})
@@ -120,7 +120,7 @@ class GatewayHosts(ElsewhereCluster):
             comm.abort()
 
     def _changed(self) -> None:
-        """Those that are missing are told by numbers: the gateway has no names for them."""
+        """Report missing workers by number, because the gateway has no names for them."""
         wanted = len(self.worker_spec)
         there = min(len(self._joined), wanted)
         most = wanted if self._most < 0 else min(self._most, wanted)
@@ -133,7 +133,7 @@ class GatewayHosts(ElsewhereCluster):
 
 
 async def start(kind: Kind, options: Mapping[str, Any], security: Any) -> GatewayHosts:
-    """Have the gateway start a cluster, and wait for its scheduler. Raises InvalidInput, Unavailable."""
+    """Start a cluster and wait for its scheduler. Raises InvalidInput, Unavailable."""
     gateway = gateway_client.make(options)
     name = ""
     try:
@@ -153,7 +153,7 @@ async def start(kind: Kind, options: Mapping[str, Any], security: Any) -> Gatewa
 
 
 class _Way:
-    """How connections get through the gateway's proxy, which goes by the name that TLS begins with."""
+    """Opens connections through the gateway's proxy, which routes them by the TLS server name."""
 
     def __init__(self, report: ClusterReport) -> None:
         self._host, self._port, name = parse_gateway_address(report.scheduler_address)
@@ -161,12 +161,12 @@ class _Way:
         self._context: ssl.SSLContext = report.security.get_connection_args("client")["ssl_context"]
 
     async def open(self) -> Streams:
-        """Raises OSError."""
+        """Open a connection. Raises OSError."""
         return await asyncio.open_connection(self._host, self._port, ssl=self._context, server_hostname=self._server)
 
 
 async def _started(gateway: Gateway, name: str) -> ClusterReport:
-    """What the gateway says of the cluster once its scheduler runs, however long it is queued for."""
+    """Wait until the cluster's scheduler is running, however long it is queued, and return the gateway's report."""
     while True:
         report = await gateway_client.ask(gateway, gateway.get_cluster(name))
         if report.status is ClusterStatus.RUNNING:
@@ -180,7 +180,7 @@ async def _started(gateway: Gateway, name: str) -> ClusterReport:
 
 
 async def stop(gateway: Gateway, name: str) -> None:
-    """End a cluster, if there is one, and wait until the gateway has; then leave."""
+    """Stop a cluster, if there is one, wait until the gateway has stopped it, and close the client."""
     try:
         if name:
             await gateway_client.ask(gateway, gateway.stop_cluster(name))

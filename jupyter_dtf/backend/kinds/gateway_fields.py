@@ -1,4 +1,4 @@
-"""The kind ``gateway``'s own options: those that every gateway has."""
+"""The fixed options of the kind ``gateway``, which are the same for every gateway."""
 
 from __future__ import annotations
 

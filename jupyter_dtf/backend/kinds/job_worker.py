@@ -1,6 +1,6 @@
-"""Dask's worker in a job of a batch system: what a job script runs.
+"""Dask's worker in a batch job, as run by the job script.
 
-The nanny that it starts is the one of the kind ``ssh``, and ends in the same way: nothing of it is left on the node.
+It starts the same nanny as the kind ``ssh``, which ends in the same way and leaves nothing behind on the node.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .base import NOTICES
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """What dask-jobqueue tells a worker, and where the rest is."""
+    """Parse dask-jobqueue's arguments for a worker, and the path of the settings file."""
     parser = argparse.ArgumentParser(prog="job_worker", allow_abbrev=False)
     parser.add_argument("scheduler")
     parser.add_argument("--name", required=True)
@@ -32,8 +32,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 
 def main(argv: list[str]) -> None:
-    """Until the nanny ends, or the batch system ends the job."""
-    # Before the signals are taken: who does not find the scheduler ends with the sentence that says so.
+    """Run until the nanny ends, or the batch system ends the job."""
+    # Before signal handlers are set, so that an unreachable scheduler ends this with the error message.
     asked = parse(argv)
     try:
         with open(asked.settings) as file:
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
     started: list[ssh_keeper.Nanny] = []
 
     def notice(number: int, frame: object) -> None:
-        """The first is the nanny's, which ends when the tasks that are here go on elsewhere. The next one ends it."""
+        """Forward the first notice to the nanny, which ends once its tasks have left. The next one ends this."""
         if not started or leaving.is_set() or noticed.is_set():
             leaving.set()
         else:
@@ -85,7 +85,7 @@ def main(argv: list[str]) -> None:
     ssh_keeper.end(nanny, token, mine)
     if status:
         sys.exit(nanny.words().strip()[-4000:])
-    # Otherwise it was asked to end, and the batch system's word is the last.
+    # Otherwise it was asked to end, and the batch system's message should be the last.
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The kinds ``slurm``, ``pbs``, ``sge``, ``lsf``, ``htcondor`` and ``oar``: each Dask worker is a batch system's job.
+"""The kinds ``slurm``, ``pbs``, ``sge``, ``lsf``, ``htcondor`` and ``oar``: each Dask worker is a batch job.
 
-What is here describes them and checks their options; ``jobqueue_cluster`` has the rest.
+This module describes the kinds and checks their options; the rest is in ``jobqueue_cluster``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class JobQueueKind(Kind):
     """One batch system."""
 
     submit: str
-    """The command that takes a job."""
+    """The command that submits a job."""
     account_title = "Account"
     account_argument = "account"
-    """What dask-jobqueue calls it."""
+    """The name of dask-jobqueue's argument for it."""
 
     def lacks(self) -> str:
         if importlib.util.find_spec("dask_jobqueue") is None:
@@ -117,7 +117,7 @@ class JobQueueKind(Kind):
         return -(-sum(jobs.values()) // int(options["tasks_per_job"]))
 
     def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """None: a job's node is the batch system's to choose. Raises InvalidInput for what no job script can have."""
+        """Return none: the batch system chooses the nodes. Raises InvalidInput for values not valid in a job script."""
         for field in ("queue", "account", "interface"):
             if not _WORD.match(options[field]):
                 raise InvalidInput(
@@ -151,10 +151,10 @@ class JobQueueKind(Kind):
     def _job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return {"job_script_prologue": parts(options["prologue"]), **self.job_options(options)}
 
-    # -- how each says it ------------------------------------------------------------------------------------------
+    # -- differences between systems -------------------------------------------------------------------------------
 
     def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """What dask-jobqueue's class of a job takes beyond what all have. Raises InvalidInput."""
+        """Return the arguments of dask-jobqueue's job class that depend on the system. Raises InvalidInput."""
         return {
             "queue": options["queue"] or None,
             self.account_argument: options["account"] or None,
@@ -163,17 +163,17 @@ class JobQueueKind(Kind):
         }
 
     def gpu_directives(self, gpus: int) -> list[str]:
-        """How so many GPUs are asked for."""
+        """Return the directives that request GPUs."""
         return []
 
 
 def directives_of(options: Mapping[str, Any]) -> list[str]:
-    """Those that the person has added."""
+    """Return the directives that the user has added."""
     return parts(options["directives"])
 
 
 def parts(text: str) -> list[str]:
-    """What stands between semicolons."""
+    """Split a text at semicolons."""
     return [part.strip() for part in text.split(";") if part.strip()]
 
 
@@ -197,7 +197,7 @@ class PbsKind(JobQueueKind):
 
     def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         made = super().job_options(options)
-        if options["gpus"]:  # in the one line that says what a node is to have
+        if options["gpus"]:  # part of the one line that specifies the node
             memory = -(-options["memory_bytes"] // (1 << 20))
             chunk = f"select=1:ncpus={options['cores']}:mem={memory}MB:ngpus={options['gpus']}"
             made["resource_spec"] = chunk
@@ -297,7 +297,7 @@ class OarKind(JobQueueKind):
 
     def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         made = super().job_options(options)
-        made["memory_per_core_property_name"] = "not_applicable"  # what it is called is each site's own
+        made["memory_per_core_property_name"] = "not_applicable"  # its name differs between sites
         if options["gpus"]:
             made["resource_spec"] = f"/nodes=1/gpu={options['gpus']}"
         return made

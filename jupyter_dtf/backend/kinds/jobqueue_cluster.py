@@ -1,4 +1,4 @@
-"""The Dask cluster of the batch systems' kinds: its scheduler here, a job for each worker, by dask-jobqueue."""
+"""The Dask cluster of the batch system kinds: the scheduler runs here, and each worker is a dask-jobqueue job."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from .node_settings import node_settings
 
 WORKER = "jupyter_dtf.backend.kinds.job_worker"
 LOOK_S = 3.0
-"""Between two questions to the batch system about a job whose worker is not there."""
+"""The interval between two queries of the batch system about a job whose worker has not joined."""
 PATIENCE_S = 60
-"""How long a worker looks for the scheduler."""
+"""How long a worker tries to reach the scheduler."""
 SETTINGS, LOGS = "settings.json", "logs"
 _WORDS = 600
 _ROUTINE = re.compile(r"\bINFO\b")
 _SYSTEMS = re.compile(r"slurmstepd|=>> PBS|\bTERM_[A-Z]+|\bWALLTIME\b|[Jj]ob killed")
-"""How lines look that batch systems write into the output of a job that they end."""
+"""Lines that batch systems write into the output of a job that they kill."""
 
 
 class Refused(Exception):
-    """A command of the batch system has failed; the message is what it said."""
+    """A command of the batch system has failed. The message is its output."""
 
 
 class WatchedJob(ProcessInterface):
-    """Mixed into a job of dask-jobqueue: what becomes of it is told, and a refusal harms nobody else."""
+    """A mixin for dask-jobqueue's jobs: reports their progress, and keeps a rejected job from affecting others."""
 
     name: str
     job_id: str | None
@@ -72,22 +72,22 @@ class WatchedJob(ProcessInterface):
         self.look()
 
     async def close(self) -> None:
-        """Cancel the job, wherever it is."""
+        """Cancel the job, whatever its state."""
         self._stop_looking()
         with contextlib.suppress(Refused, OSError):  # it has ended by itself
             await super().close()
         await ProcessInterface.close(self)
 
     def describe(self, name: str) -> ComingHost:
-        """Where it is on its way."""
+        """Return its progress."""
         return ComingHost(name=name, step=self.step, problem=self.problem)
 
     def joined(self) -> None:
-        """Its worker is there."""
+        """Note that its worker has joined."""
         self._stop_looking()
 
     def look(self) -> None:
-        """Its worker is not there: see what the batch system says until it is, or until the job has ended."""
+        """Start querying the batch system, until the worker has joined or the job has ended."""
         self._stop_looking()
         self._looking = asyncio.create_task(self._look())
 
@@ -110,7 +110,7 @@ class WatchedJob(ProcessInterface):
             await asyncio.sleep(LOOK_S)
 
     def _last_words(self) -> str:
-        """The end of what the job has written: the batch system's own word comes last there."""
+        """Return the end of the job's output, where the batch system's own message comes last."""
         mine = re.compile(rf"(?<!\d){re.escape(str(self.job_id))}(?!\d)")
         written = sorted(Path(self.log_directory or "").iterdir(), key=lambda path: path.stat().st_mtime)
         mine_alone = [path for path in written if mine.search(path.name) and path.suffix != ".log"]
@@ -126,7 +126,7 @@ class WatchedJob(ProcessInterface):
 
     @staticmethod
     async def _call(cmd: list[str], *, shell: bool = False, stdin: Any = None) -> str:
-        """As dask-jobqueue's, but that what fails is told in the batch system's words alone."""
+        """Override dask-jobqueue's method to raise only the batch system's own message on failure."""
         status, said = await _ask(cmd, stdin)
         if status:
             raise Refused(said or f"{cmd[0]} ended with status {status}")
@@ -134,7 +134,7 @@ class WatchedJob(ProcessInterface):
 
 
 async def _ask(command: list[str], stdin: Any = None) -> tuple[int, str]:
-    """What a command of the batch system says. The job does not inherit that it was of the cluster's processes."""
+    """Run a command and return its status and output. The job must not inherit the cluster's family variable."""
     environment = {name: value for name, value in os.environ.items() if name not in (family.VARIABLE, paths.MACHINE)}
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -148,14 +148,14 @@ async def _ask(command: list[str], stdin: Any = None) -> tuple[int, str]:
 
 
 def _last(text: str) -> str:
-    """The last lines of it, as one: a batch system's own, where there are such."""
+    """Return the last lines joined into one, only the batch system's own if there are any."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _ROUTINE.search(line)]
     lines = [line for line in lines if _SYSTEMS.search(line)] or lines
     return " / ".join(lines[-3:])[-_WORDS:]
 
 
 class WatchedCluster(JobQueueCluster):
-    """Jobs under the name of their batch system: ``slurm-0``, ``slurm-1``..."""
+    """A cluster of jobs named after their batch system: ``slurm-0``, ``slurm-1``..."""
 
     def __init__(self, system: str, shared: Path, **more: Any) -> None:
         self._system = system
@@ -166,7 +166,7 @@ class WatchedCluster(JobQueueCluster):
         super().__init__(system=system, watch=self._on_change, asynchronous=True, **more)
 
     def scale(self, n: int | None = None, jobs: int = 0, memory: Any = None, cores: Any = None) -> Any:
-        """As Dask's. Jobs that have ended make room for others now, and not before: each costs time of an account."""
+        """Scale as Dask does. Only now are ended jobs replaced, because each job costs computing time."""
         for name in [name for name, job in self._known.items() if job.step == ENDED]:
             self.worker_spec.pop(name, None)
             del self._known[name]
@@ -175,7 +175,7 @@ class WatchedCluster(JobQueueCluster):
         return scaled
 
     def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
-        """Call ``tell(hosts)`` now, and whenever one of them has come further."""
+        """Call ``tell(hosts)`` now, and whenever a host makes progress."""
         self._tell = tell
         self._changed()
 
@@ -188,21 +188,21 @@ class WatchedCluster(JobQueueCluster):
                 os.close(self.claim)
                 self.claim = -1
 
-    # -- what Dask leaves to derived classes -----------------------------------------------------------------------
+    # -- Dask's hooks for derived classes --------------------------------------------------------------------------
 
     def _new_worker_name(self, worker_number: int) -> str:
         return f"{self._system}-{worker_number}"
 
     def new_worker_spec(self) -> Any:
-        while self._new_worker_name(self._i) in self.workers:  # which may have ended, and not be closed yet
+        while self._new_worker_name(self._i) in self.workers:  # it may have ended, but not be closed yet
             self._i += 1
         return super().new_worker_spec()
 
     def _get_worker_security(self, security: Any) -> None:
-        """The certificates are in the settings' file, not beside it."""
+        """Do nothing: the certificates are in the settings file."""
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        """Not as SpecCluster has it, which submits another job for a worker that has gone, and another one."""
+        """Override SpecCluster's method, which would submit new jobs forever for workers that leave."""
         if op == "remove":
             names = [self.scheduler_info["workers"][msg]["name"]]
         else:
@@ -212,10 +212,10 @@ class WatchedCluster(JobQueueCluster):
             if (job := self._known.get(name)) is not None:
                 job.look() if op == "remove" else job.joined()
 
-    # -- who is on the way --------------------------------------------------------------------------------------
+    # -- progress of hosts --------------------------------------------------------------------------------------
 
     def _on_change(self, job: WatchedJob) -> None:
-        self._known[str(job.name)] = job  # Dask has it among its workers once all that it starts have started
+        self._known[str(job.name)] = job  # Dask adds it to `workers` only when all new jobs have started
         self._changed()
 
     def _changed(self) -> None:
@@ -227,14 +227,14 @@ class WatchedCluster(JobQueueCluster):
 
 
 def job_class(system: str) -> type[Any]:
-    """A job of this system."""
+    """Return the job class of a system."""
     return type(f"{system.title()}Job", (WatchedJob, jobqueue_jobs.jobs()[system]), {})
 
 
 def script(system: str, options: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    """The job script of one worker, but for what the cluster knows once it runs.
+    """Return the job script of one worker, with placeholders for what is known only once the cluster runs.
 
-    ``own``: what its system's job takes.
+    ``own``: arguments of the system's job class.
     """
     shown = str(_shared(options) / "CLUSTER")
     with tempfile.TemporaryDirectory() as anywhere:
@@ -253,7 +253,7 @@ def script(system: str, options: Mapping[str, Any], own: Mapping[str, Any]) -> s
 async def start(
     system: str, options: Mapping[str, Any], own: Mapping[str, Any], security: Any, token: str
 ) -> WatchedCluster:
-    """The scheduler, before any job is submitted."""
+    """Start the scheduler and return the cluster, before any job is submitted. Raises InvalidInput, Unavailable."""
     address = _listen_at(options)
     shared, claim = await asyncio.to_thread(_prepare, options, security, token)
     try:
@@ -279,7 +279,7 @@ async def start(
 def _job_options(system: str, options: Mapping[str, Any], own: Mapping[str, Any], shared: Path) -> dict[str, Any]:
     logs = shared / LOGS
     made = dict(own)
-    if system == "oar":  # which dask-jobqueue gives no place for what a job writes
+    if system == "oar":  # dask-jobqueue does not set the output files of OAR jobs
         made["job_extra_directives"] = [
             *own["job_extra_directives"],
             f"-O {logs}/%jobid%.out",
@@ -289,7 +289,7 @@ def _job_options(system: str, options: Mapping[str, Any], own: Mapping[str, Any]
         "cores": options["cores"],
         "memory": f"{options['memory_bytes']}B",
         "processes": 1,
-        # In the shell's place, which keeps the signals of the batch system to itself.
+        # Replace the shell, which would not pass on the batch system's signals.
         "python": f"exec {options['python'] or sys.executable}",
         "worker_command": WORKER,
         "worker_extra_args": ["--settings", str(shared / SETTINGS)],
@@ -319,7 +319,7 @@ def _shared(options: Mapping[str, Any]) -> Path:
 
 
 def _prepare(options: Mapping[str, Any], security: Any, token: str) -> tuple[Path, int]:
-    """The directory that the nodes see too, for this cluster alone. What clusters before it have left there goes."""
+    """Create this cluster's directory that is shared with the nodes, and remove what dead clusters have left there."""
     parent = _shared(options)
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""dask-jobqueue, without what importing it does: one of its modules takes over SIGINT, with ``sys.exit()``.
+"""Imports dask-jobqueue without a side effect: one of its modules installs a SIGINT handler that calls ``sys.exit()``.
 
-That fails in any thread but the main one, and ends a server or a kernel that a person only wanted to interrupt. Whoever
-needs dask-jobqueue imports this first.
+That fails outside the main thread, and ends a server or a kernel that a person only wanted to interrupt. Every module
+that needs dask-jobqueue must import this one first.
 """
 
 from __future__ import annotations

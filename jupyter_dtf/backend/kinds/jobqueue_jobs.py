@@ -1,4 +1,4 @@
-"""dask-jobqueue's jobs by the names of their systems, and how each system is asked what has become of one."""
+"""dask-jobqueue's job classes by batch system, and how to query each system for the state of a job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITS, RUNS, GONE = "waits", "runs", "gone"
 
 
 class StdinLsfJob(LSFJob):
-    """A job of LSF, which takes its script from standard input, and whose refusal is heard."""
+    """An LSF job that passes its script on standard input, and reports when it is rejected."""
 
     async def _submit_job(self, script_filename: str) -> Any:
         with open(script_filename) as file:  # noqa: ASYNC230 - a small file that was written just now
@@ -29,7 +29,7 @@ class StdinLsfJob(LSFJob):
 
 
 def jobs() -> dict[str, type[Any]]:
-    """The class of a job of each system."""
+    """Return the job class of each system."""
     return {
         "slurm": SLURMJob,
         "pbs": PBSJob,
@@ -42,7 +42,7 @@ def jobs() -> dict[str, type[Any]]:
 
 @dataclass(frozen=True)
 class Question:
-    """A command, to which a job's number is appended, and what its answers mean."""
+    """A command, to which the job id is appended, and the patterns to interpret its output."""
 
     command: tuple[str, ...]
     runs: str
@@ -50,7 +50,7 @@ class Question:
     empty_is_gone: bool = False
 
     def read(self, status: int, said: str) -> str:
-        """What has become of the job. An answer that is not understood, as of a system that is down, ends nothing."""
+        """Return the job's state. Output that is not understood, as when the system is down, counts as waiting."""
         if re.search(self.gone, said) or (self.empty_is_gone and status == 0 and not said):
             return GONE
         return RUNS if status == 0 and re.search(self.runs, said) else WAITS

@@ -1,8 +1,8 @@
-"""Dask's LocalCluster, but for workers that go: each has a successor, however long that takes to come.
+"""Dask's LocalCluster, with lost workers always replaced, however long that takes.
 
-Dask closes the nanny of a worker that the scheduler has not seen for 15 s (``distributed.deploy.lost-worker-timeout``),
-while it still counts that worker among those that it has: no other takes its place, ever. On a busy machine a worker
-that was told to end needs more than that until it has ended and its successor has imported Dask.
+Dask closes the nanny of a worker that has been gone from the scheduler for 15 s
+(``distributed.deploy.lost-worker-timeout``) but still counts that worker as present, so it is never replaced. On a busy
+machine it can take longer than that for a worker to exit and for its successor to import Dask.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ...schema.machines import ComingHost
 logger = logging.getLogger(__name__)
 
 AGAIN_S = 2.0
-"""After a nanny has ended by itself, until there is another: twice as long each time, up to ``AGAIN_AT_MOST_S``."""
+"""The delay before a nanny that has exited is replaced; doubled each time, up to ``AGAIN_AT_MOST_S``."""
 AGAIN_AT_MOST_S = 30.0
 _SETTLED_S = 60.0
 
 
 class KeptCluster(LocalCluster):
-    """Nannies start their workers anew; one that has ended itself, for it could not, is replaced."""
+    """A LocalCluster whose nannies restart their workers, and are replaced if they exit because they cannot."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._looked_after: dict[Any, asyncio.Task[None]] = {}
@@ -37,12 +37,12 @@ class KeptCluster(LocalCluster):
         super().__init__(*args, **kwargs)
 
     def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
-        """Call ``tell(hosts)`` now, and whenever it changes which hosts cannot be started. No others are told of."""
+        """Call ``tell(hosts)`` with the hosts that cannot be started, now and whenever these change."""
         self._tell = tell
         self._changed()
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        """Not as SpecCluster has it, which gives up the nanny of a worker that has gone."""
+        """Override SpecCluster's method, which gives up the nanny of a worker that is gone."""
         Cluster._update_worker_status(self, op, msg)
 
     async def _correct_state_internal(self) -> None:
@@ -54,7 +54,7 @@ class KeptCluster(LocalCluster):
                     self._looked_after[nanny] = asyncio.create_task(self._look_after(name, nanny))
 
     async def _look_after(self, name: Any, nanny: Any) -> None:
-        """Until it has ended. If it is still wanted then, have another one take its place."""
+        """Wait until a nanny has exited, and replace it if it is still wanted."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         if nanny.status.name == "running":
@@ -70,8 +70,8 @@ class KeptCluster(LocalCluster):
         if self._is_wanted(name, nanny):
             del self.workers[name]
             try:
-                await asyncio.shield(self._correct_state())  # which is not given up in its middle
-            except Exception:  # it has ended again, which is seen as the first time
+                await asyncio.shield(self._correct_state())  # must not be cancelled halfway
+            except Exception:  # it has exited again, which is handled like the first time
                 logger.exception("The host %s could not be started", name)
         self._looked_after.pop(nanny, None)
 

@@ -1,7 +1,7 @@
-"""The kind ``kubernetes``: scheduler and workers are pods of a namespace, which Dask's operator makes.
+"""The kind ``kubernetes``: scheduler and workers are pods in one namespace, created by Dask's operator.
 
-What is here describes it and checks its options; ``kubernetes_spec`` writes what is sent, ``kubernetes_cluster`` has
-the rest.
+This module describes the kind and checks its options; ``kubernetes_spec`` creates the resources, and the rest is in
+``kubernetes_cluster``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[\w.@:/-]*\Z", re.ASCII)
 
 
 class KubernetesKind(Kind):
-    """Pods, by Dask's operator for Kubernetes."""
+    """Pods created by Dask's operator for Kubernetes."""
 
     kind = "kubernetes"
     title = "Kubernetes"
@@ -82,7 +82,7 @@ class KubernetesKind(Kind):
         return -(-sum(jobs.values()) // int(options["tasks_per_pod"]))
 
     def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """None: a pod's node is not ours to choose. Raises InvalidInput for what can be seen from here."""
+        """Return none: Kubernetes chooses the nodes. Raises InvalidInput for errors that are visible here."""
         if not _IMAGE.match(options["image"]):
             raise InvalidInput(
                 f"`image` must name an image with jupyter-dtf in it, got {options['image']!r:.200}",

@@ -1,4 +1,4 @@
-"""Kubernetes asked, by kr8s: what it holds in one namespace, and what it says when it refuses, in words."""
+"""Requests to Kubernetes through kr8s: the resources of one namespace, and errors as sentences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOG_LINES = 12
 
 
 class KubernetesApi:
-    """One namespace. Every method raises Unavailable, InvalidInput for what is wrong with what was given, NotFound."""
+    """One namespace. All methods may raise Unavailable, InvalidInput (if an option is the cause) and NotFound."""
 
     def __init__(self, api: Any, namespace: str) -> None:
         self.api = api
@@ -30,7 +30,7 @@ class KubernetesApi:
         return await self._ask("GET", version, f"{kind}/{name}")
 
     async def list(self, version: str, kind: str, **labels: str) -> list[dict[str, Any]]:
-        """Those with these labels of Dask's operator."""
+        """Return the resources of a kind with the given labels of Dask's operator."""
         selector = ",".join(f"dask.org/{name.replace('_', '-')}={value}" for name, value in labels.items())
         answer = await self._ask("GET", version, kind, params={"labelSelector": selector})
         return list(answer["items"])
@@ -42,12 +42,12 @@ class KubernetesApi:
         await self._ask("PATCH", version, f"{kind}/{name}", change)
 
     async def delete(self, version: str, kind: str, name: str) -> None:
-        """Delete it, and what it owns. It may have gone already."""
+        """Delete a resource, and what it owns. It need not exist any more."""
         with contextlib.suppress(NotFound):
             await self._ask("DELETE", version, f"{kind}/{name}", {"propagationPolicy": "Background"})
 
     async def log_of(self, pod: str, *, before: bool) -> str:
-        """The end of what a pod's container has written; ``before``: the one that it was started anew for."""
+        """Return the end of the log of a pod's container; ``before``: of the previous one, before it was restarted."""
         params = {"tailLines": str(_LOG_LINES), **({"previous": "true"} if before else {})}
         with contextlib.suppress(NotFound, Unavailable, InvalidInput):
             async with self._answer("GET", CORE, f"pods/{pod}/log", params=params) as response:
@@ -65,7 +65,7 @@ class KubernetesApi:
     ) -> AsyncIterator[httpx.Response]:
         if body is not None:
             more["content"] = json.dumps(body)
-        more["headers"] = {"Connection": "close"}  # kr8s closes none of those that it keeps, not even with its loop
+        more["headers"] = {"Connection": "close"}  # kr8s never closes the connections that it keeps alive
         if method == "PATCH":
             more["headers"]["Content-Type"] = "application/merge-patch+json"
         with telling(self.namespace):
@@ -76,7 +76,7 @@ class KubernetesApi:
 
 
 async def opened(options: Mapping[str, Any]) -> KubernetesApi:
-    """Who is asked. Raises InvalidInput where nobody can be, or nobody answers."""
+    """Connect to Kubernetes. Raises InvalidInput if there is no configuration for it, or no reply."""
     kubeconfig = _path(options["kubeconfig"])
     try:
         with telling(options["namespace"]):
@@ -107,7 +107,7 @@ def _path(given: str) -> str | None:
 
 @contextlib.contextmanager
 def telling(namespace: str) -> Any:
-    """What Kubernetes refuses within becomes a sentence, with its own words."""
+    """Convert errors of Kubernetes within the block to ours, with its own message."""
     try:
         yield
     except kr8s.ServerError as error:

@@ -1,4 +1,4 @@
-"""The Dask cluster of the kind ``kubernetes``: a resource that Dask's operator makes pods of."""
+"""The Dask cluster of the kind ``kubernetes``: a resource for which Dask's operator creates pods."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ OPERATOR_S = 20.0
 """How long Dask's operator may take to notice a new cluster."""
 HERE = "127.0.0.1"
 GONE_S = 6.0
-"""How long it is waited for that a cluster's pods have gone."""
+"""How long to wait for a cluster's pods to be deleted."""
 
 
 class KubernetesCluster(ElsewhereCluster):
-    """Worker pods under the names of their Deployments, by which ``kubectl`` finds them."""
+    """The cluster. Workers are named after their Deployments, so that ``kubectl`` finds them."""
 
     abandon = staticmethod(pod_health.abandon)
 
@@ -47,7 +47,7 @@ class KubernetesCluster(ElsewhereCluster):
     def scale(self, n: int) -> None:
         super().scale(n)
         self._scaled.set()
-        self._told = self._with_missing((self._told or [])[:n])  # a run may wait for them from now on
+        self._told = self._with_missing((self._told or [])[:n])  # so that a run waits for them from now on
         self._tell(self._told)
 
     def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
@@ -71,7 +71,7 @@ class KubernetesCluster(ElsewhereCluster):
         await self._way.close()
         await delete(self._api, self._name)
 
-    # -- how many --------------------------------------------------------------------------------------------------
+    # -- scaling ---------------------------------------------------------------------------------------------------
 
     async def _scale_when_told(self) -> None:
         while True:
@@ -86,24 +86,24 @@ class KubernetesCluster(ElsewhereCluster):
                 self._scaled.set()
 
     async def _scale(self, count: int) -> None:
-        """Which pods go is decided here: the operator asks Dask's scheduler by HTTP, which it does not answer."""
+        """Scale, choosing which pods to remove: the operator would ask Dask's scheduler by HTTP, which is disabled."""
         there = await self._api.list(APPS, "deployments", workergroup_name=self._workers)
         if len(there) > count:
             pods = await self._api.list(CORE, "pods", workergroup_name=self._workers)
             ready = {kubernetes_pods.worker_name(pod) for pod in pods if kubernetes_pods.is_ready(pod)}
             names = [each["metadata"]["name"] for each in there]
-            names.sort(key=lambda name: name not in ready)  # of equal ones the first stay
+            names.sort(key=lambda name: name not in ready)  # stable: among equals, the first ones stay
             for name in names[count:]:
                 await self._api.delete(APPS, "deployments", name)
         await self._api.patch(DASK, "daskworkergroups", self._workers, {"spec": {"worker": {"replicas": count}}})
 
-    # -- who is on the way -----------------------------------------------------------------------------------------
+    # -- progress of hosts -----------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
         while True:
             try:
                 hosts = await self._coming()
-            except DtfError as error:  # it is asked again
+            except DtfError as error:  # try again later
                 logger.warning("The pods of %s could not be seen: %s", self._name, error)
             except Exception:
                 logger.exception("What is said of the pods of %s could not be read", self._name)
@@ -114,7 +114,7 @@ class KubernetesCluster(ElsewhereCluster):
             await asyncio.sleep(LOOK_S)
 
     async def _coming(self) -> list[ComingHost]:
-        """Every worker's pod, those that Dask knows too; of a worker that has had several, the newest."""
+        """Return the pods of all workers, including those that have joined; the newest of each."""
         pods = await self._api.list(CORE, "pods", workergroup_name=self._workers)
         pods.sort(key=lambda pod: (pod["status"].get("phase") != "Failed", pod["metadata"]["creationTimestamp"]))
         hosts: dict[str, ComingHost] = {}
@@ -127,13 +127,13 @@ class KubernetesCluster(ElsewhereCluster):
         return self._with_missing(list(hosts.values()))
 
     def _with_missing(self, hosts: list[ComingHost]) -> list[ComingHost]:
-        """And those that have no pod yet, by numbers."""
+        """Add the workers that have no pod yet, by number."""
         missing = range(len(hosts), len(self.worker_spec))
         return [*hosts, *(ComingHost(name=f"pod {number + 1}", step="asked for") for number in missing)]
 
 
 class Way:
-    """How the scheduler is reached from this machine: its address, and what has to be open for that."""
+    """The route to the scheduler from this machine: its address, and an open port forward if necessary."""
 
     def __init__(self, api: KubernetesApi, name: str, options: Mapping[str, Any]) -> None:
         self._api = api
@@ -142,7 +142,7 @@ class Way:
         self._forward: Any = None
 
     async def open(self, pod: Mapping[str, Any], tell: Callable[[str], None]) -> str:
-        """The address, once there is one. Raises Unavailable."""
+        """Wait until the scheduler has an address and return it. Raises Unavailable."""
         port = kubernetes_spec.COMM_PORT
         if self._reach == "port-forward":
             return f"tls://{HERE}:{await self._open_port(pod, port)}"
@@ -157,7 +157,7 @@ class Way:
             await asyncio.sleep(LOOK_S)
 
     async def _open_port(self, pod: Mapping[str, Any], port: int) -> int:
-        """A port here that leads there. One that is free is somebody else's a moment later: then it is another one."""
+        """Forward a local port to the pod. If somebody else takes the free port in the meantime, try another one."""
         for last in (*[False] * 9, True):
             with socket.create_server((HERE, 0)) as free:
                 here = free.getsockname()[1]
@@ -172,7 +172,7 @@ class Way:
         raise AssertionError
 
     async def close(self) -> None:
-        """Close what is open; connections that others have there are not waited for."""
+        """Close the port forward, without waiting for connections that others still have."""
         if self._forward is not None:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._forward.__aexit__(None, None, None), 1.0)
@@ -181,7 +181,7 @@ class Way:
 async def start(
     options: Mapping[str, Any], security: Any, token: str, tell: Callable[[str], None]
 ) -> KubernetesCluster:
-    """The scheduler, in its pod, reached from here. Raises InvalidInput, Unavailable; nothing exists then."""
+    """Start the scheduler in its pod and connect to it. If this raises InvalidInput or Unavailable, nothing is left."""
     api = await kubernetes_api.opened(options)
     name = f"dtf-{token}"
     way = Way(api, name, options)
@@ -199,7 +199,7 @@ async def start(
 
 
 async def _ask_for(api: KubernetesApi, name: str, options: Mapping[str, Any], settings: dict[str, Any]) -> None:
-    """The resources. The secret is the cluster's own, and goes with it whoever deletes that."""
+    """Create the resources. The cluster owns the secret, which is deleted together with it, by whomever."""
     await api.create(CORE, "secrets", kubernetes_spec.secret(name, settings))
     try:
         made = await api.create(DASK, "daskclusters", kubernetes_spec.cluster(name, options))
@@ -213,7 +213,7 @@ async def _ask_for(api: KubernetesApi, name: str, options: Mapping[str, Any], se
 
 
 async def _scheduler(api: KubernetesApi, name: str, tell: Callable[[str], None]) -> dict[str, Any]:
-    """The scheduler's pod, once it is ready. Raises Unavailable for one that never will be."""
+    """Wait until the scheduler's pod is ready and return it. Raises Unavailable if it never will be."""
     loop = asyncio.get_running_loop()
     asked = loop.time()
     while True:
@@ -236,7 +236,7 @@ async def _scheduler(api: KubernetesApi, name: str, tell: Callable[[str], None])
 
 
 async def _answers(address: str, security: Any, options: Mapping[str, Any]) -> None:
-    """Raise InvalidInput where the scheduler is not reached."""
+    """Raise InvalidInput if the scheduler cannot be reached."""
     try:
         comm = await connect(address, timeout=10, **security.get_connection_args("client"))
     except OSError as error:
@@ -256,9 +256,9 @@ async def _state(api: KubernetesApi, pod: Mapping[str, Any]) -> kubernetes_pods.
 
 
 async def delete(api: KubernetesApi, name: str) -> None:
-    """All that there is of a cluster, and wait until its pods have gone."""
+    """Delete all resources of a cluster and wait until its pods are gone."""
     await api.delete(DASK, "daskclusters", name)
-    await api.delete(CORE, "secrets", name)  # which has no owner where the cluster came to nothing
+    await api.delete(CORE, "secrets", name)  # it has no owner if the cluster could not be created
     loop = asyncio.get_running_loop()
     until = loop.time() + GONE_S
     while await api.list(CORE, "pods", cluster_name=name) and loop.time() < until:

@@ -1,4 +1,4 @@
-"""Pure: what Kubernetes says of a pod, read for a person."""
+"""Pure: the state of a pod according to Kubernetes, in words."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ _ON_THE_WAY = ("ContainerCreating", "PodInitializing")
 
 
 class PodState(NamedTuple):
-    """Where a pod is on its way, and what is wrong with it; both as ``ComingHost`` has them."""
+    """The progress of a pod, and its problem; both as in ``ComingHost``."""
 
     step: str
     problem: str = ""
     is_hopeless: bool = False
-    """Waiting does not help: what is wrong is wrong with what was asked for."""
+    """Whether waiting is pointless, because the request itself is wrong."""
 
 
 _HOPELESS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
 
 
 def read(pod: Mapping[str, Any], log: str = "") -> PodState:
-    """What becomes of a pod. ``log``: the end of what its container wrote before it was started anew."""
+    """Return the state of a pod. ``log`` is the end of its container's log from before it ended or was restarted."""
     status = pod.get("status", {})
     if status.get("phase") == "Failed":
         return PodState("ended", _ended(status, log))
@@ -44,19 +44,19 @@ def read(pod: Mapping[str, Any], log: str = "") -> PodState:
 
 
 def needs_log(pod: Mapping[str, Any]) -> bool:
-    """Whether a container of it has ended, so that what it wrote last is worth asking for."""
+    """Return whether a container has ended, so that its log should be requested."""
     containers = pod.get("status", {}).get("containerStatuses", [])
     return any("terminated" in {**each.get("lastState", {}), **each.get("state", {})} for each in containers)
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Whether its containers answer."""
+    """Return whether a pod is ready."""
     conditions = pod.get("status", {}).get("conditions", [])
     return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
 def worker_name(pod: Mapping[str, Any]) -> str:
-    """What Dask's worker in it is called."""
+    """Return the name of Dask's worker in a pod."""
     for container in pod["spec"]["containers"]:
         for variable in container.get("env", []):
             if variable["name"] == "DASK_WORKER_NAME":
@@ -73,7 +73,7 @@ def _ended(status: Mapping[str, Any], log: str) -> str:
 
 
 def _last(container: Mapping[str, Any], log: str) -> str:
-    """How its container ended that was there before, or is there no more."""
+    """Return how the container, or the one before its restart, ended."""
     ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
     if not ended:
         return ""

@@ -1,4 +1,4 @@
-"""What is sent to Kubernetes for a cluster: the resource that Dask's operator acts on, and the secret of its pods."""
+"""The Kubernetes resources of a cluster: the one that Dask's operator acts on, and the secret for its pods."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ COMM_PORT, HTTP_PORT = 8786, 8787
 NODE_SETTINGS = "/etc/jupyter-dtf/settings.json"
 LABELS = {"app.kubernetes.io/managed-by": "jupyter-dtf"}
 FORGOTTEN_S = 120
-"""So long after its cluster process has gone the operator deletes a cluster, which its scheduler tells it."""
+"""How long after the cluster process is gone the operator deletes the cluster, as reported by its scheduler."""
 _KINDS = "jupyter_dtf.backend.kinds"
 _POD_IP = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 
 
 def cluster(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``DaskCluster``, without any worker yet."""
+    """Return the ``DaskCluster``, without workers."""
     given = template(options)
     own = given.get("metadata", {})
     metadata = {
@@ -42,7 +42,7 @@ def cluster(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def secret(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What its pods are told: certificates, which are on no command line."""
+    """Return the secret with the pods' settings, which include certificates and so must not be on a command line."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -52,19 +52,19 @@ def secret(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_yaml(resource: Mapping[str, Any]) -> str:
-    """For a person to read."""
+    """Return a resource as YAML for a person to read."""
     return str(yaml.dump(dict(resource), Dumper=_Plain, sort_keys=False))
 
 
 class _Plain(yaml.SafeDumper):
-    """Without references to what occurs twice."""
+    """A dumper that writes no anchors and aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def template(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The person's own pod: its ``metadata`` and ``spec``. Raises InvalidInput for what is none."""
+    """Read the user's pod template: its ``metadata`` and ``spec``. Raises InvalidInput if it is not a pod."""
     file = options["pod_template"]
     if not file:
         return {}
@@ -86,11 +86,11 @@ def _no_pod(message: str) -> InvalidInput:
     return InvalidInput(message, field="options.pod_template")
 
 
-# -- its pods ------------------------------------------------------------------------------------------------------
+# -- pods ----------------------------------------------------------------------------------------------------------
 
 
 def _pod(given: Mapping[str, Any], container: dict[str, Any], name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """A pod of one container, on what was given: of that the first container, or the one of this name, is ours too."""
+    """Return a pod spec with our container merged into the template's container of that name, or else its first one."""
     spec = copy.deepcopy(dict(given.get("spec", {})))
     theirs = spec.get("containers", [])
     same = [each for each in theirs if each.get("name") == container["name"]] or theirs[:1]
@@ -99,7 +99,7 @@ def _pod(given: Mapping[str, Any], container: dict[str, Any], name: str, options
     own = {
         "volumes": [
             {"name": "jupyter-dtf", "secret": {"secretName": name, "defaultMode": 0o400}},
-            # What a pod has by itself is 64 MB, and tasks of a pod sum their gradients there.
+            # By default a pod has only 64 MB, but its tasks exchange their gradients there.
             {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
         ],
         "automountServiceAccountToken": bool(options["service_account"]),
@@ -165,7 +165,7 @@ def _service(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged(below: Any, above: Any) -> Any:
-    """``above`` on ``below``: what both have is ``above``'s; what lists have is told apart by its name."""
+    """Merge ``above`` into ``below``, with precedence to ``above``. Items of lists are matched by name."""
     if isinstance(below, dict) and isinstance(above, dict):
         made = dict(below)
         for key, value in above.items():

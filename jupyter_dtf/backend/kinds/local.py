@@ -81,8 +81,8 @@ class LocalKind(Kind):
             asynchronous=True,
             local_directory=str(directory),
         )
-        cluster.scheduler_spec["cls"] = SilentScheduler  # which LocalCluster has no argument for
-        # Which is meant to be overridden.
+        cluster.scheduler_spec["cls"] = SilentScheduler  # LocalCluster has no argument for this
+        # Meant to be overridden.
         cluster._new_worker_name = lambda number: local_host_name(number, hosts)  # type: ignore[method-assign]
         return await cluster
 
@@ -104,6 +104,6 @@ class LocalKind(Kind):
 
 
 def local_host_name(number: int, hosts: int) -> str:
-    """What one of so many hosts on this machine is called: as the machine, with a number where it is not the only."""
+    """Return the name of one of ``hosts`` hosts on this machine: the machine's, with a number unless it is alone."""
     machine = paths.machine_name()
     return machine if hosts == 1 and number == 0 else f"{machine}-{number}"

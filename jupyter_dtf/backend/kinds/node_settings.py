@@ -1,4 +1,4 @@
-"""What Dask's processes on a node of a batch system, or in a pod, are told by a file: there is a private key in it."""
+"""The settings of Dask's processes on batch nodes and in pods, passed in a file because they include a private key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import dask.config
 
 
 def node_settings(security: Any, token: str) -> dict[str, Any]:
-    """As JSON can have it; ``job_worker`` reads it."""
+    """Return the settings as plain data for JSON, read by ``job_worker`` and ``pod_scheduler``."""
     config = {name: value for name, value in dask.config.config.items() if name != "temporary-directory"}
     certificates = ("tls_ca_file", "tls_worker_cert", "tls_worker_key")
     return {

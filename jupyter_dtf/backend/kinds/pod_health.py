@@ -1,6 +1,6 @@
-"""What a scheduler in a pod answers by HTTP: whether it is well, and since when nobody needs it. Nothing else.
+"""The minimal HTTP server of a scheduler in a pod: its health, and since when nobody has needed it.
 
-Kubernetes asks for the first. Dask's operator asks for the second, and deletes a cluster that nobody has needed for
+Kubernetes requests the former. Dask's operator requests the latter, and deletes a cluster that nobody has needed for
 its ``idleTimeout``.
 """
 
@@ -17,13 +17,13 @@ _idle_since = 0.0
 
 
 def forget() -> None:
-    """From now on nobody needs this scheduler."""
+    """Mark this scheduler as no longer needed."""
     global _idle_since
     _idle_since = _idle_since or time.time()
 
 
 async def abandon(scheduler: Any) -> None:
-    """The cluster process is no more: the workers end at once, the rest when the operator has asked."""
+    """After the cluster process is gone, close the workers at once; the operator later deletes the rest."""
     forget()
     await scheduler.retire_workers(workers=list(scheduler.workers), close_workers=True, remove=True)
 
@@ -41,11 +41,11 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Asked every second: that is not worth a line."""
+        """Log nothing: there is a request every second."""
 
 
 def listen(host: str, port: int) -> ThreadingHTTPServer:
-    """Answer, in a thread of its own, until it is shut down."""
+    """Serve in a separate thread until shut down."""
     server = ThreadingHTTPServer((host, port), _Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server

@@ -15,7 +15,7 @@ from . import kubernetes_spec, pod_health
 
 
 async def serve(host: str, settings: dict[str, Any]) -> None:
-    """Until it is asked to end."""
+    """Run the scheduler until SIGTERM."""
     import dask.config
     from distributed import Security
 
@@ -37,7 +37,7 @@ async def serve(host: str, settings: dict[str, Any]) -> None:
     ) as scheduler:
 
         def look() -> None:
-            if not scheduler.plugins.keys() & {_CONTROLLER}:  # who has started this has gone before it was ready
+            if not scheduler.plugins.keys() & {_CONTROLLER}:  # the cluster process went away before this was ready
                 pod_health.forget()
 
         loop.call_later(kubernetes_spec.FORGOTTEN_S, look)
@@ -54,7 +54,7 @@ _CONTROLLER = "jupyter_dtf"
 
 
 def main(argv: list[str]) -> None:
-    """What a scheduler's pod runs."""
+    """Run the scheduler of a pod."""
     parser = argparse.ArgumentParser(prog="pod_scheduler", allow_abbrev=False)
     parser.add_argument("--host", required=True)
     parser.add_argument("--settings", required=True)

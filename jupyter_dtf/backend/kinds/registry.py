@@ -1,7 +1,7 @@
-"""The kinds of Dask cluster that are installed, and the options of a request checked by what its kind says of them.
+"""The installed kinds of Dask cluster, and the validation of a request's options against the fields of its kind.
 
-A kind is found through the entry-point group ``jupyter_dtf.kinds``. One that cannot be used is listed all the same, and
-says why.
+Kinds are found through the entry-point group ``jupyter_dtf.kinds``. A kind that cannot be used is still listed, with
+the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GROUP = "jupyter_dtf.kinds"
 
 
 class _Unusable(Kind):
-    """In place of a kind whose entry point leads nowhere, or to what is no kind."""
+    """A placeholder for a kind whose entry point cannot be loaded, or is not a kind."""
 
     def __init__(self, name: str, why: str) -> None:
         self.kind = self.title = name
@@ -40,7 +40,7 @@ class _Unusable(Kind):
 
 
 def kinds() -> dict[str, Kind]:
-    """Every installed kind by its name. Raises nothing: one that cannot be used lacks something."""
+    """Return all installed kinds by name. Never raises: an unusable kind reports the problem with ``lacks``."""
     return {name: _made(point) for name, point in installed.points(GROUP).items()}
 
 
@@ -51,9 +51,9 @@ def _made(point: EntryPoint) -> Kind:
             raise TypeError(f"a kind of cluster must be a {Kind.__module__}.{Kind.__name__}, got {kind!r:.100}")
         if kind.kind != point.name:
             raise ValueError(f"a kind must have the name of its entry point, {point.name!r}, got {kind.kind!r:.100}")
-        check_name(f"{kind.kind}-1")  # as its clusters are called
+        check_name(f"{kind.kind}-1")  # the default name of its clusters
         return kind
-    except Exception as error:  # somebody else's code
+    except Exception as error:  # third-party code may raise anything
         if installed.is_ours(point):
             return _Unusable(point.name, f"{point.value} is not there ({error}). {installed.reinstall()}")
         package = point.dist.name if point.dist is not None else "its package"
@@ -61,7 +61,7 @@ def _made(point: EntryPoint) -> Kind:
 
 
 def describe_kinds() -> list[KindInfo]:
-    """The kinds as a form shows them: first the one that it begins with, last those that lack something."""
+    """Return the kinds for a form: the default first, unavailable ones last."""
     infos = [
         KindInfo(kind=kind.kind, title=kind.title, available=not lacking, lacks=lacking, fields=kind.fields())
         for kind in kinds().values()
@@ -71,9 +71,9 @@ def describe_kinds() -> list[KindInfo]:
 
 
 def find_kind(name: str) -> Kind:
-    """Raises NotFound for a kind that is not installed, Unavailable for one that lacks something."""
+    """Return a kind. Raises NotFound if it is not installed, Unavailable if it cannot be used here."""
     found = kinds()
-    if name not in found:  # unless it was installed just now
+    if name not in found:  # it may have just been installed
         installed.points.cache_clear()
         found = kinds()
     if not found:
@@ -86,12 +86,12 @@ def find_kind(name: str) -> Kind:
 
 
 def counts_hosts(fields: list[FieldInfo]) -> str:
-    """The name of the option that says how many hosts there are; empty where none does."""
+    """Return the name of the option for the number of hosts, or empty if there is none."""
     return next((field.name for field in fields if field.counts_hosts), "")
 
 
 def options_of(kind: Kind, request: ClusterRequest) -> dict[str, Any]:
-    """Every option of a request, as ``check_options``. Hosts that were drawn say how many there are."""
+    """Return all options of a request, like ``check_options``. The hosts of a design determine their number."""
     drawn, option = len(request.hosts), counts_hosts(kind.fields())
     if not (drawn and option):
         return check_options(kind, request.options)
@@ -103,9 +103,12 @@ def options_of(kind: Kind, request: ClusterRequest) -> dict[str, Any]:
 
 
 def check_options(kind: Kind, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Every option of the kind, defaults filled in. Raises InvalidInput naming the field (``options.hosts``).
+    """Return all options of the kind, with defaults filled in.
 
-    Behind them stand those that only ``check_more`` can judge, as they were given.
+    They are followed by the unvalidated options that only ``check_more`` can check.
+
+    Raises:
+        InvalidInput: If an option is not valid. Names the field (``options.hosts``).
     """
     fields = {field.name: field for field in kind.fields()}
     more = {name: value for name, value in options.items() if name not in fields}
@@ -115,9 +118,12 @@ def check_options(kind: Kind, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_more(kind: Kind, options: Mapping[str, Any], more_fields: list[FieldInfo]) -> dict[str, Any]:
-    """Of what ``check_options`` has returned, the options among ``more_fields`` that were given. Raises InvalidInput.
+    """Validate those of the result of ``check_options`` that belong to ``more_fields``, and return them.
 
-    Text is read as what the field takes: who has written it on a command line could not know that.
+    Strings are converted to the field's type, which could not be known when they were given on a command line.
+
+    Raises:
+        InvalidInput: If an option is unknown or not valid.
     """
     fields = {field.name: field for field in more_fields}
     known = [field.name for field in kind.fields()]
@@ -153,7 +159,7 @@ def _read(field: FieldInfo, value: Any) -> Any:
 
 
 def _meant(name: str, known: list[str]) -> str:
-    """What somebody may have wanted with an option that does not exist; empty where there is no telling."""
+    """Return a suggestion for an unknown option, or empty if there is none."""
     for job in USUAL_JOBS:
         if name.removeprefix("n_").removeprefix("num_") in (job, f"{job}s"):
             return f'. How many tasks of a job there are is said by jobs={{"{job}": 2}}'
@@ -170,7 +176,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "list": (list, tuple, str),
 }
-"""Of an option, and what it is in Python."""
+"""The Python types of each option type."""
 
 
 def _check(field: FieldInfo, value: Any) -> Any:
@@ -190,7 +196,7 @@ def _check(field: FieldInfo, value: Any) -> Any:
 
 
 def _texts(field: FieldInfo, value: Any) -> list[str]:
-    """A list of texts, which a form and a terminal part by commas; in Python numbers may be among them."""
+    """Return a list of strings, which may be given as one string with commas; integers are converted."""
     given: list[Any] = value.replace("\n", ",").split(",") if isinstance(value, str) else list(value)
     texts = [str(each) if isinstance(each, int) and not isinstance(each, bool) else each for each in given]
     for text in texts:

@@ -1,7 +1,7 @@
-"""A port of this machine by which viewers reach a scheduler elsewhere, whatever way leads there.
+"""A local port by which viewers reach a scheduler elsewhere, independent of the kind of connection to it.
 
-It is on the loopback interface, and for who has the cluster's certificate alone: both sides speak TLS, each with
-certificates of its own.
+It is on the loopback interface, and only accepts connections with the cluster's certificate: both sides use TLS, with
+separate certificates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Relay:
-    """``security``: who may connect. ``open_there()`` opens a connection to the scheduler; raises OSError."""
+    """``security`` determines who may connect. ``open_there()`` connects to the scheduler, or raises OSError."""
 
     def __init__(self, security: Any, open_there: Callable[[], Awaitable[Streams]]) -> None:
         self._context: ssl.SSLContext = security.get_listen_args("scheduler")["ssl_context"]
@@ -31,18 +31,18 @@ class Relay:
         self._open: set[asyncio.Task[None]] = set()
 
     async def start(self) -> str:
-        """Listen. Returns the address, as Dask writes it."""
+        """Start listening. Returns the address in Dask's format."""
         self._server = await asyncio.start_server(self._serve, HERE, 0, ssl=self._context)
         return f"tls://{HERE}:{self._server.sockets[0].getsockname()[1]}"
 
     async def close(self) -> None:
-        """Listen no more, and end what is connected."""
+        """Stop listening and close all connections."""
         if self._server is not None:
             self._server.close()
         for task in self._open:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
-        for _ in range(3):  # an aborted connection's socket is closed in a later round of the loop
+        for _ in range(3):  # the socket of an aborted connection is closed in a later iteration of the loop
             await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -62,7 +62,7 @@ class Relay:
                 await asyncio.gather(*pumps, return_exceptions=True)
         except (OSError, asyncio.TimeoutError) as error:
             logger.warning("The scheduler could not be reached: %s", error)
-        except asyncio.CancelledError:  # it is closed; who serves a connection is not waited for by anybody else
+        except asyncio.CancelledError:  # by `close`; nobody else awaits this task
             pass
         finally:
             self._open.discard(task)
@@ -72,7 +72,7 @@ class Relay:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Hand on what comes, until either side has ended."""
+    """Forward data until either side closes the connection."""
     with contextlib.suppress(OSError):
         while data := await reader.read(_PIECE_BYTES):
             writer.write(data)

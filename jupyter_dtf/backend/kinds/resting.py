@@ -1,6 +1,6 @@
-"""The options of a kind whose clusters give hosts back while nothing runs, and have them again for the next run.
+"""The options of kinds whose clusters release hosts while nothing runs and request them again for the next run.
 
-Not Dask's ``Adaptive``: it counts Dask's tasks, and would take the hosts from under a run, which is none of them.
+Dask's ``Adaptive`` is not suitable: it counts Dask's tasks, and would take hosts away from a run, which is not one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ IDLE, LEAST = "idle_minutes", "least_hosts"
 
 
 class Rest(NamedTuple):
-    """When a cluster rests, and with how many hosts."""
+    """After how long without a run a cluster releases hosts, and how many it keeps."""
 
     idle_s: float
     least: int
 
 
 def fields() -> list[FieldInfo]:
-    """For kinds whose cluster has ``watch_hosts``: a run waits for the hosts that it tells of."""
+    """Return the options. Only for kinds whose cluster has ``watch_hosts``, so that a run waits for the hosts."""
     return [
         FieldInfo(
             name=IDLE,
@@ -44,6 +44,6 @@ def fields() -> list[FieldInfo]:
 
 
 def rest_of(options: Mapping[str, Any]) -> Rest | None:
-    """What the options say of it; None: the cluster keeps its hosts."""
+    """Return the values of these options, or None if the cluster keeps its hosts."""
     idle_s = float(options.get(IDLE, 0)) * 60
     return Rest(idle_s, int(options[LEAST])) if idle_s else None

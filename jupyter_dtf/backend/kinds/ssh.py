@@ -1,6 +1,6 @@
-"""The kind ``ssh``: Dask workers on other machines, which are reached by SSH.
+"""The kind ``ssh``: Dask workers on other machines, started through SSH.
 
-What is here describes it and checks its options; ``ssh_cluster`` has the rest.
+This module describes the kind and checks its options; the rest is in ``ssh_cluster``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STRICT, ACCEPT_NEW = "strict", "accept-new"
 
 
 class SshKind(Kind):
-    """Dask workers on machines that SSH reaches."""
+    """Dask workers on machines that are reachable by SSH."""
 
     kind = "ssh"
     title = "Machines by SSH"
@@ -114,7 +114,7 @@ class SshKind(Kind):
         return len(ssh_entries.parse(options["hosts"]))
 
     def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """None: their cores are not known. Raises InvalidInput for what can be seen from here."""
+        """Return none: the hosts' cores are not known. Raises InvalidInput for errors that are visible here."""
         entries = ssh_entries.parse(options["hosts"])
         if file := options["key_file"]:
             _check_file(file, "key_file", "The private key")

@@ -1,4 +1,4 @@
-"""The Dask cluster of the kind ``ssh``: its scheduler here, a nanny and its worker on each host."""
+"""The Dask cluster of the kind ``ssh``: the scheduler runs here, a nanny and its worker on each host."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ logger = logging.getLogger(__name__)
 
 NANNY = "jupyter_dtf.backend.kinds.ssh_nanny"
 AGAIN_S = 2.0
-"""After a host could not be used, until that is tried again: twice as long each time, up to ``AGAIN_AT_MOST_S``."""
+"""The delay before a host that could not be used is retried; doubled each time, up to ``AGAIN_AT_MOST_S``."""
 AGAIN_AT_MOST_S = 30.0
 PATIENCE_S = 60.0
-"""How long a host looks for the scheduler."""
+"""How long a host tries to reach the scheduler."""
 ANY = "0.0.0.0"
 
 
 class Setting:
-    """What the hosts of one cluster have in common."""
+    """The settings that all hosts of one cluster share."""
 
     def __init__(self, options: Mapping[str, Any], security: Any, token: str) -> None:
         self.options = options
@@ -46,11 +46,11 @@ class Setting:
         self.token = token
         self.port = 0
         self.fallback = ""
-        """The address of this machine for a host that reaches it by loopback, where others do not."""
+        """This machine's address for a host that is reached over the loopback interface while others are not."""
         self._machines = {paths.machine_name(): ssh_keeper.identity()}
 
     def machine_of(self, keeper: Keeper) -> str:
-        """What the host's machine is called: by its own name, unless another one of these has it too."""
+        """Return the name of the host's machine: its own, unless another machine of the cluster has the same."""
         identity = keeper.hello["identity"]
         wanted = [keeper.hello["machine"], keeper.entry.name, f"{keeper.entry.name}-{secrets.token_hex(2)}"]
         name = next(name for name in wanted if self._machines.get(name, identity) == identity)
@@ -58,7 +58,7 @@ class Setting:
         return str(name)
 
     def scheduler_for(self, keeper: Keeper) -> str:
-        """The scheduler's address as a host reaches it."""
+        """Return the scheduler's address from a host's point of view."""
         address = self.options["address"] or self._address_towards(keeper)
         return f"tls://[{address}]:{self.port}" if ":" in address else f"tls://{address}:{self.port}"
 
@@ -69,7 +69,7 @@ class Setting:
 
 
 class SshWorker(ProcessInterface):
-    """A host, from when it is wanted until it is not: connected to, and again where it has gone."""
+    """A host for as long as it is wanted: connects to it, and reconnects if it is lost."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class SshWorker(ProcessInterface):
         await super().start()
 
     async def close(self) -> None:
-        """End it, and wait until nothing of it is left there."""
+        """Shut it down, and wait until nothing is left on the host."""
         if self._living is not None:
             self._living.cancel()
             await asyncio.gather(self._living, return_exceptions=True)
@@ -106,7 +106,7 @@ class SshWorker(ProcessInterface):
         await super().close()
 
     def describe(self) -> ComingHost:
-        """Where it is on its way."""
+        """Return its progress."""
         return ComingHost(name=self.entry.name, step=self.step, problem=self.problem)
 
     async def _live(self) -> None:
@@ -167,7 +167,7 @@ class SshWorker(ProcessInterface):
 
 
 class SshCluster(SpecCluster):
-    """Hosts in the order in which they were given."""
+    """A cluster of hosts in the order in which they were given."""
 
     def __init__(
         self,
@@ -185,10 +185,10 @@ class SshCluster(SpecCluster):
         self._tell: Callable[[list[ComingHost]], None] = lambda hosts: None
         super().__init__(workers={}, asynchronous=True, **more)
 
-    # -- how many -----------------------------------------------------------------------------------------------
+    # -- scaling ------------------------------------------------------------------------------------------------
 
     def scale(self, n: int = 0, memory: Any = None, cores: Any = None) -> Any:
-        """The first ``n`` hosts."""
+        """Scale to the first ``n`` hosts."""
         scaled = super().scale(min(n, len(self._entries)))
         self._known = {name: worker for name, worker in self._known.items() if name in self.worker_spec}
         self._changed()
@@ -206,24 +206,24 @@ class SshCluster(SpecCluster):
         return {entry.name: {"cls": SshWorker, "options": options}}
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        """Not as SpecCluster has it, which gives up a host that has gone: it is tried again."""
+        """Override SpecCluster's method, which gives up lost hosts: here they are retried."""
         Cluster._update_worker_status(self, op, msg)
 
     async def _close(self) -> None:
-        """The hosts first, side by side: one that does not answer holds up nothing."""
+        """Close all hosts first, in parallel, so that one that does not respond delays nothing."""
         idle = [keeper.close(at_once=True) for keeper in self._ready.values()]
         self._ready.clear()
         await asyncio.gather(*idle, *(worker.close() for worker in self.workers.values()), return_exceptions=True)
         await super()._close()
 
-    # -- who is on the way --------------------------------------------------------------------------------------
+    # -- progress of hosts --------------------------------------------------------------------------------------
 
     def _on_change(self, worker: SshWorker) -> None:
         self._known[worker.entry.name] = worker
         self._changed()
 
     def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
-        """Call ``tell(hosts)`` now, and whenever one of them has come further."""
+        """Call ``tell(hosts)`` now, and whenever a host makes progress."""
         self._tell = tell
         self._changed()
 
@@ -236,7 +236,7 @@ class SshCluster(SpecCluster):
 
 
 async def start(options: Mapping[str, Any], security: Any, token: str) -> SshCluster:
-    """The scheduler, once one host at least can be used. Raises Unavailable where none can."""
+    """Start the scheduler once at least one host can be used. Raises InvalidInput, or Unavailable if none can."""
     asyncssh.set_log_level(logging.WARNING)
     entries = ssh_entries.parse(options["hosts"])
     found = await asyncio.gather(*(_first_look(entry, options) for entry in entries))
@@ -286,7 +286,7 @@ async def _first_look(entry: HostEntry, options: Mapping[str, Any]) -> Keeper | 
 
 
 def _listen_at(options: Mapping[str, Any], keepers: Sequence[Keeper], setting: Setting) -> str:
-    """The address at which the scheduler listens: one that all hosts reach, or all of this machine's."""
+    """Return the address for the scheduler to listen on: one that all hosts can reach, or all addresses."""
     if options["interface"]:
         try:
             setting.fallback = get_ip_interface(options["interface"])

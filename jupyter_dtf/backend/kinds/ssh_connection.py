@@ -1,4 +1,4 @@
-"""A connection to a host by SSH, and the keeper at its other end (``ssh_keeper``)."""
+"""An SSH connection to a host, and the keeper at its other end (``ssh_keeper``)."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from .ssh_entries import HostEntry
 logger = logging.getLogger(__name__)
 
 CONNECT_S = 8.0
-"""For the connection, and again for the first word of Python there."""
+"""The timeout for the connection, and again for the first message from Python there."""
 BEAT_S = 5.0
 SILENT_S = 60.0
-"""A host that has heard nothing for so long ends what was started on it."""
+"""A keeper that has received nothing for this long ends everything that it has started."""
 KEEPALIVES = 6
 END_S = 7.0
-"""More than the keeper takes for it."""
+"""Longer than the keeper needs to end everything."""
 _TAIL = 4_000
 _BOOTSTRAP = 'import base64,os;exec(base64.b64decode(os.fdopen(0,"rb",0,closefd=False).readline()))'
 
 
 class HostProblem(Exception):
-    """Why a host cannot be used, with its own last words. It does not leave this room: the cluster tells of it."""
+    """Why a host cannot be used, with its last output. Not raised outside this package: the cluster reports it."""
 
 
 class Keeper:
-    """The keeper on one host. ``hello`` is what it has said of itself."""
+    """The keeper on one host. ``hello`` is its description of itself."""
 
     def __init__(self, entry: HostEntry, connection: Any, process: Any) -> None:
         self.entry = entry
@@ -54,7 +54,7 @@ class Keeper:
 
     @classmethod
     async def open(cls, entry: HostEntry, options: Mapping[str, Any], step: Callable[[str], None]) -> Keeper:
-        """Connect to a host and start the keeper. ``step(what)`` is told what it is at. Raises HostProblem."""
+        """Connect to a host and start the keeper. ``step(what)`` is called with each step. Raises HostProblem."""
         step("connecting")
         connection = await _connect(entry, options)
         keeper = None
@@ -62,7 +62,7 @@ class Keeper:
             step("starting Python")
             process = await connection.create_process(command(options), encoding=None)
             keeper = cls(entry, connection, process)
-            with contextlib.suppress(OSError, asyncssh.Error):  # it may have ended already; then it is asked why
+            with contextlib.suppress(OSError, asyncssh.Error):  # it may have already ended; the reason is read below
                 process.stdin.write(base64.b64encode(_program()) + b"\n")
             await asyncio.wait_for(keeper._greet(), CONNECT_S)
         except BaseException as error:
@@ -76,11 +76,11 @@ class Keeper:
 
     @property
     def local_address(self) -> str:
-        """This machine's address, as the host sees it."""
+        """This machine's address on the connection to the host."""
         return str(self._connection.get_extra_info("sockname")[0])
 
     async def run(self, module: str, settings: Any, environment: Mapping[str, str]) -> str:
-        """Start a module there, and wait until it has ended. Returns its last words. Raises HostProblem."""
+        """Start a module there and wait until it has ended. Returns its last output. Raises HostProblem."""
         asked = {"module": module, "settings": settings, "environment": dict(environment), "silent_s": SILENT_S}
         self._process.stdin.write(json.dumps({"start": asked}).encode() + b"\n")
         while (message := await self._next()) is not None:
@@ -89,7 +89,7 @@ class Keeper:
         raise HostProblem(f"the connection has ended{self._words()}")
 
     async def close(self, at_once: bool = False) -> None:
-        """End what runs there, and the connection."""
+        """End what is running there, and close the connection."""
         with contextlib.suppress(OSError, asyncssh.Error, asyncio.TimeoutError):
             self._process.stdin.write_eof()
             if not at_once:
@@ -106,13 +106,13 @@ class Keeper:
                 self.hello = message["hello"]
                 break
         else:
-            await self._listening  # until the end of what is said
+            await self._listening  # read all remaining output
             raise HostProblem(f"Python could not be started there{self._words()}")
         if wrong := self.hello["lacks"]:
             raise HostProblem(f"{self.hello['program']} cannot be used there: {wrong}")
 
     async def _next(self) -> dict[str, Any] | None:
-        """The next word of the keeper; what a login shell prints is passed over. None at the end."""
+        """Return the keeper's next message, skipping output of the login shell. None at the end."""
         with contextlib.suppress(OSError, asyncssh.Error):
             while line := await self._process.stdout.readline():
                 with contextlib.suppress(ValueError):
@@ -174,7 +174,7 @@ async def _end(connection: Any) -> None:
 
 
 def command(options: Mapping[str, Any]) -> str:
-    """What the login shell there is told, whichever it is: to become Python, which then reads its program."""
+    """Return the command for any login shell there: it becomes Python, which then reads its program."""
     program = shlex.quote(options["python"] or sys.executable)
     script = [f"p={program}"]
     if options["python"]:
@@ -196,6 +196,6 @@ def _program() -> bytes:
 
 
 def _last_of(text: str) -> str:
-    """The last lines of what was said, in one."""
+    """Return the last lines of output, joined into one."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     return " / ".join(lines[-3:])[-_TAIL:]

@@ -1,4 +1,4 @@
-"""The hosts of a cluster of the kind ``ssh``, as a person writes them: ``alice@gpu1:2222 gpus=0+1``. Pure."""
+"""Parsing of the hosts of the kind ``ssh``, as a person writes them: ``alice@gpu1:2222 gpus=0+1``. Pure."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ class HostEntry:
     """One host."""
 
     name: str
-    """What it is called: the host as it was written, with a number where it was written more than once."""
+    """Its name: the host as it was written, with a number if it was written more than once."""
     host: str
     user: str = ""
-    """Empty: as SSH's configuration says, else this user's name."""
+    """Empty: from SSH's configuration, else this user's name."""
     port: int = 0
-    """0: as SSH's configuration says, else 22."""
+    """0: from SSH's configuration, else 22."""
     gpus: str | None = None
-    """For CUDA_VISIBLE_DEVICES there; None: as it is there."""
+    """The value of CUDA_VISIBLE_DEVICES there; None leaves it unchanged."""
     threads: int = 0
-    """For its tasks; 0: as the option for all hosts says."""
+    """The threads for its tasks; 0: from the option for all hosts."""
 
     tasks: int = 0
-    """How many of a run's tasks it takes, beside what other hosts say; 0: as many as any other."""
+    """How many of a run's tasks it takes, relative to other hosts; 0: as many as any other."""
 
     @property
     def command(self) -> str:
-        """How one connects to it by hand."""
+        """The command to connect to it by hand."""
         port = f" -p {self.port}" if self.port else ""
         return f"ssh{port} {self.user}@{self.host}" if self.user else f"ssh{port} {self.host}"
 
 
 def parse(texts: Sequence[str]) -> list[HostEntry]:
-    """The hosts, in order. Raises InvalidInput."""
+    """Parse the hosts, in order. Raises InvalidInput."""
     entries = [_parse(text) for text in texts]
     if not entries:
         raise InvalidInput(f"A cluster needs a host. {HOW}. Received none", field=_FIELD)

@@ -1,4 +1,4 @@
-"""Which hosts are known by their keys, as OpenSSH keeps them; and a new host's key taken and kept."""
+"""Known host keys, in OpenSSH's files: checks whether a host is known, and accepts the key of a new host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PORT = 22
 
 
 def connect_options(entry: HostEntry, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What asyncssh is told of a host; what is left out is as SSH's configuration says. Raises InvalidInput."""
+    """Return asyncssh's options for a host. Anything left out is taken from SSH's configuration."""
     made: dict[str, Any] = {"host": entry.host}
     if entry.port:
         made["port"] = entry.port
@@ -32,7 +32,7 @@ def connect_options(entry: HostEntry, options: Mapping[str, Any]) -> dict[str, A
 
 
 def check_known(entries: Sequence[HostEntry], options: Mapping[str, Any]) -> None:
-    """Raise InvalidInput for a key that cannot be read, and, where that is asked for, for hosts that are not known."""
+    """Raise InvalidInput if a private key cannot be read, or if the check is strict and hosts are not known."""
     unknown = []
     for entry in entries:
         try:
@@ -59,10 +59,10 @@ def _unknown_sentence(unknown: Sequence[HostEntry]) -> str:
 
 
 def is_known(entry: HostEntry, options: Mapping[str, Any]) -> bool:
-    """Whether there is any key of the host."""
+    """Return whether any key of the host is known."""
     made = asyncssh.SSHClientConnectionOptions(**connect_options(entry, options))
     known: Any = made.known_hosts
-    if known is None:  # the person's configuration says not to look
+    if known is None:  # the user's configuration disables the check
         return True
     if not known:
         known = _default()
@@ -76,7 +76,7 @@ def is_known(entry: HostEntry, options: Mapping[str, Any]) -> bool:
 
 
 async def accept(entry: HostEntry, options: Mapping[str, Any]) -> None:
-    """Take the key of a host that is not known, and keep it. Raises OSError and asyncssh.Error."""
+    """Accept and save the key of an unknown host. Raises OSError, asyncssh.Error."""
     if is_known(entry, options):
         return
     given = {key: value for key, value in connect_options(entry, options).items() if key in ("host", "port")}

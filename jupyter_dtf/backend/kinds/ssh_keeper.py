@@ -1,14 +1,14 @@
-"""The keeper: the process on a host that SSH starts. It starts the Dask worker, and ends it with the connection.
+"""The keeper: the process that SSH starts on a host. It starts the Dask worker, and ends it with the connection.
 
-It is sent as text to whatever Python the host has, so it is of the standard library alone, and of Python 3.6. The other
-side says, a line of JSON each on standard input:
+It is sent as source text to whatever Python the host has, so it uses only the standard library, and is compatible with
+Python 3.6. The other side sends lines on standard input:
 
-* ``{"start": {"module", "settings", "environment", "silent_s"}}``: start the nanny;
-* an empty line, every few seconds, that it is there;
-* nothing more, for ``silent_s`` or because the connection has ended: then all that was started here ends.
+* ``{"start": {"module", "settings", "environment", "silent_s"}}``, as JSON: start the nanny;
+* an empty line every few seconds, as a heartbeat;
+* nothing, for ``silent_s`` or because the connection is closed: then everything that was started here is ended.
 
-It answers ``{"hello": {...}}`` at once, which says what Python this is and what it lacks, ``{"started": pid}``, and at
-the end ``{"ended": status, "words": what the nanny has said last}``.
+The keeper sends ``{"hello": {...}}`` at once, which describes its Python and what it lacks, then ``{"started": pid}``,
+and at the end ``{"ended": status, "words": the nanny's last output}``.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ NEEDED = (3, 10)
 PACKAGES = ("jupyter_dtf", "distributed", "tensorflow", "keras")
 GRACE_S = 4.0
 LEAVE_S = 60.0
-"""How long tasks may take to go on elsewhere when the machine is to go: others may have less patience with it."""
+"""How long tasks may take to leave when the machine goes away; the machine itself may not last that long."""
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE)
 TAIL_BYTES = 8 << 10
 RUN_MODULE = """\
@@ -45,7 +45,7 @@ _DEATH = 1
 
 
 def hello() -> Dict[str, Any]:
-    """What is here."""
+    """Describe this host."""
     if sys.path and sys.path[0] == "":
         del sys.path[0]
     found: Dict[str, Any] = {
@@ -71,7 +71,7 @@ def hello() -> Dict[str, Any]:
 
 
 def identity() -> str:
-    """A word that machines have in common only if they are one, and share memory."""
+    """Return a string that is the same only for processes on one machine with the same shared memory."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read().strip()
@@ -81,7 +81,7 @@ def identity() -> str:
 
 
 def tell(message: Dict[str, Any]) -> None:
-    """One line to the other side, as long as there is one."""
+    """Send one line to the other side, if it is still connected."""
     try:
         os.write(1, (json.dumps(message) + "\n").encode())
     except OSError:
@@ -89,14 +89,14 @@ def tell(message: Dict[str, Any]) -> None:
 
 
 class Lines:
-    """Lines of standard input, without waiting for more than there is."""
+    """Reads lines from standard input without blocking for more than is available."""
 
     def __init__(self) -> None:
         self.rest = b""
         self.ended = False
 
     def take(self, timeout: float) -> List[bytes]:
-        """Those that have come, after at most ``timeout`` seconds of waiting for the first."""
+        """Return the lines that have arrived, waiting at most ``timeout`` seconds for the first."""
         if b"\n" not in self.rest and not self.ended and select.select([0], [], [], timeout)[0]:
             data = os.read(0, 1 << 16)
             self.ended = not data
@@ -106,7 +106,7 @@ class Lines:
 
 
 class Nanny:
-    """The process that was started, and the last of what it says."""
+    """The process that was started, and the tail of its output."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", directories: List[str]) -> None:
         self.process = process
@@ -129,18 +129,18 @@ class Nanny:
 
 
 def begin() -> None:
-    """In the nanny before it is one: it ends with this process, and takes signals as any program does."""
+    """Prepare the nanny's process before exec: it dies with this one, and has default signal handlers."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_DEATH, signal.SIGKILL)
 
 
 def start(asked: Dict[str, Any]) -> Nanny:
-    """Start the nanny. Its settings, secrets among them, go by its standard input."""
-    from jupyter_dtf.backend.machine import paths  # this very host's, which has the package
+    """Start the nanny. Its settings, which include secrets, are passed on its standard input."""
+    from jupyter_dtf.backend.machine import paths  # from this host's own installation
 
     token = asked["environment"][FAMILY]
-    # Not `-m` alone, which puts the working directory on the path.
+    # Not just `-m`, which would put the working directory on the path.
     flags = ["-P", "-m"] if sys.version_info >= (3, 11) else ["-c", RUN_MODULE]
     process = subprocess.Popen(
         [sys.executable, *flags, asked["module"]],
@@ -157,7 +157,7 @@ def start(asked: Dict[str, Any]) -> Nanny:
         process.stdin.write(json.dumps(asked["settings"]).encode())
         process.stdin.close()
     except OSError:
-        pass  # it has ended, which is seen
+        pass  # it has ended, which is noticed later
     return nanny
 
 
@@ -171,7 +171,7 @@ def environment(more: Dict[str, str]) -> Dict[str, str]:
 
 
 def end(started: Nanny, token: str, mine: str) -> None:
-    """End all that was started from here. What the machine's other keepers have started stays."""
+    """End everything started from here, but not what other keepers on this machine have started."""
     nanny = started.process
 
     def mine_alone(told: Dict[str, str]) -> bool:
@@ -184,12 +184,12 @@ def end(started: Nanny, token: str, mine: str) -> None:
         except subprocess.TimeoutExpired:
             pass
     until(lambda: kill(mine_alone, but_helpers=True))
-    until(lambda: sum(mine_alone(told) for _, told in processes()))  # the helpers clear up after the others, and end
+    until(lambda: sum(mine_alone(told) for _, told in processes()))  # helpers clean up after the others, then exit
     kill(mine_alone)
     if nanny.poll() is None:
         nanny.kill()
         nanny.wait()
-    # Who has started the warm process need not be who needs it. It ends by itself and clears up, unless it was stopped.
+    # The warm process may be needed by others than its starter. It exits by itself and cleans up, unless it is stopped.
     deadline = time.monotonic() + GRACE_S / 2
     while family(token) and not others(token, mine) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -201,7 +201,7 @@ def end(started: Nanny, token: str, mine: str) -> None:
 
 
 def leave(started: Nanny) -> None:
-    """The machine is to go: the nanny ends when the tasks that are here go on elsewhere."""
+    """Notify the nanny that the machine goes away, and wait: it exits once its tasks have left."""
     started.process.send_signal(signal.SIGTERM)
     try:
         started.process.wait(LEAVE_S)
@@ -210,7 +210,7 @@ def leave(started: Nanny) -> None:
 
 
 def until(left: Callable[[], int]) -> None:
-    """Look again until none is left, or for two seconds."""
+    """Repeat until none is left, for at most two seconds."""
     for _ in range(100):
         if not left():
             return
@@ -222,12 +222,12 @@ def family(token: str) -> List[int]:
 
 
 def others(token: str, mine: str) -> bool:
-    """Whether somebody else here needs the warm process of this cluster."""
+    """Return whether another keeper's processes here need the warm process of this cluster."""
     return any(told.get(FAMILY) == token and told.get(KEEPER) != mine for _, told in processes())
 
 
 def kill(wanted: Callable[[Dict[str, str]], bool], but_helpers: bool = False) -> int:
-    """Kill the processes whose environment is ``wanted``. Returns how many there were."""
+    """Kill the processes for whose environment ``wanted`` returns True. Returns their number."""
     found = [pid for pid, told in processes() if wanted(told) and not (but_helpers and is_helper(pid))]
     for pid in found:
         try:
@@ -238,7 +238,7 @@ def kill(wanted: Callable[[Dict[str, str]], bool], but_helpers: bool = False) ->
 
 
 def is_helper(pid: int) -> bool:
-    """Whether it is Python's own, which removes what killed processes leave in ``/dev/shm``."""
+    """Return whether it is Python's resource tracker, which removes what killed processes leave in ``/dev/shm``."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return b"resource_tracker" in file.read()
@@ -247,7 +247,7 @@ def is_helper(pid: int) -> bool:
 
 
 def processes() -> Iterator[Tuple[int, Dict[str, str]]]:
-    """This user's processes but this one, with their environments."""
+    """Yield this user's processes, except this one, with their environments."""
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == os.getpid():
             continue
@@ -263,7 +263,7 @@ def processes() -> Iterator[Tuple[int, Dict[str, str]]]:
 
 
 def keep() -> None:
-    """The whole life of the keeper."""
+    """Run the keeper from start to end."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     leaving: List[bool] = []

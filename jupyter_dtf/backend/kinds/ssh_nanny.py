@@ -1,6 +1,6 @@
 """Dask's nanny on a host of the kind ``ssh``: ``python -m jupyter_dtf.backend.kinds.ssh_nanny``, started by the keeper.
 
-Its settings are JSON on standard input, for there is a private key among them.
+Its settings are passed as JSON on standard input, because they include a private key.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..machine import paths
 from .base import NOTICE, NOTICES, SLOTS
 
 ANSWER_S = 3.0
-"""How long a host may take to say whether there are tasks on it yet."""
+"""How long a host may take to report whether it still has tasks."""
 LOOK_S = 0.2
 
 
 def check_reachable(address: str, timeout_s: float = 5.0) -> None:
-    """Raise SystemExit, with a sentence, if the scheduler cannot be connected to from this host."""
+    """Exit with an error message if this host cannot connect to the scheduler."""
     host, _, port = address.partition("://")[2].rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
@@ -35,7 +35,7 @@ def check_reachable(address: str, timeout_s: float = 5.0) -> None:
 
 
 async def serve(settings: dict[str, Any]) -> None:
-    """Until it is closed, or asked to end."""
+    """Run the nanny until it is closed, or a signal tells it to end."""
     import dask.config
     from distributed import Security
 
@@ -73,9 +73,9 @@ async def _first_of(*tasks: asyncio.Task[Any]) -> None:
 
 
 async def _give_notice(nanny: Any, why: str) -> None:
-    """Have the tasks of the worker's host go on elsewhere first, if there are any. It is not started anew."""
+    """Notify the worker's host and wait until its tasks have left. The worker will not be restarted."""
     nanny.close_gracefully(reason=why)
-    with contextlib.suppress(Exception):  # it is no host yet, or no more, or does not answer
+    with contextlib.suppress(Exception):  # it is not a host yet, not any more, or does not respond
         while await asyncio.wait_for(getattr(nanny.rpc(nanny.worker_address), NOTICE)(why=why), ANSWER_S):
             await asyncio.sleep(LOOK_S)
 

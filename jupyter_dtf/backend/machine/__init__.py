@@ -1,1 +1,1 @@
-"""What any process asks of the machine that it runs on."""
+"""Facts and services of the machine that a process runs on, for all processes."""

@@ -1,7 +1,7 @@
-"""The command line and environment of every Python process of ours.
+"""The command line and environment of every Python process that jupyter_dtf starts.
 
-``python -m`` and ``python -c`` put the working directory first on ``sys.path``: a ``numpy.py`` beside somebody's
-notebooks would be imported in place of NumPy. No process of ours has it there.
+``python -m`` and ``python -c`` put the working directory first on ``sys.path``, so a ``numpy.py`` next to somebody's
+notebooks would be imported instead of NumPy. Our processes never have it there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 
 _SAFE_PATH = (3, 11)
-"""From this version on ``-P`` does it, and what the process itself starts by ``multiprocessing`` has it too."""
+"""From this version on, ``-P`` does this, also for processes started from there with ``multiprocessing``."""
 
 _LAUNCH = """\
 import sys
@@ -24,21 +24,21 @@ import runpy
 sys.argv = sys.argv[1:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
-"""The same for Python 3.10. What ``multiprocessing`` starts is told its parent's ``sys.path`` later."""
+"""The same for Python 3.10. Children started with ``multiprocessing`` receive their parent's ``sys.path`` later."""
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """``python -m module arguments...``, without the working directory on the path."""
+    """Return the command line of ``python -m module arguments...`` without the working directory on the path."""
     if sys.version_info >= _SAFE_PATH:
         return [sys.executable, "-P", "-m", module, *arguments]
     return [sys.executable, "-c", _LAUNCH, module, *arguments]
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment, ``more`` in it, for a process of ours.
+    """Return this process's environment, updated with ``more``, for a child process.
 
-    PYTHONPATH stays as a person has set it, but for empty entries and ``.``, which mean the working directory: a
-    PYTHONPATH that ends with a colon has one by mistake.
+    PYTHONPATH is kept except for empty entries and ``.``, which mean the working directory. An empty entry is often a
+    mistake: a PYTHONPATH that ends with a colon has one.
     """
     made = {**os.environ, **(more or {})}
     if "PYTHONPATH" in made:

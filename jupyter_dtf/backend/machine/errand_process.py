@@ -1,8 +1,8 @@
-"""Sending a process on an errand: the server imports no TensorFlow, and what takes seconds must not hold it up.
+"""Runs one-off jobs ("errands") in a subprocess, because the server must neither import TensorFlow nor block.
 
-Errands stand above this room and import what they like: they are found by their entry points, and run by
-``python -m``. ``schema.errand`` is the process's side. Whoever waits may give up: then it ends, with all that it has
-started.
+The modules of errands may import anything: they are found by entry points and run with ``python -m``.
+``schema.errand`` is the subprocess's side. If the caller gives up waiting, the subprocess and everything that it has
+started are killed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 END_GRACE_S = 3.0
-"""After SIGTERM, until SIGKILL."""
+"""The time between SIGTERM and SIGKILL."""
 _MOST_SAID = 10_000
 _WAYS_OUT: dict[int, str] = {
     signal.SIGXCPU: "It took more processor time than it may",
@@ -35,10 +35,19 @@ _WAYS_OUT: dict[int, str] = {
 
 
 async def send(errand: str, argument: Any, answer: type[T], *words: str) -> T:
-    """Have the errand of this name, called with ``words``, answer; cancelling this ends it.
+    """Run an errand in a subprocess and return its reply. Cancelling this kills the subprocess.
 
-    It has no GPUs, and the working directory is not on its path. Raises the DtfError that it raised, and Unavailable:
-    with its last words, if it died, or with what to do where it is not installed.
+    The subprocess sees no GPUs, and the working directory is not on its path.
+
+    Args:
+        errand: The name of the errand's entry point.
+        argument: Encoded as JSON and passed on standard input.
+        answer: The type of the reply.
+        words: Command-line arguments.
+
+    Raises:
+        Unavailable: If the subprocess died (with its last line of output), or the errand is not installed.
+        DtfError: Whatever the errand itself raised.
     """
     module = installed.point(GROUP, errand).value
     process = await asyncio.create_subprocess_exec(
@@ -68,7 +77,7 @@ async def send(errand: str, argument: Any, answer: type[T], *words: str) -> T:
 
 
 def _last_words(module: str, status: int, said: str) -> str:
-    """What became of a process that gave no answer, in a sentence."""
+    """Return a sentence on how a process ended that gave no reply."""
     what = f"The process {module.rpartition('.')[2]} gave no answer."
     if status < 0:
         return f"{what} {_WAYS_OUT.get(-status) or f'It was ended by signal {-status}'}"
@@ -77,7 +86,7 @@ def _last_words(module: str, status: int, said: str) -> str:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the process, if it has not ended, and what is left of its group."""
+    """Terminate the process, if it is still running, and kill the rest of its group."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)

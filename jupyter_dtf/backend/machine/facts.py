@@ -1,4 +1,4 @@
-"""What this machine has that a run needs: room where things are written, GPUs, an address that others reach."""
+"""Facts about this machine that matter to runs: free disk space, GPUs, network addresses."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from . import paths
 from .versions import TENSORFLOW, installed_version
 
 _SHARED = "make it larger: docker run --shm-size=2g, mount -o remount,size=2g /dev/shm"
-_DISCARD = 9  # a port that nothing is sent to: only the route is looked up
+_DISCARD = 9  # nothing is sent to this port: only the route is looked up
 
 
 def rooms() -> list[Room]:
-    """The room where runs, tasks and what they share are written; once where that is one file system."""
+    """Return the disk space where runs, tasks and shared memory are written, with one entry per file system."""
     places = [
         ("runs", paths.runs_dir(), "set JUPYTER_DTF_DATA_DIR to a directory that has some"),
         ("tasks and programs", Path(tempfile.gettempdir()), "set TMPDIR to a directory that has some"),
@@ -43,18 +43,18 @@ def rooms() -> list[Room]:
 
 
 def gpus_asked_for() -> str | None:
-    """What CUDA_VISIBLE_DEVICES asks for, if it is set."""
+    """Return the value of CUDA_VISIBLE_DEVICES, or None if it is not set."""
     return os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
 @functools.cache
 def tensorflow_distribution() -> str:
-    """As what TensorFlow is installed: ``tensorflow-cpu``; empty where it is not."""
+    """Return the name of the installed TensorFlow distribution, such as ``tensorflow-cpu``; empty if there is none."""
     return next((name for name in TENSORFLOW if installed_version(name)), "")
 
 
 def interface_of(address: str) -> str:
-    """The network interface that has an address of this machine's; empty where none has."""
+    """Return the network interface of this machine that has the address, or empty if none has."""
     with contextlib.suppress(OSError, ValueError):
         wanted = ipaddress.ip_address(address.strip("[]"))
         for interface, addresses in psutil.net_if_addrs().items():
@@ -66,7 +66,7 @@ def interface_of(address: str) -> str:
 
 
 def way_to(host: str) -> str:
-    """Where packets to another machine leave this one: ``10.0.0.1 on eth0``; empty where there is no way."""
+    """Return the source of packets to another machine, such as ``10.0.0.1 on eth0``, or empty if there is no route."""
     with contextlib.suppress(OSError):
         family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), _DISCARD, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:

@@ -1,9 +1,9 @@
-"""All processes of one cluster on this machine, whoever their parents are: known by a word in their environment.
+"""The "family" of a cluster: all of its processes on this machine, identified by an environment variable.
 
-The cluster process is started with ``JUPYTER_DTF_FAMILY=<token>``, and everything that it starts inherits it; the warm
-process and what descends from it have ``<token>/warm``. So a process is found that has left its parent, its group and
-its session. Directories are *claimed* by a lock that the kernel lets go of when the last of its holders is gone, in
-whatever way: what nobody claims belongs to nobody living, and ``sweep`` removes it.
+The cluster process is started with ``JUPYTER_DTF_FAMILY=<token>``, which everything that it starts inherits. The warm
+process and its descendants have ``<token>/warm``. So processes are found even if they have left their parent, their
+process group and their session. Directories are *claimed* by a lock that the kernel releases when its last holder is
+gone, for whatever reason. A directory that nobody claims belongs to no live process, and ``sweep`` removes it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _LOOK_AGAIN_S = 0.02
 
 
 def environment(token: str, *, warm: bool = False) -> dict[str, str]:
-    """The environment of a process of ours that is of the family ``token``."""
+    """Return the environment for a new process in the family ``token``."""
     return children.environment({VARIABLE: token + _WARM if warm else token})
 
 
 def members(token: str, *, warm_only: bool = False, but: Collection[int] = ()) -> Iterator[int]:
-    """The processes of a family here, but this one; ``warm_only``: only what descends from its warm processes."""
+    """Yield the processes of a family here, except this one; ``warm_only``: only warm processes and descendants."""
     wanted = {f"{VARIABLE}={token}{_WARM}".encode()}
     if not warm_only:
         wanted.add(f"{VARIABLE}={token}".encode())
@@ -49,21 +49,21 @@ def _is_one(pid: int, user: int, wanted: set[bytes]) -> bool:
 
 
 def _environment(pid: int, user: int) -> list[bytes]:
-    """The environment of a process of that user here; empty for any other."""
+    """Return the environment of a process of that user, or empty for any other process."""
     directory = f"/proc/{pid}"
     try:
         if os.stat(directory).st_uid != user:
             return []
         with open(f"{directory}/environ", "rb") as file:
             words = file.read().split(b"\0")
-        # In a container of its own it is on another machine, as far as anybody here is concerned.
+        # A process in a container of its own counts as being on another machine.
         return words if os.readlink(f"{directory}/ns/pid") == os.readlink("/proc/self/ns/pid") else []
-    except OSError:  # it has ended, or may not be looked at
+    except OSError:  # it has ended, or access is denied
         return []
 
 
 def all_members() -> dict[str, list[int]]:
-    """The processes of this user's families here, by their tokens, but this one."""
+    """Return the processes of all families of this user, except this process, by token."""
     me, user, mark = os.getpid(), os.getuid(), f"{VARIABLE}=".encode()
     found: dict[str, list[int]] = {}
     with contextlib.suppress(OSError):
@@ -77,7 +77,7 @@ def all_members() -> dict[str, list[int]]:
 
 
 def end(token: str, *, warm_only: bool = False, but: Collection[int] = (), wait_s: float = 5.0) -> list[int]:
-    """End a family here at once, stopped processes too. Returns those that are still there after ``wait_s``."""
+    """Kill a family here at once, including stopped processes. Returns those still running after ``wait_s``."""
     deadline = time.monotonic() + wait_s
     while found := list(members(token, warm_only=warm_only, but=but)):  # a process may have forked meanwhile
         for pid in found:
@@ -93,7 +93,7 @@ def _kill(pid: int, token: str) -> None:
         handle = processes.Handle(pid)
         try:
             wanted = {f"{VARIABLE}={token}".encode(), f"{VARIABLE}={token}{_WARM}".encode()}
-            if _is_one(pid, os.getuid(), wanted):  # looked at again: now the number cannot become another's
+            if _is_one(pid, os.getuid(), wanted):  # checked again: with the handle, the id cannot be reused
                 handle.kill()
         finally:
             handle.close()
@@ -103,9 +103,9 @@ def _kill(pid: int, token: str) -> None:
 
 
 def claim(directory: Path) -> int:
-    """Say that ``directory`` belongs to a living process. Returns a descriptor; the claim lasts until it is closed.
+    """Claim ``directory`` for this process, creating it if necessary. Returns a file descriptor.
 
-    A descriptor that is inherited is the same claim.
+    The claim lasts until the descriptor, and every copy inherited by a child, is closed.
     """
     path = directory / LOCK
     while True:
@@ -120,11 +120,11 @@ def claim(directory: Path) -> int:
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(fd), os.stat(path)):
                 return fd
-        os.close(fd)  # it was swept meanwhile
+        os.close(fd)  # it has been swept meanwhile
 
 
 def _make_locked(path: Path) -> int:
-    """Make the lock's file, which is never seen by its name without being held. Returns -1 if somebody else did."""
+    """Create the lock file, which is locked before it gets its name. Returns -1 if somebody else was first."""
     aside = path.with_name(f"{LOCK}.{os.getpid()}.{time.monotonic_ns()}")
     fd = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(fd, fcntl.LOCK_SH)
@@ -139,7 +139,7 @@ def _make_locked(path: Path) -> int:
 
 
 def is_claimed(directory: Path) -> bool:
-    """Whether a living process claims a directory. Nobody does what has no lock."""
+    """Return whether a live process claims a directory. False if it has no lock file."""
     try:
         fd = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -154,9 +154,10 @@ def is_claimed(directory: Path) -> bool:
 
 
 def sweep() -> list[str]:
-    """Remove the directories of clusters of this user of which nobody lives, and end what is left of these.
+    """Remove the directories of this user's dead clusters, and kill their remaining processes.
 
-    Returns the clusters' tokens.
+    Returns:
+        The tokens of those clusters.
     """
     swept = []
     for parent in paths.family_parents():
@@ -168,11 +169,11 @@ def sweep() -> list[str]:
 
 
 def sweep_one(directory: Path) -> bool:
-    """Remove a directory that has a cluster's token for its name, if nobody who claims it lives."""
+    """Remove a cluster's directory, named by its token, unless a live process claims it. Returns whether it did."""
     try:
         fd = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        return False  # being made, or not one of these
+        return False  # being created, or not a cluster's directory
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -187,6 +188,6 @@ def sweep_one(directory: Path) -> bool:
 
 
 def remove(directories: Collection[str | Path]) -> None:
-    """Remove a family's directories, once it has ended."""
+    """Remove a family's directories after it has ended."""
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)

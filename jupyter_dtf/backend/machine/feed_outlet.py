@@ -1,4 +1,4 @@
-"""The pushing side of a task's inlet (``backend/task/feed/inlet.py``), for processes of the same machine and user."""
+"""The sending side of a task's inlet (``backend/task/feed/inlet.py``), for processes of the same machine and user."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ _CHUNK = 1 << 20
 
 
 def inlets(shared: Path) -> dict[str, Path]:
-    """The inlets that there are by their tasks' short names, in what the tasks of a run share on this machine."""
+    """Return existing inlets by task short name, from the directory that a run's tasks share on this machine."""
     return {wire.task_of(path): path for path in sorted(wire.directory(shared).glob(f"*{wire.SUFFIX}"))}
 
 
 class Outlet:
     """A connection to the inlet at ``path``. Every method waits for the task, for at most ``timeout`` seconds.
 
-    Raises ConnectionError, here and in all methods, where the task is not there or has gone, and TimeoutError after
-    the time, when it is of no use any more. Its methods may be called from any thread, one after the other: a queue
-    that is full keeps those of the same outlet waiting, so that who feeds several queues at once has several outlets.
-    Left by an exception, as closed without ``close()``, the queues that it has fed fail in the task.
+    Methods may be called from any thread, but only one runs at a time: a full queue blocks all calls on the same
+    outlet, so use several outlets to feed several queues at once. If the ``with`` block is left by an exception, or the
+    connection is closed without ``close()``, the queues that it has fed fail in the task.
+
+    Raises:
+        ConnectionError: Here and in all methods, if the task does not exist or has ended.
+        TimeoutError: After the timeout. The outlet cannot be used any more then.
     """
 
     def __init__(self, path: Path | str, timeout: float | None = None) -> None:
@@ -46,7 +49,7 @@ class Outlet:
             raise ConnectionError(f"No task takes what it is fed at {self._path}: {error}") from None
 
     def give_up_at(self, ends: float) -> None:
-        """From ``ends`` on, as of ``time.monotonic()``, methods raise TimeoutError, however short each was."""
+        """Set a deadline (``time.monotonic()``) for all calls together, after which they raise TimeoutError."""
         self._ends = ends
 
     def __enter__(self) -> Outlet:
@@ -59,27 +62,33 @@ class Outlet:
             self.abort()
 
     def put(self, queue: str, item: Any) -> bool:
-        """Add an item to a queue when there is room. False where nobody reads it any more.
+        """Add an item to a queue, waiting while it is full.
 
-        What pickle, or cloudpickle, can take: arrays go as they are. Raises what pickling raises, before it sends.
+        Args:
+            queue: The name of the queue.
+            item: Anything that pickle or cloudpickle supports; arrays are sent without copying. Pickling errors are
+                raised before anything is sent.
+
+        Returns:
+            False if nobody reads the queue any more.
         """
         return self._ask(wire.PUT, queue, packed(item))[0] == wire.TAKEN
 
     def end(self, queue: str) -> None:
-        """No more items come: the task gets EOFError after those that were put."""
+        """End a queue: after the items that were put, the task gets EOFError."""
         self._ask(wire.END, queue, Packed([]))
 
     def fail(self, queue: str, error: BaseException) -> None:
-        """No more items come: the task gets this error after those that were put."""
+        """End a queue with an error, which the task gets after the items that were put."""
         try:
             body = bytes(packed(error))
             unpack(body)
-        except Exception:  # an exception that pickle cannot bring back
+        except Exception:  # an exception that cannot be pickled and unpickled
             body = bytes(packed(RuntimeError(f"{type(error).__name__}: {error}")))
         self._ask(wire.FAIL, queue, Packed([body]))
 
     def take(self, queue: str, count: int) -> list[Any]:
-        """So many results, when the task has given them; fewer where it gives no more."""
+        """Wait for ``count`` results from the task and return them; fewer if there will be no more."""
         kind, body = self._ask(wire.TAKE, queue, Packed([wire.COUNT.pack(count)]))
         results = unpack(body)
         if kind != wire.RESULTS or not isinstance(results, list):
@@ -87,13 +96,13 @@ class Outlet:
         return results
 
     def close(self) -> None:
-        """All that was to be fed has been put. Queues that are not ended go on, fed by others."""
+        """Disconnect normally. Queues that have not been ended stay open for others to feed."""
         with suppress(OSError):
             self._connection.sendall(wire.header(wire.BYE, "", 0))
         self._connection.close()
 
     def abort(self) -> None:
-        """Give up: the queues that were fed and not ended fail in the task. Wakes who waits in another method."""
+        """Disconnect and make queues that were fed but not ended fail in the task. Unblocks calls in other threads."""
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()

@@ -1,6 +1,6 @@
-"""The figures of the machine that a host is on, which are recorded over time. A new one is read here.
+"""The figures of a host's machine that are recorded over time. New ones are added here.
 
-``HOST_FIGURES`` of ``schema/metrics.py`` says what each is, its unit and the plot that it is drawn in.
+``HOST_FIGURES`` in ``schema/metrics.py`` has the description, the unit and the plot of each.
 """
 
 from __future__ import annotations
@@ -14,14 +14,22 @@ from ...schema.machines import GpuInfo
 
 
 class Figures:
-    """Reads the machine now and then; rates are since the reading before."""
+    """Reads the machine's figures; rates are averages since the previous reading."""
 
     def __init__(self) -> None:
         self._before = _counters()
 
     def read(self, seconds: float, cpu: float, memory_bytes: int, gpus: Sequence[GpuInfo]) -> dict[str, float]:
-        """Every figure by its name. ``cpu`` and ``memory_bytes`` are those of the host with its tasks, ``gpus`` its
-        own; ``seconds`` have passed since the last reading. Costs about a millisecond.
+        """Read all figures. Takes about a millisecond.
+
+        Args:
+            seconds: The time since the previous reading.
+            cpu: The cores used by the host and its tasks.
+            memory_bytes: The memory used by the host and its tasks.
+            gpus: The GPUs of the host.
+
+        Returns:
+            The figures by name.
         """
         now, before = _counters(), self._before
         self._before = now
@@ -46,10 +54,10 @@ def _memory_used() -> int:
 
 
 def _counters() -> dict[str, float]:
-    """What only grows: seconds of all cores that were not idle, bytes over the network but the machine's to itself."""
+    """Return counters: busy seconds of all cores, and bytes over all network interfaces but the loopback."""
     times = psutil.cpu_times()
     busy = sum(times) - times.idle - getattr(times, "iowait", 0.0)
-    busy -= getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # which are in user and nice as well
+    busy -= getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # already included in user and nice
     nics = []
     with contextlib.suppress(OSError, RuntimeError):  # a container may hide its interfaces
         nics = [nic for name, nic in psutil.net_io_counters(pernic=True).items() if name != "lo"]

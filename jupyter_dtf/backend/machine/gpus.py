@@ -1,4 +1,4 @@
-"""The GPUs that this process may use, as NVIDIA's management library tells of them, or the driver."""
+"""The GPUs that this process may use, according to NVIDIA's management library (NVML) or the driver."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 
 def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVER) -> list[GpuInfo]:
-    """Every GPU with its memory (bytes) and load (0 to 1); empty without GPUs or driver. Costs about 1 ms.
+    """Return every GPU with its memory (bytes) and load (0 to 1). Takes about 1 ms.
 
-    CUDA_VISIBLE_DEVICES, which Dask-CUDA sets for each of its workers, says which there are and in which order they are
-    taken. Without the library what the driver tells has to do: sizes and loads are 0, not known.
+    CUDA_VISIBLE_DEVICES, which Dask-CUDA sets for each of its workers, determines which GPUs are visible and their
+    order. Without the library, the driver's information is used; memory and load are then 0 (unknown).
+
+    Args:
+        environment: The environment variables.
+        driver: The driver's directory.
+
+    Returns:
+        The GPUs, empty if there are none or there is no driver.
     """
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     try:
@@ -31,16 +38,16 @@ def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVE
     try:
         whole = [_read(pynvml, pynvml.nvmlDeviceGetHandleByIndex(i), i) for i in range(pynvml.nvmlDeviceGetCount())]
         return _visible(whole, visible, lambda uuid: _read(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid), -1))
-    except pynvml.NVMLError:  # a GPU that has fallen off the bus, or a driver that is being replaced
+    except pynvml.NVMLError:  # a GPU has fallen off the bus, or the driver is being replaced
         return []
     finally:
         pynvml.nvmlShutdown()
 
 
 def _visible(gpus: list[GpuInfo], visible: str | None, part: Any = None) -> list[GpuInfo]:
-    """Those that CUDA_VISIBLE_DEVICES names, in its order; ``part`` finds a part of a GPU (MIG) by its UUID.
+    """Return the GPUs that CUDA_VISIBLE_DEVICES lists, in its order; ``part`` finds a MIG instance by UUID.
 
-    As CUDA reads it: indices or beginnings of UUIDs, up to the first that names none.
+    Like CUDA, accept indices or UUID prefixes, and stop at the first entry that does not match exactly one GPU.
     """
     if visible is None:
         return gpus
@@ -60,7 +67,7 @@ def _read(nvml: Any, handle: Any, index: int) -> GpuInfo:
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
     try:
         load = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
-    except nvml.NVMLError:  # a part of a GPU has none
+    except nvml.NVMLError:  # a MIG instance has no utilization
         load = 0.0
     return GpuInfo(
         id=_text(nvml.nvmlDeviceGetUUID(handle)),
@@ -77,7 +84,7 @@ def _text(value: bytes | str) -> str:
 
 
 def _told_by_driver(directory: Path) -> list[GpuInfo]:
-    """What the driver's directory has, a subdirectory per GPU by its PCI address: CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    """Read the driver's directory: one subdirectory per GPU, named and ordered by PCI address."""
     gpus: list[GpuInfo] = []
     for path in sorted(directory.glob("*/information")):
         told = dict(re.findall(r"^([\w ]+):\s*(.+?)\s*$", path.read_text(), re.MULTILINE))

@@ -1,6 +1,6 @@
-"""What clusters that have crashed have left on this machine: directories, and processes that nobody waits for.
+"""What crashed clusters have left on this machine: directories and orphaned processes.
 
-The next start of anything sweeps the directories (``family.sweep``); here they are shown first.
+The next start of anything sweeps the directories anyway (``family.sweep``); this module lists them first.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .processes import stat_of
 _TOKEN = re.compile("[0-9a-f]{12}")
 _HEAD = "cluster_process"
 _YOUNG_S = 30.0
-"""What is younger may be a cluster that has not come to claiming its directories."""
+"""Anything younger may belong to a cluster that has not claimed its directories yet."""
 _NAMED = 8
-"""So many processes are named."""
+"""The maximum number of processes to list."""
 
 
 class LeftOver(PeerStruct):
-    """What one cluster has left here."""
+    """What one dead cluster has left here."""
 
     token: str
     directories: list[str] = []
@@ -42,9 +42,9 @@ class LeftOver(PeerStruct):
 
 
 def find(alive: Collection[str] = ()) -> list[LeftOver]:
-    """What is left here of clusters that are gone; those with the tokens ``alive`` are not.
+    """Return what is left here of dead clusters. Clusters with tokens in ``alive`` are known to be alive.
 
-    A cluster lives as long as a process holds one of its directories, or its own process is there.
+    A cluster also counts as alive while a process claims one of its directories, or its cluster process is running.
     """
     found: dict[str, LeftOver] = {}
     living = set(alive)
@@ -62,12 +62,12 @@ def find(alive: Collection[str] = ()) -> list[LeftOver]:
 
 
 def remove(left: Iterable[LeftOver]) -> list[LeftOver]:
-    """Remove it. Returns what of it could not be."""
+    """Remove leftovers. Returns what could not be removed."""
     stays = []
     for each in left:
         there = family.end(each.token) if each.processes else []
         for directory in each.directories:
-            if not family.sweep_one(Path(directory)):  # it was never claimed
+            if not family.sweep_one(Path(directory)):  # it has never been claimed
                 shutil.rmtree(directory, ignore_errors=True)
         directories = [directory for directory in each.directories if Path(directory).exists()]
         if there or directories:
@@ -98,7 +98,7 @@ def _is_head(pid: int) -> bool:
 
 
 def _age_s(pid: int) -> float:
-    """By the kernel's own clock: that of the wall may have been set meanwhile."""
+    """Return the age by the boot clock, because the wall clock may have been set meanwhile."""
     stat = stat_of(pid)
     if stat is None:
         return 0.0

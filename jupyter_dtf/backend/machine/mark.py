@@ -1,7 +1,7 @@
-"""A mark by which a process on another machine finds out that it sees a directory of this one.
+"""A mark by which a process on another machine can tell whether it sees a directory of this one.
 
-The directory has a word that only its owner can read. Who can answer a challenge with it sees the directory, and not
-one of the same path.
+The directory contains a secret word that only its owner can read. A process that can answer a challenge with it sees
+this very directory, and not just another one with the same path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORD_BYTES = 64
 
 
 class Mark(NamedTuple):
-    """What is told of a directory: not its word."""
+    """The mark of a directory. It does not contain the word itself."""
 
     directory: str
     challenge: str
@@ -28,7 +28,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, directory: Path) -> Mark:
-        """One of a directory, which gets a word if it has none. Where that cannot be, everybody is held to see it."""
+        """Create the mark of a directory, and its word if it has none. If that fails, everybody counts as seeing it."""
         challenge = secrets.token_hex(16)
         try:
             private.own_dir(directory)
@@ -39,7 +39,7 @@ class Mark(NamedTuple):
 
     @property
     def is_seen(self) -> bool:
-        """Whether this process sees the directory, as far as that can be known."""
+        """Whether this process sees the directory; True if that cannot be determined."""
         if not self.expected:
             return True
         try:
@@ -57,7 +57,7 @@ def _read(directory: Path) -> str:
 
 
 def _make(directory: Path) -> str:
-    """A word; where somebody else is making one at the same time, the one that was there first."""
+    """Create a word. If another process does so at the same time, the first one is kept."""
     aside = directory / f"{_WORD}.{os.getpid()}.{secrets.token_hex(4)}"
     private.write_file(aside, secrets.token_hex(_WORD_BYTES // 2).encode())
     try:

@@ -1,7 +1,7 @@
-"""A directory by which two processes find out that they see the same files, and what is put there for both.
+"""A directory by which two processes find out that they see the same files, and exchange a program.
 
-Who makes it puts a random word into it, which nobody else can read. Who can tell that word sees the directory: it is
-no guess by the names of machines, and holds for a container, another user and a network drive as well.
+Its creator writes a random word there that other users cannot read. A process that knows the word sees the directory.
+This is more reliable than comparing machine names, and also works with containers, other users and network drives.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 from ...schema import private
 
 PROGRAM = "program"
-"""The name of the file that is put there."""
+"""The name of the program file in the directory."""
 _WORD = "word"
 _WORD_BYTES = 64
 PREFIX = "program-"
 
 
 class MeetingPlace:
-    """One of this process's. Raises OSError where it cannot be made."""
+    """A directory created by this process. Raises OSError if it cannot be created."""
 
     def __init__(self, parent: Path) -> None:
         self.directory = private.make_dir(parent / f"{PREFIX}{secrets.token_hex(8)}")
@@ -34,7 +34,7 @@ class MeetingPlace:
 
     @property
     def word(self) -> str:
-        """What who sees the directory can tell."""
+        """The word, known to whoever sees the directory."""
         return self._word
 
     @property
@@ -42,7 +42,7 @@ class MeetingPlace:
         return self.directory / PROGRAM
 
     def is_seen_by(self, teller: str) -> bool:
-        """Whether what somebody tells is the word."""
+        """Return whether ``teller`` is the word."""
         return hmac.compare_digest(self._word.encode(), teller.encode())
 
     def remove(self) -> None:
@@ -50,7 +50,7 @@ class MeetingPlace:
 
 
 def read_word(directory: str | Path) -> str:
-    """The word in another process's directory; empty where it is not seen here, or is not for this user alone."""
+    """Return the word in another process's directory, or empty if it is not visible, or not private to this user."""
     path = Path(directory)
     try:
         found = path.lstat()
@@ -61,24 +61,24 @@ def read_word(directory: str | Path) -> str:
 
 
 def answer(word: str, challenge: str) -> str:
-    """What shows that a host can read the word in a directory."""
+    """Return the reply to a challenge, which proves knowledge of the word; empty without a word."""
     return hashlib.sha256(f"{challenge}{word}".encode()).hexdigest() if word else ""
 
 
 def create(directory: str | Path) -> int:
-    """A new file for the program, for its owner alone, as a descriptor. Raises OSError."""
+    """Create the program file, private to its owner, and return a descriptor. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(Path(directory) / PROGRAM, flags, 0o600)
 
 
 def write(descriptor: int, data: bytes | memoryview) -> None:
-    """All of ``data``, however much of it one call takes. Raises OSError."""
+    """Write all of ``data``, in as many calls as it takes. Raises OSError."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def discard(directory: str | Path) -> None:
-    """Take back what could not be written in full."""
+    """Remove a program file that could not be written completely."""
     with contextlib.suppress(OSError):
         (Path(directory) / PROGRAM).unlink()

@@ -1,4 +1,4 @@
-"""Whether the kernel has ended a process for want of memory: its counters, and its log where that can be read."""
+"""Detects processes that the kernel killed for lack of memory, by its counters, and its log if that is readable."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import re
 from pathlib import Path
 
 _NO_LIMIT = 1 << 60
-"""What cgroups of version 1 give as the limit where there is none is a little less than 2^63."""
+"""Version 1 cgroups without a limit report a little less than 2^63."""
 _KMSG_BYTES = 8_192
 _KMSG_MOST = 20_000
 _KILLED = re.compile(r"(?:Killed process|oom-kill:.*\bpid=) ?(\d+)")
 
 
 class OomWatch:
-    """The counters of this process's cgroup (of version 2 or 1), else of the machine, since this was made.
+    """Watches the counters of this process's cgroup (version 2 or 1), or else of the machine, from creation on.
 
-    ``root`` is where the machine's file system begins.
+    ``root`` is the root of the machine's file system.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -31,9 +31,9 @@ class OomWatch:
             os.lseek(self._log, 0, os.SEEK_END)
 
     def explain(self, pid: int) -> str:
-        """Why ``pid`` was killed, if it was for want of memory, as the end of a sentence; else an empty text.
+        """Return, as the end of a sentence, why ``pid`` was killed if it was for lack of memory; otherwise empty.
 
-        One kill that the kernel has counted explains one process.
+        Each kill that the kernel has counted explains only one process.
         """
         count = self._count()
         self._killed |= self._named()
@@ -55,7 +55,7 @@ class OomWatch:
         return _field(self._root / "proc/vmstat", "oom_kill") or 0
 
     def _limit(self) -> int:
-        """The least of the limits of the group and of those around it; 0 where there is none."""
+        """Return the smallest memory limit of the group and its ancestors, or 0 if there is none."""
         least = 0
         group = self._group
         while group is not None and group.is_dir() and group != self._root / "sys/fs":
@@ -73,14 +73,14 @@ class OomWatch:
             self._log = -1
 
     def _named(self) -> set[int]:
-        """The processes that the kernel's log says it has killed since this was asked last, if it can be read."""
+        """Return the processes killed since the last call according to the kernel's log, if that is readable."""
         found: set[int] = set()
         for _ in range(_KMSG_MOST if self._log >= 0 else 0):
             try:
                 record = os.read(self._log, _KMSG_BYTES)
             except BrokenPipeError:  # this record has been overwritten meanwhile
                 continue
-            except OSError:  # there is no more
+            except OSError:  # no more records
                 break
             if not record:
                 break
@@ -89,13 +89,13 @@ class OomWatch:
 
 
 def _group(root: Path) -> Path | None:
-    """The directory of this process's cgroup of memory."""
+    """Return the directory of this process's memory cgroup."""
     with contextlib.suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _number, controllers, path = line.split(":", 2)
             mounts = ["sys/fs/cgroup/memory"] if "memory" in controllers.split(",") else []
             for mount in mounts if controllers else ["sys/fs/cgroup", "sys/fs/cgroup/unified"]:
-                for directory in (root / mount / path.lstrip("/"), root / mount):  # seen from inside of a container
+                for directory in (root / mount / path.lstrip("/"), root / mount):  # the latter inside a container
                     if any((directory / name).exists() for name in ("memory.events", "memory.oom_control")):
                         return directory
     return None

@@ -1,4 +1,4 @@
-"""A partition as the tasks of a training take it: what a Dask task makes of a part of a collection."""
+"""Partitions in the form that training tasks take them, made by Dask tasks from the parts of a collection."""
 
 from __future__ import annotations
 
@@ -11,25 +11,32 @@ from ...errors import InvalidInput
 from ...schema.partitions import Described
 
 Partition = tuple[int, Described, list[np.ndarray[Any, Any]], int]
-"""How many examples, what they are like, their arrays, the bytes of the largest one. Plain, so that Dask knows how much
-memory it takes."""
+"""The number of examples, their description, their arrays, and the size of the largest example in bytes. A plain
+tuple, so that Dask can measure its memory."""
 PartOf = tuple[int, str, str, list[Any], bool]
-"""The arguments of ``assemble``, in whose parts there are delayed objects and futures."""
+"""The arguments of ``assemble``; its parts may contain delayed objects and futures."""
 _OWN_KINDS = "biufc"
 _OWN_NAMES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def assemble(number: int, field: str, floatx: str, parts: Sequence[Any], holds_all: bool = True) -> Partition:
-    """The partition of that number. Runs in a Dask worker.
+    """Assemble a partition. Runs in a Dask worker.
 
-    ``parts``: x, then y and sample_weight if there are any, each an array, a pandas object, the examples of a bag or a
-    structure of these. ``holds_all``: where ``x`` is alone, it is what one object gave, and a tuple is ``(x,)``, ``(x,
-    y)`` or ``(x, y, sample_weight)``; otherwise a tuple is a model's inputs. Raises InvalidInput, which names the
-    partition.
+    Args:
+        number: The number of the partition, for error messages.
+        field: The name of the argument that it belongs to, for error messages.
+        floatx: The dtype to convert 64-bit floats to.
+        parts: x, then y and sample_weight if given. Each is an array, a pandas object, the examples of a bag, or a
+            structure of these.
+        holds_all: If there is only one part: True means that it comes from a single object, so that a tuple is
+            ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)``; False means that a tuple is a model's inputs.
+
+    Raises:
+        InvalidInput: If the parts cannot be used. Names the partition.
     """
     try:
         parts = [part.stacked() if isinstance(part, Examples) else part for part in parts]
-        if len(parts) == 1 and holds_all and isinstance(parts[0], (tuple, list)):  # as Keras takes both
+        if len(parts) == 1 and holds_all and isinstance(parts[0], (tuple, list)):  # Keras accepts both
             parts = parts[0]
             if len(parts) not in (1, 2, 3):
                 raise ValueError(f"it must be x, (x,), (x, y) or (x, y, sample_weight), got {len(parts)} values")
@@ -47,35 +54,35 @@ def assemble(number: int, field: str, floatx: str, parts: Sequence[Any], holds_a
             field=field,
         )
     like = tuple((_dtype(leaf), leaf.shape[1:]) for leaf in leaves)
-    # Keras would take several inputs in a tuple that is all there is for x and y.
+    # Without y, Keras would misread a tuple of several inputs as x and y.
     is_x = len(structure) == 1 and not isinstance(structure[0], tuple)
     return counts[0], Described(structure[0] if is_x else structure, like), leaves, _largest(leaves)
 
 
 def assembly(part: PartOf, key: str) -> Any:
-    """``assemble`` as a ``dask.delayed`` object of that key."""
+    """Return ``assemble`` as a ``dask.delayed`` object with that key."""
     from dask import delayed
 
     return delayed(assemble, pure=False)(*part, dask_key_name=key)
 
 
 class Examples:
-    """The examples of a bag's partition, of which each is a number, an array, a dict, or a tuple of them."""
+    """The examples of one partition of a bag. Each is a number, an array, or a dict or tuple of these."""
 
     def __init__(self, items: Any) -> None:
         self.items = list(items)
 
     def stacked(self) -> Any:
-        """The same, one array for each part of an example. Raises ValueError."""
+        """Return the examples as one array per component. Raises ValueError if their structures differ."""
         return _stacked(self.items) if self.items else _Nothing()
 
 
 class _Nothing:
-    """What an empty partition of a bag is made of: nobody knows what its examples would be like."""
+    """Stands for an empty partition of a bag, for which the structure of the examples is unknown."""
 
 
 NOTHING = Described(None, ())
-"""How an empty partition of a bag is described."""
+"""The description of an empty partition of a bag."""
 
 
 def _stacked(items: list[Any]) -> Any:
@@ -92,7 +99,7 @@ def _stacked(items: list[Any]) -> Any:
 
 
 def _taken(value: Any, leaves: list[np.ndarray[Any, Any]], floatx: str) -> Any:
-    """The structure of ``value``, whose arrays are added to ``leaves``."""
+    """Return the structure of ``value``, adding its arrays to ``leaves``."""
     if isinstance(value, _Nothing):
         return None
     if isinstance(value, dict):
@@ -127,7 +134,7 @@ def _array(value: Any, floatx: str) -> np.ndarray[Any, Any]:
 
 
 def _numbers(array: np.ndarray[Any, Any], floatx: str) -> np.ndarray[Any, Any]:
-    """An array of objects that are numbers: columns of several types make one of pandas."""
+    """Convert an object array of numbers, which pandas makes of columns of several types."""
     numbers: np.ndarray[Any, Any] = np.asarray(array.tolist())
     if numbers.dtype.kind not in _OWN_KINDS:
         raise TypeError(f"it must be of numbers, truth values or strings, all of one kind, got {array.flat[0]!r:.100}")
@@ -135,7 +142,7 @@ def _numbers(array: np.ndarray[Any, Any], floatx: str) -> np.ndarray[Any, Any]:
 
 
 def _largest(leaves: list[np.ndarray[Any, Any]]) -> int:
-    """The bytes of the example that has most."""
+    """Return the size of the largest example in bytes."""
     if not len(leaves[0]):
         return 0
     sizes = np.zeros(len(leaves[0]), np.int64)
@@ -150,7 +157,7 @@ def _dtype(array: np.ndarray[Any, Any]) -> str:
 
 
 def cut(partition: Partition, rows: Any, number: int, described: Described) -> list[np.ndarray[Any, Any]]:
-    """The examples ``rows``, by their numbers, of a partition. Raises InvalidInput if it is not as described."""
+    """Return the examples with the indices ``rows``. Raises InvalidInput if the description does not match."""
     if partition[1] != described:
         raise InvalidInput(
             f"Every partition must have examples of the same types and shapes. Received: {described} in the first one "
@@ -160,5 +167,5 @@ def cut(partition: Partition, rows: Any, number: int, described: Described) -> l
 
 
 def unknown(keys: list[str], dask_scheduler: Any) -> list[str]:
-    """Those keys that the scheduler has no task of, asked by ``Client.run_on_scheduler``."""
+    """Return the keys for which the scheduler has no task. For ``Client.run_on_scheduler``."""
     return [key for key in keys if key not in dask_scheduler.tasks]

@@ -1,4 +1,4 @@
-"""Where jupyter_dtf keeps its files, and that nobody else gets at them. Nothing is made here but directories."""
+"""The locations of jupyter_dtf's files, and their protection from other users. Creates only directories."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ...schema import private
 from ...schema.room import FULL, refusal
 
 _OURS = ("jobs", "runs", "templates")
-"""How the names begin of what is in ``data_dir()``."""
+"""Prefixes of the names of our files in ``data_dir()``."""
 _SMALL_FILE_BYTES = 16 << 10
 _SOCKET_BYTES = 107
-"""The longest path that a Unix socket can have."""
+"""The maximum length of a Unix socket's path."""
 _IN_SOCKETS = f"/{'0' * 12}/warm.sock"
 MACHINE = "JUPYTER_DTF_MACHINE"
-"""What this machine is called, where its own name is another one's of the cluster as well."""
+"""The variable that names this machine if its host name is not unique in the cluster."""
 
 
 def data_dir() -> Path:
-    """What outlives clusters: the store and the runs' directories. ``JUPYTER_DTF_DATA_DIR`` moves it."""
+    """Return the directory of data that outlives clusters. ``JUPYTER_DTF_DATA_DIR`` overrides it."""
     if moved := os.environ.get("JUPYTER_DTF_DATA_DIR"):
         return Path(moved)
     from jupyter_core.paths import jupyter_data_dir
@@ -32,22 +32,22 @@ def data_dir() -> Path:
 
 
 def store_path() -> Path:
-    """The SQLite file of past runs."""
+    """Return the path of the SQLite file of past runs."""
     return data_dir() / "runs.sqlite"
 
 
 def runs_dir() -> Path:
-    """The parent of every ``ctx.run_dir``."""
+    """Return the parent of every ``ctx.run_dir``."""
     return data_dir() / "runs"
 
 
 def jobs_dir() -> Path:
-    """The parent of what a cluster shares with its jobs of a batch system."""
+    """Return the parent of the directories that clusters share with their batch jobs."""
     return data_dir() / "jobs"
 
 
 def connections_dir() -> Path:
-    """Connection files, private to the user; made if it is missing."""
+    """Return the directory of connection files, private to the user, creating it if necessary. Raises Unavailable."""
     from jupyter_core.paths import jupyter_runtime_dir
 
     return _own_dir(Path(jupyter_runtime_dir()) / "jupyter_dtf")
@@ -64,30 +64,30 @@ def _shared_memory_dirs() -> Path:
 
 
 def family_parents() -> list[Path]:
-    """Where the directories of this user's clusters on this machine are, by their tokens."""
+    """Return the parents of the directories of this user's clusters on this machine, which are named by token."""
     return [_machine_dirs(), _shared_memory_dirs()]
 
 
 def machine_dir(token: str) -> Path:
-    """A cluster's files on this machine: the warm process's socket, task directories. Raises Unavailable."""
+    """Return a cluster's directory on this machine (warm process's socket, task directories). Raises Unavailable."""
     check_short()
     return _own_dir(_own_dir(_machine_dirs()) / token)
 
 
 def shared_memory_dir(token: str) -> Path:
-    """A cluster's directory in memory on this machine, where the system has one (Linux)."""
+    """Return a cluster's directory on this machine, in memory if the system supports that (Linux)."""
     return _own_dir(_own_dir(_shared_memory_dirs()) / token)
 
 
 def machine_name() -> str:
-    """The name under which this machine's hosts recognise that they share memory."""
+    """Return the name by which hosts recognize that they are on the same machine and share memory."""
     return os.environ.get(MACHINE) or socket.gethostname()
 
 
 def close_to_others() -> None:
-    """Take from others what an older version, or a umask, has let them do with our files. It costs a look.
+    """Remove other users' access to our files that an older version or a umask has granted. Cheap if there is none.
 
-    A directory that ``JUPYTER_DTF_DATA_DIR`` names and that holds other things too is left as it is.
+    A directory set by ``JUPYTER_DTF_DATA_DIR`` that contains other files too is left unchanged.
     """
     data = data_dir()
     ours = [path for path in _inside(data) if path.name.startswith(_OURS)]
@@ -108,7 +108,7 @@ def _inside(directory: Path) -> Iterator[Path]:
     try:
         with os.scandir(directory) as entries:
             yield from [Path(entry.path) for entry in entries]
-    except OSError:  # there is none, or it is not for us
+    except OSError:  # it does not exist, or is not readable
         return
 
 
@@ -122,9 +122,10 @@ def check_short() -> None:
 
 
 def check_writable() -> None:
-    """Refuse to start what could not be reached, or not be saved ever. Raises Unavailable, which says how to mend it.
+    """Raise Unavailable, with advice, if connection files or runs can never be written.
 
-    A data directory on a disk that is full may have room again: clusters start, and say that runs are not saved.
+    A full disk does not count for the data directory, since there may be space again later: clusters start, and report
+    that runs are not being saved.
     """
     check_short()
     for directory, what in ((connections_dir(), "The connection file"), (data_dir(), "Runs")):
@@ -138,7 +139,7 @@ def check_writable() -> None:
 
 
 def _own_dir(path: Path) -> Path:
-    """Make ``path`` for this user alone. Raises Unavailable if it cannot be made, or belongs to somebody else."""
+    """Create ``path``, private to this user. Raises Unavailable if that fails, or it belongs to somebody else."""
     try:
         return private.own_dir(path)
     except OSError as error:
@@ -146,7 +147,7 @@ def _own_dir(path: Path) -> Path:
 
 
 def _advice(path: Path) -> str:
-    """What moves a directory elsewhere."""
+    """Return advice on how to move a directory elsewhere."""
     from jupyter_core.paths import jupyter_runtime_dir
 
     if path.is_relative_to(jupyter_runtime_dir()):

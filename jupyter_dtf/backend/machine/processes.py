@@ -1,4 +1,4 @@
-"""What the kernel says of processes: who one is, whether it is stopped, how it ended. Reads Linux's ``/proc``."""
+"""The kernel's information about processes: identity, state, how they ended. Reads Linux's ``/proc``."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Stat(NamedTuple):
 
     pid: int
     state: str
-    """``R`` running, ``S`` and ``D`` waiting, ``T`` and ``t`` stopped, ``Z`` ended and not yet collected."""
+    """``R`` running, ``S`` and ``D`` waiting, ``T`` and ``t`` stopped, ``Z`` ended but not reaped."""
     parent: int
     group: int
     session: int
     started: int
-    """When it was made, in ticks since the machine's start: with the pid, who it is."""
+    """When it was created, in clock ticks since boot. Together with the pid this identifies it."""
     status: int
-    """How it ended, as ``waitpid`` gives it, once it is a zombie; 0 where this user may not know."""
+    """How it ended, as from ``waitpid``, once it is a zombie; 0 if this user may not read it."""
     cpu_s: float
-    """Seconds of processor time that its threads have used."""
+    """The CPU time that its threads have used, in seconds."""
 
     @property
     def has_ended(self) -> bool:
@@ -39,18 +39,18 @@ class Stat(NamedTuple):
 
 
 def stat_of(pid: int) -> Stat | None:
-    """None for a process that is not there, and where there is no ``/proc``."""
+    """Return the state of a process, or None if it does not exist or there is no ``/proc``."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
-    words = text[text.rindex(")") + 2 :].split()  # a name may have blanks and brackets in it
+    words = text[text.rindex(")") + 2 :].split()  # the name may contain spaces and parentheses
     cpu_s = (int(words[11]) + int(words[12])) / _TICKS
     return Stat(pid, words[0], int(words[1]), int(words[2]), int(words[3]), int(words[19]), int(words[49]), cpu_s)
 
 
 def is_traced(pid: int) -> bool:
-    """Whether a debugger has a process, and may be holding it."""
+    """Return whether a debugger is attached to a process and may be holding it."""
     try:
         lines = (_PROC / str(pid) / "status").read_text(errors="replace").splitlines()
     except OSError:
@@ -59,7 +59,7 @@ def is_traced(pid: int) -> bool:
 
 
 def has_children(pid: int) -> bool:
-    """Whether a process has started others that have not ended."""
+    """Return whether a process has children that have not ended."""
     try:
         return any((task / "children").read_text().strip() for task in (_PROC / str(pid) / "task").iterdir())
     except OSError:
@@ -67,7 +67,7 @@ def has_children(pid: int) -> bool:
 
 
 def signal_name(number: int) -> str:
-    """``SIGKILL``; ``signal 40`` for one that Python has no name for."""
+    """Return the name of a signal, such as ``SIGKILL``, or ``signal 40`` if Python has no name for it."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -75,24 +75,24 @@ def signal_name(number: int) -> str:
 
 
 def signal_words(name: str) -> str:
-    """How a signal reads in a sentence: real-time signals have no name of their own, but a place after the first."""
+    """Return a signal's name for use in a sentence, with ``SIGRTMIN+n`` added to real-time signals."""
     number = int(name.removeprefix("signal ")) if name.startswith("signal ") else 0
     first, last = int(signal.SIGRTMIN), int(signal.SIGRTMAX)
     return f"{name}, SIGRTMIN+{number - first}" if first <= number <= last else name
 
 
 def how_it_ended(status: int) -> str:
-    """A sentence's predicate from what ``waitpid`` gives: ``was killed (SIGKILL)``, ``ended with status 1``."""
+    """Return a predicate for a ``waitpid`` status: ``was killed (SIGKILL)``, ``ended with status 1``."""
     if os.WIFSIGNALED(status):
         return f"was killed ({signal_words(signal_name(os.WTERMSIG(status)))})"
     return f"ended with status {os.waitstatus_to_exitcode(status)}"
 
 
 class Handle:
-    """One process that is not this one's child, and no other, even if its number is used again."""
+    """A reference to one process, not necessarily a child, that stays valid even if its id is reused."""
 
     def __init__(self, pid: int, parent: int = 0) -> None:
-        """``parent``, where it is known, has to be its parent. Raises ProcessLookupError if it is not there."""
+        """Open a process; if ``parent`` is given it must be its parent. Raises ProcessLookupError if it is gone."""
         self.pid = pid
         self.fd = os.pidfd_open(pid)
         stat = stat_of(pid)
@@ -102,7 +102,7 @@ class Handle:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has, collected by its parent or not."""
+        """Whether it has ended, reaped by its parent or not."""
         if self.fd < 0:
             return True
         poll = select.poll()
@@ -110,7 +110,7 @@ class Handle:
         return bool(poll.poll(0))
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for its end; whether it came."""
+        """Wait for it to end. Returns whether it has."""
         if self.fd < 0:
             return True
         poll = select.poll()
@@ -118,13 +118,13 @@ class Handle:
         return bool(poll.poll(timeout_s * 1000))
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to its process group, of which it is the leader; nothing if it has ended."""
-        if not self.has_ended:  # while it lives, or nobody has collected it, its number is its group's
+        """Send a signal to the process group that it leads. Does nothing if it has ended."""
+        if not self.has_ended:  # while it is alive, its id cannot be reused for another group
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """End it, stopped or not; nothing if it has ended."""
+        """Kill it, even if it is stopped. Does nothing if it has ended."""
         if self.fd >= 0:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 signal.pidfd_send_signal(self.fd, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The versions of what programs meet on this machine, as they are installed: nothing is imported to find out."""
+"""The installed versions of the packages that matter to programs, read without importing them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import metadata
 from ..._version import __version__
 
 TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu", "tensorflow-rocm", "intel-tensorflow")
-"""What TensorFlow is called where it is installed from."""
+"""The names of distributions of TensorFlow."""
 _PACKAGES = {
     "TensorFlow": TENSORFLOW,
     "Keras": ("keras", "keras-nightly"),
@@ -19,7 +19,7 @@ _PACKAGES = {
 
 
 def installed_version(*distributions: str) -> str:
-    """The version of the first of these that is installed; empty where none is."""
+    """Return the version of the first of these distributions that is installed, or empty if none is."""
     for name in distributions:
         with contextlib.suppress(metadata.PackageNotFoundError):
             return metadata.version(name)
@@ -27,7 +27,7 @@ def installed_version(*distributions: str) -> str:
 
 
 def read_versions() -> dict[str, str]:
-    """The versions of this process, by names as people write them. What is not installed is empty."""
+    """Return the versions of this environment, by names as people write them; empty for what is not installed."""
     return {
         "jupyter_dtf": __version__,
         "Python": platform.python_version(),

@@ -1,6 +1,6 @@
-"""Which commit of a Git repository a directory is at, read from the repository's files.
+"""The Git commit that a directory is at, read from the repository's files.
 
-No program is started: a repository may name programs of its own for Git to run, and it may be somebody else's.
+Git itself is not run, because a repository, perhaps somebody else's, can configure programs for Git to run.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from typing import NamedTuple
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MOST_BYTES = 64 << 10
-"""Of a file with one reference; ``packed-refs``, which may have a million, is gone through by lines."""
+"""The maximum size of a file with one reference; ``packed-refs``, which may have a million, is read line by line."""
 _NO_FILES = "refs/heads/.invalid"
-"""What ``HEAD`` has where references lie in no files but in tables (``reftable``)."""
+"""The content of ``HEAD`` if references are stored in tables (``reftable``) instead of files."""
 _DEPTH = 64
 
 
 class Checkout(NamedTuple):
-    """What is checked out. Both are empty outside of a repository, ``commit`` before its first commit as well."""
+    """What is checked out. Both are empty outside a repository; ``commit`` is also empty before the first commit."""
 
     commit: str = ""
     branch: str = ""
 
 
 def checkout_of(directory: Path) -> Checkout:
-    """What is checked out in the repository that a directory is in. What cannot be read is empty."""
+    """Return what is checked out in the repository that contains a directory. What cannot be read is empty."""
     try:
         for above in [directory, *directory.parents][:_DEPTH]:
             if (found := _git_dir(above / ".git")) is not None:
                 return _head(found)
-    except (OSError, ValueError):  # not to be read, or no text
+    except (OSError, ValueError):  # not readable, or not text
         pass
     return Checkout()
 
 
 def _git_dir(path: Path) -> Path | None:
-    """The directory with the repository's ``HEAD``; a worktree and a submodule have a file that says where it is."""
+    """Return the directory with the repository's ``HEAD``; in worktrees and submodules, a file points to it."""
     if path.is_dir():
         return path if (path / "HEAD").is_file() else None
     if not path.is_file():
@@ -64,7 +64,7 @@ def _head(git_dir: Path) -> Checkout:
 
 
 def _packed(path: Path, reference: str) -> str:
-    """The commit of a reference among those in one file; empty where it has none."""
+    """Return the commit of a reference in a packed file, or empty if it is not there."""
     wanted = os.fsencode(reference)
     if path.is_file():
         with path.open("rb") as file:
@@ -76,7 +76,7 @@ def _packed(path: Path, reference: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """A short file's text. Names in it are bytes to Git, of any encoding, as those of files are to Python."""
+    """Read a short file. To Git, names in it are bytes of any encoding, so they are decoded like file names."""
     with path.open("rb") as file:
         return os.fsdecode(file.read(_MOST_BYTES)).strip()
 

@@ -1,4 +1,4 @@
-"""Where autograph writes the Python that it makes: it removes that at exit only, and a task that is killed has none."""
+"""The location of autograph's generated files, which it removes only at exit, so never in a task that is killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class _Tempfile:
-    """Stands for the module ``tempfile`` in autograph's loader: each process has a directory of its own."""
+    """Replaces the module ``tempfile`` in autograph's loader, to give each process a directory of its own."""
 
     def __init__(self, parent: Path) -> None:
         self._parent = parent
@@ -20,7 +20,7 @@ class _Tempfile:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             return tempfile.NamedTemporaryFile(dir=directory, **arguments)
-        except OSError:  # the cluster is ending, or its disk is full: wherever there is room
+        except OSError:  # the cluster is ending, or the disk is full: use the default location
             return tempfile.NamedTemporaryFile(**arguments)
 
     def __getattr__(self, name: str) -> Any:
@@ -28,7 +28,7 @@ class _Tempfile:
 
 
 def keep_in(parent: Path) -> None:
-    """From now on this process and its forks write these files below ``parent``."""
+    """Make this process and its forks write these files below ``parent``."""
     # TensorFlow 2.21: autograph writes its generated files here; the directory cannot be set otherwise.
     from tensorflow.python.autograph.pyct import loader
 

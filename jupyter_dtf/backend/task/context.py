@@ -1,4 +1,4 @@
-"""``ctx``: all that a program knows of its place in the cluster, and its ways to speak to the viewers."""
+"""``ctx``, by which a program knows its place in the cluster and reports to viewers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from .recorder import MOST_OF_A_NAME, Recorder, number
 
 
 class Context:
-    """The place of this task in its run.
+    """The place of this task in its run. ``schema.context.Context`` documents the members that programs use.
 
     Ranks count the chief first, then the workers, then ``ps``, ``evaluator`` and any other job, each by index.
     """
@@ -54,25 +54,25 @@ class Context:
         self._stop = threading.Event()
         self._work_done = threading.Event()
         self.checkpoint_wanted = threading.Event()
-        """A machine of the run is to go: a training writes a checkpoint at the end of the step that it is in."""
+        """Set when a machine of the run goes away: a training writes a checkpoint at the end of the current step."""
         self._server: Any = None
         self._tree_checkpoints: TreeCheckpoints | None = None
         self.ports: Any = None
-        """The ``ClosedPorts`` before this task's TensorFlow servers."""
+        """The ``ClosedPorts`` in front of this task's TensorFlow servers."""
         self.tracer = trace.start(spec, self._tell_traced) if spec.trace_steps else None
-        """What records the steps that are to be traced, if any are."""
+        """The recorder of the steps to be traced, if there are any."""
         self.fed: Callable[[], Any] | None = None
-        """What makes the dataset of ``feed()``, where the run is fed."""
+        """Creates the dataset of ``feed()``, if the run is fed."""
         self.peer_lost = False
-        """Another task has gone while this one needed it: a failure that follows here is a consequence."""
+        """Whether another task was lost while this one needed it, so that a failure here is only a consequence."""
         self._media = media.Thinned()
         self.went_on = False
-        """Whether the program has asked for what it is to go on from."""
+        """Whether the program has asked for the checkpoint to continue from."""
         self.going_over = GoingOver(recorder, may=spec.may_go_over)
-        """How this process lives on in the next attempt of its run."""
+        """How this process continues in the next attempt of its run."""
 
     def go_over(self, spec: TaskSpec) -> None:
-        """This process is a task of the next attempt from here on, which ``spec`` says all of."""
+        """Make this process a task of the next attempt, as described by ``spec``."""
         self._spec = spec
         self.peer_lost = False
         os.environ["TF_CONFIG"] = self.cluster_spec.as_tf_config(spec.job_name, spec.task_index)
@@ -84,11 +84,11 @@ class Context:
         running.gpus = spec.visible_gpus
         self._recorder.emit(running)
 
-    # -- where am I ---------------------------------------------------------------------------------------------
+    # -- the task and its run -----------------------------------------------------------------------------------
 
     @property
     def job_name(self) -> str:
-        """``worker``, ``chief``, ``ps``, ``evaluator`` or any other job of the cluster."""
+        """The job of this task: ``worker``, ``chief``, ``ps``, ``evaluator`` or any other job of the cluster."""
         return self._spec.job_name
 
     @property
@@ -97,12 +97,12 @@ class Context:
 
     @property
     def task(self) -> str:
-        """The short name, ``worker:1``."""
+        """The name of this task, ``worker:1``."""
         return self._spec.task
 
     @property
     def cluster_spec(self) -> ClusterSpec:
-        """The endpoints of this run's tasks; TF_CONFIG says the same."""
+        """The endpoints of the run's tasks. ``TF_CONFIG`` contains the same."""
         return ClusterSpec(self._spec.cluster_spec)
 
     @property
@@ -111,12 +111,12 @@ class Context:
 
     @property
     def size(self) -> int:
-        """How many tasks the run has."""
+        """The number of tasks of the run."""
         return self._spec.size
 
     @property
     def local_rank(self) -> int:
-        """The rank among the tasks of this machine."""
+        """The rank of this task among those on the same machine."""
         return self._spec.local_rank
 
     @property
@@ -130,34 +130,32 @@ class Context:
 
     @property
     def tasks(self) -> list[str]:
-        """The short name of every rank."""
+        """The names of all tasks of the run, by rank."""
         return [f"{job}:{index}" for job, tasks in self._spec.cluster_spec.items() for index in tasks]
 
     @property
     def is_chief(self) -> bool:
-        """Whether this is the task that writes checkpoints and speaks for the others: rank 0."""
+        """Whether this is the task that writes checkpoints and reports progress: rank 0."""
         return self._spec.rank == 0
 
     @property
     def threads(self) -> int:
-        """How many threads TensorFlow's operations use in this task."""
+        """The number of threads that TensorFlow uses in this task."""
         return self._spec.threads
 
     @property
     def secret(self) -> str:
-        """32 random bytes as hex digits, which the tasks of the run know and nobody else."""
+        """A secret of the run's tasks: 32 random bytes as hex digits."""
         return self._spec.secret
 
     @property
     def links(self) -> list[str]:
-        """Where the task of each rank takes connections of the others, ``host:port``. Nothing listens there before it
-        is needed.
-        """
+        """The endpoint, ``host:port``, of each rank for connections of the other tasks. Opened only when needed."""
         return list(self._spec.links)
 
     @property
     def between_machines(self) -> str:
-        """What carries exchanges between machines: ``tcp``, or ``ring`` where every task has GPUs to itself."""
+        """The transport between machines: ``tcp``, or ``ring`` if every task has GPUs of its own."""
         return self._spec.between_machines
 
     @property
@@ -166,28 +164,28 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """How often the run's tasks have been started, this time included: 1, and 2 after the first restart."""
+        """How often the run's tasks have been started, including this time: 1, and 2 after the first restart."""
         return self._spec.attempt + 1
 
     @property
     def joins(self) -> bool:
-        """Whether tasks of the attempt before live on in this one, which then goes on where they are."""
+        """Whether tasks of the previous attempt have gone over to this one, which then continues where they are."""
         return self._spec.joins
 
     @property
     def goes_on_from(self) -> str:
-        """The path of the checkpoint that whoever started the run has named, or of a directory of some; or empty."""
+        """The path of the checkpoint, or of a directory of checkpoints, to continue from; empty if there is none."""
         self.went_on = True
         return self._spec.resume
 
     @property
     def is_to_go_on(self) -> bool:
-        """Whether whoever started the run has named what it is to go on from."""
+        """Whether the run was started with a checkpoint to continue from."""
         return bool(self._spec.resume)
 
     @property
     def run_dir(self) -> Path:
-        """A directory of this run that stays, for this user alone; what is in it is closed to others at the end."""
+        """The directory of the run, which is kept and private to this user. Files in it are made private at the end."""
         return _made(Path(self._spec.run_dir))
 
     @property
@@ -196,41 +194,41 @@ class Context:
 
     @property
     def shared_dir(self) -> Path:
-        """A directory in memory that the tasks of one machine share while the run lasts."""
+        """A directory in memory that the tasks on a machine share while the run lasts."""
         return _made(Path(self._spec.shared_dir))
 
     @property
     def task_dir(self) -> Path:
-        """A directory of this task alone, on its machine, which goes with it."""
+        """A directory of this task on its machine, which is removed when the task ends."""
         return _made(Path(self._spec.task_dir))
 
     @property
     def feed_socket(self) -> str:
-        """Where the host gives the rows of partitions that Dask holds."""
+        """The socket on which the host serves the rows of partitions that Dask holds."""
         return self._spec.feed
 
-    # -- what shall I do ----------------------------------------------------------------------------------------
+    # -- control ------------------------------------------------------------------------------------------------
 
     @property
     def should_stop(self) -> bool:
-        """Whether somebody has asked the run to stop. A program that looks at this ends in its own way."""
+        """Whether the run was asked to stop. A program that checks this can end in its own way."""
         return self._stop.is_set()
 
     @property
     def stop_requested(self) -> threading.Event:
-        """The event behind ``should_stop``, to wait for."""
+        """The event behind ``should_stop``."""
         return self._stop
 
     @property
     def work_done(self) -> threading.Event:
-        """Set when no task of the run works any more: all have ended, or wait in ``server.join()``."""
+        """Set when no task of the run is working any more: all have ended, or wait in ``server.join()``."""
         return self._work_done
 
     @property
     def server(self) -> Any:
-        """This task's ``tf.distribute.Server``, started when first asked for.
+        """This task's ``tf.distribute.Server``, started on first use.
 
-        ``server.join()`` waits until no task of the run works any more; ``server.target`` is for sessions.
+        ``server.join()`` waits until all tasks of the run have finished their work; ``server.target`` is for sessions.
         """
         if self._server is None:
             import tensorflow as tf
@@ -246,14 +244,14 @@ class Context:
         return self._server
 
     def shard(self, dataset: Any) -> Any:
-        """Every ``size``-th element of a ``tf.data.Dataset``, beginning with this task's rank."""
+        """Return every ``size``-th element of a ``tf.data.Dataset``, starting with this task's rank."""
         return dataset.shard(self.size, self.rank)
 
     def feed(self) -> Any:
-        """A ``tf.data.Dataset`` of this task's shares of the run's ``feed``: of each batch of all tasks of the jobs
-        ``chief`` and ``worker`` together, batch by batch. An iteration is a pass; each draws a new order.
+        """Return a ``tf.data.Dataset`` with this task's share of every batch of the run's ``feed``.
 
-        Raises InvalidInput where the run has none, and for tasks of other jobs.
+        Batches are shared among the tasks of the jobs ``chief`` and ``worker``. Each iteration is one pass over the
+        data, in a new order. Raises InvalidInput if the run has no ``feed``, and in tasks of other jobs.
         """
         if self.fed is None:
             raise InvalidInput(
@@ -261,50 +259,49 @@ class Context:
             )
         return self.fed()
 
-    # -- what have I to say -------------------------------------------------------------------------------------
+    # -- reporting ----------------------------------------------------------------------------------------------
 
     def report(self, step: float | None = None, **metrics: float) -> None:
-        """Put one point of each metric on the plots. ``step`` None counts on from the last. Costs microseconds.
+        """Report a value of one or more metrics. ``step`` None: one more than the last. Takes microseconds.
 
-        Raises InvalidInput for what is no number.
+        Raises InvalidInput if a value is not a number.
         """
         self._recorder.report(step, metrics)
 
     def report_histogram(self, name: str, values: Any, step: float | None = None, bins: int = 30) -> None:
-        """Show how ``values``, an array or tensor of any shape, are distributed at ``step`` (None: that of the last
-        ``report``), as a heat map over the steps. Values that are not finite are counted apart.
+        """Report the distribution of an array or tensor of any shape. Non-finite values are counted separately.
 
-        Of more than 1,000 of a name ever fewer are counted and sent. Raises InvalidInput for what are no numbers.
+        Beyond 1,000 under one name, fewer and fewer are computed and sent. Raises InvalidInput if a value is not a
+        number.
         """
         if self._media.takes(Histogram, name):
             self._show(media.histogram_of(self.task, name, self._at(step), values, bins))
 
     def report_image(self, name: str, image: Any, step: float | None = None, caption: str = "") -> None:
-        """Show a picture of ``step`` (None: that of the last ``report``): an array or tensor of the shape
-        ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG
-        file; or a figure of Matplotlib's.
+        """Report a picture: an array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of
+        ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
 
-        Of more than 100 of a name, or 4 MiB, ever fewer are encoded and sent. Raises InvalidInput for what is no
-        picture, and for one that is larger than 2048 pixels or 256 KiB as PNG.
+        Beyond 100 or 4 MiB under one name, fewer and fewer are encoded and sent. Raises InvalidInput if it is not a
+        picture, or is larger than 2048 pixels or 256 KiB as PNG.
         """
         if self._media.takes(Picture, name):
             self._show(media.picture_of(self.task, name, self._at(step), image, caption))
 
     def report_text(self, name: str, text: str, step: float | None = None) -> None:
-        """Show a text of ``step`` (None: that of the last ``report``), such as a sample of what the model writes.
+        """Report a text, such as a sample of the model's output. ``step`` None: that of the last ``report``.
 
-        Of more than 100 of a name, or 4 MiB, ever fewer are sent. Raises InvalidInput for what is no text, and for one
-        of more than 64 KiB.
+        Beyond 100 or 4 MiB under one name, fewer and fewer are sent. Raises InvalidInput if it is not a string, or is
+        longer than 64 KiB.
         """
         if self._media.takes(ReportedText, name):
             self._show(media.text_of(self.task, name, self._at(step), text))
 
     def report_table(self, name: str, table: Any, step: float | None = None) -> None:
-        """Show a table of ``step`` (None: that of the last ``report``): a DataFrame without its index, a mapping of
-        columns to their values, or a list of mappings, one for each row.
+        """Report a table: a DataFrame (without its index), a mapping of columns to their values, or a list of mappings,
+        one for each row. ``step`` None: that of the last ``report``.
 
-        Of more than 100 of a name, or 4 MiB, ever fewer are sent. Raises InvalidInput for what is no table, and for one
-        of more than 1,000 rows, 100 columns or 256 KiB.
+        Beyond 100 or 4 MiB under one name, fewer and fewer are sent. Raises InvalidInput if it is not a table, or has
+        more than 1,000 rows, 100 columns or 256 KiB.
         """
         if self._media.takes(ReportedTable, name):
             self._show(media.table_of(self.task, name, self._at(step), table))
@@ -318,16 +315,16 @@ class Context:
 
     @property
     def last_step(self) -> float:
-        """The step of which the program has reported last; -1 before it has."""
+        """The step of the program's last report; -1 before the first."""
         return self._recorder.last_step
 
     @property
     def reported(self) -> int:
-        """How many points have been reported."""
+        """The number of points that have been reported."""
         return self._recorder.reported
 
     def measured(self, figures: Mapping[str, float]) -> None:
-        """Put what was measured of this task beside the machine's figures. The program's steps go on as they are."""
+        """Add figures measured of this task to the machine's. This does not affect the program's steps."""
         self._recorder.measure(figures)
 
     def _tell_traced(self) -> None:
@@ -337,9 +334,9 @@ class Context:
             self.note("info", f"{steps} traced", "The timeline, run.timeline() and run.placement() show what ran where")
 
     def traced(self, step: int) -> AbstractContextManager[None]:
-        """``with ctx.traced(step):`` says that step ``step``, counted from 1, runs inside.
+        """Mark the block of ``with ctx.traced(step):`` as step ``step``, counted from 1.
 
-        What ran where is recorded if the run was started with ``trace_steps`` and this is one of them.
+        It is traced if the run was started with ``trace_steps`` and this is one of them.
         """
         return trace.marked(self.tracer, step)
 
@@ -348,10 +345,10 @@ class Context:
         print(printable(str(text), most=sys.maxsize), flush=True)
 
     def note(self, level: str, title: str, text: str = "", *, mark: str = "") -> None:
-        """Tell the person something: ``level`` is info, warning or error. Shown among the run's events, and where there
-        is a word or two as ``mark``, marked with that on the plots.
+        """Report something to the user: ``level`` is ``info``, ``warning`` or ``error``. Shown among the run's events
+        and, with a short ``mark``, on the plots.
 
-        Raises InvalidInput for another level, and for what is no text.
+        Raises InvalidInput for another level, or if an argument is not a string.
         """
         if level not in LEVELS:
             raise InvalidInput(f"A note's level is one of {', '.join(LEVELS)}. Received: {level!r:.100}", field="level")
@@ -363,9 +360,9 @@ class Context:
         self._recorder.emit(note)
 
     def progress(self, done: int, total: int = 0, unit: str = "step", epoch: int = 0, epochs: int = 0) -> None:
-        """Say how far the run is: ``done`` of ``total`` (0: unknown). Only the chief's word counts.
+        """Report the progress of the run: ``done`` of ``total`` (0: unknown). Only the chief's report is used.
 
-        Raises InvalidInput, on every task, for what is no whole number from 0, and for a unit that is no text.
+        Raises InvalidInput, in every task, if a count is not an integer >= 0, or ``unit`` is not a string.
         """
         if not isinstance(unit, str):
             raise InvalidInput(f"`unit` must be a text, got {unit!r:.100}", field="unit")
@@ -380,9 +377,9 @@ class Context:
             self._recorder.emit(Progressed(time=time.time(), progress=progress))
 
     def epoch_ended(self, epoch: int, step: int, logs: dict[str, float]) -> None:
-        """Record an epoch's logs, averaged over the tasks; ``epoch`` counts from 0. Only the chief's word counts.
+        """Report the end of an epoch, counted from 0, with logs averaged over the tasks. Only the chief's is used.
 
-        Raises InvalidInput, on every task, for what is no number.
+        Raises InvalidInput, in every task, if a value is not a number.
         """
         values = {printable(str(name), MOST_OF_A_NAME): number(value, str(name)) for name, value in logs.items()}
         event = EpochEnded(time=time.time(), epoch=_count(epoch, "epoch"), step=_count(step, "step"), logs=values)
@@ -390,26 +387,26 @@ class Context:
             self._recorder.emit(event)
 
     def trial_valued(self, values: dict[str, float]) -> None:
-        """Tell what a trial has come to, by objective."""
+        """Report the result of a trial, by objective."""
         self._recorder.emit(TrialValued(time=time.time(), values=values))
 
-    # -- what is to be kept -------------------------------------------------------------------------------------
+    # -- checkpoints --------------------------------------------------------------------------------------------
 
     def checkpoint(self, step: int, tree: Any) -> None:
-        """Have the chief write ``tree`` as the checkpoint of ``step``: dicts, lists and tuples of arrays, tensors,
-        variables and what can be pickled. It is copied, and written while the program goes on; other tasks do nothing.
+        """Write ``tree`` as the checkpoint of ``step``: dicts, lists and tuples of arrays, tensors, variables and other
+        picklable values. The chief copies it and writes it in the background; in other tasks, this does nothing.
 
-        Raises InvalidInput for a step that is no whole number from 0, and for what cannot be pickled.
+        Raises InvalidInput if ``step`` is not an integer >= 0, or a value cannot be pickled.
         """
         count = _count(step, "step")
         if self.is_chief:
             self._checkpoints.write(count, tree)
 
     def restore(self, step: int | None = None) -> Restored | None:
-        """``(step, tree)`` of this run's newest complete checkpoint, or of that of ``step``; None where there is none.
+        """Return ``(step, tree)`` of this run's newest complete checkpoint, or of that of ``step``; None without one.
 
-        While a run that goes on from another one's checkpoints has none of its own, it is of those. Of variables there
-        are arrays. Raises InvalidInput for what is damaged, NotFound where what it goes on from is not there.
+        A run that continues another one reads that one's checkpoints until it has its own. Variables are returned as
+        arrays. Raises InvalidInput if the checkpoint is damaged, NotFound if the one to continue from does not exist.
         """
         self.went_on = True
         return self._checkpoints.read(step, self._spec.resume)
@@ -425,13 +422,13 @@ class Context:
         return self._tree_checkpoints
 
     def checkpoint_saved(self, info: CheckpointInfo, removed: list[int]) -> None:
-        """Record that a checkpoint is complete, and that those of the steps ``removed`` are gone."""
+        """Report that a checkpoint is complete, and that those of the steps ``removed`` have been deleted."""
         event = CheckpointSaved(time=time.time(), checkpoint=info, task=self.task, removed=removed)
         self._recorder.emit(event)
 
 
 def _count(value: Any, name: str) -> int:
-    """A whole number from 0 that can be sent. Raises InvalidInput."""
+    """Return an integer >= 0 that can be sent. Raises InvalidInput."""
     try:
         count = operator.index(int(value) if isinstance(value, float) and value.is_integer() else value)
     except TypeError:
@@ -450,9 +447,9 @@ def _made(path: Path) -> Path:
 
 
 def serve(clients: Sequence[str], ctx: Context) -> None:
-    """The program of a task that does nothing but serve sessions of others, until its run is stopped.
+    """Run a task that only serves other processes' sessions, until its run is stopped.
 
-    ``clients``: addresses of machines from which they come, beside those of the run.
+    ``clients``: addresses of machines, besides those of the run, that sessions come from.
     """
     ctx.ports.machines.extend(clients)
     ctx.server.join()
@@ -462,7 +459,7 @@ _current: Context | None = None
 
 
 def current() -> Context:
-    """The context of this process's task. Raises RuntimeError outside a task."""
+    """Return the context of this process's task. Raises RuntimeError outside a task."""
     if _current is None:
         raise RuntimeError("There is no run here: this is not a task of a jupyter_dtf cluster")
     return _current
@@ -474,20 +471,20 @@ def set_current(context: Context) -> None:
 
 
 def check_gang() -> None:
-    """Raise as for a lost peer if this run has a newer attempt: nobody may come any more whom this task waits for."""
-    going_over = getattr(_current, "going_over", None)  # what stands in a context's place may know of no attempts
+    """Raise as for a lost peer if this run has a newer attempt: the tasks that this one waits for may never come."""
+    going_over = getattr(_current, "going_over", None)  # a stand-in for a context may not have it
     if going_over is not None and going_over.is_called:
         raise peer_lost("Other tasks of the run were lost, and are started again, or come back to it")
 
 
 def stays_in_gang() -> None:
-    """This task cannot go over to another attempt of its run from here on."""
+    """Declare that this task can no longer go over to another attempt of its run."""
     if (going_over := getattr(_current, "going_over", None)) is not None:
         going_over.say(False)
 
 
 def peer_lost(message: str) -> RuntimeError:
-    """What to raise when another task has gone while this one needs it: the failure of that one is the cause."""
+    """Return the error to raise when another task is lost while this one needs it, which is the actual cause."""
     if _current is not None:
         _current.peer_lost = True
     return RuntimeError(message)

@@ -1,4 +1,4 @@
-"""``dtf.ensemble``: several models, each on a device of its own, asked together."""
+"""``dtf.ensemble``: several models, each on a device of its own, that predict together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMBINATIONS: dict[str, Callable[[Any], Any]] = {"mean": _mean, "vote": _vote}
 
 
 class Ensemble(keras.Model):
-    """A model that gives every member the same input, each on its device, and combines their outputs."""
+    """A model that passes its input to every member, each on its own device, and combines their outputs."""
 
     def __init__(self, members: Sequence[Any], devices: Sequence[str], combine: Callable[[Any], Any]) -> None:
         super().__init__(name="ensemble")
@@ -33,7 +33,7 @@ class Ensemble(keras.Model):
         self.supports_jit = False  # XLA compiles for one device
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        """The combined outputs; ``training`` as in ``keras.Model.call``."""
+        """Return the combined outputs; ``training`` is as in ``keras.Model.call``."""
         outputs = []
         for member, device in zip(self.members, self.devices, strict=True):
             with tf.device(device):
@@ -44,13 +44,20 @@ class Ensemble(keras.Model):
 def ensemble(
     models: Sequence[Any], devices: Sequence[str] | None = None, combine: str | Callable[[Any], Any] = "mean"
 ) -> Ensemble:
-    """One Keras model that asks all of ``models`` at the same time, each on a device, and combines what they say.
+    """Create a Keras model that runs all of ``models`` in parallel, each on a device, and combines their outputs.
 
-    ``models`` are built Keras models, of which the devices get copies, or functions that make one there. ``devices``
-    are taken in turn; None takes every GPU that this process knows, or where there is none every CPU. In a notebook
-    ``servers.connect()`` makes known, and returns, those of a cluster's tasks. ``combine`` gets the outputs as one
-    tensor, the members along its first axis: "mean"; "vote", the share of the members whose largest output it is; or a
-    function. The result has ``predict``, and once compiled ``evaluate``. Raises InvalidInput.
+    Args:
+        models: Built Keras models, which are copied to the devices, or functions that create one there.
+        devices: The devices, used in turn. None uses every GPU known to this process, or every CPU if there is none.
+            In a notebook, ``servers.connect()`` adds and returns the devices of a cluster's tasks.
+        combine: ``"mean"``; ``"vote"``, the share of members for which an output is the largest; or a function of the
+            stacked outputs, with the members along the first axis.
+
+    Returns:
+        A model with ``predict`` and, once compiled, ``evaluate``.
+
+    Raises:
+        InvalidInput: If an argument is not valid.
     """
     if not models:
         raise InvalidInput("An ensemble has at least one model. Received: none", field="models")
@@ -70,7 +77,7 @@ def ensemble(
 
 
 def _placed(model: Any, device: str) -> Any:
-    """The model with its variables on the device: a copy, or what a function makes."""
+    """Return the model with its variables on the device: a copy, or the result of the function."""
     with tf.device(device):
         if not isinstance(model, keras.Model):
             made = model() if callable(model) else None
@@ -93,7 +100,7 @@ def _placed(model: Any, device: str) -> Any:
 
 
 def _found(name: str, known: Sequence[str]) -> str:
-    """The full name of a device; what ``name`` leaves out is that of the first that fits."""
+    """Return the full name of the first device that matches ``name``, which may be partial."""
     try:
         wanted = tf.DeviceSpec.from_string(name)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""``ctx.feed()``: data of any form in any program of ``cluster.run``, of which each task gets its shares."""
+"""``ctx.feed()``: data of any form in any program of ``cluster.run``, shared among its tasks."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ FIELD = "feed"
 
 @dataclass(frozen=True)
 class Fed:
-    """What a run is fed with."""
+    """The data of a run's ``feed``."""
 
     data: Arrays | BatchSource
     batch_size: int | None
-    """Of all tasks together; None for data that has batches of its own, and for Keras's 32."""
+    """The size of a batch over all tasks. None for data that is already in batches, or for Keras's default, 32."""
     seed: int | None
-    """What the order of each pass is drawn from; None keeps the order."""
+    """The seed for the order of each pass; None keeps the order."""
 
 
 def run(fed: Fed, main_fun: Callable[..., Any], args: Any, ctx: Context) -> Any:
-    """The program of a run that is fed. When it has ended, the other tasks' reading does without it."""
+    """Run a program with ``feed``. After it has ended, the other tasks read without this one."""
     ctx.fed = partial(dataset_of, ctx, fed)
     try:
         return main_fun(args, ctx)
@@ -41,7 +41,7 @@ def run(fed: Fed, main_fun: Callable[..., Any], args: Any, ctx: Context) -> Any:
 
 
 def dataset_of(ctx: Context, fed: Fed) -> Any:
-    """This task's shares of the batches. Raises InvalidInput where there is nothing for this task."""
+    """Return the dataset of this task's shares of the batches. Raises InvalidInput if this task gets none."""
     share = _share_of(ctx)
     if share is None:
         raise InvalidInput(
@@ -59,6 +59,6 @@ def dataset_of(ctx: Context, fed: Fed) -> Any:
 
 
 def _share_of(ctx: Context) -> Share | None:
-    """This task's part of every batch; None for those of jobs that are not fed."""
+    """Return this task's share of every batch, or None for tasks of jobs that get no data."""
     tasks = [task for task in ctx.tasks if task.partition(":")[0] in FIRST_JOBS]
     return Share(tasks.index(ctx.task), len(tasks)) if ctx.task in tasks else None

@@ -1,7 +1,7 @@
-"""How a task's process goes over to the next attempt of its run, when other tasks are lost and this one lives.
+"""Going over: a task's process continues in the next attempt of its run when other tasks are lost.
 
-The program says that it can. When a collective fails because another task has gone, it waits here for its host's word:
-what the next attempt is like. That may also come first, and then ends whatever the task waits for.
+The program declares that it can. When a collective fails because another task is gone, the program waits here for its
+host to send the spec of the next attempt. If that arrives first, it interrupts whatever the task is waiting for.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from .recorder import Recorder
 
 
 class GoingOver:
-    """One task's. ``may``: whether its run would have another attempt. Used by the program and the control thread."""
+    """The state of one task, used by the program and the control thread. ``may``: whether the run may restart."""
 
     def __init__(self, recorder: Recorder, *, may: bool) -> None:
         self.may = may
         self.on_call: Callable[[], None] = lambda: None
-        """Called in another thread when the host's word has come: whoever waits in a collective shall look."""
+        """Called in another thread when the spec has arrived, so that a waiting collective checks for it."""
         self._recorder = recorder
         self._is_able = False
         self._next: TaskSpec | None = None
@@ -27,11 +27,11 @@ class GoingOver:
 
     @property
     def is_able(self) -> bool:
-        """Whether the program has said that it can."""
+        """Whether the program has declared that it can go over."""
         return self._is_able
 
     def say(self, able: bool) -> None:
-        """From here on the program can go over, or cannot."""
+        """Declare whether the program can go over from now on."""
         able = able and self.may
         if able != self._is_able:
             self._is_able = able
@@ -39,18 +39,18 @@ class GoingOver:
 
     @property
     def is_called(self) -> bool:
-        """Whether there is a new attempt, in which others have the places of some of this one."""
+        """Whether there is a new attempt, in which new tasks have replaced some of this one's."""
         return self._next is not None
 
     def call(self, spec: TaskSpec) -> None:
-        """The host's word. A later one takes the place of one that nobody has heard yet."""
+        """Store the spec of the next attempt. It replaces an earlier one that has not been used yet."""
         with self._changed:
             self._next = spec
             self._changed.notify_all()
         self.on_call()
 
     def await_call(self) -> TaskSpec:
-        """What the next attempt is like, when the host has said it. A run that is to have none ends this process."""
+        """Wait for the spec of the next attempt and return it. If there is to be none, this process is killed."""
         with self._changed:
             self._changed.wait_for(lambda: self._next is not None)
             spec, self._next = self._next, None

@@ -1,4 +1,4 @@
-"""What ended tasks and hosts leave to the warm process: processes that nobody ends any more, and directories."""
+"""Cleanup in the warm process of what ended tasks and hosts leave behind: orphaned processes and directories."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent() -> None:
-    """Have the kernel send SIGKILL to this process when its parent, or the thread that forked it, ends (Linux)."""
+    """Make the kernel send SIGKILL to this process when its parent, or the thread that forked it, ends (Linux)."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
-    """Have what descends from this process become its child when its own parent ends, whatever session it is in."""
+    """Make descendants of this process its children when their parent ends, whatever session they are in."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end_orphans(known: Collection[int]) -> None:
     """Kill the children of this process that are not ``known``.
 
-    A task adopts what its own children leave, so what has come here has no task any more. Its own children come here
-    when it has ended: to be called after each end, until there is none. Nothing else can have these numbers before
-    they are waited for here.
+    A task adopts orphans among its own descendants, so those that arrive here no longer have a task. When one is
+    killed, its own children arrive here: call this after each exit until there are none. Their ids cannot be reused
+    before they are reaped here.
     """
     me = os.getpid()
     for name in os.listdir("/proc"):
@@ -51,14 +51,14 @@ def _parent(pid: int) -> int:
 
 @dataclass
 class Estate:
-    """The directories of a host that has gone, to be removed when its tasks are gone too."""
+    """The directories of a host that is gone, to be removed when its tasks are gone too."""
 
     host: int
     """Its process id."""
     tasks: set[int]
 
     def settle(self, ended: int, machine: Path, shared: Path) -> bool:
-        """The process ``ended`` has (0: nothing has yet). Returns whether all is settled now."""
+        """Note that the process ``ended`` has exited (0: none yet). Returns whether all are gone and cleaned up."""
         self.tasks.discard(ended)
         if not self.tasks:
             remove_runs_of(self.host, machine, shared)

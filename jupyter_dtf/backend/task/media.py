@@ -1,4 +1,4 @@
-"""Histograms, pictures, texts and tables that a program reports: checked, small, and fewer of very many."""
+"""Histograms, pictures, texts and tables that a program reports: validated, encoded, and thinned out."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from .recorder import MOST_OF_A_NAME, number
 _PNG = b"\x89PNG\r\n\x1a\n"
 _HEAD = struct.Struct(">II")  # of IHDR: width and height
 _COLOURS = {1: 0, 3: 2, 4: 6}
-"""PNG's types of colour, by how many values a pixel has."""
+"""PNG's color types, by the number of values per pixel."""
 
 
 class _OfAName:
-    """What was reported under a name: how often, one of how many is sent, and how much was since that has doubled."""
+    """The reports under one name: their number, which share is sent, and how much was sent since that last changed."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -49,9 +49,10 @@ class _OfAName:
 
 
 class Thinned:
-    """Which of what is reported under a name is sent: all of the first ``ALL_HISTOGRAMS``, or ``ALL_PICTURES`` of
-    anything else, and of the first ``ALL_BYTES``; every second while as much again is sent; every fourth, and so on.
-    For any thread.
+    """Decides which reports under a name are sent. Thread-safe.
+
+    All are sent until there are ``ALL_HISTOGRAMS`` histograms, or ``ALL_PICTURES`` or ``ALL_BYTES`` of anything else.
+    Then every second one is sent until the same amount is reached again, then every fourth, and so on.
     """
 
     def __init__(self) -> None:
@@ -59,9 +60,9 @@ class Thinned:
         self._names: dict[tuple[type[MediaEvent], str], _OfAName] = {}
 
     def takes(self, kind: type[MediaEvent], name: Any) -> bool:
-        """Whether the next of a name is to be made and sent; then ``sends`` is told of it.
+        """Return whether to create and send the next report under a name; if so, ``sends`` must be called with it.
 
-        Raises InvalidInput for what is no name, and for one name too many.
+        Raises InvalidInput if the name is not valid, or there are too many names.
         """
         key = kind, _name(name)
         with self._lock:
@@ -80,7 +81,7 @@ class Thinned:
             return False
 
     def sends(self, event: MediaEvent) -> None:
-        """One that was taken is sent."""
+        """Count a report that is sent."""
         most = ALL_HISTOGRAMS if isinstance(event, Histogram) else ALL_PICTURES
         with self._lock:
             known = self._names.setdefault((type(event), event.name), _OfAName())
@@ -88,14 +89,14 @@ class Thinned:
             known.count += 1
             known.bytes += (
                 0 if isinstance(event, Histogram) else media_bytes(event)
-            )  # the bins of 1,000 are fewer bytes
+            )  # the bins of 1,000 histograms have fewer bytes
             if known.count >= most or known.bytes >= ALL_BYTES:
                 known.every *= 2
                 known.count = known.bytes = 0
 
 
 def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> Histogram:
-    """How ``values``, an array or tensor of any shape, lie in ``bins`` of one width. Raises InvalidInput."""
+    """Count ``values``, an array or tensor of any shape, in ``bins`` of equal width. Raises InvalidInput."""
     if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
         raise InvalidInput(f"`bins` must be a whole number from 1 to {MOST_BINS}, got {bins!r:.100}", field="bins")
     try:
@@ -107,11 +108,11 @@ def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> His
     low, high, counts = 0.0, 0.0, np.zeros(0, np.int64)
     if finite.size:
         low, high = float(finite.min()), float(finite.max())
-        if not math.isfinite(high - low):  # beyond what has a width
+        if not math.isfinite(high - low):  # the width would overflow
             finite, low, high = finite / 4, low / 4, high / 4
             counts, low, high = np.histogram(finite, bins, (low, high))[0], 4 * low, 4 * high
         elif not _has_bins(low, high, bins):
-            counts, high = np.array([finite.size]), low  # one value, for all that can be told
+            counts, high = np.array([finite.size]), low  # numerically a single value
         else:
             counts = np.histogram(finite, bins, (low, high))[0]
     return Histogram(
@@ -128,16 +129,16 @@ def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> His
 
 
 def _has_bins(low: float, high: float, bins: int) -> bool:
-    """Whether floats can tell so many bins between these limits apart: NumPy raises ValueError where they cannot."""
+    """Return whether floats can distinguish this many bins between the limits; if not, NumPy raises ValueError."""
     if high - low <= np.finfo(np.float64).eps * bins * max(abs(low), abs(high)):
         return False
-    edges = np.linspace(low, high, bins + 1)  # close to zero that product is zero
+    edges = np.linspace(low, high, bins + 1)  # near zero, the product above underflows
     return bool((edges[1:] > edges[:-1]).all())
 
 
 def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Picture:
-    """``image`` as PNG: an array or tensor of the shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of
-    ``uint8``, or of floats from 0 to 1; the bytes of a PNG file; or a figure of Matplotlib's. Raises InvalidInput.
+    """Encode ``image`` as PNG: an array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of
+    ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure. Raises InvalidInput.
     """
     if not isinstance(caption, str):
         raise InvalidInput(f"`caption` must be a text, got {caption!r:.100}", field="caption")
@@ -173,9 +174,9 @@ def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Pic
 
 
 def png_of(pixels: npt.NDArray[np.uint8]) -> bytes:
-    """A PNG file of pixels of the shape ``[height, width, 1, 3 or 4]`` (W3C's PNG specification, without filters)."""
+    """Encode pixels of shape ``[height, width, 1, 3 or 4]`` as PNG (W3C's PNG specification, without filters)."""
     height, width, values = pixels.shape
-    rows = np.zeros((height, 1 + width * values), np.uint8)  # each begins with its filter: none
+    rows = np.zeros((height, 1 + width * values), np.uint8)  # each row begins with its filter type, 0
     rows[:, 1:] = pixels.reshape(height, -1)
 
     def chunk(kind: bytes, body: bytes) -> bytes:
@@ -197,7 +198,7 @@ def _pixels(image: Any) -> npt.NDArray[np.uint8]:
         raise InvalidInput(
             f"`image` must be of the shape [height, width] or [height, width, 1, 3 or 4], got {shape}", field="image"
         )
-    if max(array.shape[:2]) > MOST_SIDE:  # before it is encoded
+    if max(array.shape[:2]) > MOST_SIDE:  # check before encoding
         raise _too_large(f"at most {MOST_SIDE} pixels wide and high", f"{array.shape[1]} x {array.shape[0]}")
     if array.dtype in (np.uint8, np.bool_):
         known: npt.NDArray[np.uint8] = array.astype(np.uint8) * (255 if array.dtype == np.bool_ else 1)
@@ -213,7 +214,7 @@ def _pixels(image: Any) -> npt.NDArray[np.uint8]:
 
 
 def text_of(task: str, name: Any, step: Any, text: Any) -> ReportedText:
-    """``text`` as an event. Raises InvalidInput for what is no text, or longer than ``MOST_TEXT_BYTES``."""
+    """Return ``text`` as an event. Raises InvalidInput if it is not a string, or longer than ``MOST_TEXT_BYTES``."""
     if not isinstance(text, str):
         raise InvalidInput(f"`text` must be a text, got {text!r:.100}", field="text")
     size = len(text.encode(errors="replace"))
@@ -227,9 +228,9 @@ def text_of(task: str, name: Any, step: Any, text: Any) -> ReportedText:
 
 
 def table_of(task: str, name: Any, step: Any, table: Any) -> ReportedTable:
-    """``table`` as an event: a DataFrame, a mapping of columns to their values, or a list of mappings, one per row.
+    """Return ``table`` as an event: a DataFrame, a mapping of columns to their values, or a list of mappings (rows).
 
-    Raises InvalidInput for what is no table, and for one that is too large.
+    Raises InvalidInput if it is not a table, or too large.
     """
     columns, rows = _columns_and_rows(table)
     if len(columns) > MOST_COLUMNS or len(rows) > MOST_ROWS:
@@ -247,7 +248,7 @@ def table_of(task: str, name: Any, step: Any, table: Any) -> ReportedTable:
 
 
 def _columns_and_rows(table: Any) -> tuple[list[str], list[list[Cell]]]:
-    if callable(getattr(table, "to_dict", None)) and hasattr(table, "columns"):  # of pandas, or one like it
+    if callable(getattr(table, "to_dict", None)) and hasattr(table, "columns"):  # pandas, or similar
         table = {name: list(table[name]) for name in table.columns}
     if isinstance(table, Mapping):
         try:

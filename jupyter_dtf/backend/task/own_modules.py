@@ -1,4 +1,4 @@
-"""A person's own modules in a task: put where they can be imported, then the program that needs them is read."""
+"""The user's own modules in a task: written where they can be imported, before the program that needs them is read."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _begin = -1
 
 
 def persons_path_begins() -> None:
-    """What is on ``sys.path`` from here on is the person's."""
+    """Mark that entries of ``sys.path`` added from now on are the user's."""
     global _begin
     _begin = len(sys.path)
 
 
 def run(modules: Iterable[Module], program: Packed, ctx: Context) -> Any:
-    """Run a program that needs modules. They go with the task's directory.
+    """Run a program that needs modules, which are removed with the task's directory.
 
-    Before what else is the person's, which may be older on this machine; after all that is installed.
+    On the path they come before the user's other entries, which may be older on this machine, but after everything that
+    is installed.
     """
     directory = private.make_dir(ctx.task_dir / _DIRECTORY)
     for module in modules:

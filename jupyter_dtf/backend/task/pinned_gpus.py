@@ -1,4 +1,4 @@
-"""A task's GPUs: the only ones that TensorFlow sees in its process, and how much of their memory it takes."""
+"""A task's GPUs: restricts TensorFlow to them, and limits the memory that it allocates."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _MIB = 1 << 20
 
 
 def pin(spec: TaskSpec) -> None:
-    """Let CUDA see the task's GPUs and no others, unless the program's own environment says which.
+    """Make only the task's GPUs visible to CUDA, unless the program's own environment specifies them.
 
-    To be called before TensorFlow's runtime has started: CUDA is asked once in the life of a process.
+    Must be called before TensorFlow's runtime starts, because CUDA reads the variable only once per process.
     """
     if _VISIBLE not in spec.environment:
-        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as NVML counts
+        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # NVML's order
         os.environ[_VISIBLE] = ",".join(spec.visible_gpus)
 
 
 def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: Any = None) -> None:
-    """Have TensorFlow (``config``, by default ``tf.config``) take a GPU's memory as it needs it, all or a cap.
+    """Configure how TensorFlow (``config``, by default ``tf.config``) allocates GPU memory: on demand, all, or a cap.
 
-    ``note`` is told where TensorFlow does not see GPUs that are there: it was built without CUDA, or lacks a library.
+    ``note`` is called if TensorFlow does not see all GPUs: it was built without CUDA, or a library is missing.
     """
     if not spec.visible_gpus:
         return
@@ -46,7 +46,7 @@ def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: 
 
 
 def gpu_options(spec: TaskSpec) -> Any:
-    """The same for a ``tf.distribute.Server``, which does not ask ``tf.config``: a ``tf.compat.v1.GPUOptions``."""
+    """Return the same as ``tf.compat.v1.GPUOptions`` for a ``tf.distribute.Server``, which ignores ``tf.config``."""
     import tensorflow as tf
 
     options = tf.compat.v1.GPUOptions(allow_growth=spec.gpu_growth and not spec.gpu_memory_bytes)

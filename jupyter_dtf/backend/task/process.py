@@ -1,4 +1,4 @@
-"""The life of one task, from the fork to the exit: enter the place, run the program, leave the outcome."""
+"""The life cycle of one task from fork to exit: set up the process, run the program, save the outcome."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .tf_servers import TaskServers
 from .unsupported_fit import refuse_fit_over_processes
 
 END_BY_CLUSTER_S = 5.0
-"""How long a task that failed because another one did waits for the cluster to end it, before it fails itself."""
+"""How long a task that failed because of another one waits to be killed by the cluster before it fails itself."""
 
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 
@@ -64,7 +64,7 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
         outcome = _failure(error)
         outcome.peer_lost = not outcome.ok and (ctx.peer_lost or (ctx.size > 1 and _names_a_lost_peer(error)))
         if outcome.peer_lost:
-            # It is the other task's to say what went wrong; when it has, the cluster ends this one.
+            # The other task should report what went wrong; once it has, the cluster kills this one.
             threading.Event().wait(END_BY_CLUSTER_S)
     try:
         leave_outcome(Path(spec.task_dir), outcome)
@@ -80,7 +80,7 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
 
 
 def _enter(spec: TaskSpec) -> None:
-    """Make this process the task: environment, directory, module path, threads."""
+    """Set up this process as the task: environment, directory, module path, threads."""
     os.environ.update(spec.environment)
     cluster_spec = ClusterSpec(spec.cluster_spec)
     os.environ["TF_CONFIG"] = cluster_spec.as_tf_config(spec.job_name, spec.task_index)
@@ -89,7 +89,7 @@ def _enter(spec: TaskSpec) -> None:
     if spec.cwd and os.path.isdir(spec.cwd):
         os.chdir(spec.cwd)
     own_modules.persons_path_begins()
-    # At the end: a numpy.py beside the notebook must not take the place of NumPy.
+    # At the end: a numpy.py next to the notebook must not shadow NumPy.
     sys.path += [entry for entry in spec.sys_path if entry not in sys.path]
     sys.argv = [""]
     for stream in (sys.stdout, sys.stderr):
@@ -102,20 +102,20 @@ def _set_threads(threads: int) -> None:
     import tensorflow as tf
 
     if tf.config.threading.get_intra_op_parallelism_threads() == threads:
-        return  # this process has rehearsed: the runtime is there, with so many
+        return  # this process has rehearsed: the runtime is already running with that number
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    # As many again for operations that run side by side would make a task of one thread use more than one core.
+    # Limit operations that run in parallel too: by default, a task of one thread would use more than one core.
     tf.config.threading.set_inter_op_parallelism_threads(threads)
 
 
 def learn_to_read() -> None:
-    """Have msgspec find out how a task's spec is read, once for all that are forked from this process."""
-    with contextlib.suppress(msgspec.ValidationError):  # this one lacks all fields
+    """Make msgspec prepare its decoder of task specs, once for all forks of this process."""
+    with contextlib.suppress(msgspec.ValidationError):  # this input lacks all fields
         msgspec.json.decode(b"{}", type=TaskSpec)
 
 
 def rehearse(threads: int) -> None:
-    """Do what comes before the first step of any training, in a process that will be a task of so many threads."""
+    """Do everything that precedes the first step of any training, in a process that will be a task."""
     _set_threads(threads)
     from .fit.allreduce.rehearsal import rehearse
 
@@ -125,10 +125,10 @@ def rehearse(threads: int) -> None:
 
 
 def _listen(control_fd: int, ctx: context.Context) -> None:
-    """Take the host's word. The end of the pipe means that the host is gone.
+    """Handle the host's commands. The end of the pipe means that the host is gone.
 
-    ``s`` asks the program to stop; ``c`` wants a checkpoint; ``e`` says that no task of the run works any more; ``n``
-    that a file in the task's directory says what the run's next attempt is like.
+    ``s`` asks the program to stop; ``c`` requests a checkpoint; ``e`` means that no task of the run is working any
+    more; ``n`` means that a file in the task's directory has the spec of the run's next attempt.
     """
     while data := os.read(control_fd, 64):
         if b"s" in data:
@@ -147,7 +147,7 @@ def _failure(error: BaseException) -> Outcome:
         return Outcome(ok=True, result=pickle.dumps(None))
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
-        trace = trace.tb_next  # the frames that lead to the program say nothing about it
+        trace = trace.tb_next  # leave out our own frames that lead to the program
     lines = traceback.format_exception(type(error), error, trace or error.__traceback__)
     kind = type(error)
     return Outcome(
@@ -159,7 +159,7 @@ def _failure(error: BaseException) -> Outcome:
 
 
 def _not_left(outcome: Outcome, spec: TaskSpec, error: OSError) -> Outcome:
-    """What becomes of an outcome that the disk refused: the words without the result, if there is room for these."""
+    """Save an outcome that could not be written without its result, if there is space for that. Returns it."""
     why = refusal(spec.task_dir, "The result", error, needed=len(outcome.result))
     words = Outcome(ok=False, error="OSError", message=why if outcome.ok else f"{outcome.message} ({why})")
     with contextlib.suppress(OSError):
@@ -168,13 +168,13 @@ def _not_left(outcome: Outcome, spec: TaskSpec, error: OSError) -> Outcome:
 
 
 def _names_a_lost_peer(error: BaseException) -> bool:
-    """Whether this is what TensorFlow raises where a server that it speaks with has gone."""
+    """Return whether this is the error that TensorFlow raises when a server that it talks to is gone."""
     errors = sys.modules.get("tensorflow.python.framework.errors_impl")
     return errors is not None and isinstance(error, (errors.UnavailableError, errors.AbortedError))
 
 
 def _wait_for_threads() -> None:
-    """What an interpreter does at its end and a fork does not: wait for the threads of the program."""
+    """Wait for the program's threads, as an interpreter does at exit, but a fork does not."""
     main: Any = threading.main_thread()
     for thread in threading.enumerate():
         if thread is not main and thread is not threading.current_thread() and not thread.daemon:
@@ -182,9 +182,9 @@ def _wait_for_threads() -> None:
 
 
 def _finish(recorder: Recorder, run_dir: Path) -> None:
-    """The rest of it: run exit functions, flush."""
+    """Run exit functions, close the recorder, and flush the streams."""
     atexit._run_exitfuncs()
-    private.close_tree(run_dir)  # TensorFlow and Keras have written there by the program's own umask
+    private.close_tree(run_dir)  # TensorFlow and Keras have written there with the program's umask
     recorder.close()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

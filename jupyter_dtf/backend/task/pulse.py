@@ -1,7 +1,6 @@
-"""A task's sign of life: a thread of its own says twice a second how far the program is, and whether it waits.
+"""A task's heartbeat: a thread reports twice a second how far the program is, and whether it is waiting.
 
-What the program does meanwhile does not matter, unless it keeps the interpreter from its threads. A process that is
-stopped says nothing.
+This works whatever the program does, unless it holds the GIL. A stopped process sends nothing.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ _waited = -_LATELY_S
 
 
 def waits_for_others() -> None:
-    """To be called every now and then while this task waits for others in a collective."""
+    """Note that this task is waiting for others in a collective; to be called regularly during the wait."""
     global _waited
     _waited = time.monotonic()
 
 
 def begin(recorder: Recorder) -> None:
-    """Beat from now on."""
+    """Start sending heartbeats."""
     threading.Thread(target=_beat, args=(recorder,), name="dtf-pulse", daemon=True).start()
 
 
 def _beat(recorder: Recorder) -> None:
     while True:
-        saving.changed.wait(BEAT_S)  # first what the task itself has to say: the host reads, and then not for a moment
+        saving.changed.wait(BEAT_S)  # wait first, so that the task's own events are in the host's first read
         saving.changed.clear()
         waits = time.monotonic() - _waited < _LATELY_S
         recorder.beat(_encode(Beat(recorder.reported, waits, saving.is_saving(), *recorder.pace)))

@@ -1,8 +1,8 @@
-"""The task's end of the event pipe: what ``report`` costs, and why nothing reported is lost.
+"""The task's end of the event pipe, which makes ``report`` cheap and loses nothing.
 
-A frame is written to a pipe as it is reported: one system call of about a microsecond, and from then on the kernel
-keeps it for the host whatever becomes of this process, SIGKILL included. When the pipe is full (the host is slow)
-frames wait in memory and a thread sends them on, so that the program never waits for its viewers.
+Each frame is written to a pipe immediately: one system call of about a microsecond. From then on the kernel keeps it
+for the host, whatever happens to this process, even SIGKILL. When the pipe is full (the host is slow), frames wait in
+memory and a thread sends them later, so that the program never waits for its viewers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...schema.printable import printable
 from . import own_time
 
 MOST_OF_A_NAME = 1_000
-"""Characters of a metric's name."""
+"""The maximum length of a metric's name in characters."""
 _CAUSES = (
     "What is computed from it is not finite either. Common causes: a learning rate that is too high, examples or "
     "labels that hold NaN, a logarithm or a division of zero."
@@ -34,7 +34,7 @@ _CAUSES = (
 
 
 def number(value: Any, name: str) -> float:
-    """A value as a float. Raises InvalidInput."""
+    """Convert a value to a float. Raises InvalidInput."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -42,9 +42,9 @@ def number(value: Any, name: str) -> float:
 
 
 class Recorder:
-    """Sends points and events to the host. Safe to call from any thread. Owns the file descriptor given to it.
+    """Sends points and events to the host. Thread-safe. Owns the file descriptor passed to it.
 
-    The first value of a metric that is not finite is told as a warning of ``task``.
+    The first value of a metric that is not finite is reported as a warning of ``task``.
     """
 
     def __init__(self, fd: int, task: str = "", attempt: int = 0) -> None:
@@ -61,17 +61,17 @@ class Recorder:
         self._closed = False
         self._step = -1.0
         self.reported = 0
-        """How often ``report`` was called."""
+        """The number of calls of ``report``."""
         self.pace = -1.0, 0.0, 0.0
-        """The step that was reported last, when it was, by a clock that only goes up, and the seconds for which this
-        task had waited for others until then.
+        """The last reported step, its time on the monotonic clock, and the seconds that this task had waited for others
+        until then.
         """
         self._began = time.time()
 
     def report(self, step: float | None, values: Mapping[str, Any]) -> None:
-        """Append one point: each value becomes a float. ``step`` None: one more than the last.
+        """Append one point, converting each value to a float. ``step`` None: one more than the last.
 
-        Raises InvalidInput if a value is not a number, or the step not a finite one.
+        Raises InvalidInput if a value is not a number, or the step is not a finite number.
         """
         try:
             at = self._step + 1 if step is None else float(step)
@@ -86,27 +86,27 @@ class Recorder:
         self.reported += 1
         self.pace = at, time.monotonic(), own_time.waited_s
         self._send(POINT, body)
-        if not math.isfinite(sum(point.values.values())):  # one look at all of them: the sum of large ones may be, too
+        if not math.isfinite(sum(point.values.values())):  # a quick check; the sum of large values may overflow too
             self._warn(point)
 
     @property
     def last_step(self) -> float:
-        """The step of the last point that was reported; -1 before there is one."""
+        """The step of the last reported point; -1 before the first."""
         return self._step
 
     def measure(self, figures: Mapping[str, float]) -> None:
-        """Append a point of the machine's: its step is the time since this began, in seconds."""
+        """Append a point of machine figures. Its step is the time in seconds since this recorder was created."""
         now = time.time()
         self._send(POINT, self._encode(Point(round(now - self._began, 1), now, dict(figures))))
 
     def _mended(self, step: float | None, values: Mapping[str, Any]) -> Point:
-        """The point with names that can be shown. Raises InvalidInput for what is wrong."""
+        """Return the point with printable names. Raises InvalidInput if a value is not valid."""
         at = self._step + 1 if step is None else number(step, "step")
         named = {printable(name, MOST_OF_A_NAME): number(value, name) for name, value in values.items()}
         return Point(at, time.time(), named)
 
     def _warn(self, point: Point) -> None:
-        """Tell of the metrics that are not finite for the first time."""
+        """Warn of metrics that are not finite for the first time."""
         step = f"{point.step:.0f}" if point.step.is_integer() else f"{point.step:g}"
         for metric, value in point.values.items():
             if math.isfinite(value) or without_form(metric) in self._not_finite:
@@ -125,13 +125,13 @@ class Recorder:
             )
 
     def emit(self, event: AnyEvent) -> None:
-        """Append one event, of this attempt."""
+        """Append one event of this attempt."""
         if isinstance(event, TaskEvent):
             event.attempt = self._attempt
         self._send(EVENT, encode_event(event))
 
     def begin_attempt(self, attempt: int) -> None:
-        """What is said from here on is of that attempt."""
+        """Attribute everything from now on to that attempt."""
         self._attempt = attempt
         self._send(ATTEMPT, WORD.pack(attempt))
 
@@ -140,13 +140,13 @@ class Recorder:
         self._send(ABLE, WORD.pack(able))
 
     def beat(self, body: bytes) -> None:
-        """A sign of life, if there is room for it: one that is late is worth nothing."""
+        """Send a heartbeat if there is room in the pipe: a late one is worthless."""
         with self._lock:
             if not self._closed and not self._backlog:
-                self._write(HEADER.pack(len(body), BEAT) + body)  # so few bytes are written whole or not at all
+                self._write(HEADER.pack(len(body), BEAT) + body)  # so few bytes are written atomically
 
     def close(self) -> None:
-        """Wait until all has been handed over, then close the pipe."""
+        """Wait until everything has been written, then close the pipe."""
         with self._lock:
             self._closed = True
             while self._backlog:
@@ -172,7 +172,7 @@ class Recorder:
             return os.write(self._fd, frame)
         except BlockingIOError:
             return 0
-        except BrokenPipeError:  # the host is gone, and this process will be ended
+        except BrokenPipeError:  # the host is gone, and this process will be killed
             return len(frame)
 
     def _drain(self) -> None:

@@ -1,4 +1,4 @@
-"""A script as a program: every task runs it as ``python script.py`` would, and it is told where it is."""
+"""A script as a program: every task runs it like ``python script.py``, with flags for its place in the cluster."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ COMPAT = "jupyter_dtf.compat"
 
 
 class Script(Struct):
-    """A script that is ready to travel."""
+    """A script that can be sent to tasks."""
 
     path: str
-    """Where it is; its directory is where it finds modules beside it, after those that are installed."""
+    """Its path. Modules in its directory can be imported, with lower priority than installed ones."""
     source: str
     arguments: list[str]
-    """What follows its name on the command line."""
+    """The command-line arguments after its name."""
     place_flags: list[str]
-    """The flags by which it asks for its place, such as ``task_index``; spelled as the script does."""
+    """The flags for its place that it accepts, such as ``task_index``, spelled as in the script."""
 
 
 def run(script: Script, ctx: Context) -> None:
     """Run the script as ``__main__`` in this process."""
     flags = place_arguments(script.place_flags, ctx.cluster_spec, ctx.job_name, ctx.task_index)
     sys.argv = [script.path, *flags, *script.arguments]
-    sys.path.append(os.path.dirname(os.path.abspath(script.path)))  # last, as all that is the person's
+    sys.path.append(os.path.dirname(os.path.abspath(script.path)))  # last, like all of the user's entries
     offer_stand_ins()
     main = types.ModuleType("__main__")
     main.__file__ = script.path
@@ -48,13 +48,13 @@ def run(script: Script, ctx: Context) -> None:
 
 
 def is_place_flag(name: str) -> bool:
-    """Whether a script that has a flag of this name asks for its place: TensorFlow's own programs called them so."""
+    """Return whether a flag of this name is for the place in the cluster, as in TensorFlow's own programs."""
     name = name.replace("-", "_")
     return name in ("job_name", "task_index", "task_id", "cluster_spec") or name.endswith("_hosts")
 
 
 def place_arguments(flags: Iterable[str], spec: ClusterSpec, job: str, index: int) -> list[str]:
-    """``--flag=value`` for each of the flags; ``ps_hosts`` and its like only for jobs that the cluster has."""
+    """Return ``--flag=value`` for each flag; ``ps_hosts`` and similar ones only for jobs that the cluster has."""
     values = {"job_name": job, "task_index": str(index), "task_id": str(index), "cluster_spec": spec.as_flag()}
     values |= {f"{name}_hosts": ",".join(tasks.values()) for name, tasks in spec.jobs.items()}
     places = {flag: values.get(flag.replace("-", "_")) for flag in flags}
@@ -62,13 +62,13 @@ def place_arguments(flags: Iterable[str], spec: ClusterSpec, job: str, index: in
 
 
 def offer_stand_ins() -> None:
-    """A program for another library, such as Horovod, finds what stands in for it where that is not installed.
+    """Make stand-ins importable for libraries that are not installed, such as Horovod.
 
-    The stand-ins are above this room, and of other packages too: each entry point is a function that has the names
-    found when they are imported, and imports nothing before.
+    The stand-ins, which may be from other packages too, are functions found through entry points. Each makes its names
+    importable, but imports nothing before they are used.
     """
     for name, point in installed.points(COMPAT).items():
         try:
             point.load()()
-        except Exception as error:  # most programs do not ask for it
+        except Exception as error:  # most programs do not need it
             print(f"Nothing stands in for {name}: {type(error).__name__}: {error}", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""Forks that have rehearsed: a training that starts in one has its first step in three quarters of the time.
+"""Spares: forks that have rehearsed, so that a training reaches the end of its first step in 3/4 of the time.
 
-A spare is a fork of the warm process that has set the number of TensorFlow's threads, has trained a tiny model, and
-waits for a task to become. It is made only when no task has run for a moment, so that it takes time from nobody, and
-becomes one task only: what a program leaves in a process ends with it.
+A spare is a fork of the warm process that has set TensorFlow's number of threads, has trained a tiny model, and waits
+to become a task. Spares are created only when no task has run for a moment, so that they slow nothing down. Each
+becomes only one task, so that nothing is left over from one program to another.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 _READY = b"r"
 _MAX_MESSAGE = 4_096
 REST_S = 1.0
-"""How long after the last task a spare is begun: where one run follows another, the next one has the machine to itself,
-and nothing is begun that it would only end.
+"""How long after the last activity a spare is started. If one run follows another, the next one then has the machine to
+itself, and no spare is started only to be killed.
 """
 
 
@@ -32,10 +32,14 @@ class _Spare:
 
 
 class Spares:
-    """The spares of a warm process. ``fork(child)`` forks, runs ``child()`` there, and returns its pid here.
+    """The spares of a warm process.
 
-    ``become(spec_path, fds)`` is what a spare does at last: it runs the task and returns its exit status. ``kill(pid)``
-    ends one, and ``on_ready(count)`` is called when one more is ready, with their number.
+    Args:
+        selector: The selector of the warm process's loop.
+        fork: ``fork(child)`` forks, runs ``child()`` in the child, and returns its pid here.
+        become: ``become(spec_path, fds)`` runs the task in a spare and returns its exit status.
+        kill: ``kill(pid)`` kills a spare.
+        on_ready: Called with the number of spares when another one is ready.
     """
 
     def __init__(
@@ -58,11 +62,11 @@ class Spares:
 
     @property
     def pids(self) -> list[int]:
-        """Of those that are not tasks yet."""
+        """The pids of those that are not tasks yet."""
         return [spare.pid for spare in self._spares]
 
     def want(self, threads: int, count: int) -> None:
-        """From now on, be ready for ``count`` tasks of so many threads."""
+        """Prepare for ``count`` tasks with ``threads`` threads each."""
         self._threads, self._wanted = threads, count
         for spare in [s for s in self._spares if s.threads != threads]:
             self._end(spare)
@@ -70,18 +74,18 @@ class Spares:
             self._end(spare)
 
     def rest(self) -> None:
-        """Something was done for somebody: begin none before a moment has passed."""
+        """Start no spare for a moment, because there was some activity."""
         self._begin_at = time.monotonic() + REST_S
 
     def due_in_s(self) -> float | None:
-        """When to ``begin`` another, in seconds; None where none is wanted, or one is at its rehearsal."""
+        """Return when to ``begin`` another, in seconds; None if none is wanted, or one is still rehearsing."""
         if len(self._spares) >= self._wanted or not all(spare.is_ready for spare in self._spares):
             return None
         return max(0.0, self._begin_at - time.monotonic())
 
     def begin(self) -> None:
-        """Begin another spare. To be called while no task runs."""
-        self.rest()  # if it cannot be forked, it is not tried again at once
+        """Start another spare. To be called while no task is running."""
+        self.rest()  # if forking fails, do not retry immediately
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         threads = self._threads
         pid = self._fork(lambda: self._be_spare(theirs, threads))
@@ -91,9 +95,9 @@ class Spares:
         self._selector.register(ours, selectors.EVENT_READ, lambda _: self._on_message(spare))
 
     def give(self, threads: int, spec_path: str, fds: list[int]) -> int:
-        """Have a spare become the task. Returns its pid, 0 if there is none that is ready.
+        """Turn a spare into the task. Returns its pid, or 0 if none is ready.
 
-        One that is still at its rehearsal is ended: it would take time from the task.
+        A spare that is still rehearsing is killed, because it would slow down the task.
         """
         for spare in [s for s in self._spares if not s.is_ready]:
             self._end(spare)
@@ -101,14 +105,14 @@ class Spares:
             if spare.threads == threads:
                 try:
                     socket.send_fds(spare.socket, [spec_path.encode()], fds)
-                except OSError:  # it has died just now
+                except OSError:  # it has just died
                     continue
                 self._forget(spare)
                 return spare.pid
         return 0
 
     def on_exit(self, pid: int) -> None:
-        """A process has ended. A spare that did so is not made again: the next one would fare no better."""
+        """Handle the exit of a process. If it was a spare, no more are created, since they would fail too."""
         for spare in self._spares:
             if spare.pid == pid:
                 self._wanted = 0
@@ -116,7 +120,7 @@ class Spares:
                 return
 
     def leave(self) -> None:
-        """For a fork: these are its parent's."""
+        """Close the sockets in a fork, because they belong to its parent."""
         for spare in self._spares:
             spare.socket.close()
 
@@ -125,7 +129,7 @@ class Spares:
             spare.is_ready = spare.socket.recv(1) == _READY
         if spare.is_ready:
             self._on_ready(len(self._spares))
-        else:  # its end, which is collected as that of any child
+        else:  # it has exited, and is reaped like any child
             self._selector.unregister(spare.socket)
 
     def _end(self, spare: _Spare) -> None:

@@ -1,12 +1,12 @@
-"""TensorFlow's servers in a task: guarded, noticed when they start, and up for as long as another task may need them.
+"""TensorFlow servers in a task: guarded, detected when they start, and kept running while other tasks may need them.
 
-A session spans every server of its cluster and hangs when one is gone, so a task whose program has ended keeps its
-server up until all have (state ``finished``). ``join()``, which in TensorFlow never returns, returns when no task of
-the run works any more (state ``serving`` meanwhile), so that programs written as one function, or as the scripts of
-2016, come to an end. It is all the same who starts the server: ``ctx.server``, or the program itself.
+A session spans all servers of its cluster and hangs when one is gone. So a task whose program has ended keeps its
+server running until all programs have (state ``finished``). ``join()``, which never returns in TensorFlow, returns when
+no task of the run is working any more (state ``serving`` until then), so that programs written as one function, or like
+the scripts of 2016, come to an end. It makes no difference whether ``ctx.server`` or the program starts the server.
 
-A worker whose chief has not initialized the variables looks again after 30 s, where ``MonitoredTrainingSession`` and
-``Supervisor`` are left as they are. The tasks of a gang start together, so here it looks every half second.
+By default, ``MonitoredTrainingSession`` and ``Supervisor`` make a worker check only every 30 s whether the chief has
+initialized the variables. The tasks of a gang start together, so here the interval is half a second.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class TaskServers:
         self._recorder = recorder
         self._ports = ClosedPorts(self._warn, self._on_refused)
         ctx.ports = self._ports
-        self._started: list[Any] = []  # kept, or TensorFlow would stop them with the program's last reference
+        self._started: list[Any] = []  # keeps references: TensorFlow stops a server with its last reference
 
     def watch(self) -> None:
-        """From now on know of every ``tf.distribute.Server`` of this process, and guard what listens."""
+        """Start tracking every ``tf.distribute.Server`` of this process and guarding its port."""
         self._ports.install()
         start = tf.distribute.Server.start
 
@@ -53,12 +53,12 @@ class TaskServers:
         _look_often()
 
     def keep_up(self) -> None:
-        """The program has ended: wait until nobody can need its servers any more."""
+        """Wait, after the program has ended, until nobody can need its servers any more."""
         if self._started or serves_collectives():
             self._wait(TaskState.FINISHED)
 
     def _warn(self, title: str, text: str) -> None:
-        """Said once by all tasks of a machine, whichever starts its server first."""
+        """Warn once for all tasks of a machine, from whichever starts its server first."""
         told = self._ctx.shared_dir / f"told-{zlib.crc32(title.encode()):08x}"
         with contextlib.suppress(FileExistsError):
             told.touch(mode=0o600, exist_ok=False)
@@ -75,7 +75,7 @@ class TaskServers:
     def _join(self) -> None:
         if threading.current_thread() is threading.main_thread():
             self._wait(TaskState.SERVING)
-        else:  # the program itself goes on
+        else:  # the main program is still running
             self._ctx.work_done.wait()
 
     def _wait(self, state: TaskState) -> None:
@@ -85,9 +85,9 @@ class TaskServers:
 
 
 def serves_collectives() -> bool:
-    """Whether this process serves its part of TensorFlow's collectives.
+    """Return whether this process serves its part of TensorFlow's collectives.
 
-    They fetch: a task that has its sum may still be asked for the part of it that another one has not fetched yet.
+    Tasks pull their parts: one that already has its sum may still have to serve a part that another has not pulled yet.
     """
     # TensorFlow 2.21: the runtime context has no public API for this.
     from tensorflow.python.eager import context
@@ -96,7 +96,7 @@ def serves_collectives() -> bool:
 
 
 def _look_often() -> None:
-    """Limit the time between two looks for variables that another task's session initializes."""
+    """Limit the interval between checks for variables that another task's session initializes."""
     manager = tf.compat.v1.train.SessionManager
     init, signature = manager.__init__, inspect.signature(manager.__init__)
 

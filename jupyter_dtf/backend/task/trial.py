@@ -1,4 +1,4 @@
-"""What runs in the task of a trial: the person's function, whose calls of ``fit`` report by themselves."""
+"""The program of a trial: the user's function, in which calls of ``fit`` report automatically."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .trial_model import keep_model
 
 
 def run_trial(job: tuple[Callable[..., Any], dict[str, Any], Sequence[str], bool], ctx: Context) -> Any:
-    """``train_fn(params, ctx)``: the program of a trial of a search.
+    """Run ``train_fn(params, ctx)``, the program of a search's trial.
 
-    ``job`` is ``(train_fn, params, objectives, keeps_model)``; the last says whether its model is kept.
+    ``job`` is ``(train_fn, params, objectives, keeps_model)``; the last is whether to keep the model.
     """
     train_fn, params, objectives, keeps_model = job
     fits = report_fits(ctx)
     returned = _plain(train_fn(params, ctx))
-    if ctx.is_chief and ctx.is_to_go_on and not ctx.went_on:  # the others may be given by it what it has restored
+    if ctx.is_chief and ctx.is_to_go_on and not ctx.went_on:  # the chief may send what it restored to the others
         raise InvalidInput(
             "In population based training, train_fn must go on from what ctx.restore() gives. It was not called"
         )
@@ -33,14 +33,14 @@ def run_trial(job: tuple[Callable[..., Any], dict[str, Any], Sequence[str], bool
 
 
 def run_mapped(job: tuple[Callable[..., Any], dict[str, Any]], ctx: Context) -> Any:
-    """``map_fun(**arguments)``: the program of a trial of a launch."""
+    """Run ``map_fun(**arguments)``, the program of a launch's trial."""
     map_fun, arguments = job
     report_fits(ctx)
     return _plain(map_fun(**arguments))
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of NumPy and scalar tensors as Python's own: whoever waits for them may have no TensorFlow."""
+    """Convert NumPy numbers and scalar tensors to Python numbers: the client may not have TensorFlow."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -51,16 +51,16 @@ def _plain(value: Any) -> Any:
 
 
 class Fits:
-    """What calls of ``fit`` have trained."""
+    """The result of calls of ``fit``."""
 
     model: Any = None
-    """The last one."""
+    """The model trained last."""
 
 
 def report_fits(ctx: Context) -> Fits:
-    """From now on ``fit`` reports what it has measured at the end of each epoch, and ends when the run shall stop.
+    """Make ``fit`` report its logs after each epoch, and end when the run should stop.
 
-    Steps count the epochs of this process, those of an earlier call of ``fit`` included. From when the program reports
+    Steps count the epochs in this process, including those of earlier calls of ``fit``. As soon as the program reports
     something itself, reporting is left to it. Does nothing in a process that has not imported Keras.
     """
     fits = Fits()
@@ -84,7 +84,7 @@ def report_fits(ctx: Context) -> Fits:
 
 
 def _with(callbacks: Any, reports: Any) -> Any:
-    """The callbacks of a call, and ours after them, which sees whether one of them reports."""
+    """Return a call's callbacks with ours last, so that it notices if one of them reports."""
     import keras
 
     if isinstance(callbacks, keras.callbacks.CallbackList):

@@ -1,4 +1,4 @@
-"""The model of a trial: what its program has trained, kept in its run's directory."""
+"""The trained model of a trial, kept in its run's directory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ...schema import payload, private
 from ...schema.room import refusal
 
 FILE = "model.payload"
-"""In the run's directory: the model that ``fit`` has trained last, as ``keras_io`` packs it."""
+"""The file in the run's directory with the model that ``fit`` trained last, packed by ``keras_io``."""
 OWN = "model.keras"
-"""In the directory of the run's checkpoints: what the program has saved there itself goes before that."""
+"""The file in the run's checkpoint directory that the program may have saved itself, which takes precedence."""
 
 
 def keep_model(ctx: Any, model: Any) -> None:
-    """Write down what is needed to make the model again. What goes wrong is told, and is no failure of the trial."""
+    """Save the model. Errors are reported as a note and do not fail the trial."""
     from .model import keras_io
 
     path = Path(ctx.run_dir) / FILE
@@ -29,18 +29,18 @@ def keep_model(ctx: Any, model: Any) -> None:
 
 
 def find_model(run_dir: Path) -> Path | None:
-    """Where the model of a trial is, if it is seen from here."""
+    """Return the path of a trial's model, or None if it is not visible here."""
     places = (run_dir / "checkpoints" / OWN, run_dir / FILE)
     return next((path for path in places if path.is_file()), None)
 
 
 def own_file(model: Path) -> Path:
-    """What ``keep_model`` has written, if it has, of the trial of which ``find_model`` has found this one."""
+    """Return where ``keep_model`` saves the model of the trial for which ``find_model`` has found ``model``."""
     return model if model.name == FILE else model.parent.parent / FILE
 
 
 def read_model(path: Path) -> Any:
-    """The Keras model, not compiled. Raises what Keras raises of one that it cannot load."""
+    """Load the Keras model, without compiling it. Raises whatever Keras raises if it cannot be loaded."""
     import keras
 
     from .model import keras_io

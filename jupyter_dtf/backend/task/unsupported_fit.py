@@ -1,4 +1,4 @@
-"""Says at once what Keras 3 cannot do in a task's own program: ``model.fit`` over several processes of TensorFlow."""
+"""Fails early on what Keras 3 does not support in a task's program: ``model.fit`` across TensorFlow processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...errors import InvalidInput
 
 
 def refuse_fit_over_processes() -> None:
-    """From now on ``fit`` raises InvalidInput under a strategy of several processes, and is as ever otherwise.
+    """Make ``fit`` raise InvalidInput under a multi-process strategy; otherwise it is unchanged.
 
     Does nothing in a process that has not imported Keras.
     """

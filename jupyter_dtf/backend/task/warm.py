@@ -1,26 +1,28 @@
-"""The warm process: imports TensorFlow and Keras once per machine, starts nothing of them, and forks tasks.
+"""The warm process: imports TensorFlow and Keras once per machine, without starting their runtime, and forks tasks.
 
-``python -m jupyter_dtf.backend.task.warm FD CLAIMS DIRECTORY SHARED``: FD is a listening Unix socket (SOCK_SEQPACKET:
-one message a packet), bound by whoever starts this process, so that hosts can connect before TensorFlow is there.
-CLAIMS are descriptors (``5,6``) that say, while they are open, that DIRECTORY and SHARED are in use. Hosts send
-JSON, with a task's four descriptors beside it:
+Started as ``python -m jupyter_dtf.backend.task.warm FD CLAIMS DIRECTORY SHARED``. FD is a listening Unix socket
+(SOCK_SEQPACKET: one message per packet), bound by whoever starts this process, so that hosts can connect before
+TensorFlow has been imported. CLAIMS are descriptors (``5,6``) that claim DIRECTORY and SHARED while they are open.
+Hosts send JSON, accompanied by a task's four descriptors:
 
 * ``{"op": "fork", "id", "spec", "spare"}`` + [stdout, stderr, events, control]; ``spec`` is the path of a TaskSpec as
-  JSON; ``spare``, where it is not 0, the number of threads of a spare that may become the task.
-* ``{"op": "prepare", "threads", "count"}``: how many spares of how many threads to have, when no
-  task has run for a moment.
-* ``{"op": "kill", "id", "signal"}``: to the task's whole process group.
-* ``{"op": "ping"}``, which is answered.
+  JSON; ``spare``, if not 0, is the number of threads of a spare that may become the task.
+* ``{"op": "prepare", "threads", "count"}``: keep that many spares with that many threads, created when no task has
+  run for a moment.
+* ``{"op": "kill", "id", "signal"}``: signal the task's whole process group.
+* ``{"op": "ping"}``: reply with ``pong``.
 
-and are told ``{"op": "ready", "pid", "unguarded"}`` (why ports cannot be guarded here, "" if they can) or
+They receive ``{"op": "ready", "pid", "unguarded"}`` (why ports cannot be guarded here, "" if they can) or
 ``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}`` or ``{"op": "not_forked", "id", "message"}``,
-``{"op": "exited", "id", "status"}`` (as ``waitpid`` gives it), ``{"op": "prepared", "count"}`` with each new spare, and
-``{"op": "pong"}``. The tasks of a host that goes away are killed, and its directories removed. What a task has started
-ends with it, in whatever session it is. The process ends when its standard input (the lifeline of whoever started it)
-is closed and no host is left, and so is the last of its cluster on this machine: it removes DIRECTORY and SHARED.
+``{"op": "exited", "id", "status"}`` (as from ``waitpid``), ``{"op": "prepared", "count"}`` with each new spare, and
+``{"op": "pong"}``.
 
-It must stay a process of one thread that has started nothing of TensorFlow's runtime, or its forks would inherit locks
-that nobody will ever release.
+When a host disconnects, its tasks are killed and its directories removed. Whatever a task has started ends with it, in
+whatever session. The process exits when its standard input (the lifeline of whoever started it) is closed and no host
+is left. Being the last process of its cluster on this machine then, it removes DIRECTORY and SHARED.
+
+It must stay single-threaded and must not start TensorFlow's runtime; otherwise its forks would inherit locks that are
+never released.
 """
 
 from __future__ import annotations
@@ -57,21 +59,21 @@ _NO_ROOM_S = 0.1
 
 @dataclass
 class _Host:
-    """One connected host and the tasks that were forked for it, by their ids."""
+    """One connected host and the tasks forked for it, by id."""
 
     socket: socket.socket
     pid: int
     tasks: dict[str, int] = field(default_factory=dict)
     has_forked: bool = False
-    """Whether it ever had a task. A process that only looks whether this one is there has none, but a host's pid."""
+    """Whether it ever had a task. False for a connection from a host's process that only probes this one."""
 
     def send(self, message: dict[str, object]) -> None:
         try:
             self.socket.send(json.dumps(message).encode(), socket.MSG_DONTWAIT)
-        except BlockingIOError:  # it is stopped and has not read for hundreds of messages: the others must not wait
-            self.socket.shutdown(socket.SHUT_RDWR)  # which is noticed when it is read
+        except BlockingIOError:  # it is stopped and has not read hundreds of messages: the others must not wait for it
+            self.socket.shutdown(socket.SHUT_RDWR)  # noticed on the next read
         except OSError:
-            pass  # as is a host that is gone
+            pass  # a host that is gone is noticed on the next read too
 
 
 class Warm:
@@ -96,8 +98,8 @@ class Warm:
         )
 
     def import_tensorflow(self) -> None:
-        """The dear part. A failure is kept and told to every host."""
-        gc.disable()  # nearly all that is made stays
+        """Import TensorFlow, the expensive part. A failure is kept and reported to every host."""
+        gc.disable()  # nearly all new objects stay
         try:
             import keras  # noqa: F401
             import tensorflow  # noqa: F401
@@ -109,21 +111,21 @@ class Warm:
             from .script_program import COMPAT
 
             autograph_files.keep_in(self._directory)
-            installed.points(COMPAT)  # looked up once, for all that are forked
+            installed.points(COMPAT)  # looked up once for all forks
             process.learn_to_read()
         except Exception as error:
             self._state = {"op": "failed", "message": f"{type(error).__name__}: {error}"[:_MAX_WORDS]}
         else:
             self._state = {"op": "ready", "pid": os.getpid(), "unguarded": guarded_port.why_not()}
         gc.collect()
-        gc.freeze()  # what is here now is never collected: forks share its pages
-        # Tracing makes hundreds of thousands of objects that stay. Looking through them after every 700, as Python
-        # would, costs a tenth of the time to a task's first step.
+        gc.freeze()  # never collect existing objects, so that forks share their pages
+        # Tracing creates hundreds of thousands of objects that stay. Collecting after every 700, Python's default,
+        # would take a tenth of the time to a task's first step.
         gc.set_threshold(50_000, 20, 20)
         gc.enable()
 
     def serve(self) -> None:
-        """Until the lifeline is closed and no host is left."""
+        """Run until the lifeline is closed and no host is left."""
         self._child_read, child_write = os.pipe()
         os.set_blocking(self._child_read, False)
         os.set_blocking(child_write, False)
@@ -141,7 +143,7 @@ class Warm:
     def _do(self, step: Callable[[], object]) -> None:
         try:
             step()
-        except Exception:  # one host's bad word, or one fork that failed, is not the end of everybody's tasks
+        except Exception:  # one invalid message, or one failed fork, must not end everybody's tasks
             traceback.print_exc()
 
     def _on_lifeline(self, _: object) -> None:
@@ -152,7 +154,7 @@ class Warm:
     def _accept(self, _: object) -> None:
         try:
             connection, _address = self._listener.accept()
-        except OSError:  # no descriptors are left: it stays in the queue until there are
+        except OSError:  # out of descriptors: the connection stays in the queue
             time.sleep(_NO_ROOM_S)
             raise
         pid, _user, _group = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -208,14 +210,14 @@ class Warm:
                 raise ValueError(f"A task has {_DESCRIPTORS} descriptors. Received: {len(fds)}")
             host.has_forked = True
             pid = self._spares.give(spare, spec, fds) or self._fork(lambda: self._be_task(spec, fds))
-        except Exception as error:  # no process or no memory is left
+        except Exception as error:  # out of processes or memory
             host.send({"op": "not_forked", "id": task_id, "message": f"{type(error).__name__}: {error}"[:_MAX_WORDS]})
             raise
         host.tasks[task_id] = pid
         host.send({"op": "forked", "id": task_id, "pid": pid})
 
     def _fork(self, child: Callable[[], int]) -> int:
-        """A child in a process group of its own, which ends with this process. Returns its pid."""
+        """Fork a child in its own process group, which dies with this process. Returns its pid."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -225,10 +227,10 @@ class Warm:
                 if os.getppid() == parent:
                     status = child()
             except BaseException:
-                traceback.print_exc()  # of a spare, into the log; a task leaves its own as its outcome
+                traceback.print_exc()  # only for a spare, into the log; a task saves its traceback in its outcome
             finally:
                 os._exit(status)
-        with contextlib.suppress(OSError):  # done by both, so that a kill right after the fork finds the group
+        with contextlib.suppress(OSError):  # done by both sides, so that a kill right after the fork finds the group
             os.setpgid(pid, pid)
         return pid
 
@@ -236,7 +238,7 @@ class Warm:
         with contextlib.suppress(OSError):
             os.setpgid(0, 0)
         die_with_parent()
-        adopt_orphans()  # what this task's children leave is its own, not another task's
+        adopt_orphans()  # orphans of this task's children belong to it, not to another task
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
@@ -264,7 +266,7 @@ class Warm:
         try:
             with open(spec_path, "rb") as file:
                 spec = msgspec.json.decode(file.read(), type=TaskSpec)
-        except FileNotFoundError:  # its run was given up before it began; its host waits for nothing any more
+        except FileNotFoundError:  # its run was abandoned before it began, and the host no longer waits for it
             return os.EX_TEMPFAIL
         return process.run(spec, events, control)
 
@@ -279,7 +281,7 @@ class Warm:
                 return
             if ended is None:
                 return
-            # What the task itself started ends with it: its group is killed while its pid cannot yet be another's.
+            # Whatever the task started ends with it: kill its group before it is reaped, while its pid is not reused.
             _kill_group(ended.si_pid, signal.SIGKILL)
             _, status = os.waitpid(ended.si_pid, 0)
             try:
@@ -315,8 +317,8 @@ def _kill_group(pid: int, signal_number: int) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Serve hosts at the listening socket ``argv[0]``; remove the directories ``argv[2:]`` at the end."""
-    # What a task prints and cannot be encoded is shown as escapes. Set while this is a file: of a pipe it cannot be.
+    """Serve hosts on the listening socket ``argv[0]``, and remove the directories ``argv[2:]`` at the end."""
+    # Print characters that cannot be encoded as escapes. Set now, while this is a file: it cannot be set for a pipe.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     adopt_orphans()
     listener = socket.socket(fileno=int(argv[0]))

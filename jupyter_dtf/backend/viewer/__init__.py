@@ -1,1 +1,1 @@
-"""What whoever looks at clusters holds of them: the Jupyter server, a kernel, the command line."""
+"""A viewer's side of clusters: the code for the Jupyter server, kernels and the command line."""

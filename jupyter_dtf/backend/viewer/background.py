@@ -1,4 +1,4 @@
-"""Work that goes on beside an event loop's own: tasks that are known, and threads."""
+"""Background work beside an event loop: tracked tasks, and threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """Tasks of one owner, which are ended with it. What they raise is logged."""
+    """Background tasks of one owner, cancelled together with it. Exceptions in them are logged."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -25,7 +25,7 @@ class Background:
         return task
 
     async def end(self) -> None:
-        """Cancel what goes on, and wait for its end."""
+        """Cancel all tasks and wait until they have ended."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -37,9 +37,9 @@ class Background:
 
 
 async def off_loop(work: Callable[[], T]) -> T:
-    """Run ``work`` in a thread; here, where the interpreter is ending and has closed its thread pool already."""
+    """Run ``work`` in a thread, or directly if the interpreter is shutting down and its thread pool is closed."""
     try:
         running = asyncio.get_running_loop().run_in_executor(None, work)
-    except RuntimeError:  # the pool takes nothing any more; what ``work`` itself raises comes below
+    except RuntimeError:  # the pool is closed; exceptions of ``work`` itself are raised below
         return work()
     return await running

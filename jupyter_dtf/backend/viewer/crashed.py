@@ -1,4 +1,4 @@
-"""Clusters of this user that are gone and have left their connection file: found, and cleared away."""
+"""Clusters of this user that are gone but have left their connection file: finds them and cleans them up."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _GONE = (ClusterState.FAILED, ClusterState.LOST)
 
 
 def find() -> list[Connection]:
-    """Those whose process is not there, oldest first."""
+    """Return the clusters whose process is gone, oldest first."""
     left = [each for each in connections.read_all().values() if each.state in _GONE or not each.is_alive]
     return sorted(left, key=lambda each: each.created)
 
 
 def in_words(connection: Connection) -> str:
-    """What has become of it."""
+    """Return a sentence on what happened to a cluster."""
     why = connection.message or "its process is gone"
     return f"the cluster {connection.name}: {why} ({connections.path_of(connection.name)})"
 
 
 def clear(connection: Connection) -> bool:
-    """End what is left of one and remove its files. Returns whether it was still the one that was found."""
+    """Kill what is left of a cluster and remove its files. Returns False if another cluster has its name by now."""
     with contextlib.suppress(NotFound):
         now = connections.read(connection.name)
         if now.created == connection.created and (now.state in _GONE or not now.is_alive):
@@ -36,5 +36,5 @@ def clear(connection: Connection) -> bool:
 
 
 def living_tokens() -> list[str]:
-    """What the processes of those that live are known by."""
+    """Return the tokens of all live clusters."""
     return [each.token for each in connections.read_all().values() if each.token and each.is_alive]

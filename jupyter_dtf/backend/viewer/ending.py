@@ -1,4 +1,4 @@
-"""Ending a cluster directly, by its processes: for one that does not answer, or has died and left some behind."""
+"""Killing a cluster's processes directly, if it does not respond, or has died and left some behind."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ WAIT_S = 3.0
 
 
 def end_directly(connection: Connection) -> None:
-    """End every process of a cluster on this machine at once, stopped ones too, and remove its directories.
+    """Kill every process of a cluster on this machine at once, even stopped ones, and remove its directories.
 
-    Other viewers see that this was asked for: the connection file says ``stopping`` before anything ends.
+    The connection file is set to ``stopping`` first, so that other viewers see that this was requested.
     """
     with contextlib.suppress(Exception):
         now = connections.read(connection.name)
@@ -37,20 +37,20 @@ def end_directly(connection: Connection) -> None:
 
 
 def end_rest(connection: Connection) -> None:
-    """A cluster process has died: end what it leaves. Most of that ends by itself."""
+    """Kill what a dead cluster process has left behind. Most of that exits by itself."""
     if connection.token and not connection.is_alive:
         family.end(connection.token, wait_s=WAIT_S)
         family.remove(connection.directories)
 
 
 def _kill(connection: Connection) -> None:
-    """The cluster process itself, and its process group, which it leads."""
+    """Kill the cluster process and, if it leads one, its process group."""
     if connection.pid in (os.getpid(), connection.started_by) or not connection.is_alive:
         return
     with contextlib.suppress(OSError):
         handle = Handle(connection.pid)
         try:
-            if connection.is_alive and os.getpgid(connection.pid) == connection.pid:  # it, and no other by now
+            if connection.is_alive and os.getpgid(connection.pid) == connection.pid:  # the id has not been reused
                 handle.signal_group(signal.SIGKILL)
             handle.kill()
             handle.wait(WAIT_S)

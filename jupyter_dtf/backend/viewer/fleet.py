@@ -1,4 +1,4 @@
-"""All clusters of this user, as one viewer sees them: found by their connection files, reached by links."""
+"""All clusters of this user, from the point of view of one viewer: found by connection files, reached by links."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from .stopping import Stopping
 logger = logging.getLogger(__name__)
 
 FIRST_ANSWER_S = 3.0
-"""How long a new viewer waits for the clusters that it has found."""
+"""How long a new viewer waits for the clusters that it has found to respond."""
 
 
 class Fleet:
-    """Every cluster, always current. Lives on one event loop; its methods are called there.
+    """Every cluster of this user, kept up to date. Its methods must be called on its event loop.
 
     ``hub`` receives the runs of all clusters.
     """
@@ -54,14 +54,14 @@ class Fleet:
         self._stopping = Stopping(self._roster, self._linking, self._presence, hub, self._background)
         self._is_over = asyncio.Event()
 
-    # -- living -------------------------------------------------------------------------------------------------
+    # -- lifetime -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Find the clusters there are, connect to them, and go on watching for others."""
+        """Find existing clusters, connect to them, and watch for new ones."""
         try:
             await off_loop(paths.close_to_others)
             directory = paths.connections_dir()
-        except Unavailable as error:  # there can be no cluster; starting one says the same
+        except Unavailable as error:  # there can be no cluster; starting one raises the same error
             logger.warning("%s", error)
         else:
             watching = asyncio.Event()
@@ -71,66 +71,68 @@ class Fleet:
         self._background.begin(self._stopping.watch())
         members = self._roster.members
         known = [member.linking or member.dying for member in members.values()]
-        if first := [task for task in known if task]:  # one that does not answer is tried on, but not waited for
+        if first := [task for task in known if task]:  # one that does not respond is retried in the background
             await asyncio.wait(first, timeout=FIRST_ANSWER_S)
         for member in members.values():
             if member.linking is not None:
-                member.look(patience_s=0.0)  # it had its time: whoever asks now is told that it does not answer
+                member.look(patience_s=0.0)  # it had enough time: from now on, report it as not responding
         there = {name: member.connection for name, member in members.items()}
         await off_loop(lambda: lost_runs.mark_orphans(self.hub, there))
         self._background.begin(off_loop(family.sweep))
 
     async def stop(self) -> None:
-        """Leave every cluster as it is."""
+        """Disconnect from all clusters without stopping them."""
         self._is_over.set()
         await self._linking.end_all()
         await self._background.end()
         self._presence.close()
 
     async def _watch(self, directory: str, watching: asyncio.Event) -> None:
-        # awatch makes its watcher before it first waits: when this callback comes, nothing can be missed any more.
+        # awatch creates its watcher before it first waits, so once this callback runs, no change can be missed.
         asyncio.get_running_loop().call_soon(watching.set)
         async for _ in awatch(directory, stop_event=self._is_over, step=20, debounce=200, recursive=False):
             self.refresh()
 
     def refresh(self) -> None:
-        """Read the connection files again. Done by itself when one of them changes."""
+        """Read the connection files again. This happens automatically when one of them changes."""
         self._presence.refresh()
 
-    # -- what there is ------------------------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------------------------
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call ``callback()`` after any ClusterInfo has changed; returns what ends it."""
+        """Call ``callback()`` after any ClusterInfo has changed. Returns a function that unsubscribes it."""
         return self._roster.subscribe(callback)
 
     def clusters(self) -> list[ClusterInfo]:
-        """Every cluster, oldest first."""
+        """Return all clusters, oldest first."""
         members = sorted(self._roster.members.values(), key=lambda member: member.connection.created)
         return [member.info for member in members]
 
     def cluster(self, name: str) -> ClusterInfo:
-        """Raises NotFound."""
+        """Return a cluster. Raises NotFound."""
         return self._roster.find(name).info
 
     def connection(self, name: str) -> Connection:
-        """How to reach a cluster. Raises NotFound."""
+        """Return a cluster's connection. Raises NotFound."""
         return self._roster.find(name).connection
 
     def kinds(self) -> list[KindInfo]:
-        """What can be started here."""
+        """Return the kinds of cluster that can be started here."""
         return registry.describe_kinds()
 
     def preview(self, request: ClusterRequest) -> Preview:
-        """What a request would make, and what is wrong with it."""
+        """Return what a request would create, and what is wrong with it."""
         return starting.preview(request)
 
     # -- waiting ------------------------------------------------------------------------------------------------
 
     async def ready(self, name: str) -> ClusterInfo:
-        """Wait until a cluster can be asked things.
+        """Wait until a cluster accepts requests.
 
-        Raises NotFound if it ends meanwhile, Unavailable if it failed or is of a version that this one does not
-        understand, ClusterLost if it died or does not answer.
+        Raises:
+            NotFound: If it ends meanwhile.
+            Unavailable: If it failed to start, or its version is not compatible with this one.
+            ClusterLost: If it died or does not respond.
         """
 
         def is_ready() -> bool:
@@ -150,9 +152,11 @@ class Fleet:
         return self.cluster(name)
 
     async def placed(self, name: str) -> ClusterInfo:
-        """Wait until a cluster's hosts are there and its tasks have places. Raises NotFound if it ends meanwhile.
+        """Wait until a cluster's hosts have joined and its tasks have been placed.
 
-        Raises Unavailable for a device that was drawn and is not there.
+        Raises:
+            NotFound: If the cluster ends meanwhile.
+            Unavailable: If the tasks cannot be placed as designed, for example because a device is missing.
         """
         await self._roster.wait_for(lambda: self.cluster(name).tasks or self.cluster(name).notes)
         info = self.cluster(name)
@@ -161,7 +165,7 @@ class Fleet:
         return info
 
     async def gone(self, name: str) -> None:
-        """Wait until there is no cluster of that name. Raises ClusterLost if it dies meanwhile."""
+        """Wait until no cluster has that name. Raises ClusterLost if it dies meanwhile."""
         members = self._roster.members
 
         def died() -> bool:
@@ -171,12 +175,12 @@ class Fleet:
         if died():
             raise ClusterLost(members[name].info.message)
 
-    # -- changing things ----------------------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------------------
 
     async def start_cluster(self, request: ClusterRequest) -> ClusterInfo:
-        """Start a cluster; returns at once, state ``starting``. Raises as ``starting.start``.
+        """Start a cluster and return at once, with it in state ``starting``. Raises the same as ``starting.start``.
 
-        It need not wait until ``start`` has returned.
+        This may be called before ``start`` has returned.
         """
         started = await off_loop(lambda: starting.start(request))
         member = self._presence.welcome(started.connection)
@@ -187,30 +191,35 @@ class Fleet:
             os.close(started.ready_fd)
             self.refresh()
 
-        loop.add_reader(started.ready_fd, on_ready)  # sooner than the directory's change is noticed
+        loop.add_reader(started.ready_fd, on_ready)  # faster than watching the directory
         self._roster.tell()
         return member.info
 
     async def scale(self, name: str, jobs: Mapping[str, int]) -> ClusterInfo:
-        """New counts of tasks for the runs to come. Raises InvalidInput, NotFound, ClusterLost."""
+        """Set the number of tasks per job for future runs. Raises InvalidInput, NotFound, ClusterLost."""
         patch = ClusterPatch(jobs=dict(jobs))
         info = read_cluster(await self._ask(name, "scale", jobs=patch.jobs))
-        self._roster.find(name).info = info  # whoever asks next sees it, though the stream may be behind
+        self._roster.find(name).info = info  # visible immediately, even if the stream lags behind
         self._roster.tell()
         return info
 
     async def stop_cluster(self, name: str) -> None:
-        """Close a cluster and stop its runs. A second call while it is closing ends it at once. Raises NotFound.
+        """Close a cluster and stop its runs. A second call while it is closing kills it. Raises NotFound.
 
-        One that does not answer is ended directly; one that has died, or never lived, is forgotten.
+        A cluster that does not respond is killed; one that has died, or failed to start, is removed from the list.
         """
         await self._stopping.stop_cluster(name)
 
     async def close_cluster(self, name: str) -> str:
-        """Close a cluster, in whatever state it is, and wait until nothing of it is left. Raises NotFound.
+        """Close a cluster in any state and wait until nothing of it is left.
 
-        Returns what it left word of: where its runs are that could not be saved in their place. Raises Unavailable if
-        there is no place for them at all, with what would be lost; called again, it ends the cluster at once.
+        Returns:
+            A message on where runs were saved that could not be saved in the usual place, or empty.
+
+        Raises:
+            NotFound: If there is no such cluster.
+            Unavailable: If runs cannot be saved anywhere; the message says what would be lost. Another call then kills
+                the cluster.
         """
         return await self._stopping.close_cluster(name)
 
@@ -221,9 +230,21 @@ class Fleet:
         program: bytes | Packed,
         opened: Callable[[RunInfo], object] = lambda info: None,
     ) -> RunInfo:
-        """Start a run: ``opened(its description)`` is called when it is known, before its program has been sent.
+        """Start a run. Returns when its program has been sent, or the run has ended meanwhile.
 
-        Returns when it has, or the run has ended meanwhile. Raises what the controller raises.
+        Args:
+            name: The cluster.
+            request: The description of the run.
+            program: The program to send.
+            opened: Called with the run's info as soon as it is accepted, before a large program is sent.
+
+        Returns:
+            The info of the new run.
+
+        Raises:
+            NotFound: If there is no such cluster.
+            ClusterLost: If the cluster does not respond.
+            DtfError: Whatever else the controller raises.
         """
         link, connection = self._roster.find(name).answering_link(), self.connection(name)
         encoded = msgspec.msgpack.encode(request)
@@ -239,7 +260,7 @@ class Fleet:
         return info
 
     def _submitted(self, answer: Any) -> RunInfo:
-        """A run that a controller has accepted; its first events may have come before the answer."""
+        """Register a run that a controller has accepted. Its first events may have arrived before the reply."""
         run = convert(answer, RunDescriptor)
         self.hub.add_run(run)
         return self.hub.info(run.id)
@@ -251,10 +272,22 @@ class Fleet:
         step: int | None = None,
         opened: Callable[[RunInfo], object] = lambda info: None,
     ) -> RunInfo:
-        """As ``submit``, of a run that goes on from a checkpoint of another one: the newest, or that of ``step``.
+        """Submit a new run that continues another one from a checkpoint.
 
-        It is started on ``cluster``, or else that of the other run, which is waited for if it starts. Raises NotFound
-        and Conflict, which say why that cannot be, and what ``ready`` and ``submit`` raise.
+        Args:
+            run_id: The run to continue.
+            cluster: The cluster to run on, by default that of the other run. If it is starting, this waits for it.
+            step: The step of the checkpoint, by default the newest.
+            opened: As in ``submit``.
+
+        Returns:
+            The info of the new run.
+
+        Raises:
+            NotFound: If there is no such run or checkpoint, or as in ``ready`` and ``submit``.
+            Conflict: If the run cannot be continued; the message says why.
+            Unavailable: As in ``ready``.
+            ClusterLost: As in ``ready`` and ``submit``.
         """
         goes_on = await off_loop(lambda: resuming.prepared(self.hub, run_id, step))
         name = cluster or resuming.own_cluster(goes_on.was, self.clusters())
@@ -264,11 +297,11 @@ class Fleet:
         return new
 
     async def pause_run(self, run_id: str) -> None:
-        """Have a run end its tasks with a checkpoint, and wait. Raises NotFound, Conflict, ClusterLost."""
+        """Pause a run: its tasks write a checkpoint and end. Raises NotFound, Conflict, ClusterLost."""
         await self._ask_for_run(run_id, "pause_run", "paused")
 
     async def continue_run(self, run_id: str) -> None:
-        """Have a paused run go on. Raises as ``pause_run``."""
+        """Continue a paused run. Raises the same as ``pause_run``."""
         await self._ask_for_run(run_id, "continue_run", "continued")
 
     async def _ask_for_run(self, run_id: str, op: str, done: str) -> None:
@@ -278,16 +311,25 @@ class Fleet:
         await self._ask(info.cluster, op, run_id=run_id)
 
     async def stop_run(self, run_id: str, *, now: bool = False, pruned: str = "") -> None:
-        """Ask a run to stop; a second call, or ``now``, ends it. ``pruned``: why a trial does not promise enough.
+        """Ask a run to stop.
 
-        Raises NotFound, Conflict if it has ended.
+        Args:
+            run_id: The run.
+            now: Whether to kill it, as a second call does too.
+            pruned: For a trial that is stopped early, the reason.
+
+        Raises:
+            NotFound: If there is no such run.
+            Conflict: If it has already ended.
         """
         await self._stopping.stop_run(run_id, now=now, pruned=pruned)
 
     async def ask_search(self, search_id: str, request: SearchRequest) -> None:
-        """Ask the program that drives a search to stop it, or to have more trials. It does so when it hears of it.
+        """Ask the program that drives a search to stop it, or to run more trials. That happens asynchronously.
 
-        Raises NotFound for a search of which there is no trial, Conflict if none of its trials is under way.
+        Raises:
+            NotFound: If the search has no trials.
+            Conflict: If none of its trials is running, or more trials were requested of a search that cannot grow.
         """
         trials = [info for info in await off_loop(self.hub.runs) if info.trial and info.trial.search == search_id]
         if not trials:
@@ -299,31 +341,37 @@ class Fleet:
             raise Conflict("Only a search that ends after a number of `trials` can be asked for more")
         await self._ask(going.cluster, "ask_search", run_id=going.id, stop=request.stop, more=request.more)
 
-    # -- asking a cluster ---------------------------------------------------------------------------------------
+    # -- requests to a cluster ----------------------------------------------------------------------------------
 
     async def spec(self, name: str) -> dict[str, dict[int, str]]:
-        """The endpoints that are reserved for the cluster's tasks."""
+        """Return the endpoints that are reserved for the cluster's tasks."""
         answer = await self._ask(name, "spec")
         return {job: {int(index): endpoint for index, endpoint in tasks.items()} for job, tasks in answer.items()}
 
     async def machines(self, name: str, after: float = 0.0) -> list[MachineSeries]:
-        """How the machines of a cluster's hosts were since ``after`` (seconds since the epoch)."""
+        """Return the recorded figures of the hosts' machines since ``after`` (seconds since the epoch)."""
         return convert(await self._ask(name, "machines", after=after), list[MachineSeries])
 
     async def checkup(self, name: str, *, network: bool = False, clean: bool = False) -> Checkup:
-        """What is found on a cluster's hosts; with ``network``, how fast they send to each other.
+        """Check a cluster's hosts.
 
-        ``clean`` removes what clusters that are gone have left on these machines.
+        Args:
+            name: The cluster.
+            network: Whether to measure the bandwidth between hosts as well.
+            clean: Whether to remove what clusters that no longer exist have left on these machines.
+
+        Returns:
+            The findings.
         """
         alive = [member.connection.token for member in self._roster.members.values() if member.connection.is_alive]
         return convert(await self._ask(name, "checkup", network=network, clean=clean, alive=alive), Checkup)
 
     async def dashboard(self, name: str, *, start: bool = True) -> str:
-        """The Unix socket on which Dask's dashboard answers, turned on if it is to ``start``. Empty while it is off."""
+        """Return the Unix socket of Dask's dashboard, starting it if ``start``. Empty if it is off."""
         return str(await self._ask(name, "dashboard", start=start))
 
     async def result(self, run_id: str, task: str) -> bytes:
-        """The pickled return value of a task. Raises NotFound when its cluster is gone."""
+        """Return the pickled return value of a task. Raises NotFound if its cluster is gone."""
         return bytes(await self._ask(self.hub.info(run_id).cluster, "result", run_id=run_id, task=task))
 
     async def _ask(self, name: str, op: str, **message: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A viewer's connection to one cluster's Controller: requests, and the stream of everything that happens."""
+"""A viewer's connection to the Controller of one cluster: requests, and the stream of all events."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 10.0
 PING_S = 1.0
 SILENT_S = 3.0
-"""A cluster that has not answered for so long is shown as not answering."""
+"""A cluster that has not responded for this long is shown as not responding."""
 GIVE_UP_S = 6.0
-"""And after so long requests fail, and who stops it ends its processes directly."""
+"""After this long, requests fail, and stopping the cluster kills its processes directly."""
 
 logger = logging.getLogger(__name__)
 
 
 def not_answering(name: str, silent_s: float) -> ClusterLost:
-    """What a request to a cluster raises that does not answer."""
+    """Return the error for requests to a cluster that does not respond."""
     return ClusterLost(
         f"The cluster {name} has not answered for {silent_s:.0f} s. It is busy or frozen: wait, or end it with "
         f"`jupyter dtf stop {name}` or Stop on its card"
@@ -39,7 +39,7 @@ def not_answering(name: str, silent_s: float) -> ClusterLost:
 
 
 def security_of(connection: Connection) -> Security:
-    """Dask's TLS settings for a cluster: one certificate for every role; none where its scheduler has none."""
+    """Return Dask's TLS settings for a cluster: one certificate for all roles, none if its scheduler has none."""
     from distributed import Security
 
     if not connection.ca:
@@ -56,7 +56,7 @@ _known: dict[tuple[str, str], dict[str, Any]] = {}
 
 
 def arguments_of(connection: Connection) -> dict[str, Any]:
-    """What a connection is opened with. Kept: OpenSSL reads certificates from files, which need room on a disk."""
+    """Return the arguments to open a connection with. Cached, because OpenSSL needs certificates in files on disk."""
     key = connection.address, connection.cert
     if key not in _known:
         while len(_known) >= 16:
@@ -66,7 +66,7 @@ def arguments_of(connection: Connection) -> dict[str, Any]:
 
 
 class Link:
-    """An open connection. ``on_message`` gets each message of the stream, ``on_lost`` is called once if it breaks."""
+    """An open connection. ``on_message`` gets each message of the stream; ``on_lost`` is called once if it breaks."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Link:
     ) -> None:
         self.name = name
         self.refusal = ""
-        """Why the stream cannot be followed, where the cluster speaks protocols that this version does not."""
+        """Why the stream cannot be followed, if the cluster supports no protocol that this version does."""
         self._stream = stream
         self._rpc = rpc
         self._on_message = on_message
@@ -90,12 +90,12 @@ class Link:
 
     @property
     def unheard_s(self) -> float:
-        """Seconds since the cluster last said anything."""
+        """Seconds since the last message from the cluster."""
         return asyncio.get_running_loop().time() - self._heard
 
     @property
     def silent_s(self) -> float:
-        """The same; 0 where that is not longer than usual."""
+        """The same, but 0 while it is within normal limits."""
         return self.unheard_s if self.unheard_s > SILENT_S else 0.0
 
     @classmethod
@@ -108,9 +108,20 @@ class Link:
         after: Mapping[str, int] | None = None,
         role: str = "viewer",
     ) -> Link:
-        """Attach to a running cluster; ``after`` is the last sequence number seen of each run.
+        """Attach to a running cluster.
 
-        Raises ClusterLost if it does not answer.
+        Args:
+            connection: The cluster.
+            on_message: Called with each message of the stream.
+            on_lost: Called once if the connection breaks.
+            after: The last sequence number seen of each run.
+            role: ``viewer``, or ``archive`` for the cluster process itself.
+
+        Returns:
+            The open link.
+
+        Raises:
+            ClusterLost: If the cluster does not respond.
         """
         from distributed.comm import connect
         from distributed.core import rpc
@@ -129,9 +140,13 @@ class Link:
         return cls(connection.name, stream, ScopedRpc(requests, connection.scope), on_message, on_lost)
 
     async def request(self, operation: str, **message: Any) -> Any:
-        """Ask the controller (``submit``, ``stop_run``, ``scale``...). Raises what it raised, or ClusterLost.
+        """Send a request to the controller (``submit``, ``stop_run``, ``scale``...) and return the result.
 
-        It may take as long as it likes, while the cluster answers at all.
+        There is no time limit as long as the cluster responds to pings.
+
+        Raises:
+            ClusterLost: If the cluster does not respond.
+            DtfError: Whatever error the controller raised.
         """
         call = asyncio.ensure_future(getattr(self._rpc, f"dtf_{operation}")(**message))
         try:
@@ -150,7 +165,7 @@ class Link:
         raise kind(answer["message"])
 
     async def close(self) -> None:
-        """Leave; ``on_lost`` is not called."""
+        """Disconnect; ``on_lost`` is not called."""
         self._pinging.cancel()
         self._reader.cancel()
         await asyncio.gather(self._pinging, self._reader, return_exceptions=True)
@@ -169,14 +184,14 @@ class Link:
                         continue
                     try:
                         self._on_message(message)
-                    except Exception:  # the next one may be another run's end
+                    except Exception:  # the next message may report the end of another run
                         logger.exception("A message of the cluster %s could not be followed", self.name)
-                await asyncio.sleep(0)  # a long log comes in many pieces: others have their turn between them
+                await asyncio.sleep(0)  # a long log arrives in many batches: let other tasks run in between
         except asyncio.CancelledError:
             raise
         except OSError:
             pass
-        except Exception:  # what has come is no message at all
+        except Exception:  # the data received is not a message at all
             logger.exception("The stream of the cluster %s cannot be read", self.name)
         self._pinging.cancel()
         self._stream.abort()
@@ -185,11 +200,11 @@ class Link:
 
     async def _ping(self) -> None:
         loop = asyncio.get_running_loop()
-        with contextlib.suppress(OSError):  # its end is noticed by the reader
+        with contextlib.suppress(OSError):  # the reader notices the end of the stream
             while True:
                 before = loop.time()
                 await asyncio.sleep(PING_S)
                 late = loop.time() - before - PING_S
-                if late > PING_S:  # it was this process that was held up, and has not listened
+                if late > PING_S:  # this process itself was delayed and has not listened
                     self._heard += late
                 await self._stream.write({"op": "ping"})

@@ -1,4 +1,4 @@
-"""Links to clusters: opened, tried again, and what comes over them brought to where it belongs."""
+"""Links to clusters: opens them, retries, and dispatches the messages that arrive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 class Linking:
-    """Keeps a link to every cluster that runs. ``hub`` receives their runs."""
+    """Maintains a link to every running cluster. ``hub`` receives their runs."""
 
     def __init__(self, roster: Roster, hub: Hub, background: Background) -> None:
         self._roster = roster
@@ -35,11 +35,11 @@ class Linking:
         self._is_over = False
 
     def begin(self, member: Member) -> None:
-        """Reach for a cluster until it answers."""
+        """Start connecting to a cluster, retrying until it responds."""
         member.linking = self._background.begin(self._connect(member))
 
     async def end(self, member: Member) -> None:
-        """Leave a cluster."""
+        """Disconnect from a cluster."""
         if member.linking is not None and member.linking is not asyncio.current_task():
             member.linking.cancel()
             member.linking = None
@@ -48,13 +48,13 @@ class Linking:
             await link.close()
 
     async def end_all(self) -> None:
-        """Leave every cluster for good."""
+        """Disconnect from all clusters for good."""
         self._is_over = True
         for member in list(self._roster.members.values()):
             await self.end(member)
 
     async def answering(self, member: Member) -> Link | None:
-        """The link to a cluster, once there is one; None if it does not answer. Raises NotFound, ClusterLost."""
+        """Wait for the link to a cluster. Returns None if it does not respond. Raises NotFound if it is gone."""
         await self._roster.wait_for(
             lambda: (
                 not self._roster.holds(member)
@@ -69,7 +69,7 @@ class Linking:
         return member.link if member.is_linked and not member.has_given_up else None
 
     async def _connect(self, member: Member) -> None:
-        await off_loop(_import_dask)  # half a second that the loop need not wait
+        await off_loop(_import_dask)  # takes half a second, which would block the loop
         for wait_s in itertools.chain(_RETRY_S, itertools.repeat(_RETRY_S[-1])):
             if not self._roster.holds(member):
                 return
@@ -78,7 +78,7 @@ class Linking:
             except ClusterLost as error:
                 logger.info("%s", error)
                 await asyncio.sleep(wait_s * random.uniform(0.7, 1.3))
-            except Unavailable as error:  # it is of another version
+            except Unavailable as error:  # its version is incompatible
                 logger.warning("%s", error)
                 member.linking, member.reaching_since = None, None
                 member.info = described(member.connection)
@@ -91,9 +91,9 @@ class Linking:
                 return
 
     async def _attach(self, member: Member) -> None:
-        """Open the link; return when all that has happened so far has arrived.
+        """Open the link and wait until all past events have arrived.
 
-        Raises ClusterLost, and Unavailable if the cluster speaks no protocol that is understood here.
+        Raises ClusterLost, and Unavailable if the cluster supports no protocol that this version does.
         """
         loop = asyncio.get_running_loop()
         member.reaching_since = member.reaching_since or loop.time()
@@ -108,7 +108,7 @@ class Linking:
             await attached
         except Unavailable:
             raise
-        except BaseException:  # this viewer is leaving
+        except BaseException:  # this viewer is shutting down
             if member.link is link:
                 member.link = None
             await link.close()
@@ -116,7 +116,7 @@ class Linking:
         member.reaching_since = None
 
     def _known(self, member: Member) -> dict[str, int]:
-        """How far each run of a cluster is known here, deleted ones as well: else all their events would come again."""
+        """Return the last known event of each run of a cluster, including deleted runs, so that none is sent again."""
         return {
             run.id: self._hub.next_seq(run.id) - 1
             for run in self._hub.runs(deleted=None)
@@ -149,7 +149,7 @@ class Linking:
         member.link = None
         if refusal and not attached.done():
             attached.set_exception(Unavailable(refusal))
-        elif not attached.done():  # it is being attached to, which is tried again
+        elif not attached.done():  # still attaching, which will be retried
             attached.set_exception(ClusterLost(f"The cluster {member.name} broke off"))
         elif self._roster.holds(member) and not self._is_over:
             self.begin(member)

@@ -1,4 +1,4 @@
-"""Runs whose cluster is no more: noted as lost, so that no viewer waits for them."""
+"""Marks runs whose cluster no longer exists as lost, so that no viewer waits for them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ logger = logging.getLogger(__name__)
 
 
 def mark_lost(hub: Hub, cluster: str, created: float, why: str) -> None:
-    """Of a cluster that was started at ``created``, and has ended."""
+    """Mark the unfinished runs of a cluster that was started at ``created`` and has ended."""
     for run in hub.runs():
         if run.cluster == cluster and run.created >= created and not run.state.is_final:
             _mark(hub, run.id, why)
 
 
 def mark_orphans(hub: Hub, known: Mapping[str, Connection]) -> None:
-    """Runs in the store that were under way when their cluster died unseen. ``known``: the clusters there are."""
+    """Mark unfinished runs in the store whose cluster died unnoticed. ``known`` are the existing clusters."""
     for run in hub.runs():
         connection = known.get(run.cluster)
         if connection is not None and run.created < connection.created:
@@ -35,7 +35,7 @@ def mark_orphans(hub: Hub, known: Mapping[str, Connection]) -> None:
 def _mark(hub: Hub, run_id: str, why: str) -> None:
     try:
         hub.mark_lost(run_id, why)
-    except NotFound:  # it has been deleted
+    except NotFound:  # the run has been deleted
         pass
-    except Exception:  # the store cannot be written: the next viewer tries again
+    except Exception:  # the store cannot be written: the next viewer will try again
         logger.exception("The end of the run %s could not be kept", run_id)

@@ -1,4 +1,4 @@
-"""One cluster as a viewer's fleet holds it."""
+"""One cluster in a viewer's fleet."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .link import GIVE_UP_S, SILENT_S, Link, not_answering
 from .process_end import ProcessEnd
 
 REACH_S = 8.0
-"""How long a cluster that is reached for may take to answer: a busy machine takes its time over a connection."""
+"""How long connecting to a cluster may take: on a busy machine that can be slow."""
 CLOSE_LIMIT_S = 25.0
-"""A cluster that answers, and still is not gone so long after it was asked to close, is ended."""
+"""A cluster that responds but has not ended this long after it was asked to close is killed."""
 
 
 class Member:
-    """Its connection file's word, what its controller last said, the link to it, and whether it answers."""
+    """Its connection file, its last reported info, the link to it, and whether it responds."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -28,14 +28,14 @@ class Member:
         self.link: Link | None = None
         self.linking: asyncio.Task[None] | None = None
         self.ending: asyncio.Task[None] | None = None
-        """It is being ended directly."""
+        """The task that is killing it directly, if any."""
         self.dying: asyncio.Task[None] | None = None
-        """Its process has died, and it is being found out how."""
+        """The task that finds out how its process died, if any."""
         self.asked_to_stop: float | None = None
-        """When this viewer asked it to."""
+        """When this viewer asked it to stop."""
         self.process_end = ProcessEnd()
         self.reaching_since: float | None = None
-        """Since when it has been tried to open the link, without an answer."""
+        """Since when opening the link has been tried without success."""
         self._stopped_since: float | None = None
 
     @property
@@ -44,19 +44,21 @@ class Member:
 
     @property
     def is_linked(self) -> bool:
-        """Whether requests can be made, and everything that happened so far has come."""
+        """Whether requests can be made and all past events have arrived."""
         return self.link is not None and self.linking is None
 
     @property
     def has_given_up(self) -> bool:
-        """Whether it has not answered for so long that nobody waits for it any more."""
+        """Whether it has been silent for so long that nobody should wait for it any more."""
         limit_s = GIVE_UP_S if self.link is not None else REACH_S
         return self.info.silent_s > limit_s or (self.info.silent_s > 0 and self._is_stopped())
 
     def answering_link(self) -> Link:
-        """The link, for a request.
+        """Return the link for a request.
 
-        Raises Unavailable for a cluster of another version, ClusterLost if it cannot be asked now.
+        Raises:
+            Unavailable: If its version is incompatible.
+            ClusterLost: If it does not respond or is not connected.
         """
         if self.info.incompatible:
             raise Unavailable(self.info.incompatible)
@@ -67,11 +69,11 @@ class Member:
         return self.link
 
     def look(self, patience_s: float = SILENT_S) -> bool:
-        """See whether it has answered in the last ``patience_s``. Returns whether there is something new to tell."""
+        """Check whether it has responded in the last ``patience_s`` seconds. Returns whether its info has changed."""
         before = self.info.silent_s, self.info.state
         self.info.silent_s = self._silent_s(patience_s)
         is_there = self.connection.state is ClusterState.RUNNING
-        if self.info.silent_s and is_there and self.info.state is ClusterState.STARTING:  # as it seems until it answers
+        if self.info.silent_s and is_there and self.info.state is ClusterState.STARTING:  # assumed until it responds
             self.info.state = ClusterState.RUNNING
         return (self.info.silent_s, self.info.state) != before
 
@@ -84,12 +86,12 @@ class Member:
             unheard_s = self.link.unheard_s
             return round(unheard_s, 1) if unheard_s > patience_s else 0.0
         since = self.reaching_since
-        if since is None:  # it starts or ends: only that it is stopped shows that it does not
+        if since is None:  # it is starting or ending: it only counts as silent if its process is stopped
             self._stopped_since = (self._stopped_since or now) if self._is_stopped() else None
             since = self._stopped_since
         silent_s = now - since if since is not None else 0.0
         if self.info.silent_s:
-            patience_s = 0.0  # it was said already, and holds until an answer comes
+            patience_s = 0.0  # already reported as silent, until it responds
         return round(silent_s, 1) if silent_s > patience_s else 0.0
 
     def _is_stopped(self) -> bool:
@@ -98,7 +100,7 @@ class Member:
 
     @property
     def takes_too_long(self) -> bool:
-        """Whether it was asked from here to stop, and will not by itself."""
+        """Whether this viewer asked it to stop, and it will not do so by itself."""
         if self.asked_to_stop is None or self.ending is not None:
             return False
         age = asyncio.get_running_loop().time() - self.asked_to_stop
@@ -106,7 +108,7 @@ class Member:
 
 
 def described(connection: Connection) -> ClusterInfo:
-    """What is known of a cluster before it has said anything itself."""
+    """Return the info of a cluster before it has reported anything itself."""
     message = connection.message
     if connection.state is ClusterState.LOST:
         log = connections.log_of(connection.name)

@@ -1,4 +1,4 @@
-"""Which clusters there are: what their connection files say, and what becomes of those whose process has ended."""
+"""Tracks which clusters exist, by their connection files, and handles those whose process has ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Presence:
-    """Brings clusters into the ``roster`` and out of it. Runs of those that are lost are marked in ``hub``."""
+    """Adds clusters to the ``roster`` and removes them. Runs of lost clusters are marked in ``hub``."""
 
     def __init__(self, roster: Roster, linking: Linking, hub: Hub, background: Background) -> None:
         self._roster = roster
@@ -39,7 +39,7 @@ class Presence:
             self.gone(self._roster.members[name])
 
     def welcome(self, connection: Connection) -> Member:
-        """The member that a connection file is of: a new one, where another cluster had that name before."""
+        """Return the member for a connection file: a new one if it is new, or another cluster had that name before."""
         member = self._roster.members.get(connection.name)
         if member is not None and member.connection.created != connection.created:
             self.gone(member)
@@ -49,7 +49,7 @@ class Presence:
         return member
 
     def settle(self, member: Member) -> None:
-        """A cluster is no more, or never was, and its card stays until it is dismissed."""
+        """Show a cluster as lost or failed; its card stays until it is dismissed."""
         member.info = described(member.connection)
         member.process_end.forget()
         self._background.begin(self._linking.end(member))
@@ -58,7 +58,7 @@ class Presence:
         self._roster.tell()
 
     def gone(self, member: Member) -> None:
-        """Its user has ended it."""
+        """Remove a cluster that its user has ended."""
         if self._roster.holds(member):
             del self._roster.members[member.name]
         member.process_end.forget()
@@ -68,7 +68,7 @@ class Presence:
         self._roster.tell()
 
     async def mark_lost(self, member: Member, why: str) -> None:
-        """Its runs that were under way."""
+        """Mark its unfinished runs as lost."""
         await off_loop(lambda: lost_runs.mark_lost(self._hub, member.name, member.connection.created, why))
 
     def _update(self, member: Member, connection: Connection) -> None:
@@ -81,13 +81,13 @@ class Presence:
                 self.settle(member)
             return
         if not connection.is_alive:
-            if connection.state is ClusterState.STOPPING:  # asked for; it did not come to removing its file
+            if connection.state is ClusterState.STOPPING:  # it was asked to stop, but did not get to remove its file
                 connections.forget(member.name)
                 self.gone(member)
             else:
                 member.dying = self._background.begin(self._died(member))
             return
-        if connection.refusal:  # it is shown, and can be stopped
+        if connection.refusal:  # it is still shown and can be stopped
             if member.asked_to_stop is None or connection.state is ClusterState.STOPPING:
                 member.info = described(connection)
         elif connection.state is ClusterState.RUNNING:
@@ -97,12 +97,12 @@ class Presence:
             member.info = described(connection)
         else:
             member.info.message = connection.message
-        member.process_end.watch(connection, self.refresh)  # which may have left word of why
+        member.process_end.watch(connection, self.refresh)  # its file may say why it ended
         if changed:
             self._roster.tell()
 
     async def _died(self, member: Member) -> None:
-        """The cluster process has ended, and nobody had asked it to."""
+        """Handle the unexpected end of a cluster process."""
         connection = member.connection
         await self._linking.end(member)
         how = await off_loop(lambda: starting.how_it_died(connection))
@@ -113,14 +113,14 @@ class Presence:
         await self.mark_lost(member, message)
         try:
             lost = await off_loop(lambda: connections.mark_lost(connection, message))
-        except OSError:  # the disk is full: other viewers find out for themselves
+        except OSError:  # the disk is full: other viewers will find out for themselves
             logger.exception("It could not be noted that %s", message)
             connection.state, connection.message = ClusterState.LOST, message
             lost = connection
         member.dying = None
         if not self._roster.holds(member):
             return
-        if lost is None:  # its user has ended it meanwhile
+        if lost is None:  # its user has stopped it meanwhile
             self.gone(member)
         else:
             member.connection = lost

@@ -1,4 +1,4 @@
-"""The end of a cluster process, of which the kernel tells."""
+"""Notification by the kernel when a cluster process ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .connections import Connection
 
 
 class ProcessEnd:
-    """Watches one process at a time. Lives on an event loop; its methods are called there."""
+    """Watches one process at a time. Its methods must be called on its event loop."""
 
     def __init__(self) -> None:
         self._fd = -1
@@ -20,9 +20,9 @@ class ProcessEnd:
         return self._fd >= 0
 
     def watch(self, connection: Connection, on_end: Callable[[], None]) -> None:
-        """Call ``on_end()`` once when the cluster process ends, in place of what was watched before.
+        """Call ``on_end()`` once when the cluster process ends. Replaces any previous watch.
 
-        Without process descriptors (outside Linux) nothing is watched: there the broken link tells of it.
+        Without process file descriptors (outside Linux) nothing is watched; there, the broken link shows the end.
         """
         if connection.pid == os.getpid() or not hasattr(os, "pidfd_open"):
             return

@@ -1,4 +1,4 @@
-"""Going on with a run from its checkpoints, in any process that has found it: as a new run, on any cluster."""
+"""Continuing a run from its checkpoints, as a new run on any cluster, from any process that knows the run."""
 
 from __future__ import annotations
 
@@ -21,29 +21,36 @@ from ..records import submitted
 from ..records.hub import Hub
 
 CHECKPOINTS = "checkpoints"
-"""In a run's directory."""
+"""The directory of checkpoints in a run's directory."""
 
 
 @dataclass(frozen=True)
 class Resumption:
-    """A run that is to go on from a checkpoint of another one."""
+    """A new run that continues another one from a checkpoint."""
 
     was: RunInfo
-    """The other one."""
+    """The run to continue."""
     request: RunRequest
     program: Packed
     submission: submitted.Submission
-    """What the other one was submitted with."""
+    """What the run to continue was submitted with."""
 
     def keep_for(self, new: RunInfo) -> None:
-        """Keep what it was submitted with for the new run, which others may go on from in their turn."""
+        """Save what was submitted for the new run too, so that it can be continued in turn."""
         submitted.keep_again(self.submission, Path(self.was.run_dir), Path(new.run_dir), self.request)
 
 
 def prepared(hub: Hub, run_id: str, step: int | None) -> Resumption:
-    """What is to be submitted for a run to go on from the newest checkpoint of another one, or from that of ``step``.
+    """Return what to submit to continue a run.
 
-    Raises NotFound and Conflict, which say why one cannot go on with it from here.
+    Args:
+        hub: The known runs.
+        run_id: The run to continue.
+        step: The step of the checkpoint, or None for the newest.
+
+    Raises:
+        NotFound: If there is no such run or checkpoint.
+        Conflict: If the run cannot be continued from here; the message says why.
     """
     was = hub.info(run_id)
     submission, program, path = what_is_kept(hub, was, step)
@@ -58,9 +65,16 @@ def prepared(hub: Hub, run_id: str, step: int | None) -> Resumption:
 
 
 def what_is_kept(hub: Hub, was: RunInfo, step: int | None) -> tuple[submitted.Submission, Packed, str]:
-    """What a run was submitted with, and the path of its checkpoint of ``step``, or of the directory of all of them.
+    """Return what a run was submitted with, its program, and the path of the checkpoint.
 
-    Raises NotFound and Conflict, which say why one cannot go on with it from here.
+    Args:
+        hub: The known runs.
+        was: The run to continue.
+        step: The step of the checkpoint; None returns the directory of all checkpoints.
+
+    Raises:
+        NotFound: If there is no such checkpoint.
+        Conflict: If the run cannot be continued from here; the message says why.
     """
     check_goes_on(was)
     path = checkpoint_path(hub, was, step)
@@ -77,7 +91,7 @@ def what_is_kept(hub: Hub, was: RunInfo, step: int | None) -> tuple[submitted.Su
 
 
 def check_goes_on(was: RunInfo) -> None:
-    """Raise Conflict for a run that nobody can go on with, and say why."""
+    """Raise Conflict, with the reason, if a run can never be continued."""
     if was.kind != "fit":
         raise Conflict(
             f"One goes on with a training, whose checkpoints say all of it. Received: {was.id}, a {was.kind}; start it "
@@ -91,9 +105,17 @@ def check_goes_on(was: RunInfo) -> None:
 
 
 def checkpoint_path(hub: Hub, was: RunInfo, step: int | None) -> str:
-    """The path of a run's checkpoint of ``step``, or of the directory of them all, whose newest whole one is read.
+    """Return the path of a run's checkpoint.
 
-    The files know more than the events where the cluster has died between the two. Raises NotFound.
+    Both events and files are consulted: if the cluster died in between, a checkpoint exists without an event.
+
+    Args:
+        hub: The known runs.
+        was: The run.
+        step: The step of the checkpoint; None returns the directory of all, of which the newest complete one is read.
+
+    Raises:
+        NotFound: If there is no such checkpoint.
     """
     known = checkpoints_of(event for _seq, event in hub.events(was.id))
     directory = Path(known[-1].path).parent if known else Path(was.run_dir) / CHECKPOINTS
@@ -115,7 +137,7 @@ def _steps_in(directory: Path) -> set[int]:
 
 
 def own_cluster(was: RunInfo, clusters: Iterable[ClusterInfo]) -> str:
-    """The cluster that a run was on, or one of its name. Raises Conflict where there is none."""
+    """Return the name of the run's cluster if one of that name is running. Raises Conflict otherwise."""
     there = [info.name for info in clusters if info.state in (ClusterState.STARTING, ClusterState.RUNNING)]
     if was.cluster not in there:
         others = f"There are: {', '.join(there)}" if there else "There is none: start one"

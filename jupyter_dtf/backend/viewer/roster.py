@@ -1,4 +1,4 @@
-"""The clusters that a viewer knows, by their names, and who is told when one of them changes."""
+"""The clusters that a viewer knows, by name, and the subscribers to changes of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class Roster:
-    """Lives on one event loop; its methods are called there."""
+    """The known clusters. Its methods must be called on its event loop."""
 
     def __init__(self, background: Background) -> None:
         self.members: dict[str, Member] = {}
@@ -23,22 +23,22 @@ class Roster:
         self._changed = asyncio.Condition()
 
     def find(self, name: str) -> Member:
-        """Raises NotFound."""
+        """Return the cluster of that name. Raises NotFound."""
         if name not in self.members:
             raise NotFound(f"There is no cluster of that name. Received: {name!r}")
         return self.members[name]
 
     def holds(self, member: Member) -> bool:
-        """Whether it is still this one that has its name."""
+        """Return whether this member is still the one known under its name."""
         return self.members.get(member.name) is member
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call ``callback()`` after anything of a cluster has changed; returns what ends it."""
+        """Call ``callback()`` after any cluster has changed. Returns a function that unsubscribes it."""
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback) if callback in self._subscribers else None
 
     def tell(self) -> None:
-        """Something of a cluster has changed."""
+        """Notify subscribers and waiters that a cluster has changed."""
         for callback in list(self._subscribers):
             try:
                 callback()
@@ -51,6 +51,6 @@ class Roster:
             self._changed.notify_all()
 
     async def wait_for(self, holds: Callable[[], object]) -> None:
-        """Wait until ``holds()``, which is asked after each change. What it raises ends the waiting."""
+        """Wait until ``holds()`` is true; it is called after each change. Exceptions that it raises propagate."""
         async with self._changed:
             await self._changed.wait_for(lambda: bool(holds()))

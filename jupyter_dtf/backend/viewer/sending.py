@@ -1,4 +1,4 @@
-"""A viewer's half of ``parcel``: a large program on its way to a cluster, by the shortest way that is there."""
+"""The viewer's side of ``parcel``: sends a large program to a cluster by the shortest available route."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .link import CONNECT_TIMEOUT_S, arguments_of
 logger = logging.getLogger(__name__)
 
 SENT_APART_BYTES = 1 << 20
-"""A program that is larger goes on a connection of its own; others are part of the request."""
+"""Larger programs are sent over a connection of their own; smaller ones are part of the request."""
 _WRITTEN_BYTES = 32 << 20
-"""At a time, where the cluster sees what is written here."""
+"""The number of bytes written at a time to a directory that the cluster sees."""
 _SENT_BYTES = 2 << 20
 _ON_THE_WAY = 8
-"""Pieces that are sent before the first of them is answered."""
+"""The maximum number of chunks sent but not yet acknowledged."""
 
 
 class Sending:
-    """One program on its way. ``start`` it, then ``finish`` it."""
+    """The transfer of one program: call ``start``, then ``finish``."""
 
     def __init__(self, connection: Connection, program: Packed) -> None:
         self._connection = connection
@@ -40,7 +40,7 @@ class Sending:
         self._comm: Comm | None = None
 
     async def start(self, request: bytes) -> dict[str, Any]:
-        """Ask the cluster to accept the run. Returns its description. Raises its errors, ClusterLost."""
+        """Ask the cluster to accept the run. Returns its description. Raises ClusterLost, or the controller's error."""
         op = scoped("dtf_send", self._connection.scope)
         message = {"op": op, "request": request, "size": self._program.size, "reply": False}
         try:
@@ -58,19 +58,19 @@ class Sending:
         return info
 
     async def finish(self, is_over: Callable[[], bool]) -> None:
-        """Send it all, until the run ``is_over``. What goes wrong is told by the run's end."""
+        """Send the whole program, or stop once the run ``is_over``. Errors show in how the run ends."""
         comm = self._comm
         assert comm is not None
         try:
             if not await self._share(comm, is_over) and not is_over():
                 await self._send(comm, is_over)
-        except OSError as error:  # the run has been stopped, or the cluster is lost: both are known by other ways
+        except OSError as error:  # the run has been stopped, or the cluster is lost: both are reported elsewhere
             logger.debug("The program could not be sent: %s", error)
         finally:
             comm.abort()
 
     async def _share(self, comm: Comm, is_over: Callable[[], bool]) -> bool:
-        """Write it where the cluster sees it. Returns whether there is such a place, with room in it."""
+        """Write it to a directory that the cluster sees. Returns False if there is none with enough space."""
         for index, directory in enumerate(self._places):
             if not (word := await asyncio.to_thread(meeting_place.read_word, directory)):
                 continue

@@ -1,4 +1,4 @@
-"""Starting a cluster process, and what a request would make. Imports neither Dask nor TensorFlow."""
+"""Starts cluster processes, and previews requests. Imports neither Dask nor TensorFlow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNKNOWN = "was killed or has crashed"
 
 @dataclass
 class StartedCluster:
-    """A cluster process that was just started. ``ready_fd`` becomes readable when it runs, or has failed."""
+    """A cluster process that was just started. ``ready_fd`` becomes readable when it is running or has failed."""
 
     connection: Connection
     ready_fd: int
@@ -53,7 +53,7 @@ def start(request: ClusterRequest) -> StartedCluster:
         token=token,
         directories=[str(parent / token) for parent in paths.family_parents()],
     )
-    connection.is_of(os.getpid())  # until there is a cluster process
+    connection.is_of(os.getpid())  # until the cluster process exists
     connections.reserve(connection)
     ready_read, ready_write = os.pipe()
     try:
@@ -76,9 +76,9 @@ def start(request: ClusterRequest) -> StartedCluster:
     connection.is_of(process.pid)
     connections.write(connection)
     assert process.stdin is not None
-    with process.stdin as stdin:  # it waits for this, so that from now on it alone writes the file
+    with process.stdin as stdin:  # it waits for this; from now on, only it writes the file
         stdin.write(encode_json(request))
-    # It outlives us by design; while we live somebody must collect its exit status.
+    # It outlives this process by design, but until then its exit status must be collected.
     threading.Thread(target=_collect, args=(process,), name=f"dtf-cluster-{connection.name}", daemon=True).start()
     return StartedCluster(connection, ready_read)
 
@@ -91,13 +91,13 @@ def _collect(process: subprocess.Popen[bytes]) -> None:
     status = process.wait()
     how = f"was killed ({signal_words(signal_name(-status))})" if status < 0 else f"ended with status {status}"
     with _end_noted:
-        # 0 where somebody else in this process has waited for all of its children; it does not die of itself with 0
+        # 0 means that other code in this process has already reaped it: a cluster process that dies never exits with 0.
         _ends[process.pid] = how if status else _UNKNOWN
         _end_noted.notify_all()
 
 
 def how_it_died(connection: Connection) -> str:
-    """How a cluster process ended, as far as that is known here: its starter alone is told by the kernel."""
+    """Return how a cluster process ended, if known: only the process that started it gets its exit status."""
     if connection.started_by != os.getpid():
         return _UNKNOWN
     with _end_noted:
@@ -106,7 +106,7 @@ def how_it_died(connection: Connection) -> str:
 
 
 def preview(request: ClusterRequest) -> Preview:
-    """The ClusterSpec that a request would make, and what is wrong with it. Ports are 0: a run chooses its own."""
+    """Return the ClusterSpec that a request would create, and its problems. Ports are 0, as each run picks its own."""
     spec, tf_config = tf_configs(request.jobs)
     problems, hosts = _problems(request)
     fields: list[FieldInfo] = []
@@ -119,7 +119,7 @@ def preview(request: ClusterRequest) -> Preview:
 
 
 def _more_fields(request: ClusterRequest) -> tuple[list[FieldInfo], list[Problem]]:
-    """What a kind offers once it knows the options so far, and what is wrong with what was given of that."""
+    """Return the additional fields of a kind that depend on the options so far, and problems with their values."""
     kind = registry.find_kind(request.kind)
     fields: list[FieldInfo] = []
     if not kind.has_more_fields:
@@ -139,10 +139,12 @@ def _script(request: ClusterRequest) -> str:
 
 
 def check_there(kind: Kind, request: ClusterRequest) -> list[HostDesign]:
-    """The hosts that the kind promises, once it is sure that it can be as it was drawn.
+    """Check a request and return the hosts that the kind promises.
 
-    Raises InvalidInput for options that the kind does not have, Unavailable for a device that was drawn and is not
-    there.
+    Raises:
+        InvalidInput: If the options are not valid for the kind.
+        GangIncomplete: If the hosts do not fit the design.
+        Unavailable: If the design uses a device that does not exist.
     """
     hosts = kind.promised(registry.options_of(kind, request))
     if hosts and request.hosts:
@@ -151,7 +153,7 @@ def check_there(kind: Kind, request: ClusterRequest) -> list[HostDesign]:
 
 
 def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]:
-    """What is wrong with a request, and the hosts that there would be."""
+    """Return the problems of a request, and the hosts that it would have."""
     problems = []
     if request.name and (known := connections.read_all().get(request.name)) and known.is_alive:
         problems.append(Problem(field="name", message=f"There is a cluster of that name: {request.name}"))

@@ -1,4 +1,4 @@
-"""Stopping clusters and runs: asked in words, by a signal where nobody listens, by their processes if need be."""
+"""Stops clusters and runs: by request, by signal if nobody listens, or by killing processes if necessary."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .roster import Roster
 logger = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-"""Between two looks whether clusters answer."""
+"""The interval between two checks whether clusters respond."""
 
 
 class Stopping:
-    """Sees to it that what was asked to stop does, whether or not it answers."""
+    """Makes sure that what was asked to stop does so, whether or not it responds."""
 
     def __init__(self, roster: Roster, linking: Linking, presence: Presence, hub: Hub, background: Background) -> None:
         self._roster = roster
@@ -36,15 +36,15 @@ class Stopping:
         self._hub = hub
         self._background = background
 
-    # -- whether they answer ------------------------------------------------------------------------------------
+    # -- liveness -----------------------------------------------------------------------------------------------
 
     async def watch(self) -> None:
-        """Look, for ever, whether clusters answer, and end those that were asked to stop and do not."""
+        """Check periodically, forever, whether clusters respond, and kill those that were asked to stop but do not."""
         loop = asyncio.get_running_loop()
         while True:
             before = loop.time()
             await asyncio.sleep(LOOK_S)
-            if loop.time() - before > 2 * LOOK_S:  # it was this process that was held up, and has not listened
+            if loop.time() - before > 2 * LOOK_S:  # this process itself was delayed and has not listened
                 continue
             for member in list(self._roster.members.values()):
                 try:
@@ -58,15 +58,15 @@ class Stopping:
         if member.takes_too_long:
             self._background.begin(self._end(member, f"The cluster {member.name} did not answer and was ended"))
 
-    # -- what a person asks for ---------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------
 
     async def stop_cluster(self, name: str) -> None:
-        """Close a cluster and stop its runs. A second call while it is closing ends it at once. Raises NotFound.
+        """Close a cluster and stop its runs. A second call while it is closing kills it. Raises NotFound.
 
-        One that does not answer is ended directly; one that has died, or never lived, is forgotten.
+        A cluster that does not respond is killed; one that has died, or failed to start, is removed from the list.
         """
         member = self._roster.find(name)
-        if member.dying is not None:  # of which others are only being told
+        if member.dying is not None:  # it is dead, but not yet marked as lost
             await asyncio.shield(member.dying)
             if not self._roster.holds(member):
                 return
@@ -84,7 +84,7 @@ class Stopping:
             self._stop_unasked(member)
         else:
             link = await self._linking.answering(member)
-            if link is None and not member.has_given_up:  # somebody else has asked it to, just now
+            if link is None and not member.has_given_up:  # somebody else has just asked it to stop
                 return
             member.asked_to_stop = asyncio.get_running_loop().time()
             try:
@@ -95,10 +95,15 @@ class Stopping:
                 await self._end(member, f"The cluster {name} did not answer and was ended")
 
     async def close_cluster(self, name: str) -> str:
-        """Close a cluster, in whatever state it is, and wait until nothing of it is left. Raises NotFound.
+        """Close a cluster in any state and wait until nothing of it is left.
 
-        Returns what it left word of: where its runs are that could not be saved in their place. Raises Unavailable if
-        there is no place for them at all, with what would be lost; called again, it ends the cluster at once.
+        Returns:
+            A message on where runs were saved that could not be saved in the usual place, or empty.
+
+        Raises:
+            NotFound: If there is no such cluster.
+            Unavailable: If runs cannot be saved anywhere; the message says what would be lost. Another call then kills
+                the cluster.
         """
         member = self._roster.find(name)
         told = member.info.state is ClusterState.STOPPING and member.connection.message
@@ -124,9 +129,9 @@ class Stopping:
         return "" if connection.state is ClusterState.LOST else connection.message
 
     async def stop_run(self, run_id: str, *, now: bool = False, pruned: str = "") -> None:
-        """Ask a run to stop; a second call, or ``now``, ends it. Raises NotFound, Conflict if it has ended.
+        """Ask a run to stop; a second call, or ``now``, kills it. Raises NotFound, or Conflict if it has ended.
 
-        A cluster that does not answer is ended, and its card stays.
+        If its cluster does not respond, the cluster is killed, and its card stays.
         """
         info = self._hub.info(run_id)
         if info.state.is_final:
@@ -145,10 +150,10 @@ class Stopping:
             why = f"The cluster {member.name} did not answer when its run was stopped, and was ended"
             await self._end(member, why, keep=True)
 
-    # -- how it is done -----------------------------------------------------------------------------------------
+    # -- inside -------------------------------------------------------------------------------------------------
 
     def _stop_starting(self, member: Member) -> None:
-        """Nobody listens there yet: a signal says it, the file says to all others that it was asked for."""
+        """Signal a cluster that does not accept requests yet; its file tells other viewers that this was requested."""
         member.asked_to_stop = asyncio.get_running_loop().time()
         member.connection.state = member.info.state = ClusterState.STOPPING
         connections.write(member.connection)
@@ -156,14 +161,14 @@ class Stopping:
         self._roster.tell()
 
     def _stop_unasked(self, member: Member) -> None:
-        """It cannot be asked in words, but every version ends in order at this signal, and says so in its file."""
+        """Signal a cluster of an incompatible version: every version then shuts down cleanly, and its file says so."""
         member.asked_to_stop = asyncio.get_running_loop().time()
         member.info.state = ClusterState.STOPPING
         _signal(member.connection, signal.SIGTERM)
         self._roster.tell()
 
     async def _end(self, member: Member, why: str, *, keep: bool = False) -> None:
-        """End a cluster directly, by its processes. With ``keep``, it stays in sight as lost."""
+        """Kill a cluster's processes directly. With ``keep``, it stays listed as lost."""
         if member.ending is None:
             member.ending = self._background.begin(self._end_directly(member, why, keep))
         await asyncio.shield(member.ending)

@@ -1,4 +1,4 @@
-"""Remembered cluster requests: one JSON file, written whole or not at all."""
+"""Saved cluster requests, in one JSON file that is written atomically."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _log = logging.getLogger(__name__)
 
 
 class Templates:
-    """The templates of this user. Several processes may use the file at once."""
+    """The templates of this user. Several processes may use the file at the same time."""
 
     def __init__(self, path: str | Path | None = None) -> None:
-        """``path``: by default ``templates.json`` in ``paths.data_dir()``; it need not exist."""
+        """``path`` defaults to ``templates.json`` in ``paths.data_dir()``; it need not exist."""
         self.path = Path(path) if path is not None else paths.data_dir() / "templates.json"
 
     def all(self) -> list[Template]:
-        """Every template, by name. Raises Unavailable if the file cannot be read."""
+        """Return all templates, sorted by name. Raises Unavailable if the file cannot be read."""
         return sorted(self._read().values(), key=lambda template: template.name)
 
     def put(self, template: Template) -> None:
-        """Remember a template in place of one of the same name. Raises Unavailable if it cannot be written."""
+        """Save a template, replacing one of the same name. Raises Unavailable if the file cannot be written."""
         with self._changing() as templates:
             templates[template.name] = template
 
     def delete(self, name: str) -> None:
-        """Forget a template. Raises NotFound."""
+        """Delete a template. Raises NotFound."""
         with self._changing() as templates:
             if name not in templates:
                 raise NotFound(f"There is no template of that name. Received: {name!r:.100}")

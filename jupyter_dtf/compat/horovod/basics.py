@@ -1,4 +1,4 @@
-"""The place of this task among the others, and what Horovod can be asked about itself."""
+"""This task's position among the others, and Horovod's functions about its own build."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _initialized = False
 
 
 def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None = None) -> None:
-    """Meet the other tasks of the run; to be called before TensorFlow has run anything.
+    """Connect to the other tasks of the run. Must be called before TensorFlow has run anything.
 
-    Outside of a run there is one task. From here on Keras has again the names of Keras 2 that Horovod's programs use
+    Outside of a run, there is one task. Afterwards, Keras also has the names of Keras 2 that Horovod's programs use
     (``keras2``). Process sets can be added at any time, as with Horovod's ``process_sets="dynamic"``. Raises
-    InvalidInput for a communicator of MPI.
+    InvalidInput for an MPI communicator.
     """
     global _initialized
     if comm is not None:
@@ -44,7 +44,7 @@ def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None 
 
 
 def shutdown() -> None:
-    """Leave the others. They get an error if they wait for this task afterwards."""
+    """Disconnect from the other tasks. They get an error if they wait for this task afterwards."""
     global _initialized
     _initialized = False
     sets.forget_all()
@@ -64,7 +64,7 @@ def size() -> int:
 
 
 def local_rank() -> int:
-    """The rank among the tasks of this machine."""
+    """Return the rank among the tasks of this machine."""
     return _neighbours(_ctx()).index(rank())
 
 
@@ -73,17 +73,17 @@ def local_size() -> int:
 
 
 def cross_rank() -> int:
-    """This machine's place among those that have a task of this ``local_rank``."""
+    """Return this machine's index among those that have a task with this ``local_rank``."""
     return _peers(_ctx()).index(rank())
 
 
 def cross_size() -> int:
-    """How many machines have a task of this ``local_rank``."""
+    """Return the number of machines that have a task with this ``local_rank``."""
     return len(_peers(_ctx()))
 
 
 def is_homogeneous() -> bool:
-    """Whether all machines have equally many tasks."""
+    """Return whether all machines have the same number of tasks."""
     machines = list(_ctx().machines)
     return len({machines.count(machine) for machine in machines}) == 1
 
@@ -128,7 +128,7 @@ def gloo_built() -> bool:
 
 
 def nccl_built() -> bool:
-    """Whether TensorFlow was built for CUDA, and so with NCCL."""
+    """Return whether TensorFlow was built for CUDA, and so with NCCL."""
     return cuda_built()
 
 
@@ -152,17 +152,17 @@ def rocm_built() -> bool:
 
 
 def join(device: int = -1) -> int:
-    """Take part with zeros in the others' sums and averages until all tasks have called this; the rank of the last.
+    """Contribute zeros to the others' sums and averages until all tasks have called this. Returns the last task's rank.
 
-    For tasks whose data end before the others'. An average is still divided by the number of all tasks. Raises
-    Unavailable unless all tasks are on one machine, or each on one of its own.
+    For tasks that run out of data before the others. An average is still divided by the number of all tasks. Raises
+    Unavailable unless all tasks are on one machine, or each on its own machine.
     """
     _ctx()
     return communicator.communicator().reducer.join()
 
 
 def run(*args: Any, **kwargs: Any) -> Any:
-    """Refused: tasks are started by ``cluster.run`` or ``jupyter dtf run``. Raises Unavailable."""
+    """Not supported: tasks are started by ``cluster.run`` or ``jupyter dtf run``. Raises Unavailable."""
     raise Unavailable(
         "horovod.run is not offered: start the program's tasks by `jupyter dtf run -n 2 program.py`, or by "
         "dtf.Cluster(jobs={'worker': 2}).run(function)"
@@ -170,18 +170,18 @@ def run(*args: Any, **kwargs: Any) -> Any:
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Refused. Raises Unavailable."""
+    """Not supported. Raises Unavailable."""
     raise Unavailable("Horovod's timeline is not offered: use tf.profiler.experimental.start(logdir)")
 
 
 def stop_timeline() -> None:
-    """Refused. Raises Unavailable."""
+    """Not supported. Raises Unavailable."""
     raise Unavailable("Horovod's timeline is not offered: use tf.profiler.experimental.stop()")
 
 
 def _alone() -> context.Context:
-    """The context of a program that was started without a cluster: what it reports goes nowhere."""
-    directory = os.path.join(tempfile.gettempdir(), f"jupyter_dtf-alone-{os.getpid()}")  # made if it is asked for
+    """Return the context of a program started without a cluster, whose reports are discarded."""
+    directory = os.path.join(tempfile.gettempdir(), f"jupyter_dtf-alone-{os.getpid()}")  # created on demand
     spec = TaskSpec(
         run_id="",
         cluster="",

@@ -17,11 +17,11 @@ from .synced_gradients import held
 
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
-    """Gives every task the root's weights and optimizer state when training begins.
+    """Sends the root's weights and optimizer state to all tasks when training starts.
 
-    That is before the first batch where the model is built by then on all tasks, else after it. It also puts every
-    batch's logs and the progress on the plots. ``device`` is taken and not needed; ``local_variables`` stay each
-    task's own.
+    This happens before the first batch if the model has been built in all tasks by then, else after it. Also reports
+    every batch's logs and the progress. ``device`` is accepted but not needed. Each task keeps its own
+    ``local_variables``.
     """
 
     def __init__(self, root_rank: int, device: str = "", local_variables: Any = None) -> None:
@@ -36,7 +36,7 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
             self.register_local_var(variable)
 
     def register_local_var(self, variable: Any) -> None:
-        """This variable stays each task's own."""
+        """Let each task keep its own value of this variable."""
         self._local.add(id(held(variable)))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -66,9 +66,9 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
 
 
 class MetricAverageCallback(keras.callbacks.Callback):
-    """Averages an epoch's logs over the tasks, in place: to be listed before callbacks that look at them.
+    """Averages an epoch's logs over the tasks, in place. Must come before callbacks that read them.
 
-    The averages are also the epoch's logs in the panel. ``device`` is taken and not needed.
+    The averages are also the epoch's logs in the panel. ``device`` is accepted but not needed.
     """
 
     def __init__(self, device: str = "") -> None:
@@ -93,12 +93,12 @@ class MetricAverageCallback(keras.callbacks.Callback):
 
 
 class LearningRateScheduleCallback(keras.callbacks.Callback):
-    """From ``start_epoch`` to before ``end_epoch`` the learning rate is ``initial_lr * multiplier(epoch)``.
+    """Sets the learning rate to ``initial_lr * multiplier(epoch)`` from ``start_epoch`` until before ``end_epoch``.
 
-    A number as ``multiplier`` m means ``m ** (epoch - start_epoch)``. With ``staircase`` the rate changes at the first
-    batch of an epoch, else at every batch, the epoch being a fraction. ``momentum_correction`` scales the velocities of
-    an optimizer with momentum by the change of the rate (Goyal et al. 2017, section 2.3). ``steps_per_epoch`` is found
-    out where Keras knows it.
+    A number m as ``multiplier`` means ``m ** (epoch - start_epoch)``. With ``staircase``, the rate changes at the first
+    batch of an epoch, else at every batch, with a fractional epoch. ``momentum_correction`` scales the velocities of an
+    optimizer with momentum by the change of the rate (Goyal et al. 2017, section 2.3). ``steps_per_epoch`` is optional
+    if Keras knows it.
     """
 
     def __init__(
@@ -161,9 +161,10 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
 
 
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
-    """Raises the rate batch by batch from ``initial_lr / size`` to ``initial_lr`` over ``warmup_epochs``.
+    """Increases the rate with every batch from ``initial_lr / size`` to ``initial_lr`` over ``warmup_epochs``.
 
-    ``initial_lr`` is the rate for all tasks together, one task's times ``hvd.size()`` (Goyal et al. 2017, section 2.2).
+    ``initial_lr`` is the rate for all tasks together: one task's rate times ``hvd.size()`` (Goyal et al. 2017, section
+    2.2).
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Horovod's collectives by Horovod's signatures, with Horovod's gradients.
+"""Horovod's collectives, with Horovod's signatures and gradients.
 
-They work eagerly, in a ``tf.function`` and in a graph of TensorFlow 1; every task calls the same ones in the same
-order. Arguments that say on which device, in which session or under which name scope are taken and not needed.
+They work eagerly, in a ``tf.function`` and in a TensorFlow 1 graph. Every task must call the same ones in the same
+order. Arguments for the device, session and name scope are accepted but not needed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def allreduce(
     process_set: Any = None,
     ignore_name_scope: bool = False,
 ) -> Any:
-    """The reduction over the tasks, of the tensor's shape and type; IndexedSlices are gathered and stay sparse."""
+    """Reduce a tensor over the tasks, keeping its shape and dtype. IndexedSlices are gathered and stay sparse."""
     how = Reduction(_op(op, average, [tensor]), prescale_factor, postscale_factor, name=name)
     return _allreduced([tensor], how, compression, process_set)[0]
 
@@ -56,7 +56,7 @@ def grouped_allreduce(
     ignore_name_scope: bool = False,
     name: str | None = None,
 ) -> list[Any]:
-    """``allreduce`` of several tensors in one exchange."""
+    """Call ``allreduce`` for several tensors in one exchange."""
     how = Reduction(_op(op, average, tensors), prescale_factor, postscale_factor, name=name)
     return _allreduced(tensors, how, compression, process_set)
 
@@ -65,7 +65,7 @@ def grouped_allreduce(
 def allgather(
     tensor: Any, name: str | None = None, ignore_name_scope: bool = False, process_set: Any = None
 ) -> tf.Tensor:
-    """All tasks' tensors, one after the other along the first dimension, which may differ from task to task."""
+    """Concatenate all tasks' tensors along the first dimension, whose size may differ between tasks."""
     check_place()
     return primitives.gather(_among(process_set), checked_rows(tensor), call_name("allgather", name), averages=True)
 
@@ -74,7 +74,7 @@ def allgather(
 def grouped_allgather(
     tensors: Sequence[Any], name: str | None = None, ignore_name_scope: bool = False, process_set: Any = None
 ) -> list[tf.Tensor]:
-    """``allgather`` of each."""
+    """Call ``allgather`` for each tensor."""
     check_place()
     comm = _among(process_set)
     rows = [checked_rows(tensor) for tensor in tensors]
@@ -88,7 +88,7 @@ def grouped_allgather(
 def broadcast(
     tensor: Any, root_rank: int, name: str | None = None, ignore_name_scope: bool = False, process_set: Any = None
 ) -> tf.Tensor:
-    """The tensor of the task of rank ``root_rank``."""
+    """Return the tensor of the task with rank ``root_rank``."""
     check_place()
     comm = _among(process_set)
     root = comm.root(root_rank)
@@ -97,9 +97,9 @@ def broadcast(
 
 @as_horovods
 def broadcast_(variables: Iterable[Any], root_rank: int, name: str | None = None, process_set: Any = None) -> list[Any]:
-    """The variables take the root's values, in one exchange; returns those. In a graph, they do when one is asked for.
+    """Assign the root's values to the variables, in one exchange. In a graph, fetching any returned value does it.
 
-    Unlike ``broadcast_variables``, of all that are given.
+    Returns the values. Unlike ``broadcast_variables``, this includes all variables that are passed.
     """
     check_place()
     comm = _among(process_set)
@@ -119,9 +119,9 @@ def broadcast_(variables: Iterable[Any], root_rank: int, name: str | None = None
 def broadcast_variables(
     variables: Iterable[Any], root_rank: int, process_set: Any = None, inplace: bool = False
 ) -> Any:
-    """Every task's variables take the values of the root's. In a graph of TensorFlow 1, returns the op that does it.
+    """Assign the root's values to every task's variables. In a TensorFlow 1 graph, returns the op that does so.
 
-    The seeds of Keras's random layers stay each task's own: with the root's, dropout would drop the same everywhere.
+    Each task keeps its own seeds of Keras's random layers; with the root's, dropout would be the same everywhere.
     """
     shared = [variable for variable in variables if not _is_seed(variable)]
     in_graph = not tf.executing_eagerly()
@@ -143,7 +143,7 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> tf.Tensor:
-    """This task's part of the reduction, cut along the first dimension; the first tasks get the rest."""
+    """Return this task's part of the reduction, split along the first dimension. The first tasks get the remainder."""
     how = Reduction(_op(op, None, [tensor]), prescale_factor, postscale_factor, "reducescatter", name)
     return _scattered([tensor], how, compression, process_set)[0]
 
@@ -160,7 +160,7 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
     name: str | None = None,
 ) -> list[tf.Tensor]:
-    """``reducescatter`` of several tensors in one exchange."""
+    """Call ``reducescatter`` for several tensors in one exchange."""
     how = Reduction(_op(op, None, tensors), prescale_factor, postscale_factor, "reducescatter", name)
     return _scattered(tensors, how, compression, process_set)
 
@@ -173,9 +173,9 @@ def alltoall(
     ignore_name_scope: bool = False,
     process_set: Any = None,
 ) -> Any:
-    """Rows of this task's tensor go to the tasks, ``splits[r]`` of them, in order, to rank r; equal parts by default.
+    """Send ``splits[r]`` rows of this task's tensor to rank r, in order; by default, send equal parts.
 
-    Returns the rows that came, and if ``splits`` was given, how many came from each task (int32).
+    Returns the received rows, and if ``splits`` was given, the number received from each task (int32).
     """
     _among(process_set)
     received, counts = ops.alltoall(tensor, splits=splits, name=name, process_set=ours(process_set))
@@ -184,14 +184,14 @@ def alltoall(
 
 @as_horovods
 def barrier(process_set: Any = None) -> None:
-    """Return when all tasks have come here."""
+    """Wait until all tasks have called this."""
     _among(process_set)
     ops.barrier(process_set=ours(process_set))
 
 
 @as_horovods
 def join(device: int = -1) -> Any:
-    """``basics.join``, in a graph of TensorFlow 1 as an op."""
+    """Call ``basics.join``, in a TensorFlow 1 graph as an op."""
     if tf.executing_eagerly():
         return tf.constant(basics.join(device))
     last = tf.numpy_function(lambda: basics.join(device), [], tf.int64)
@@ -202,19 +202,19 @@ def join(device: int = -1) -> Any:
 def broadcast_object(
     obj: Any, root_rank: int = 0, session: Any = None, name: str | None = None, process_set: Any = None
 ) -> Any:
-    """The root's picklable object, on every task."""
+    """Return the root's picklable object in every task."""
     return ops.broadcast_object(obj, root_rank=root_rank, process_set=ours(process_set))
 
 
 def broadcast_object_fn(
     root_rank: int = 0, session: Any = None, name: str | None = None, process_set: Any = None
 ) -> Callable[[Any], Any]:
-    """A function that is ``broadcast_object`` with these arguments."""
+    """Return a function that calls ``broadcast_object`` with these arguments."""
     return lambda obj: broadcast_object(obj, root_rank, process_set=process_set)
 
 
 def allgather_object(obj: Any, session: Any = None, name: str | None = None, process_set: Any = None) -> list[Any]:
-    """Every task's picklable object, by rank."""
+    """Return every task's picklable object, by rank."""
     return list(ops.allgather_object(obj, process_set=ours(process_set)))
 
 
@@ -227,7 +227,7 @@ def local_rank_op(name: str | None = None) -> tf.Tensor:
 
 
 def size_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
-    """How many tasks the process set of that number has."""
+    """Return the size of the process set with that number."""
     basics.size()
     return tf.constant(process_sets.by_number(process_set_id).size())
 
@@ -237,7 +237,7 @@ def local_size_op(name: str | None = None) -> tf.Tensor:
 
 
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> tf.Tensor:
-    """1 if this task is in the process set of that number, 0 if not."""
+    """Return 1 if this task is in the process set with that number, 0 if not."""
     basics.size()
     return tf.constant(int(process_sets.by_number(process_set_id).included()))
 
@@ -266,7 +266,7 @@ def _scattered(tensors: Sequence[Any], how: Reduction, compression: Any, process
 
 
 def _among(process_set: Any) -> Communicator:
-    """Raises InvalidInput if this task is none of the set's."""
+    """Return the set's communicator. Raises InvalidInput if this task is not in the set."""
     chosen = ours(process_set)
     if chosen is not None and not chosen.included():
         raise InvalidArgument(

@@ -1,7 +1,7 @@
-"""Training that goes back to its last commit when a collective fails.
+"""Training that returns to its last commit when a collective fails.
 
-The gang keeps its size. A task that raises HorovodInternalError takes part again when all have gone back; one whose
-process dies ends the run, unless that was asked to start all tasks again (``restart=dtf.Restart()``).
+The gang keeps its size. A task that raises HorovodInternalError participates again when all have gone back. A task
+whose process dies ends the run, unless the run should restart all tasks (``restart=dtf.Restart()``).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ Result = TypeVar("Result")
 
 
 class State(ABC):
-    """What must survive a failed collective. Subclasses say how it is saved, restored and sent to all tasks."""
+    """State that must survive failed collectives. Subclasses define how it is saved, restored and sent to all tasks."""
 
     def __init__(self) -> None:
         self._reset_callbacks: list[Callable[[], Any]] = []
 
     def register_reset_callbacks(self, callbacks: Sequence[Callable[[], Any]]) -> None:
-        """Functions to be called after tasks have gone back, before they train on."""
+        """Add functions that are called after tasks have gone back, before they continue training."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
@@ -54,31 +54,31 @@ class State(ABC):
             callback()
 
     def commit(self) -> None:
-        """Keep what is now; a failure comes back to here. Copies everything, so rather not at every batch."""
+        """Save the state to return to after a failure. Copies everything, so avoid calling it in every batch."""
         self.save()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:  # noqa: B027
-        """Horovod looks here for hosts that came or went; in a gang none does."""
+        """Do nothing: Horovod checks here for added or removed hosts, which a gang does not have."""
 
     @abstractmethod
     def save(self) -> None:
-        """Keep a copy of what is now."""
+        """Keep a copy of the current state."""
 
     @abstractmethod
     def restore(self) -> None:
-        """Back to the last commit."""
+        """Return to the last commit."""
 
     @abstractmethod
     def sync(self) -> None:
-        """Everyone takes rank 0's state. A collective."""
+        """Give all tasks rank 0's state. A collective."""
 
     def reset(self) -> None:  # noqa: B027
-        """For subclasses: make anew what a failure has spoilt."""
+        """Recreate what a failure has made invalid; for subclasses."""
 
 
 class ObjectState(State):
-    """Picklable objects, given by name and held as attributes of those names."""
+    """Picklable objects, passed by name and stored as attributes with those names."""
 
     def __init__(self, **objects: Any) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class TensorFlowState(ObjectState):
 
 
 class TensorFlowKerasState(TensorFlowState):
-    """A Keras model that has been built, its optimizer (compiled in, or given), and objects by name."""
+    """A Keras model that has been built, its optimizer (compiled in, or passed), and objects by name."""
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **objects: Any) -> None:
         if not model.built:
@@ -154,10 +154,10 @@ KerasState = TensorFlowKerasState
 
 
 def run(func: Callable[..., Result]) -> Callable[..., Result]:
-    """Decorator of ``func(state, ...)``: gives all tasks rank 0's state, calls it, and starts over when it must.
+    """Decorate ``func(state, ...)`` to give all tasks rank 0's state, call it, and start over if needed.
 
-    When ``func`` raises HorovodInternalError on one task, the others' collectives fail; all go back to their last
-    commit, take rank 0's state, run the reset callbacks, and call ``func`` again. It returns what ``func`` returns.
+    If ``func`` raises HorovodInternalError in one task, the others' collectives fail. All return to their last commit,
+    run the reset callbacks, get rank 0's state, and call ``func`` again. The result is that of ``func``.
     """
 
     @functools.wraps(func)
@@ -168,7 +168,7 @@ def run(func: Callable[..., Result]) -> Callable[..., Result]:
                 if sync:
                     state.sync()
                 result = func(state, *args, **kwargs)
-                ops.barrier()  # nobody leaves while another may want to go back
+                ops.barrier()  # no task leaves while another one may need to go back
                 return result
             except HostsUpdatedInterrupt as interrupt:
                 sync = not interrupt.skip_sync

@@ -30,9 +30,9 @@ class CommitStateCallback(keras.callbacks.Callback):
 
 
 class UpdateBatchStateCallback(keras.callbacks.Callback):
-    """Keeps ``state.batch``: the last batch that ended in this epoch, 0 when the epoch has ended.
+    """Updates ``state.batch``: the last batch that ended in this epoch, 0 when the epoch has ended.
 
-    Keras begins an epoch that was interrupted with its first batch again.
+    Keras starts an interrupted epoch from its first batch again.
     """
 
     def __init__(self, state: Any) -> None:
@@ -47,7 +47,7 @@ class UpdateBatchStateCallback(keras.callbacks.Callback):
 
 
 class UpdateEpochStateCallback(keras.callbacks.Callback):
-    """Keeps ``state.epoch``: how many epochs have ended, counted over all calls of ``fit``."""
+    """Updates ``state.epoch``: the number of finished epochs over all calls of ``fit``."""
 
     def __init__(self, state: Any) -> None:
         super().__init__()

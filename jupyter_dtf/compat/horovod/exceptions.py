@@ -1,4 +1,4 @@
-"""What ends a training function that ``elastic.run`` has wrapped, and has it called again."""
+"""Exceptions that end a training function wrapped by ``elastic.run``, and make it be called again."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ class HorovodInternalError(RuntimeError):
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """A program asks for its training function to be called again with the state as it is.
+    """A program requests that its training function be called again with the current state.
 
-    Horovod raises it when hosts come or go; here the gang keeps its size, so only a program raises it. ``skip_sync``
-    says that nothing was lost and the state need not be sent again.
+    Horovod raises it when hosts are added or removed. Here, the gang keeps its size, so only programs raise it.
+    ``skip_sync`` means that nothing was lost and the state need not be sent again.
     """
 
     def __init__(self, skip_sync: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Where Keras asks about a distributed optimizer: two of its methods, replaced when there is the first one."""
+"""Hooks in Keras for distributed optimizers: two methods, replaced when the first one is created."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from . import process_sets
 from .synced_gradients import GradientReducer
 
 _reducers: WeakKeyDictionary[Any, GradientReducer] = WeakKeyDictionary()
-"""Of every distributed optimizer."""
+"""The reducers of all distributed optimizers."""
 
 _asking = False
-"""Whether Keras's methods are ours."""
+"""Whether Keras's methods have been replaced."""
 
 
 def register(optimizer: Any, reducer: GradientReducer) -> None:
-    """From here on Keras knows this optimizer for a distributed one."""
+    """Make Keras treat this optimizer as a distributed one from now on."""
     global _asking
     if not _asking:
         _asking = True
@@ -33,10 +33,10 @@ def register(optimizer: Any, reducer: GradientReducer) -> None:
 
 
 def _agreeing(check_finite: Any) -> Any:
-    """All tasks skip the step in which one's gradients are not finite.
+    """Make all tasks skip a step if the gradients of one are not finite.
 
-    ``compile`` puts a LossScaleOptimizer around an optimizer under ``mixed_float16``. Were each task to decide on its
-    own, one would skip the collective that the others wait in.
+    With ``mixed_float16``, ``compile`` wraps the optimizer in a LossScaleOptimizer. If each task decided on its own,
+    one would skip the collective in which the others wait.
     """
 
     @functools.wraps(check_finite)
@@ -53,9 +53,9 @@ def _agreeing(check_finite: Any) -> Any:
 
 
 def _without_xla(jit_compile: Any) -> property:
-    """Steps with collectives are not compiled by XLA, which Keras chooses by itself where there are GPUs.
+    """Disable XLA, which Keras uses by default on GPUs, for steps with collectives.
 
-    Asked when ``fit`` begins: the ``compile`` that is given the first distributed optimizer is Keras's own.
+    This is evaluated when ``fit`` starts; ``compile`` is not replaced.
     """
 
     def is_compiled(self: Any) -> Any:

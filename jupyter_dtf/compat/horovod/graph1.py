@@ -1,4 +1,4 @@
-"""Horovod for programs that build graphs of TensorFlow 1: their variables, the hook of their sessions, optimizers."""
+"""Horovod for programs that build TensorFlow 1 graphs: variables, session hook, and optimizers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SessionRunHook: Any = tf.compat.v1.train.SessionRunHook
 
 
 def broadcast_global_variables(root_rank: int) -> Any:
-    """The op that gives all variables of the graph the root's values. Raises RuntimeError outside of a graph."""
+    """Return an op that assigns the root's values to all the graph's variables. Raises RuntimeError in eager mode."""
     if tf.executing_eagerly():
         raise RuntimeError(
             "hvd.broadcast_global_variables needs a graph of TensorFlow 1: TensorFlow 2 keeps no list of global "
@@ -26,7 +26,7 @@ def broadcast_global_variables(root_rank: int) -> Any:
 
 
 class BroadcastGlobalVariablesHook(_SessionRunHook):
-    """Gives all variables the root's values when a ``MonitoredTrainingSession`` has made or restored them."""
+    """Assigns the root's values to all variables when a ``MonitoredTrainingSession`` has created or restored them."""
 
     def __init__(self, root_rank: int, device: str = "") -> None:
         super().__init__()
@@ -42,10 +42,10 @@ class BroadcastGlobalVariablesHook(_SessionRunHook):
 
 
 class GraphOptimizer(_Optimizer):
-    """An optimizer of ``tf.compat.v1.train`` around another, which gets the gradients of all tasks.
+    """An optimizer of ``tf.compat.v1.train`` that wraps another one and passes it the gradients of all tasks.
 
-    With ``passes`` k above 1, gradients are added up over k runs of what ``apply_gradients`` returns, and reduced and
-    applied in the k-th; their sum is divided by k if ``averages``. ``global_step`` counts every run.
+    With ``passes`` k above 1, gradients are added up over k runs of the op returned by ``apply_gradients``, and reduced
+    and applied in the k-th; their sum is divided by k if ``averages``. ``global_step`` counts every run.
     """
 
     def __init__(self, optimizer: Any, reducer: GradientReducer, passes: int, averages: bool, name: str | None) -> None:
@@ -63,7 +63,7 @@ class GraphOptimizer(_Optimizer):
         self.register_local_var = reducer.register_local
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """The gradients, of all tasks unless they are to be added up first."""
+        """Return the gradients, reduced over all tasks unless they are to be added up first."""
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         if self._passes > 1:
             return list(pairs)

@@ -1,4 +1,4 @@
-"""Horovod's own module names, for programs that are to run as they are."""
+"""Horovod's own module names, for programs that should run unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HOMES = {
     "horovod.tensorflow.sync_batch_norm": ".sync_batch_norm",
     "horovod.tensorflow.util": ".tensorflow.util",
 }
-"""Horovod's modules, and the modules of this package that stand for them."""
+"""Horovod's modules, and the modules of this package that replace them."""
 
 
 class _Finder(MetaPathFinder):
@@ -51,19 +51,19 @@ class _Finder(MetaPathFinder):
 
 class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
-        # What is in sys.modules now is what the import gives: one module under two names, with one state.
+        # The import returns what is now in sys.modules: one module under two names, with one state.
         sys.modules[module.__name__] = importlib.import_module(_HERE + _HOMES[module.__name__])
 
 
 def install_as_horovod() -> bool:
-    """Let ``import horovod.tensorflow`` and the like find this package where Horovod is not installed.
+    """Make imports such as ``import horovod.tensorflow`` find this package if Horovod is not installed.
 
-    Nothing is imported before the program does it. Returns whether the names are ours. Calling it again is harmless.
+    Nothing is imported before the program does so. Returns whether the names are ours. May be called repeatedly.
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return True
     installed = importlib.util.find_spec("horovod")
-    if installed is not None and installed.origin is not None:  # a mere directory of that name has none
+    if installed is not None and installed.origin is not None:  # a mere directory with that name has none
         return False
-    sys.meta_path.insert(0, _Finder())  # before the finder of files, which would load this package a second time
+    sys.meta_path.insert(0, _Finder())  # before the file finder, which would load this package a second time
     return True

@@ -1,4 +1,4 @@
-"""Names of Keras 2 that Horovod's programs use, given back to Keras 3 while a program runs under this surface."""
+"""Names of Keras 2 used by Horovod's programs, restored in Keras 3 while a program uses this API."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import tensorflow as tf
 
 
 class CallableList(list[Any]):
-    """``optimizer.variables`` was a method once."""
+    """A list that returns itself when called, because ``optimizer.variables`` used to be a method."""
 
     def __call__(self) -> CallableList:
         return self
 
 
 def restore() -> None:
-    """Give back ``optimizer.variables()``, ``optimizer.lr`` and ``lr=``, ``tf.keras.losses.mean_squared_error``,
+    """Restore ``optimizer.variables()``, ``optimizer.lr`` and ``lr=``, ``tf.keras.losses.mean_squared_error``,
     ``tf.keras.backend.set_value`` and ``ref()`` of a Keras variable, ``compile(experimental_run_tf_function=...)`` and
     ``BatchNormalization(fused=...)``.
 
-    Nothing that Keras 3 has changes its meaning. Calling it again changes nothing.
+    Nothing that exists in Keras 3 changes its meaning. Further calls have no effect.
     """
     base = keras.optimizers.Optimizer
     if hasattr(base, "lr"):
@@ -44,7 +44,7 @@ def restore() -> None:
 
 
 def _owner(cls: type, name: str) -> Any:
-    """The class that defines the attribute."""
+    """Return the class that defines the attribute."""
     return next(c for c in cls.__mro__ if name in vars(c))
 
 
@@ -53,7 +53,7 @@ def _callable(variables: Any) -> property:
 
 
 def _forgiving(function: Any, argument: str) -> Any:
-    """The method, to which that argument says nothing any more."""
+    """Wrap a method so that it ignores that argument."""
 
     @functools.wraps(function)
     def without(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -62,18 +62,18 @@ def _forgiving(function: Any, argument: str) -> Any:
             warnings.warn(f"Keras 3 has no {argument} and does not need it: ignored", stacklevel=2)
         return function(self, *args, **kwargs)
 
-    del without.__wrapped__  # Keras looks at the signature of what it calls
+    del without.__wrapped__  # Keras inspects the signatures of what it calls
     return without
 
 
 def _with_lr(initialize: Any) -> Any:
-    """``learning_rate`` was ``lr`` once."""
+    """Wrap a constructor so that it accepts ``lr``, the former name of ``learning_rate``."""
 
     @functools.wraps(initialize)
     def with_lr(self: Any, *args: Any, **kwargs: Any) -> None:
         rate = kwargs.pop("lr", None)
         if rate is not None:
-            kwargs["learning_rate"] = rate  # in place of a subclass's default
+            kwargs["learning_rate"] = rate  # instead of a subclass's default
         initialize(self, *args, **kwargs)
 
     return with_lr

@@ -33,15 +33,15 @@ def DistributedOptimizer(
     process_set: Any = None,
     scale_local_gradients: bool = True,
 ) -> Any:
-    """The same Keras 3 optimizer, whose ``apply`` first combines the gradients over the tasks: a collective.
+    """Make a Keras 3 optimizer's ``apply`` first reduce the gradients over the tasks. Returns the same object.
 
-    Its class, configuration and state stay what they are, so a model that is saved with it loads anywhere.
-    ``backward_passes_per_step`` k adds up the gradients of k calls before they travel and are applied; their sum is
-    divided by k if ``average_aggregated_gradients``. As in Horovod, ``iterations`` counts every call.
-    ``name``, ``use_locking``, ``device_dense`` and ``device_sparse`` are taken and not needed.
+    Its class, configuration and state do not change, so a model saved with it can be loaded anywhere. With
+    ``backward_passes_per_step`` k, the gradients of k calls are added up before they are reduced and applied; their sum
+    is divided by k if ``average_aggregated_gradients``. As in Horovod, ``iterations`` counts every call.
+    ``name``, ``use_locking``, ``device_dense`` and ``device_sparse`` are accepted but not needed.
 
-    An optimizer of ``tf.compat.v1.train`` is returned inside of another (``GraphOptimizer``). Raises InvalidInput for
-    one of Keras 2, and for what ``GradientReducer`` refuses.
+    An optimizer of ``tf.compat.v1.train`` is returned wrapped in another one (``GraphOptimizer``). Raises InvalidInput
+    for a Keras 2 optimizer, and for what ``GradientReducer`` rejects.
     """
     if backward_passes_per_step < 1:
         raise InvalidInput(
@@ -67,7 +67,7 @@ def DistributedOptimizer(
             field="optimizer",
         )
     accumulator = _Accumulator(passes, average_aggregated_gradients) if passes > 1 else None
-    apply = MethodType(type(optimizer).apply, optimizer)  # the class's: to distribute twice is to do it once
+    apply = MethodType(type(optimizer).apply, optimizer)  # the class's, so that wrapping it twice has no effect
 
     computed: list[Any] = []
 
@@ -82,7 +82,7 @@ def DistributedOptimizer(
             accumulator.add(optimizer, grads, variables, reducer, apply)
 
     def compute_gradients(loss: Any, var_list: Iterable[Any], grad_loss: Any = None, tape: Any = None) -> list[Any]:
-        """What Horovod's has of Keras 2: the gradients of all tasks, which ``apply_gradients`` takes as they are."""
+        """Return pairs like Horovod for Keras 2: reduced gradients (unless passes are added up) and variables."""
         variables = list(var_list)
         if callable(loss):
             with tf.GradientTape() as own:
@@ -102,7 +102,7 @@ def DistributedOptimizer(
 
 
 def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = None, **kwargs: Any) -> Any:
-    """A distributed optimizer that leaves the gradients of ``local_layers`` (one layer or several) to each task."""
+    """Return a distributed optimizer that does not reduce the gradients of ``local_layers`` (one layer or several)."""
     optimizer = DistributedOptimizer(optimizer, *args, **kwargs)
     for variable in layers_variables(local_layers):
         optimizer.register_local_var(variable)
@@ -110,7 +110,7 @@ def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = 
 
 
 class _Accumulator:
-    """Sums of this task's gradients over ``passes`` calls, which all tasks count alike."""
+    """Sums of this task's gradients over ``passes`` calls, counted equally in all tasks."""
 
     def __init__(self, passes: int, average: bool) -> None:
         self._passes = passes
@@ -120,7 +120,7 @@ class _Accumulator:
 
     @property
     def counter(self) -> Any:
-        """How many calls have been added up since gradients were last applied."""
+        """The number of calls added up since gradients were last applied."""
         return self._count
 
     def add(self, optimizer: Any, grads: list[Any], variables: list[Any], reducer: GradientReducer, apply: Any) -> None:

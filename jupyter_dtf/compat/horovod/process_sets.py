@@ -1,4 +1,4 @@
-"""Sets of tasks with Horovod's names: a set is given a number when all tasks have added it, until they remove it."""
+"""Sets of tasks with Horovod's API. A set has a number from when all tasks have added it until they remove it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ...backend.task.collectives import communicator
 from ...errors import InvalidInput
 
 _registered: dict[int, ProcessSet] = {}
-"""The sets that have been added, by number; 0 is that of all tasks."""
+"""The sets that have been added, by number; 0 is the set of all tasks."""
 
 
 class ProcessSet(communicator.ProcessSet):
-    """Some of the tasks of the run, by rank: the collectives of ``process_set=`` are between those.
+    """Some of the tasks of the run, by rank, to which collectives are limited by ``process_set=``.
 
     ``process_set_id`` is its number, None before ``add_process_set`` and after ``remove_process_set``. Raises
-    InvalidInput unless the ranks are different ones, at least one.
+    InvalidInput if there are no ranks, or duplicate ones.
     """
 
     mpi_comm = None
@@ -56,14 +56,14 @@ global_process_set = _Everyone()
 
 
 def ids_and_ranks() -> dict[int, list[int]]:
-    """All sets that there are, by number."""
+    """Return the ranks of all existing sets, by number."""
     return {0: global_process_set.ranks, **{number: list(each.ranks) for number, each in _registered.items()}}
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """A process set that collectives can be limited to; called by all tasks, also those that are not in it.
+    """Add a process set that collectives can be limited to. All tasks must call this, even those that are not in it.
 
-    Raises InvalidInput if there is one of these ranks already.
+    Raises InvalidInput if there is already one with these ranks.
     """
     added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
     for number, ranks in ids_and_ranks().items():
@@ -78,17 +78,17 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def add_at_start(process_sets: Sequence[ProcessSet]) -> None:
-    """Add those that ``init`` is given. One of ranks that there are already is not added, as in Horovod."""
+    """Add the sets passed to ``init``. As in Horovod, a set with the ranks of an existing one is not added."""
     for process_set in process_sets:
         same = next((number for number, ranks in ids_and_ranks().items() if ranks == list(process_set.ranks)), None)
         if same is None:
             add_process_set(process_set)
-        elif same:  # added before: programs call init more than once
+        elif same:  # already added: programs call init more than once
             process_set.process_set_id = same
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Forget the set; called by all tasks. False for the one of all tasks, and for one that was not added."""
+    """Remove a set; all tasks must call this. Returns False for the set of all tasks and one that was not added."""
     number = process_set.process_set_id
     if number is None or number == 0:
         return False
@@ -107,7 +107,7 @@ def forget_all() -> None:
 
 
 def by_number(process_set_id: int) -> ProcessSet:
-    """The set of that number. Raises InvalidInput if there is none."""
+    """Return the set with that number. Raises InvalidInput if there is none."""
     if process_set_id == 0:
         return global_process_set
     if process_set_id not in _registered:
@@ -118,7 +118,7 @@ def by_number(process_set_id: int) -> ProcessSet:
 
 
 def ours(process_set: Any) -> communicator.ProcessSet | None:
-    """A process set as ``ops`` takes it: None for all tasks. Raises InvalidInput for one whose number is another's."""
+    """Convert a process set for ``ops``: None for all tasks. Raises InvalidInput if its number belongs to another."""
     if process_set is None or process_set is global_process_set:
         return None
     number = getattr(process_set, "process_set_id", None)

@@ -1,4 +1,4 @@
-"""How gradients are combined and what of them travels, by Horovod's names."""
+"""Reductions and compression of gradients, with Horovod's names."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Adasum = "adasum"
 
 
 class Compressor:
-    """What of a tensor travels. Programs may have one of their own, with these two functions."""
+    """Determines what is sent for a tensor. Programs may define their own, with these two functions."""
 
     @staticmethod
     def compress(tensor: Any) -> tuple[Any, Any]:
-        """What travels, and what ``decompress`` needs to know."""
+        """Return what is sent, and what ``decompress`` needs to know."""
         return tensor, None
 
     @staticmethod
     def decompress(tensor: Any, ctx: Any) -> Any:
-        """The tensor of what has come."""
+        """Return the tensor for what has been received."""
         return tensor
 
 
 class NoneCompressor(Compressor):
-    """The numbers as they are."""
+    """Sends the numbers unchanged."""
 
 
 class _Cast(Compressor):
@@ -47,17 +47,17 @@ class _Cast(Compressor):
 
 
 class FP16Compressor(_Cast):
-    """Floating-point numbers travel as float16."""
+    """Sends floating-point numbers as float16."""
 
 
 class BF16Compressor(_Cast):
-    """Floating-point numbers travel as bfloat16."""
+    """Sends floating-point numbers as bfloat16."""
 
     wire = tf.bfloat16
 
 
 class Compression:
-    """What travels: the numbers as they are, or rounded to 16 bits."""
+    """The available compressors: the numbers unchanged, or rounded to 16 bits."""
 
     none = NoneCompressor
     fp16 = FP16Compressor
@@ -65,9 +65,9 @@ class Compression:
 
 
 def checked_op(op: str | None, average: bool | None = None) -> str:
-    """The reduction that Horovod's two arguments ask for; ``average`` is its older spelling of ``op``.
+    """Return the reduction for Horovod's two arguments, of which ``average`` is the older form of ``op``.
 
-    Raises InvalidInput if both are given or the reduction is not one of ours.
+    Raises InvalidInput if both are given or the reduction is not supported.
     """
     if average is not None:
         if op is not None:
@@ -86,7 +86,7 @@ def checked_op(op: str | None, average: bool | None = None) -> str:
 
 
 def checked_compression(compression: Any) -> Any:
-    """The compressor, also by the word that ``dtf.allreduce`` takes. Raises InvalidInput for what is none."""
+    """Return the compressor, also for a name that ``dtf.allreduce`` accepts. Raises InvalidInput for anything else."""
     found = getattr(Compression, compression, None) if isinstance(compression, str) else compression
     if not (callable(getattr(found, "compress", None)) and callable(getattr(found, "decompress", None))):
         raise InvalidInput(

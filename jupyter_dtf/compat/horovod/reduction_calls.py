@@ -1,6 +1,7 @@
-"""Reductions as Horovod does them: integers may be averaged and scaled, and gradients are reduced as values are.
+"""Reductions with Horovod's behavior: integers may be averaged and scaled, and gradients are reduced like values.
 
-The gradients are Horovod's own. Those of ``dtf`` are of the sum of all tasks' losses; docs/horovod.md compares them.
+The gradients are defined as in Horovod. Those of ``dtf`` are of the sum of all tasks' losses; docs/horovod.md compares
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .translated_errors import NotOffered
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is done to tensors. ``call`` says what the program has called."""
+    """What is done to tensors. ``call`` is the function called by the program."""
 
     op: str
     before: float = 1.0
@@ -38,7 +39,7 @@ class Reduction:
 
 
 def reduced(comm: Communicator, tensors: Sequence[tf.Tensor], how: Reduction) -> list[tf.Tensor]:
-    """Each tensor's reduction, in one exchange. The gradient is the same reduction of the upstream ones."""
+    """Reduce each tensor, in one exchange. The gradient is the same reduction of the upstream gradients."""
     if not tensors:
         primitives.meet(comm, f"{how.words} of no tensors")
         return []
@@ -61,7 +62,10 @@ def reduced(comm: Communicator, tensors: Sequence[tf.Tensor], how: Reduction) ->
 
 
 def scattered(comm: Communicator, tensors: Sequence[tf.Tensor], how: Reduction) -> list[tf.Tensor]:
-    """This task's rows of each reduction. The gradient is everyone's upstream one, of a sum times the tasks."""
+    """Return this task's rows of each reduction.
+
+    The gradient consists of all tasks' upstream gradients; for a sum, multiplied by the number of tasks.
+    """
     if not tensors:
         primitives.meet(comm, f"{how.words} of no tensors")
         return []
@@ -88,7 +92,7 @@ def scattered(comm: Communicator, tensors: Sequence[tf.Tensor], how: Reduction) 
 
 
 def gathered_slices(comm: Communicator, slices: tf.IndexedSlices, how: Reduction) -> tf.IndexedSlices:
-    """The slices of all tasks; of an average their share. Raises NotOffered for what Horovod does not do to them."""
+    """Gather the slices of all tasks, divided by their number for an average. Raises NotOffered for factors."""
     if how.before != 1 or how.after != 1:
         raise NotOffered(
             f"tf.IndexedSlices take no factors, got prescale_factor={how.before}, postscale_factor={how.after}",
@@ -103,7 +107,7 @@ def gathered_slices(comm: Communicator, slices: tf.IndexedSlices, how: Reduction
 
 
 def scaled(tensor: tf.Tensor, factor: float) -> tf.Tensor:
-    """The product in the tensor's type: of integers computed in float64 and cut off, of 16 bits in float32."""
+    """Multiply in the tensor's dtype. Integers are computed in float64 and truncated, 16-bit floats in float32."""
     if factor == 1:
         return tensor
     if tensor.dtype.is_floating and tensor.dtype.size > 2:

@@ -1,4 +1,4 @@
-"""What viewers are told of a Keras training that is not ``cluster.fit``'s own."""
+"""Reports to viewers about Keras trainings other than those of ``cluster.fit``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ PROGRESS_PERIOD_S = 0.2
 
 
 def numbers(logs: dict[str, Any] | None) -> dict[str, float]:
-    """The metrics among the logs."""
+    """Return the numbers among the logs."""
     return {name: float(value) for name, value in (logs or {}).items() if isinstance(value, (int, float))}
 
 
 def step_of(model: Any) -> int:
-    """How many batches the optimizer has seen, restored ones included."""
+    """Return the number of batches the optimizer has processed, including restored ones."""
     return int(model.optimizer.iterations)
 
 
 class Progress:
-    """How far ``fit`` is, a few times a second. Counts the batches of a callback's ``params``."""
+    """Reports the progress of ``fit`` a few times per second, from the batch counts in a callback's ``params``."""
 
     def __init__(self) -> None:
         self._next_s = 0.0

@@ -13,9 +13,9 @@ from .reduce_ops import Average
 
 
 class SyncBatchNormalization(keras.layers.BatchNormalization):
-    """``keras.layers.BatchNormalization`` whose mean and variance are those of all tasks' batches, of equal sizes.
+    """``keras.layers.BatchNormalization`` with the mean and variance of all tasks' batches, of equal sizes.
 
-    A collective in every training step, and another in its backward pass. Masks are not taken.
+    It runs a collective in every training step, and another in its backward pass. Masks are not supported.
     """
 
     def __init__(self, *args: Any, fused: bool | None = False, **kwargs: Any) -> None:

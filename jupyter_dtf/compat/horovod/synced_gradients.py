@@ -1,4 +1,4 @@
-"""One way from a task's gradients to those that every task applies, for optimizers and tapes."""
+"""Reduction of gradients over the tasks, shared by optimizers and tapes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .reduce_ops import Average, Compression, Sum, checked_compression, checked_
 
 @dataclass
 class GradientReducer:
-    """Combines gradients over the tasks of a process set, dense ones fused in groups.
+    """Reduces gradients over the tasks of a process set, with dense ones fused in groups.
 
-    ``groups`` None fuses all; a number spreads them evenly over so many groups; a list of lists of variables names the
-    groups, what is in none of them being one of its own. Raises InvalidInput for what is not offered.
+    ``groups`` None fuses all, and a number distributes them evenly over that many groups. A list of lists of variables
+    defines the groups; each variable in none of them forms its own. Raises InvalidInput for what is not supported.
     """
 
     op: str = Average
@@ -49,16 +49,16 @@ class GradientReducer:
             raise InvalidInput(f"groups is at least 1. Received: {self.groups}", field="groups")
 
     def register_local(self, variable: Any) -> None:
-        """The gradient of this variable stays this task's own, divided by the number of tasks if so asked for."""
+        """Do not reduce the gradient of this variable, but divide it by the number of tasks if requested."""
         self._local[id(held(variable))] = held(variable)
 
     def is_local(self, variable: Any) -> bool:
         return id(held(variable)) in self._local
 
     def reduce(self, gradients: Iterable[Any], variables: Iterable[Any]) -> list[Any]:
-        """The combined gradients, in order; None stays None, and IndexedSlices stay sparse unless ``sparse_as_dense``.
+        """Reduce the gradients, keeping their order and None. IndexedSlices stay sparse unless ``sparse_as_dense``.
 
-        A collective of the process set. A task outside of it gets its own gradients back.
+        A collective of the process set. In a task outside of it, the gradients are returned unchanged.
         """
         gradients, variables = list(gradients), list(variables)
         size = process_sets.set_size(self.process_set)
@@ -113,7 +113,7 @@ class GradientReducer:
 
 
 def held(variable: Any) -> Any:
-    """The TensorFlow variable, also of a Keras one."""
+    """Return the TensorFlow variable, also for a Keras variable."""
     return variable._value if isinstance(variable, keras.Variable) else variable
 
 
@@ -124,7 +124,7 @@ def _scaled(gradient: Any, factor: float) -> Any:
 
 
 def checked_groups(groups: Any, num_groups: int) -> Any:
-    """``num_groups`` is Horovod's older spelling of ``groups``."""
+    """Return the groups for Horovod's two arguments, of which ``num_groups`` is the older form of ``groups``."""
     if num_groups:
         warnings.warn("num_groups is now called groups", DeprecationWarning, stacklevel=3)
         return num_groups if groups is None else groups
@@ -132,7 +132,7 @@ def checked_groups(groups: Any, num_groups: int) -> Any:
 
 
 def layers_variables(layers: Any) -> list[Any]:
-    """The trainable variables of one layer or several. Raises InvalidInput for what is not a layer."""
+    """Return the trainable variables of one layer or several. Raises InvalidInput for what is not a layer."""
     layers = [] if layers is None else [layers] if isinstance(layers, keras.layers.Layer) else list(layers)
     for layer in layers:
         if not isinstance(layer, keras.layers.Layer):

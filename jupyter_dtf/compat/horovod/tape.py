@@ -1,4 +1,4 @@
-"""Tapes whose gradients are those of all tasks."""
+"""Tapes whose gradients are reduced over all tasks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .synced_gradients import GradientReducer, checked_groups, layers_variables
 
 
 class DistributedGradientTape:
-    """A tape around another one: ``gradient`` gives the average (or sum) over the tasks, all else is the other's.
+    """Wraps a tape: ``gradient`` returns the average (or sum) over the tasks; everything else is passed to that tape.
 
-    ``gradient`` is a collective. Devices and ``use_generic_names`` are taken and not needed.
+    ``gradient`` is a collective. Devices and ``use_generic_names`` are accepted but not needed.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class DistributedGradientTape:
         return getattr(self._tape, name)
 
     def register_local_source(self, source: Any) -> None:
-        """The gradient with respect to this variable stays this task's own."""
+        """Do not reduce the gradient with respect to this variable."""
         self._reducer.register_local(source)
 
     def gradient(
@@ -64,7 +64,7 @@ class DistributedGradientTape:
         use_generic_names: bool = False,
         unconnected_gradients: Any = tf.UnconnectedGradients.NONE,
     ) -> Any:
-        """As ``tf.GradientTape.gradient``, combined over the tasks; in the structure of ``sources``."""
+        """Return ``tf.GradientTape.gradient``, reduced over the tasks, in the structure of ``sources``."""
         gradients = self._tape.gradient(target, sources, output_gradients, unconnected_gradients)
         if not isinstance(sources, (list, tuple, dict)):
             return self._reducer.reduce([gradients], [sources])[0]
@@ -74,7 +74,7 @@ class DistributedGradientTape:
     def get_local_and_global_gradients(
         self, target: Any, sources: Any, output_gradients: Any = None, use_generic_names: bool = False
     ) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]]:
-        """``(variable, gradient)`` of the local variables, and of the others."""
+        """Return ``(variable, gradient)`` pairs of the local variables, and of the others."""
         pairs = list(zip(sources, self.gradient(target, sources, output_gradients), strict=True))
         local = [pair for pair in pairs if self._reducer.is_local(pair[0])]
         return local, [pair for pair in pairs if not self._reducer.is_local(pair[0])]
@@ -83,7 +83,7 @@ class DistributedGradientTape:
 def PartialDistributedGradientTape(
     gradtape: tf.GradientTape, *args: Any, local_layers: Any = None, **kwargs: Any
 ) -> DistributedGradientTape:
-    """A distributed tape that leaves the gradients of ``local_layers`` (one layer or several) to each task."""
+    """Return a distributed tape that does not reduce the gradients of ``local_layers`` (one layer or several)."""
     tape = DistributedGradientTape(gradtape, *args, **kwargs)
     for variable in layers_variables(local_layers):
         tape.register_local_source(variable)

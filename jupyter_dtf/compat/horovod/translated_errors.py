@@ -1,4 +1,4 @@
-"""The classes of errors that Horovod's programs catch: those of ``tf.errors``, beside this package's own."""
+"""The error classes that Horovod's programs catch: those of ``tf.errors``, in addition to this package's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class InvalidArgument(InvalidInput, tf.errors.InvalidArgumentError):
-    """A value breaks a rule; what Horovod's operations raise then."""
+    """A value is invalid; also an instance of what Horovod's operations raise in that case."""
 
     def __init__(self, message: str, *, field: str = "") -> None:
         tf.errors.InvalidArgumentError.__init__(self, None, None, message)
@@ -24,13 +24,13 @@ class InvalidArgument(InvalidInput, tf.errors.InvalidArgumentError):
 
 
 class NotOffered(InvalidInput, NotImplementedError):
-    """Something that Horovod does not offer either, and says so by NotImplementedError."""
+    """Something that Horovod does not support either, for which it raises NotImplementedError."""
 
 
 class _FailedInGraph(tf.errors.FailedPreconditionError, tf.errors.UnknownError):
-    """What an operation of a graph fails with when tasks have called different things.
+    """The error of a graph's operation when tasks have made different calls.
 
-    TensorFlow knows no class of an error of Python in a graph but UnknownError.
+    TensorFlow turns Python errors in a graph into UnknownError.
     """
 
     def __init__(self, node_def: Any, op: Any, message: Any, *args: Any) -> None:
@@ -38,7 +38,7 @@ class _FailedInGraph(tf.errors.FailedPreconditionError, tf.errors.UnknownError):
 
 
 def as_horovods(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, raising for invalid values what Horovod's raises."""
+    """Wrap a function so that for invalid values, it raises the same as Horovod's."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -53,9 +53,9 @@ def as_horovods(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def restore_classes() -> None:
-    """Let what tasks that called different things get from a graph be FailedPreconditionError too, as in Horovod.
+    """Make a graph's error for different calls of tasks also a FailedPreconditionError, as in Horovod.
 
-    Calling it again changes nothing.
+    Further calls have no effect.
     """
     unknown: Any = tf.errors.UnknownError
     if "__new__" in vars(unknown):

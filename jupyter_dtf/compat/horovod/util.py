@@ -1,4 +1,4 @@
-"""What programs use of ``horovod.common.util``."""
+"""The names in ``horovod.common.util`` that programs use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether Horovod for that framework is here."""
+    """Return whether Horovod is available for that framework."""
     return ext_base_name in ("tensorflow", "keras")
 
 
@@ -45,7 +45,7 @@ def ccl_built(verbose: bool = False) -> bool:
 
 
 def split_list(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
-    """The items in so many parts, of lengths that differ by one at most."""
+    """Split the items into that many parts, whose lengths differ by at most one."""
     share, more = divmod(len(items), parts)
     starts = [i * share + min(i, more) for i in range(parts + 1)]
     return [items[a:b] for a, b in pairwise(starts)]
@@ -60,7 +60,7 @@ def num_rank_is_power_2(num_rank: int) -> bool:
 
 
 def is_version_greater_equal_than(ver: str, target: str) -> bool:
-    """Whether ``2.21.0`` is not below ``2.6.0``."""
+    """Return whether ``ver`` is at least ``target``, as ``2.21.0`` is at least ``2.6.0``."""
     return _numbers(ver) >= _numbers(target)
 
 

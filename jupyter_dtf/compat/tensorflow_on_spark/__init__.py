@@ -1,7 +1,7 @@
 """TensorFlowOnSpark's modules on Dask: ``from jupyter_dtf.compat import TFCluster, TFNode, dfutil, pipeline``.
 
-Dask bags stand in for RDDs, Dask dataframes for Spark's, and ``SparkContext`` makes both. Each module is loaded when
-it is first asked for; importing this imports neither TensorFlow nor Dask. docs/data.md has the table.
+Dask bags replace RDDs, Dask dataframes replace Spark's, and ``SparkContext`` creates both. Each module is loaded on
+first use, so importing this imports neither TensorFlow nor Dask. See the table in docs/data.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "pipeline",
 ]
 __version__ = "2.2.5"
-"""The TensorFlowOnSpark whose modules these are."""
+"""The TensorFlowOnSpark version whose API this is."""
 
 _HOMES = {
     "TFCluster": "tf_cluster",

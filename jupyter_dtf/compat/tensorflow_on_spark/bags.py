@@ -1,4 +1,4 @@
-"""Dask bags in the place of RDDs."""
+"""Dask bags instead of RDDs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ...errors import InvalidInput
 
 
 def as_bag(data: Any) -> Any:
-    """The bag of an RDD of a ``SparkContext``, or the bag itself; of a Dask dataframe, its rows as tuples.
+    """Convert data to a bag: an RDD of a ``SparkContext``, a bag, or a Dask dataframe, whose rows become tuples.
 
-    Raises InvalidInput for what is none of these.
+    Raises InvalidInput for anything else.
     """
     import dask.bag as db
 
@@ -28,7 +28,7 @@ def as_bag(data: Any) -> Any:
 
 
 def like(data: Any, bag: Any, sc: Any) -> Any:
-    """The bag, as an RDD where ``data`` is one."""
+    """Return the bag, as an RDD if ``data`` is one."""
     from .rdd import RDD
 
     return RDD(bag, data.context) if isinstance(data, RDD) else bag

@@ -1,4 +1,4 @@
-"""What a node and the processes that feed it call things: queues of its inlet, pieces of partitions, how it stands."""
+"""Definitions shared by a node and the processes that feed it: its queues, pieces of partitions, its state."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ INPUT = "input"
 OUTPUT = "output"
 ERROR = "error"
 CONTROL = "control"
-"""The end of its feed is the end of a node that serves (``ps``, ``evaluator``)."""
+"""The queue whose end ends a node that serves (``ps``, ``evaluator``)."""
 _CONSUMED = "consumed"
 QUEUES = (INPUT, OUTPUT, ERROR)
-"""What a cluster's queues are, where nothing else is said."""
+"""The default queues of a cluster."""
 
 
 class Piece(NamedTuple):
-    """Items of a partition on their way, in order; at least one."""
+    """Consecutive items of a partition to send; at least one."""
 
     partition: int
     items: list[Any]
@@ -29,26 +29,26 @@ class Piece(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Why a node takes no more data."""
+    """Why a node accepts no more data."""
 
     state: str
-    """``terminating`` or ``ended``: it wants none; ``failed``; ``behind``: not done with a partition in time."""
+    """``terminating`` or ``ended``: it needs none; ``failed``; ``behind``: did not finish a partition in time."""
     text: str = ""
-    """The traceback, or what was said then."""
+    """The traceback, or another message."""
 
 
 def consumed(queue: str) -> str:
-    """Results: numbers of the partitions of a queue that a node has consumed."""
+    """Return the name of the results that are the numbers of a queue's partitions that a node has consumed."""
     return f"{_CONSUMED} {queue}"
 
 
 def leave(inlet: Path, standing: Standing, queue: str = "") -> None:
-    """Leave word beside the inlet, before it refuses: of the whole node, or of one queue alone."""
+    """Write the state of the node, or of one queue, next to the inlet, before that starts to refuse data."""
     private.write_file(_path(inlet, queue), json.dumps(standing._asdict()).encode())
 
 
 def left(inlet: Path, queue: str = "") -> Standing | None:
-    """The word that was left: of the node, or else of the queue; None where it has left none."""
+    """Return the state that was written: that of the node, else that of the queue, else None."""
     for path in [_path(inlet), *([_path(inlet, queue)] if queue else [])]:
         with suppress(OSError):
             return Standing(**json.loads(private.read_file(path)))
@@ -56,6 +56,6 @@ def left(inlet: Path, queue: str = "") -> Standing | None:
 
 
 def _path(inlet: Path, queue: str = "") -> Path:
-    # A queue may be called anything.
+    # A queue's name may contain any character.
     own = f".{hashlib.sha256(queue.encode()).hexdigest()[:16]}" if queue else ""
     return inlet.with_suffix(f"{own}.standing")

@@ -1,4 +1,4 @@
-"""TensorFlowOnSpark's own module names, for programs that are to run as they are."""
+"""TensorFlowOnSpark's own module names, for programs that should run unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOMES = {
     "tensorflowonspark.dfutil": ".dfutil",
     "tensorflowonspark.pipeline": ".pipeline",
 }
-"""TensorFlowOnSpark's modules, and the modules of this package that stand for them."""
+"""TensorFlowOnSpark's modules, and the modules of this package that replace them."""
 
 
 class _Finder(MetaPathFinder):
@@ -40,20 +40,20 @@ class _Finder(MetaPathFinder):
 
 class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
-        # What is in sys.modules now is what the import gives: one module under two names, with one state.
+        # The import returns what is now in sys.modules: one module under two names, with one state.
         sys.modules[module.__name__] = importlib.import_module(_HERE + _HOMES[module.__name__])
 
 
 def install_as_tensorflowonspark() -> bool:
-    """Let ``from tensorflowonspark import TFNode`` and the like find this package where TensorFlowOnSpark is not
+    """Make imports such as ``from tensorflowonspark import TFNode`` find this package if TensorFlowOnSpark is not
     installed.
 
-    Nothing is imported before the program does it. Returns whether the names are ours. Calling it again is harmless.
+    Nothing is imported before the program does so. Returns whether the names are ours. May be called repeatedly.
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return True
     installed = importlib.util.find_spec("tensorflowonspark")
-    if installed is not None and installed.origin is not None:  # a mere directory of that name has none
+    if installed is not None and installed.origin is not None:  # a mere directory with that name has none
         return False
-    sys.meta_path.insert(0, _Finder())  # before the finder of files, which would load this package a second time
+    sys.meta_path.insert(0, _Finder())  # before the file finder, which would load this package a second time
     return True

@@ -1,4 +1,4 @@
-"""``ctx`` of a program that was written for TensorFlowOnSpark."""
+"""The ``ctx`` of programs written for TensorFlowOnSpark."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .tf_manager import TFManager
 
 
 class TFNodeContext:
-    """The place of a node in its cluster, and ``TFNode``'s functions for it.
+    """A node's position in its cluster, and ``TFNode``'s functions for it.
 
-    ``executor_id`` (``worker_num`` is the same) counts all nodes: ``ps`` first, then the master, the evaluator, the
-    workers. ``num_workers`` counts the master and the workers. ``cluster_spec`` is a dict of lists of endpoints.
+    ``executor_id``, also called ``worker_num``, is the number of the node among all: ``ps`` first, then the master, the
+    evaluator, the workers. ``num_workers`` includes the master. ``cluster_spec`` is a dict of lists of endpoints.
     """
 
     def __init__(
@@ -38,22 +38,22 @@ class TFNodeContext:
         self.working_dir = working_dir
         self.mgr = mgr
         self.tmp_socket = None
-        """As after ``release_port()``: see there."""
+        """Always None, as after ``release_port()``: see there."""
         self.dtf = dtf
-        """The context of this project: ``report`` puts figures on the plots."""
+        """The context of this project, for example to report figures for plots with ``report``."""
 
     def absolute_path(self, path: str) -> str:
-        """``TFNode.hdfs_path``."""
+        """Call ``TFNode.hdfs_path``."""
         return tf_node.hdfs_path(self, path)
 
     def start_cluster_server(self, num_gpus: int = 1, rdma: bool = False) -> tuple[Any, Any]:
-        """``TFNode.start_cluster_server``."""
+        """Call ``TFNode.start_cluster_server``."""
         return tf_node.start_cluster_server(self, num_gpus, rdma)
 
     def export_saved_model(
         self, model: Any, export_dir: str, tag_set: str = "serve", signatures: Mapping[str, Any] | None = None
     ) -> None:
-        """``TFNode.export_saved_model``."""
+        """Call ``TFNode.export_saved_model``."""
         tf_node.export_saved_model(model, export_dir, tag_set, signatures)
 
     def get_data_feed(
@@ -63,10 +63,10 @@ class TFNodeContext:
         qname_out: str = words.OUTPUT,
         input_mapping: Mapping[str, str] | None = None,
     ) -> tf_node.DataFeed:
-        """``TFNode.DataFeed``."""
+        """Create a ``TFNode.DataFeed``."""
         assert self.mgr is not None, "nobody feeds the programs of TFParallel"
         return tf_node.DataFeed(self.mgr, train_mode, qname_in, qname_out, input_mapping)
 
     def release_port(self) -> None:
-        """``TFNode.release_port``."""
+        """Call ``TFNode.release_port``."""
         tf_node.release_port(self)

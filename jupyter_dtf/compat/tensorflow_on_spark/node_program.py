@@ -1,4 +1,4 @@
-"""What a task of the run does around a node's program: its context, its inlet, its end."""
+"""The environment of a node's program in a task of the run: its context, its inlet, and its end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .node_context import TFNodeContext
 from .tf_manager import TFManager
 
 SERVING = ("ps", "evaluator")
-"""Jobs that go on until they are told to end."""
+"""Jobs that continue until they are told to end."""
 MASTERS = ("chief", "master")
 
 
 @dataclass(frozen=True)
 class NodePlan:
-    """What all nodes of a cluster know. ``executors`` are the ids of a job's nodes, by its name here."""
+    """Data for all nodes of a cluster. ``executors`` are the nodes' ids, by TensorFlowOnSpark's name of the job."""
 
     executors: dict[str, list[int]]
     master_node: str = ""
@@ -32,17 +32,17 @@ class NodePlan:
     working_dir: str = "."
     queues: Sequence[str] = field(default=words.QUEUES)
     is_alone: bool = False
-    """Each is a cluster of its own (``TFParallel``)."""
+    """Whether each node is its own cluster (``TFParallel``)."""
     num_workers: int = 0
-    """Of instances, where each is alone."""
+    """The number of instances, if each is alone."""
     first: int = 0
-    """The number of the first of them here."""
+    """The number of this run's first instance."""
 
 
 def run(map_fun: Callable[[Any, TFNodeContext], Any], given: tuple[Any, NodePlan], dtf: Any) -> Any:
-    """The program of a task: ``map_fun(tf_args, ctx)``, with a context for TensorFlowOnSpark's programs.
+    """Run the program of a task: ``map_fun(tf_args, ctx)``, with a context for TensorFlowOnSpark's programs.
 
-    ``given``: ``tf_args`` and the plan.
+    ``given`` consists of ``tf_args`` and the plan.
     """
     tf_args, plan = given
     install_as_tensorflowonspark()
@@ -106,7 +106,7 @@ def _as_called(job: str, plan: NodePlan) -> str:
 
 
 def _set_tf_config(job: str, index: int, spec: dict[str, list[str]]) -> None:
-    """As there: only a cluster with a master has one, so that without one each node is TensorFlow's only process."""
+    """As in TensorFlowOnSpark, set it only with a master. Without one, each node is TensorFlow's only process."""
     if not any(master in spec for master in MASTERS):
         os.environ.pop("TF_CONFIG", None)
         return

@@ -1,4 +1,4 @@
-"""Which cluster a program means, which jobs its nodes are, and how Dask reaches it."""
+"""A program's cluster, the jobs of its nodes, and Dask clients for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def cluster_of(sc: Any) -> Cluster:
-    """The cluster that is meant by a ``dtf.Cluster``, a Dask client of one, or a ``SparkContext``.
+    """Return the cluster for a ``dtf.Cluster``, a Dask client of one, or a ``SparkContext``.
 
     Raises InvalidInput for anything else.
     """
@@ -45,7 +45,7 @@ def cluster_of(sc: Any) -> Cluster:
 
 
 def client_of(sc: Any, cluster: Cluster) -> Client:
-    """The Dask client that is meant: the given one, that of a context, or the cluster's own."""
+    """Return the Dask client: the given one, that of a context, or the cluster's own."""
     from distributed import Client
 
     if isinstance(sc, Client):
@@ -55,7 +55,7 @@ def client_of(sc: Any, cluster: Cluster) -> Client:
 
 
 def new_client(cluster: Cluster) -> Client:
-    """A Dask client of a cluster, which Dask computes with from now on where nothing else is said."""
+    """Create a Dask client of a cluster, which becomes Dask's default."""
     from distributed import Client
 
     cluster.wait_ready()
@@ -64,7 +64,7 @@ def new_client(cluster: Cluster) -> Client:
 
 
 def token_of(cluster: Cluster) -> str:
-    """What the cluster's directories on its machines are called."""
+    """Return the token that the cluster's directories on its machines are named after."""
     return _connection(cluster).token
 
 
@@ -73,9 +73,9 @@ def _connection(cluster: Cluster) -> Connection:
 
 
 def executors(num_executors: int, num_ps: int, master_node: str | None, eval_node: bool) -> dict[str, list[int]]:
-    """The ids of the nodes of each job, as TensorFlowOnSpark gives them out: ``ps``, master, evaluator, workers.
+    """Return the ids of the nodes of each job, in the order of TensorFlowOnSpark: ``ps``, master, evaluator, workers.
 
-    Raises InvalidInput for numbers that leave nobody to train, and for another ``master_node`` than chief and master.
+    Raises InvalidInput if the numbers leave no node for training, or ``master_node`` is neither chief nor master.
     """
     for name, value, least in (("num_executors", num_executors, 1), ("num_ps", num_ps, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -104,6 +104,6 @@ def executors(num_executors: int, num_ps: int, master_node: str | None, eval_nod
 
 
 def jobs_of(plan: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The jobs of the run: a master is what this project calls the chief, and jobs that train come first."""
+    """Return the jobs of the run, with training jobs first. A master is called chief in this project."""
     counts = {"chief" if job in MASTERS else job: len(ids) for job, ids in plan.items()}
     return {job: counts[job] for job in ("chief", "worker", "ps", "evaluator") if job in counts}

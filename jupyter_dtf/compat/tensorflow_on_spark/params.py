@@ -1,4 +1,4 @@
-"""Parameters as Spark's ML has them, and the arguments of a program that go with them."""
+"""Parameters like those of Spark ML, and the program arguments that they are merged with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Self = TypeVar("Self", bound="Params")
 
 
 class Param:
-    """One parameter of a class: its name, and what takes a value for it or raises InvalidInput."""
+    """One parameter of a class: its name, and a function that converts a value or raises InvalidInput."""
 
     def __init__(self, name: str, convert: Callable[[str, Any], Any]) -> None:
         self.name = name
@@ -24,7 +24,7 @@ class Param:
 
 
 class Params:
-    """Values of parameters, and defaults for those that were not set."""
+    """Values of parameters, and defaults for those that are not set."""
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
@@ -32,12 +32,12 @@ class Params:
 
     @property
     def params(self) -> list[Param]:
-        """Its parameters, by name."""
+        """The parameters, sorted by name."""
         found = {name: getattr(type(self), name) for name in dir(type(self))}
         return sorted((each for each in found.values() if isinstance(each, Param)), key=lambda param: param.name)
 
     def getOrDefault(self, param: Param | str) -> Any:
-        """The value of a parameter. Raises InvalidInput where it has none."""
+        """Return the value of a parameter. Raises InvalidInput if it has none."""
         name = param.name if isinstance(param, Param) else param
         for values in (self._values, self._defaults):
             if name in values:
@@ -45,11 +45,11 @@ class Params:
         raise InvalidInput(f"The parameter {name!r} has no value: it has to be set", field=name)
 
     def isSet(self, param: Param | str) -> bool:
-        """Whether a value was set."""
+        """Return whether a value was set."""
         return (param.name if isinstance(param, Param) else param) in self._values
 
     def copy(self: Self, extra: Mapping[Param, Any] | None = None) -> Self:
-        """The same, with other values for some parameters."""
+        """Return a copy, with other values for some parameters."""
         made = copy.copy(self)
         made._values = dict(self._values)
         return made._set(**{param.name: value for param, value in (extra or {}).items()})
@@ -66,41 +66,41 @@ class Params:
         self._defaults.update(values)
 
     def _copy_values(self: Self, to: Any) -> Any:
-        """What is set here is set there, where it has such a parameter."""
+        """Copy the values of all parameters that ``to`` has as well."""
         names = {param.name for param in to.params}
         return to._set(**{name: value for name, value in self._values.items() if name in names})
 
 
 def as_int(name: str, value: Any) -> int:
-    """A whole number, from 0."""
+    """Return a non-negative integer."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or value < 0:
         raise InvalidInput(f"`{name}` must be a whole number from 0, got {value!r:.100}", field=name)
     return int(value)
 
 
 def as_text(name: str, value: Any) -> str | None:
-    """A text, or None."""
+    """Return a string, or None."""
     if value is not None and not isinstance(value, str):
         raise InvalidInput(f"`{name}` must be a text, got {value!r:.100}", field=name)
     return value
 
 
 def as_bool(name: str, value: Any) -> bool:
-    """True or False."""
+    """Return a boolean."""
     if not isinstance(value, bool):
         raise InvalidInput(f"`{name}` must be True or False, got {value!r:.100}", field=name)
     return value
 
 
 def as_dict(name: str, value: Any) -> dict[str, str]:
-    """A dict of texts."""
+    """Return a dict of strings."""
     if not isinstance(value, dict) or not all(isinstance(each, str) for pair in value.items() for each in pair):
         raise InvalidInput(f"`{name}` must be a dict of texts, got {value!r:.100}", field=name)
     return dict(value)
 
 
 def as_input_mode(name: str, value: Any) -> int:
-    """``InputMode.SPARK``."""
+    """Return ``InputMode.SPARK``."""
     if value != 1:
         raise InvalidInput(
             f"`{name}` must be InputMode.SPARK: a dataframe is fed. Received: {value!r:.100}", field=name
@@ -109,16 +109,16 @@ def as_input_mode(name: str, value: Any) -> int:
 
 
 def as_protocol(name: str, value: Any) -> str:
-    """``grpc``."""
+    """Return ``grpc``."""
     if value != "grpc":
         raise Unavailable(f"TensorFlow's servers speak gRPC. Received: {name}={value!r:.100}")
     return "grpc"
 
 
 class Namespace:
-    """Names and values of a dict, an ``argparse.Namespace`` or another one; or a list of arguments (``argv``).
+    """Names and values from a dict, an ``argparse.Namespace`` or another one, or a list of arguments (``argv``).
 
-    ``"name" in namespace`` is whether it has one. Raises InvalidInput for anything else.
+    ``"name" in namespace`` tests for a name. Raises InvalidInput for anything else.
     """
 
     argv: list[str] | None = None
@@ -154,12 +154,12 @@ class Namespace:
 
 
 class TFParams(Params):
-    """Arguments of a program, and parameters that go before them."""
+    """Program arguments, and parameters that override them."""
 
     args: Any = None
 
     def merge_args_params(self) -> Any:
-        """A copy of the arguments, with the values of all parameters that have one."""
+        """Return a copy of the arguments, with the values of all parameters that have one."""
         merged = copy.copy(self.args)
         for param in self.params:
             if param.name in self._values or param.name in self._defaults:

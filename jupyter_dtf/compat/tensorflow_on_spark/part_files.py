@@ -1,4 +1,4 @@
-"""Paths and URLs, as programs for Spark give them: directories of parts, opened by fsspec."""
+"""Paths and URLs as in programs for Spark: directories of part files, opened with fsspec."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from ...errors import NotFound, Unavailable
 
 _ALSO = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "adl": "abfs"}
-"""Hadoop's schemes, and what fsspec calls these."""
+"""Hadoop's schemes, and their names in fsspec."""
 
 
 def opened(path: str) -> tuple[Any, str]:
-    """``(file system, path on it)``. Raises Unavailable where fsspec has no driver for the scheme."""
+    """Return ``(file system, path on it)``. Raises Unavailable if fsspec has no driver for the scheme."""
     import fsspec
 
     scheme, separator, rest = str(path).partition("://")
@@ -29,15 +29,15 @@ def opened(path: str) -> tuple[Any, str]:
 
 
 def absolute(path: str) -> str:
-    """The URL of a path, wherever it is opened. Raises Unavailable."""
+    """Return the URL of a path, which is valid in any working directory. Raises Unavailable."""
     system, root = opened(path)
     url: str = system.unstrip_protocol(root)
     return url
 
 
 def parts(path: str) -> list[str]:
-    """The URLs of the files of a directory, of a pattern or of one file, in order; not those that begin with ``_`` or
-    ``.``, which say something of the others. Raises NotFound, Unavailable.
+    """Return the sorted URLs of the files for a directory, a pattern or one file, except metadata files, which start
+    with ``_`` or ``.``. Raises NotFound, Unavailable.
     """
     system, root = opened(path)
     if system.isdir(root):

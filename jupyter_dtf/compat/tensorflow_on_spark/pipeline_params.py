@@ -10,7 +10,7 @@ Self = TypeVar("Self", bound=Params)
 
 
 class HasBatchSize(Params):
-    """Rows in a batch."""
+    """The number of rows per batch."""
 
     batch_size = Param("batch_size", as_int)
 
@@ -23,7 +23,7 @@ class HasBatchSize(Params):
 
 
 class HasClusterSize(Params):
-    """Nodes in the cluster."""
+    """The number of nodes in the cluster."""
 
     cluster_size = Param("cluster_size", as_int)
 
@@ -36,7 +36,7 @@ class HasClusterSize(Params):
 
 
 class HasEpochs(Params):
-    """How often the data is fed."""
+    """The number of times the data is fed."""
 
     epochs = Param("epochs", as_int)
 
@@ -49,7 +49,7 @@ class HasEpochs(Params):
 
 
 class HasGraceSecs(Params):
-    """As of ``TFCluster.shutdown``, which waits for the nodes anyway."""
+    """The argument of ``TFCluster.shutdown``, which waits for the nodes anyway."""
 
     grace_secs = Param("grace_secs", as_int)
 
@@ -62,7 +62,7 @@ class HasGraceSecs(Params):
 
 
 class HasInputMapping(Params):
-    """Columns, and the names of the tensors that they are."""
+    """Columns, and the names of their tensors."""
 
     input_mapping = Param("input_mapping", as_dict)
 
@@ -75,7 +75,7 @@ class HasInputMapping(Params):
 
 
 class HasInputMode(Params):
-    """``InputMode.SPARK``: a dataframe is fed."""
+    """The input mode, which is ``InputMode.SPARK``: a dataframe is fed."""
 
     input_mode = Param("input_mode", as_input_mode)
 
@@ -88,7 +88,7 @@ class HasInputMode(Params):
 
 
 class HasMasterNode(Params):
-    """What the master's job is called: ``chief`` or ``master``."""
+    """The name of the master's job: ``chief`` or ``master``."""
 
     master_node = Param("master_node", as_text)
 
@@ -101,7 +101,7 @@ class HasMasterNode(Params):
 
 
 class HasModelDir(Params):
-    """Where checkpoints are."""
+    """The directory of checkpoints."""
 
     model_dir = Param("model_dir", as_text)
 
@@ -114,7 +114,7 @@ class HasModelDir(Params):
 
 
 class HasNumPS(Params):
-    """How many of the nodes are parameter servers."""
+    """The number of nodes that are parameter servers."""
 
     num_ps = Param("num_ps", as_int)
 
@@ -136,7 +136,7 @@ class HasNumPS(Params):
 
 
 class HasOutputMapping(Params):
-    """The names of output tensors, and the columns that they become."""
+    """The names of output tensors, and the columns for their values."""
 
     output_mapping = Param("output_mapping", as_dict)
 
@@ -149,7 +149,7 @@ class HasOutputMapping(Params):
 
 
 class HasProtocol(Params):
-    """``grpc``."""
+    """The protocol, which is ``grpc``."""
 
     protocol = Param("protocol", as_protocol)
 
@@ -162,7 +162,7 @@ class HasProtocol(Params):
 
 
 class HasReaders(Params):
-    """Taken for programs that read it."""
+    """Accepted for programs that read it, otherwise unused."""
 
     readers = Param("readers", as_int)
 
@@ -175,7 +175,7 @@ class HasReaders(Params):
 
 
 class HasSteps(Params):
-    """Taken for programs that read it."""
+    """Accepted for programs that read it, otherwise unused."""
 
     steps = Param("steps", as_int)
 
@@ -188,7 +188,7 @@ class HasSteps(Params):
 
 
 class HasTensorboard(Params):
-    """As of ``TFCluster.run``."""
+    """The argument of ``TFCluster.run``."""
 
     tensorboard = Param("tensorboard", as_bool)
 
@@ -201,7 +201,7 @@ class HasTensorboard(Params):
 
 
 class HasTFRecordDir(Params):
-    """Taken for programs that read it."""
+    """Accepted for programs that read it, otherwise unused."""
 
     tfrecord_dir = Param("tfrecord_dir", as_text)
 
@@ -214,7 +214,7 @@ class HasTFRecordDir(Params):
 
 
 class HasExportDir(Params):
-    """Where the SavedModel is."""
+    """The directory of the SavedModel."""
 
     export_dir = Param("export_dir", as_text)
 
@@ -227,7 +227,7 @@ class HasExportDir(Params):
 
 
 class HasSignatureDefKey(Params):
-    """Which of its signatures is asked."""
+    """The signature of the SavedModel that is called."""
 
     signature_def_key = Param("signature_def_key", as_text)
 
@@ -240,7 +240,7 @@ class HasSignatureDefKey(Params):
 
 
 class HasTagSet(Params):
-    """The tags of the graph that is loaded, parted by commas."""
+    """The tags of the graph to load, separated by commas."""
 
     tag_set = Param("tag_set", as_text)
 

@@ -1,4 +1,4 @@
-"""``RDD``: a Dask bag under the names that programs for Spark use of theirs."""
+"""``RDD``: a Dask bag with the methods of Spark's RDD that programs use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import part_files
 
 
 class Context(Protocol):
-    """A ``SparkContext``, as far as its collections need one."""
+    """The part of a ``SparkContext`` that its collections need."""
 
     @property
     def client(self) -> Any: ...
@@ -24,9 +24,9 @@ class Context(Protocol):
 
 
 class RDD:
-    """A collection in partitions, of a ``SparkContext``. Computed anew whenever something is asked of it.
+    """A partitioned collection of a ``SparkContext``, recomputed for every result that is requested.
 
-    ``bag`` is the Dask bag, with all that Dask has.
+    ``bag`` is the Dask bag, with all of Dask's methods.
     """
 
     def __init__(self, bag: Any, context: Context) -> None:
@@ -36,25 +36,25 @@ class RDD:
     # -- another one, computed later ----------------------------------------------------------------------------
 
     def map(self, f: Callable[[Any], Any]) -> RDD:
-        """``f`` of each item."""
+        """Apply ``f`` to each item."""
         return RDD(self.bag.map(f), self.context)
 
     def filter(self, f: Callable[[Any], Any]) -> RDD:
-        """The items of which ``f`` says yes."""
+        """Keep the items for which ``f`` is true."""
         return RDD(self.bag.filter(f), self.context)
 
     def flatMap(self, f: Callable[[Any], Iterable[Any]]) -> RDD:
-        """All items of what ``f`` makes of each."""
+        """Apply ``f`` to each item, and concatenate the results."""
         return RDD(self.bag.map(f).flatten(), self.context)
 
     def mapPartitions(self, f: Callable[[Iterator[Any]], Iterable[Any]]) -> RDD:
-        """What ``f`` makes of the items of each partition."""
+        """Apply ``f`` to the items of each partition."""
         return RDD(self.bag.map_partitions(_of_partition, f), self.context)
 
     def zip(self, other: RDD) -> RDD:
-        """Pairs with the items of another one that has as many in each partition.
+        """Pair the items with those of another one, with equal partition sizes.
 
-        Raises InvalidInput for another number of partitions, and when it is computed, for partitions of other sizes.
+        Raises InvalidInput if the number of partitions differs, and during computation if their sizes differ.
         """
         import dask.bag as db
 
@@ -65,52 +65,52 @@ class RDD:
         return RDD(db.map_partitions(_pairs, self.bag, other.bag), self.context)
 
     def union(self, other: RDD) -> RDD:
-        """The partitions of this one, then those of the other."""
+        """Return the partitions of this one, then those of the other."""
         return self.context.union([self, other])
 
     def repartition(self, numPartitions: int) -> RDD:
-        """The same items in so many partitions."""
+        """Divide the same items into that many partitions."""
         return RDD(self.bag.repartition(npartitions=numPartitions), self.context)
 
     def cache(self) -> RDD:
-        """Keep the partitions in the workers' memory: computed now, and once."""
+        """Compute the partitions now, only once, and keep them in the workers' memory."""
         self.bag = self.context.client.persist(self.bag)
         return self
 
     persist = cache
 
     def toDF(self, columns: Sequence[str]) -> Any:
-        """A Dask dataframe of items that are rows: sequences with a value for each column."""
+        """Convert rows (sequences with a value for each column) to a Dask dataframe."""
         return self.context.createDataFrame(self, columns)
 
     # -- what it has --------------------------------------------------------------------------------------------
 
     def getNumPartitions(self) -> int:
-        """How many partitions it has."""
+        """Return the number of partitions."""
         return int(self.bag.npartitions)
 
     def collect(self) -> list[Any]:
-        """All items, here."""
+        """Return all items as a local list."""
         items: list[Any] = self._computed(self.bag)
         return list(items)
 
     def count(self) -> int:
-        """How many items there are."""
+        """Return the number of items."""
         return int(self._computed(self.bag.count()))
 
     def sum(self) -> Any:
-        """The sum of the items: numbers, or arrays of one shape."""
+        """Return the sum of the items: numbers, or arrays of the same shape."""
         return sum(self.mapPartitions(_sum).collect())
 
     def reduce(self, f: Callable[[Any, Any], Any]) -> Any:
-        """What ``f`` makes of two items, and of that and the next. Raises InvalidInput where there is no item."""
+        """Combine items with ``f`` two at a time until one is left. Raises InvalidInput if there are none."""
         parts = self.mapPartitions(functools.partial(_reduced, f)).collect()
         if not parts:
             raise InvalidInput("reduce() needs at least one item, and there is none")
         return functools.reduce(f, parts)
 
     def take(self, num: int) -> list[Any]:
-        """The first items; no more partitions are computed than that takes."""
+        """Return the first items, computing only as many partitions as needed."""
         found: list[Any] = []
         for part in self.bag.to_delayed():
             if len(found) >= num:
@@ -119,7 +119,7 @@ class RDD:
         return found[:num]
 
     def first(self) -> Any:
-        """The first item. Raises InvalidInput where there is none."""
+        """Return the first item. Raises InvalidInput if there is none."""
         found = self.take(1)
         if not found:
             raise InvalidInput("first() needs at least one item, and there is none")
@@ -134,9 +134,9 @@ class RDD:
         self.mapPartitions(functools.partial(_called, f)).count()
 
     def saveAsTextFile(self, path: str) -> None:
-        """Write a file ``part-00000``... with a line for each item of a partition, into a new directory.
+        """Write files ``part-00000``... to a new directory: one per partition, with a line for each item.
 
-        Raises Conflict where there is something, Unavailable for a place that nothing here reaches.
+        Raises Conflict if the path exists, and Unavailable for a place that cannot be accessed from here.
         """
         system, root = part_files.opened(path)
         if system.exists(root):

@@ -1,4 +1,4 @@
-"""Dask dataframes of rows, whose columns hold what a row holds: lists and bytes too."""
+"""Dask dataframes of rows, whose columns may contain any value, including lists and bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OBJECT = "object"
 
 
 def of_bag(bag: Any, columns: list[str], compute: Callable[[Any], Any]) -> Any:
-    """A Dask dataframe of a bag of rows, typed as its first row. Raises InvalidInput where there is none."""
+    """Convert a bag of rows to a Dask dataframe with the types of the first row. Raises InvalidInput if it is empty."""
     from dask import delayed
 
     parts = bag.to_delayed()
@@ -31,17 +31,17 @@ def of_bag(bag: Any, columns: list[str], compute: Callable[[Any], Any]) -> Any:
 
 
 def of_parts(parts: list[Any], meta: Any) -> Any:
-    """A Dask dataframe of delayed pandas dataframes. What is in columns of objects stays what it is."""
+    """Convert delayed pandas dataframes to a Dask dataframe. Values in object columns remain unchanged."""
     import dask
     import dask.dataframe as dd
 
-    # Dask makes strings of all objects, lists and bytes too, in dataframes that are made while this is on.
+    # While this is on, Dask converts all objects in new dataframes to strings, including lists and bytes.
     with dask.config.set({"dataframe.convert-string": False}):
         return dd.from_delayed(parts, meta=meta, verify_meta=True)
 
 
 def as_dask(frame: Any) -> Any:
-    """A Dask dataframe, or one of a single partition of a pandas dataframe. Raises InvalidInput for anything else."""
+    """Convert a pandas dataframe to a Dask one with one partition, or return a Dask one. Raises InvalidInput."""
     import dask
     import dask.dataframe as dd
     import pandas as pd
@@ -57,7 +57,7 @@ def as_dask(frame: Any) -> Any:
 
 
 def typed_frame(values: Any, columns: list[str], dtypes: Mapping[str, Any]) -> Any:
-    """A pandas dataframe of rows with these types. Raises InvalidInput, with the column, where a value has another."""
+    """Convert rows to a pandas dataframe with these types. Raises InvalidInput, with the column, if a value differs."""
     frame = rows.as_frame(values, columns)
     for column, dtype in dtypes.items():
         if frame[column].dtype != dtype:

@@ -1,4 +1,4 @@
-"""Rows of dataframes: as tuples for a feed, and with their columns' names."""
+"""Rows of dataframes: as tuples for a feed, and with column names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Row(dict[str, Any]):
-    """A row: ``row["column"]`` and ``row.column``."""
+    """A row, with access by ``row["column"]`` and ``row.column``."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -17,12 +17,12 @@ class Row(dict[str, Any]):
 
 
 def tuples(frame: Any) -> list[tuple[Any, ...]]:
-    """The rows of a pandas dataframe, as Python's values; a Row's order is that of the columns."""
+    """Return the rows of a pandas dataframe as tuples of Python values, in the order of the columns."""
     return list(frame.itertuples(index=False, name=None))
 
 
 def row_tuples(frame: Any, columns: Iterable[str] | None = None) -> Any:
-    """A bag of the rows of a Dask or pandas dataframe as tuples, a partition for each of the dataframe's."""
+    """Convert a Dask or pandas dataframe to a bag of its rows as tuples, with the same partitions."""
     import dask.bag as db
     from dask import delayed
 
@@ -32,7 +32,7 @@ def row_tuples(frame: Any, columns: Iterable[str] | None = None) -> Any:
 
 
 def as_frame(rows: Iterable[Any], columns: list[str]) -> Any:
-    """A pandas dataframe of rows that are sequences. Lists and bytes stay what they are."""
+    """Convert rows (sequences) to a pandas dataframe. Lists and bytes remain unchanged."""
     import pandas as pd
 
     listed = [list(row) for row in rows]
@@ -43,9 +43,9 @@ def as_frame(rows: Iterable[Any], columns: list[str]) -> Any:
 
 
 def column_of(values: list[Any]) -> Any:
-    """A series with the type of its values where they are numbers or truth values, of objects otherwise.
+    """Return a series of numbers or booleans if all values have the same such type, else of objects.
 
-    pandas would make one type of strings of its own of a column of texts, and numbers of one with missing whole ones.
+    pandas would convert texts to its own string type, and integers to floats if some are missing.
     """
     import numpy as np
     import pandas as pd

@@ -1,4 +1,4 @@
-"""In Dask's workers: a SavedModel asked about the rows of partitions."""
+"""Predictions of a SavedModel for the rows of partitions, in Dask's workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import rows
 
 @dataclass(frozen=True)
 class Asked:
-    """A question. ``inputs`` maps columns to tensors, ``outputs`` tensors to columns, both in order."""
+    """The request. ``inputs`` maps columns to tensors, and ``outputs`` maps tensors to columns, both in order."""
 
     export_dir: str
     tags: str | None
@@ -30,7 +30,7 @@ _FILES = ("saved_model.pb", "variables/variables.index")
 
 
 def _version(export_dir: str) -> list[Any]:
-    """What is another one after another export to the same place."""
+    """Return a value that changes with every export to the same place."""
     import tensorflow as tf
 
     found: list[Any] = []
@@ -39,7 +39,7 @@ def _version(export_dir: str) -> list[Any]:
         try:
             of_file = os.stat(path)
             found.append((of_file.st_mtime_ns, of_file.st_size, of_file.st_ino))
-        except OSError:  # in a place of which TensorFlow alone knows, or a model without variables
+        except OSError:  # in a place that only TensorFlow can access, or a model without variables
             with suppress(tf.errors.OpError):
                 of_place = tf.io.gfile.stat(path)
                 found.append((of_place.mtime_nsec, of_place.length))
@@ -50,7 +50,7 @@ def _version(export_dir: str) -> list[Any]:
 def _loaded(export_dir: str, tags: str | None, signature: str, version: tuple[Any, ...]) -> tuple[Any, Any]:
     import tensorflow as tf
 
-    # GPUs are the tasks': what TensorFlow took of one here, it would keep as long as this Dask worker lives.
+    # GPUs belong to the tasks: TensorFlow would hold the memory it allocates as long as this Dask worker lives.
     tf.config.set_visible_devices([], "GPU")
     model = tf.saved_model.load(export_dir, tags=tags.split(",") if tags else None)
     if signature not in model.signatures:
@@ -59,7 +59,7 @@ def _loaded(export_dir: str, tags: str | None, signature: str, version: tuple[An
 
 
 def predict_part(part: Any, asked: Asked) -> Any:
-    """A pandas dataframe of the answers for one of the inputs. Raises InvalidInput for what the model does not have."""
+    """Return the outputs for a pandas dataframe of inputs. Raises InvalidInput for what the model does not have."""
     import tensorflow as tf
 
     with _loading:
@@ -78,7 +78,7 @@ def predict_part(part: Any, asked: Asked) -> Any:
         for column, name in asked.inputs.items():
             spec = specs[name]
             values = tf.constant(batch[column].tolist(), spec.dtype)
-            is_flat = spec.shape.rank and spec.shape[1:].is_fully_defined()  # of a row that is one flat list
+            is_flat = spec.shape.rank and spec.shape[1:].is_fully_defined()  # each row may be a flat list
             given[name] = tf.reshape(values, [len(batch), *spec.shape[1:]]) if is_flat else values
         found = signature(**given)
         outputs = [found[name].numpy() for name in asked.outputs]

@@ -1,4 +1,4 @@
-"""``SparkContext``: what programs for TensorFlowOnSpark use of Spark's, on a cluster of this project."""
+"""``SparkContext``: the part of Spark's that TensorFlowOnSpark programs use, on a cluster of this project."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _lock = threading.Lock()
 
 
 class SparkConf:
-    """Names and values: ``set``, ``get``, ``setAppName``, ``setMaster``. Only the number of executors is acted on."""
+    """A configuration: ``set``, ``get``, ``setAppName``, ``setMaster``. Only the number of executors has an effect."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
@@ -33,7 +33,7 @@ class SparkConf:
         return self
 
     def get(self, key: str, defaultValue: str | None = None) -> str | None:
-        """A value, or ``defaultValue``."""
+        """Return a value, or ``defaultValue``."""
         return self._values.get(key, defaultValue)
 
     def setAppName(self, value: str) -> SparkConf:
@@ -41,16 +41,17 @@ class SparkConf:
         return self.set("spark.app.name", value)
 
     def setMaster(self, value: str) -> SparkConf:
-        """Set ``spark.master``, which says nothing here."""
+        """Set ``spark.master``, which has no effect here."""
         return self.set("spark.master", value)
 
 
 class SparkContext:
-    """Bags of a cluster under Spark's names: ``parallelize``, ``textFile``, ``union``.
+    """Creates collections on a cluster with Spark's methods: ``parallelize``, ``textFile``, ``union``.
 
-    ``cluster``: a ``dtf.Cluster`` or its name; without one, a cluster of as many workers as ``conf`` says there are
-    executors (``spark.executor.instances``, else 2) is started, with ``options`` as of ``dtf.Cluster``, and ends with
-    ``stop()`` or a ``with`` block. ``defaultFS`` is where paths without a scheme are. One at a time: Conflict.
+    ``cluster`` is a ``dtf.Cluster`` or its name. Without one, a cluster is started with the number of workers in
+    ``conf`` (``spark.executor.instances``, else 2) and ``options`` like those of ``dtf.Cluster``. It ends with
+    ``stop()`` or a ``with`` block. ``defaultFS`` is the file system of paths without a scheme. Raises Conflict if
+    there is already a context.
     """
 
     def __init__(
@@ -77,30 +78,30 @@ class SparkContext:
             self._conf.set(_EXECUTORS, sum(self.cluster.jobs.values()))
             try:
                 self.client: Client = nodes.new_client(self.cluster)
-                """The Dask client of the cluster, with which Dask computes until ``stop()`` unless told otherwise."""
+                """The Dask client of the cluster, which is Dask's default until ``stop()``."""
             except BaseException:
                 if self._owns_cluster:
                     self.cluster.close()
                 raise
-            atexit.register(self.client.close)  # before the cluster, or it would look for its scheduler
+            atexit.register(self.client.close)  # before the cluster, else it would search for its scheduler
             _active = self
 
     @classmethod
     def getOrCreate(cls, conf: SparkConf | None = None) -> SparkContext:
-        """The context that there is, or a new one."""
+        """Return the existing context, or a new one."""
         return _active if _active is not None else cls(conf=conf)
 
     def getConf(self) -> SparkConf:
-        """Its configuration, with ``spark.executor.instances``."""
+        """Return the configuration, with ``spark.executor.instances``."""
         return self._conf
 
     @property
     def defaultParallelism(self) -> int:
-        """How many partitions are made where nothing is said: as many as the cluster has tasks, at least 2."""
+        """The default number of partitions: the number of the cluster's tasks, at least 2."""
         return max(2, sum(self.cluster.jobs.values()))
 
     def parallelize(self, c: Iterable[Any], numSlices: int | None = None) -> RDD:
-        """The items in ``numSlices`` partitions, whose sizes differ by at most one."""
+        """Divide items into ``numSlices`` partitions, whose sizes differ by at most one."""
         from dask import delayed
 
         items = list(c)
@@ -108,13 +109,13 @@ class SparkContext:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise InvalidInput(f"`numSlices` must be a whole number from 1, got {numSlices!r:.100}")
         bounds = [len(items) * number // count for number in range(count + 1)]
-        # Otherwise Dask looks for its own objects in every value of every item, which takes minutes.
+        # Otherwise, Dask searches every value of every item for its own objects, which takes minutes.
         return self._rdd([delayed(items[begin:end], traverse=False) for begin, end in itertools.pairwise(bounds)])
 
     def textFile(self, name: str, minPartitions: int | None = None) -> RDD:
-        """The lines of a file, of a directory of parts or of a pattern: a partition for each file.
+        """Read the lines of a file, a directory of part files, or a pattern, with a partition for each file.
 
-        They are divided further where that makes fewer than ``minPartitions``. Raises NotFound, Unavailable.
+        They are divided further if there are fewer than ``minPartitions``. Raises NotFound, Unavailable.
         """
         from dask import delayed
 
@@ -124,7 +125,7 @@ class SparkContext:
         return found if found.getNumPartitions() >= wanted else found.repartition(wanted)
 
     def union(self, rdds: Sequence[RDD]) -> RDD:
-        """The partitions of several, one after the other."""
+        """Concatenate the partitions of several collections."""
         import dask.bag as db
 
         if not rdds:
@@ -132,20 +133,20 @@ class SparkContext:
         return RDD(db.concat([rdd.bag for rdd in rdds]), self)
 
     def createDataFrame(self, data: Any, columns: Sequence[str]) -> Any:
-        """A Dask dataframe of an RDD, a bag or a list of rows. Of Spark's it is the session's."""
+        """Convert an RDD, a bag or a list of rows to a Dask dataframe. In Spark, this is a method of the session."""
         from .row_frames import of_bag
 
         rdd = data if isinstance(data, RDD) else RDD(data, self) if hasattr(data, "to_delayed") else None
         return of_bag((rdd or self.parallelize(data)).bag, list(columns), self.compute)
 
     def compute(self, what: Any) -> Any:
-        """The value of a Dask collection, or of a list of them, computed on the cluster."""
+        """Compute a Dask collection, or a list of them, on the cluster."""
         if isinstance(what, list):
             return self.client.gather(self.client.compute(what))
         return self.client.compute(what).result()
 
     def stop(self) -> None:
-        """End the context, and the cluster that it has started."""
+        """End the context, and the cluster if it has started one."""
         global _active
         with _lock:
             if _active is self:

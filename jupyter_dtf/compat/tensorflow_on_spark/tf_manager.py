@@ -1,7 +1,7 @@
-"""``ctx.mgr``: the named queues of a node, and its state, as TensorFlowOnSpark's manager has them.
+"""``ctx.mgr``: the named queues of a node, and its state, like those of TensorFlowOnSpark's manager.
 
-What is fed comes from other processes of the machine, by the task's inlet (``backend/task/feed/inlet.py``), as pieces
-of partitions; a queue hands them out item by item. Without an inlet, a queue holds what is put into it here.
+Other processes of the machine feed pieces of partitions through the task's inlet (``backend/task/feed/inlet.py``), and
+a queue returns them item by item. Without an inlet, a queue only contains what is put into it in this process.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from ...errors import InvalidInput
 from . import feed_words as words
 
 _LOOK_S = 0.2
-"""Between two looks whether the run is to stop, while nothing comes: stopping is no item of the feed."""
+"""The interval of checks whether the run should stop, while no items arrive, because a stop is not an item."""
 
 
 class EndPartition:
-    """In a queue: the partition ends here. Only what is put by hand has these; what is fed knows its last item."""
+    """The end of a partition in a queue. Only for items that are put manually; fed pieces mark their last item."""
 
 
 class Fed(NamedTuple):
-    """An item of a queue. ``partition`` is the number of the partition that ends with it; -1 where none does."""
+    """An item of a queue. ``partition`` is the number of the partition that ends with it, or -1."""
 
     item: Any
     partition: int = -1
 
 
 class FeedQueue:
-    """One named queue: ``get``, ``task_done``, ``join``, ``put``, ``empty``, ``qsize``, as ``queue.Queue``."""
+    """One named queue, with ``get``, ``task_done``, ``join``, ``put``, ``empty``, ``qsize`` like ``queue.Queue``."""
 
     def __init__(self, name: str, manager: TFManager) -> None:
         self._name = name
@@ -44,18 +44,18 @@ class FeedQueue:
         self._fetching = threading.Lock()
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Add an item, for whoever gets it in this process; of ``output``, for whoever has fed this node."""
+        """Add an item, to get in this process, or for ``output``, to send to the process that has fed this node."""
         if self._manager.inlet is not None and self._name == words.OUTPUT:
             self._manager.inlet.give(self._name, item)
         else:
             self._add([Fed(item)])
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """The next item; None at the end of the feed. Raises ``queue.Empty`` after the time."""
+        """Return the next item, or None at the end of the feed. Raises ``queue.Empty`` after the timeout."""
         return self.take(block, timeout).item
 
     def take(self, block: bool = True, timeout: float | None = None) -> Fed:
-        """The same, and whether a partition ends with it.
+        """Like ``get``, and also return whether a partition ends with the item.
 
         Raises ``queue.Empty``, and ConnectionError if the process that fed this node has died.
         """
@@ -71,7 +71,7 @@ class FeedQueue:
                     if not self._changed.wait_for(lambda: bool(self._items), timeout if block else 0):
                         raise queues.Empty
                     continue
-            with self._fetching:  # pieces are added in the order in which they came
+            with self._fetching:  # pieces are added in the order of their arrival
                 if not self.empty():
                     continue
                 self._fetch(inlet, block, timeout)
@@ -106,7 +106,7 @@ class FeedQueue:
             self._changed.notify_all()
 
     def task_done(self) -> None:
-        """An item that was got has been taken care of; at a partition's last, whoever has fed it is told."""
+        """Mark an item as processed. With a partition's last item, the process that has fed it is notified."""
         with self._changed:
             if self._unfinished <= 0:
                 raise ValueError("task_done() was called more often than there were items")
@@ -117,21 +117,21 @@ class FeedQueue:
             self._manager.inlet.give(words.consumed(self._name), ended)
 
     def join(self) -> None:
-        """Wait until all items have been taken care of."""
+        """Wait until all items have been processed."""
         with self._changed:
             self._changed.wait_for(lambda: self._unfinished == 0)
 
     def empty(self) -> bool:
-        """Whether nothing waits here at this moment."""
+        """Return whether no item is queued at the moment."""
         return self.qsize() == 0
 
     def qsize(self) -> int:
-        """How many items have come and were not got."""
+        """Return the number of queued items."""
         with self._changed:
             return len(self._items)
 
     def drop(self) -> int:
-        """Forget what waits, and whatever still comes. Returns how many items there were."""
+        """Drop queued items, and refuse further ones. Returns the number of dropped items."""
         if self._manager.inlet is not None:
             self._manager.inlet.refuse(self._name)
         with self._changed:
@@ -151,7 +151,7 @@ def _items_of(piece: words.Piece) -> list[Fed]:
 
 
 class TFManager:
-    """Queues by their names, and values by their keys. ``stop``: set when the run is to stop."""
+    """Queues by name, and values by key. ``stop`` is set when the run should stop."""
 
     def __init__(self, names: Sequence[str], inlet: Inlet | None = None, stop: threading.Event | None = None) -> None:
         self.inlet = inlet
@@ -159,31 +159,31 @@ class TFManager:
         self._queues = {name: FeedQueue(name, self) for name in names}
         self._values: dict[str, Any] = {"state": "running"}
         self.items_read = 0
-        """By ``DataFeed.next_batch``."""
+        """The number of items read by ``DataFeed.next_batch``."""
         self.results_given = 0
 
     @property
     def is_stopping(self) -> bool:
-        """Whether somebody has asked the run to stop."""
+        """Whether somebody has requested the run to stop."""
         return self._stop is not None and self._stop.is_set()
 
     def get_queue(self, qname: str) -> FeedQueue:
-        """The queue of that name. Raises InvalidInput if the cluster was started without it."""
+        """Return the queue with that name. Raises InvalidInput if the cluster was started without it."""
         try:
             return self._queues[qname]
         except KeyError:
             raise InvalidInput(f"A queue is one of {', '.join(self._queues)}. Received: {qname!r}") from None
 
     def get(self, key: str) -> Any:
-        """The value of a key. Raises KeyError."""
+        """Return the value for a key. Raises KeyError."""
         return self._values[key]
 
     def set(self, key: str, value: Any) -> None:
-        """Set the value of a key: ``state`` is running, terminating or stopped."""
+        """Set the value for a key: ``state`` is running, terminating or stopped."""
         self._values[key] = value
 
     def terminate(self, name: str) -> None:
-        """No more data is wanted in a queue: who feeds is told, what waits is dropped. Other queues go on."""
+        """Accept no more data in a queue: notify the feeding processes and drop queued items. Other queues continue."""
         self.set("state", "terminating")
         if self.inlet is not None:
             words.leave(self.inlet.path, words.Standing("terminating"), name)
@@ -191,10 +191,10 @@ class TFManager:
         self._queues[name].drop()
 
     def refuse_all(self, standing: words.Standing) -> None:
-        """The program has ended: whoever feeds, or waits for results, is told how."""
+        """Tell processes that feed or wait for results that the program has ended, and how."""
         assert self.inlet is not None
         before = words.left(self.inlet.path)
-        if before is None or before.state != "behind":  # that is why it may have failed
+        if before is None or before.state != "behind":  # else, this may be the reason why it failed
             words.leave(self.inlet.path, standing)
         self.inlet.end_results(words.OUTPUT)
         for name, queue in self._queues.items():
@@ -203,7 +203,7 @@ class TFManager:
 
 
 def start(authkey: bytes, queues: Sequence[str], mode: str = "local") -> TFManager:
-    """A manager with these queues, for this process: nobody else reaches it, so ``authkey`` has nothing to keep.
+    """Create a manager with these queues for this process. ``authkey`` is unused, as no other process can connect.
 
     Raises InvalidInput for ``mode="remote"``.
     """

@@ -1,4 +1,4 @@
-"""TensorFlowOnSpark's ``TFNode``: what a program on a node does with its context, and ``DataFeed``, what it reads."""
+"""TensorFlowOnSpark's ``TFNode``: a node program's functions for its context, and ``DataFeed``, its input."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .tf_manager import EndPartition, TFManager
 logger = logging.getLogger(__name__)
 
 HADOOP_SCHEMES = ("adl", "file", "hdfs", "oss", "s3", "s3a", "s3n", "swift", "viewfs", "wasb")
-"""With these a path says itself where it is."""
+"""The schemes with which a path is already complete."""
 _HOMES = ("hdfs", "viewfs")
-"""Where a path that begins nowhere begins in the user's home directory."""
+"""The file systems on which relative paths start in the user's home directory."""
 
 
 class Node(Protocol):
-    """A context (``TFNodeContext``), as far as these functions need one."""
+    """The part of a context (``TFNodeContext``) that these functions need."""
 
     defaultFS: str
     working_dir: str
@@ -30,10 +30,10 @@ class Node(Protocol):
 
 
 def hdfs_path(ctx: Node, path: str) -> str:
-    """The absolute path, with the scheme of its file system: ``ctx.defaultFS`` where the path has none.
+    """Return the absolute path, with the scheme of its file system, or else of ``ctx.defaultFS``.
 
-    One that begins nowhere begins in the user's home on ``hdfs`` and ``viewfs``, in ``ctx.working_dir`` on ``file``,
-    and elsewhere, with a warning, at the root.
+    A relative path starts in the user's home directory on ``hdfs`` and ``viewfs``, in ``ctx.working_dir`` on ``file``,
+    and elsewhere at the root, with a warning.
     """
     system = ctx.defaultFS
     scheme, separator, _ = path.partition("://")
@@ -51,9 +51,9 @@ def hdfs_path(ctx: Node, path: str) -> str:
 
 
 def start_cluster_server(ctx: Node, num_gpus: int = 1, rdma: bool = False) -> tuple[Any, Any]:
-    """``(tf.train.ClusterSpec, tf.distribute.Server)`` of this node. Its GPUs are those that the run has given it.
+    """Return this node's ``(tf.train.ClusterSpec, tf.distribute.Server)``. Its GPUs are those assigned by the run.
 
-    ``server.join()`` returns when no node of the run works any more. Raises Unavailable for ``rdma=True``.
+    ``server.join()`` returns when no node of the run is working any more. Raises Unavailable for ``rdma=True``.
     """
     if rdma:
         raise Unavailable("TensorFlow has no RDMA any more: its servers speak gRPC. Received: rdma=True")
@@ -64,10 +64,10 @@ def start_cluster_server(ctx: Node, num_gpus: int = 1, rdma: bool = False) -> tu
 def export_saved_model(
     model: Any, export_dir: str, tag_set: str = "serve", signatures: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a SavedModel to ``export_dir``: of a Keras model as its ``export`` does, or of a ``tf.compat.v1.Session``.
+    """Write a SavedModel to ``export_dir``, from a Keras model with its ``export``, or from a ``tf.compat.v1.Session``.
 
-    ``tag_set``: tags, parted by commas; ``signatures``: ``{key: {"inputs": {alias: tensor}, "outputs": {alias: tensor},
-    "method_name": name}}``, both for a session alone. Raises InvalidInput for anything else.
+    ``tag_set`` (separated by commas) and ``signatures`` (``{key: {"inputs": {alias: tensor}, "outputs": {alias:
+    tensor}, "method_name": name}}``) are only for a session. Raises InvalidInput for anything else.
     """
     import tensorflow as tf
 
@@ -92,16 +92,16 @@ def export_saved_model(
 
 
 def release_port(ctx: Node) -> None:
-    """Nothing to do: the port of a node stays reserved by a bound socket until TensorFlow itself listens there."""
+    """Do nothing: a bound socket reserves a node's port until TensorFlow listens there."""
     logger.debug("%s: TensorFlow takes its port over when it listens", ctx.job_name)
 
 
 class DataFeed:
-    """What a node is fed, with ``InputMode.SPARK``: partitions of the collection, item by item.
+    """The input of a node with ``InputMode.SPARK``: partitions of the collection, item by item.
 
-    ``input_mapping`` maps columns to names of tensors: a batch is then a dict of these, from items that are rows with
-    the columns in alphabetical order. With ``train_mode=False`` a batch ends with its partition, and every item is to
-    get a result (``batch_results``).
+    ``input_mapping`` maps columns to tensor names. Then, items are rows with the columns in alphabetical order, and a
+    batch is a dict by tensor name. With ``train_mode=False``, a batch ends with its partition, and every item must get
+    a result (``batch_results``).
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class DataFeed:
         self.queue_out = mgr.get_queue(qname_out)
 
     def next_batch(self, batch_size: int) -> Any:
-        """The next items: a list, or a dict of lists by the names of tensors where there is an ``input_mapping``.
+        """Return the next items: a list, or with ``input_mapping`` a dict of lists by tensor name.
 
-        They are fewer than ``batch_size`` at the end of the feed, and, with ``train_mode=False``, of a partition.
+        There are fewer than ``batch_size`` at the end of the feed, and, with ``train_mode=False``, of a partition.
         """
         items: list[Any] = []
         while len(items) < batch_size:
@@ -143,11 +143,11 @@ class DataFeed:
         return {name: [item[column] for item in items] for column, name in enumerate(self.input_tensors)}
 
     def should_stop(self) -> bool:
-        """Whether the feed has ended."""
+        """Return whether the feed has ended."""
         return self.done_feeding
 
     def batch_results(self, results: Sequence[Any]) -> None:
-        """Give the results of the items that were read, in their order: one for each.
+        """Return results to the client: one for each item that was read, in order.
 
         Raises AssertionError for more results than items.
         """
@@ -162,5 +162,5 @@ class DataFeed:
             self.queue_out.put(result)
 
     def terminate(self) -> None:
-        """Want no more data: what waits is dropped, and partitions that are still to come are not sent."""
+        """Request no more data: what is queued is dropped, and further partitions are not sent."""
         self.mgr.terminate(self.qname_in)

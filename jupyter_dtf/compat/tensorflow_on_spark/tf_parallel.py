@@ -1,4 +1,4 @@
-"""TensorFlowOnSpark's ``TFParallel``: one program many times, each on its own."""
+"""TensorFlowOnSpark's ``TFParallel``: many independent instances of one program."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from .node_program import run as node_program
 
 
 def run(sc: Any, map_fn: Callable[[Any, Any], Any], tf_args: Any, num_executors: int, use_barrier: bool = True) -> None:
-    """Run ``map_fn(tf_args, ctx)`` ``num_executors`` times, each in a process that knows nothing of the others.
+    """Run ``map_fn(tf_args, ctx)`` ``num_executors`` times, in independent processes.
 
-    ``ctx.worker_num`` counts them, of ``ctx.num_workers``. With ``use_barrier`` they run at the same time, which takes
-    as many tasks as the cluster has; without it, as many at a time as it has. Waits until all have ended.
-    Raises RunFailed with the traceback of the one that failed first; Unavailable where there are too few tasks.
+    ``ctx.worker_num`` is the number of the instance, out of ``ctx.num_workers``. With ``use_barrier``, all run at the
+    same time, which requires that many tasks in the cluster; without it, as many run at a time as the cluster has
+    tasks. Waits until all have ended.
+    Raises RunFailed with the traceback of the one that failed first, and Unavailable if there are too few tasks.
     """
     if isinstance(num_executors, bool) or not isinstance(num_executors, int) or num_executors < 1:
         raise InvalidInput(f"`num_executors` must be a whole number from 1, got {num_executors!r:.100}")

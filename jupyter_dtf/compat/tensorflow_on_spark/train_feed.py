@@ -1,4 +1,4 @@
-"""The driver's side of ``TFCluster.train``: every partition of every epoch goes to a node that wants it."""
+"""The driver's side of ``TFCluster.train``: sends every partition of every epoch to a node that accepts it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 _AHEAD = 2
-"""Partitions of a node that are on their way: while it consumes one, the next is computed."""
+"""The number of partitions in progress per node: while it consumes one, the next is computed."""
 
 
 class TrainFeed:
-    """Feeds nodes. ``hosts`` are the Dask workers that can, by the nodes' tasks.
+    """Feeds nodes. ``hosts`` are the Dask workers that can feed each node, by its task.
 
-    ``has_ended()``: whether the run is over; ``subscribe(callback)`` has it called after a change, and returns what
-    ends that.
+    ``has_ended()`` returns whether the run is over. ``subscribe(callback)`` has the callback called after changes, and
+    returns a function that unsubscribes it.
     """
 
     def __init__(
@@ -39,8 +39,9 @@ class TrainFeed:
         self._subscribe = subscribe
 
     def feed(self, partitions: Iterator[tuple[int, Any]], queue: str, timeout_s: float) -> bool:
-        """Feed ``(number, delayed partition)`` by ``(number, ...)``. Returns once all are consumed, or nobody wants
-        any more: whether all were. Raises what feeding one raises, at once.
+        """Feed partitions, given as ``(number, delayed partition)``, until all are consumed or no node accepts more.
+
+        Returns whether all were consumed. Errors in feeding one are raised immediately.
         """
         events: queues.SimpleQueue[Future[Any] | None] = queues.SimpleQueue()
         leave = self._subscribe(lambda: events.put(None))
@@ -74,7 +75,7 @@ class TrainFeed:
             self._client.cancel([future for _, future in flying.values()])
 
     def _begin(self, number: int, partition: Any, task: str, queue: str, timeout_s: float) -> Future[Any]:
-        """One partition on its way to a node: it is computed where Dask likes, and brought to the node's machine."""
+        """Start to send a partition to a node. It is computed where Dask chooses, then moved to the node's machine."""
         computed = self._client.compute(partition)
         return self._client.submit(
             node_feeding.train,

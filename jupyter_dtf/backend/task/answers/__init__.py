@@ -1,7 +1,7 @@
-"""``model.predict`` and ``model.evaluate`` over the tasks of a run, of which each takes whole batches.
+"""``model.predict`` and ``model.evaluate`` distributed over the tasks of a run, in whole batches.
 
-A batch is computed by one task as one process would compute it, so that what a layer makes of a batch as a whole (its
-statistics, its padding) is the same. The client half is ``client/answers.py``.
+Each batch is computed by one task, exactly as a single process would, so that layers that depend on the batch as a
+whole (statistics, padding) give the same results. The client's half is ``client/answers.py``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from .job import AnswerJob
 
 
 def run(job: AnswerJob, ctx: Any) -> Any:
-    """Answer ``job`` as one of ``ctx.size`` tasks. Returns this task's ``Part``, or of an evaluation, on the chief, an
-    ``Evaluated`` and None elsewhere.
+    """Run one task's part of ``job``.
+
+    Returns:
+        For a prediction, this task's ``Part``. For an evaluation, an ``Evaluated`` in the chief, None in other tasks.
     """
     from . import evaluating, predicting
 

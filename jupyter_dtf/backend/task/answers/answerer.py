@@ -1,13 +1,13 @@
-"""A process that answers partitions of Dask collections.
+"""A process that predicts for partitions of Dask collections.
 
-``python -m jupyter_dtf.backend.task.answers.answerer FD THREADS``: FD is a socket to the process that has started it
-(``backend/host/answerer.py``), on which payloads come and go:
+Started as ``python -m jupyter_dtf.backend.task.answers.answerer FD THREADS``. FD is a socket to the process that
+started it (``backend/host/answerer.py``), on which payloads are exchanged:
 
-* ``("model", digest, packed, keras_config)``: a model, which it keeps, the last few of them;
-* ``("predict", digest, x, batch_size)``: answered by ``("outputs", values)``, the model's outputs in a list, by
-  ``("unknown",)`` for a model that it does not have, or by ``("failed", message)``.
+* ``("model", digest, packed, keras_config)``: a model to keep; the last few are kept;
+* ``("predict", digest, x, batch_size)``: the reply is ``("outputs", values)`` with the model's outputs in a list,
+  ``("unknown",)`` if it does not have the model, or ``("failed", message)``.
 
-It ends with the connection, or when nothing has come for a while.
+It exits with the connection, or when it has had no work for a while.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from ..model.model_state import give_more, give_own
 from .models import Watched
 
 IDLE_S = 60.0
-"""Then its memory is given back. The next partition starts another one."""
+"""After this time without work it exits to free its memory. The next partition starts a new process."""
 KEPT = 2
-"""Models."""
+"""The number of models to keep."""
 
 
 def main(descriptor: int, threads: int) -> None:
-    """Answer until the other end is closed."""
+    """Serve requests until the other end is closed, or no request arrives for a while."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     for device in tf.config.list_physical_devices("GPU"):
-        tf.config.experimental.set_memory_growth(device, True)  # trainings may be on it as well
+        tf.config.experimental.set_memory_growth(device, True)  # trainings may use it as well
     models: dict[str, Any] = {}
     with Connection(descriptor) as line:
         while line.poll(IDLE_S):
@@ -90,5 +90,5 @@ def _answered(model: Any, x: Any, batch_size: int | None) -> list[Any]:
 
 
 if __name__ == "__main__":
-    os.dup2(2, 1)  # what a model prints is no answer
+    os.dup2(2, 1)  # send output of models to stderr
     main(int(sys.argv[1]), int(sys.argv[2]))

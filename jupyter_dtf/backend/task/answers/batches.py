@@ -1,7 +1,7 @@
-"""Whole batches, divided among tasks.
+"""The division of whole batches among tasks.
 
-Of arrays each task takes a run of neighbours: nothing else is read. Of what comes batch by batch, each takes every
-``size``-th, for nobody may know how many there are.
+Of arrays, each task takes a contiguous range of batches and reads nothing else. Of data that arrives batch by batch,
+each takes every ``size``-th batch, because their number may be unknown.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class TaskBatches:
     """The batches of one task, in order."""
 
     dataset: tf.data.Dataset
-    """Of all of them, with the element spec that Keras's own dataset would have."""
+    """All batches, with the same element spec as Keras's own dataset."""
     count: int | None
-    """How many there are; None where it is not known."""
+    """The number of batches; None if unknown."""
     in_turn: bool
     """As in ``Part``."""
     full: tf.data.Dataset | None = None
-    """Of arrays, the full batches alone: of one static shape."""
+    """For arrays, the full batches only, with a static shape."""
     fulls: int = 0
-    """How many those are."""
+    """The number of full batches."""
 
 
 def batches_of(job: AnswerJob, ctx: Any, rank: int, size: int) -> TaskBatches:
-    """Those of task ``rank`` of ``size``. No collective. Raises InvalidInput for data that cannot be used."""
+    """Return the batches of task ``rank`` of ``size``. Not a collective. Raises InvalidInput if data cannot be used."""
     if isinstance(job.data, Arrays):
         return _of_arrays(job, rank, size)
     if isinstance(job.data, BatchSource):
@@ -62,7 +62,7 @@ def _of_arrays(job: AnswerJob, rank: int, size: int) -> TaskBatches:
     dataset = full
     if adapter.partial_batch_size:
         rest = tf.data.Dataset.from_tensors(_map(lambda a: a[-adapter.partial_batch_size :], inputs))
-        # Where a task has no part of it, the batches are of no fixed size all the same: as Keras's step is traced.
+        # Even if a task has none of it, this makes the batch size unknown, as when Keras traces its step.
         dataset = full.concatenate(rest.take(last - first - fulls))
     return TaskBatches(dataset.with_options(unchanged_options()), last - first, False, full, fulls)
 
@@ -88,7 +88,7 @@ def _of_function(job: AnswerJob, data: DataFunction, ctx: Any, rank: int, size: 
 
 
 class _Alone(OneClient):
-    """``ctx`` of a task that reads all of the data, in the order of one process, and then takes its batches of it."""
+    """The ``ctx`` for reading all of the data in the order of a single process, before taking a task's batches."""
 
     rank = 0
 

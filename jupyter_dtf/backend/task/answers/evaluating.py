@@ -24,7 +24,7 @@ _KERAS_METRICS = "keras.src."
 
 
 def answer(job: AnswerJob, ctx: Any) -> Evaluated | None:
-    """This task's part; on the chief what all have found. Raises InvalidInput, and what the caller's code raises."""
+    """Run one task's part; the chief returns the combined result. Raises InvalidInput, or whatever user code raises."""
     reducer = make_reducer("auto", ctx)
     failed = True
     try:
@@ -39,8 +39,8 @@ def _evaluated(job: AnswerJob, ctx: Any, reducer: Reducer) -> Evaluated | None:
     batches = batches_of(job, ctx, reducer.rank, reducer.size)
     model = answering_model(job, batches.dataset.element_spec, reducer)
     if batches.count is None and model.steps_per_execution == 1 and not model.run_eagerly:
-        # A step that fails for want of a batch has run all the same what does not depend on one: the mean losses of a
-        # model of several outputs count it. One of several steps looks first.
+        # A step that fails at the end of the data has already run what does not depend on a batch: the mean losses of a
+        # model with several outputs would count it. A function of several steps checks for data first.
         model.steps_per_execution = 2
     model.make_test_function()
     watched = Watched(model, but=model.metrics_variables)
@@ -65,7 +65,7 @@ def _evaluated(job: AnswerJob, ctx: Any, reducer: Reducer) -> Evaluated | None:
 
 
 def _run(model: Any, batches: TaskBatches, ctx: Any) -> Any:
-    """Have the metrics take all of the batches; what the last step has returned."""
+    """Update the metrics with all batches. Returns the result of the last step."""
     logs: Any = {}
     pace = Pace(ctx, batches.count or 0)
     for said in _steps(model, batches.dataset, batches.count):
@@ -77,7 +77,7 @@ def _run(model: Any, batches: TaskBatches, ctx: Any) -> Any:
 
 
 def _steps(model: Any, dataset: tf.data.Dataset, count: int | None) -> Iterator[Any]:
-    """Take ``count`` batches, or all if that is None; what each call of Keras's step function has returned."""
+    """Process ``count`` batches, or all if None. Yields the result of each call of Keras's step function."""
     source = iter(dataset)
     calls = None if count is None else -(-count // model.steps_per_execution)
     while calls is None or calls > 0:
@@ -89,9 +89,9 @@ def _steps(model: Any, dataset: tf.data.Dataset, count: int | None) -> Iterator[
 
 
 def _why_not_in_parts(model: Any, batches: TaskBatches, watched: Watched) -> str:
-    """Why the states of the metrics after parts of the data do not add up to those after all of it; empty if they do.
+    """Return why metric states after parts of the data do not add up to those after all of it; empty if they do.
 
-    Leaves what is watched as it was.
+    What is watched is left unchanged.
     """
     model.reset_metrics()
     variables = model.metrics_variables
@@ -125,7 +125,7 @@ def _why_not_in_parts(model: Any, batches: TaskBatches, watched: Watched) -> str
 
 
 def _leaves(model: Any) -> list[Any]:
-    """The metrics, those of a compiled model one by one."""
+    """Return the metrics, with those of ``compile`` one by one."""
     found: list[Any] = []
     for metric in model.metrics:
         inner = getattr(metric, "metrics", None)

@@ -1,4 +1,4 @@
-"""Batches that have been read, all of them, where the data could be read only there: a generator's."""
+"""Batches that the client has read completely, because only it can read the data: those of a generator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..fit.sources.base import BatchSource, Opened, Reading
 
 @dataclass
 class HeldBatches(BatchSource):
-    """Batches as Keras packs them, equal in structure; their leaves are arrays, with None for what is left out."""
+    """Batches packed as in Keras, all with the same structure. Leaves are arrays, or None for what is left out."""
 
     held: list[Any]
 
@@ -25,7 +25,7 @@ class HeldBatches(BatchSource):
         return len(self.held)
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
-        """See ``BatchSource``. Every batch is whole: the share has to be all of it."""
+        """See ``BatchSource``. Batches are not divided, so the share must be the whole."""
         import tensorflow as tf
 
         assert reading.share.size == 1
@@ -41,7 +41,7 @@ class HeldBatches(BatchSource):
 
 
 def _spec(arrays: list[Any]) -> Any:
-    """What fits all of the arrays, the first dimension left open."""
+    """Return a spec that all arrays match, with an unknown first dimension."""
     import tensorflow as tf
 
     sizes = zip(*(array.shape[1:] for array in arrays), strict=True)

@@ -1,4 +1,4 @@
-"""What a client asks of a model, and what it gets back. Plain data; neither TensorFlow nor Keras is needed."""
+"""The request for predictions or an evaluation, and its results. Plain data, without TensorFlow or Keras."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from ..model.keras_io import PackedModel
 
 @dataclass
 class AnswerJob:
-    """One ``predict`` or ``evaluate``. The same for every task; fields named as in Keras mean the same."""
+    """One ``predict`` or ``evaluate``, the same for every task. Fields named as in Keras have the same meaning."""
 
     model: PackedModel | Callable[[], Any]
     data: Data
     evaluates: bool = False
     batch_size: int | None = None
     steps: int | None = None
-    """How many batches of all; None: until the data ends."""
+    """The number of batches over all tasks; None: until the data ends."""
     return_dict: bool = False
     how: dict[str, Any] = field(default_factory=dict)
-    """``run_eagerly`` and ``jit_compile`` of a model that travels without how it is compiled."""
+    """``run_eagerly`` and ``jit_compile`` of a model that is sent without its compile arguments."""
     keras_config: dict[str, Any] = field(default_factory=dict)
     """As in ``FitJob``."""
 
 
 @dataclass
 class Part:
-    """What one task has answered."""
+    """The predictions of one task."""
 
     structure: Any = None
-    """That of the model's outputs, with the numbers of ``outputs`` at its leaves. None without a batch."""
+    """The structure of the model's outputs, with indices into ``outputs`` as leaves. None if there was no batch."""
     outputs: list[list[Any]] = field(default_factory=list)
-    """For each output arrays, one after the other: of a batch each, or of several where those fit together."""
+    """For each output, consecutive arrays: one per batch, or fewer if the shapes allow joining them."""
     in_turn: bool = False
-    """Whether the tasks have taken batches in turn, rather than each a run of neighbours."""
+    """Whether tasks took batches in turn, rather than contiguous ranges."""
     changed: dict[int, Any] = field(default_factory=dict)
-    """What answering has changed of the model: by the number among ``states_of``, an array."""
+    """The states of the model that prediction has changed: arrays by their index in ``states_of``."""
 
 
 @dataclass
 class Evaluated:
-    """What the chief knows at the end of an evaluation."""
+    """The result of an evaluation, in the chief."""
 
     logs: dict[str, float]
     values: Any
-    """The same as ``evaluate`` returns it: a list in the order of the metrics, or a number alone."""
+    """The same in the form that ``evaluate`` returns: a list in the order of the metrics, or a single number."""
     return_dict: bool = False
     changed: dict[int, Any] = field(default_factory=dict)
     """As in ``Part``."""

@@ -1,4 +1,4 @@
-"""The model that answers, in a task: made once, with the weights that it was sent with."""
+"""The model for predictions in a task, rebuilt with the weights that it was sent with."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .job import AnswerJob
 
 
 def answering_model(job: AnswerJob, element_spec: Any, reducer: Reducer) -> Any:
-    """The model, built for batches like ``element_spec``; where a function makes it, the first task's.
+    """Return the model, built for batches like ``element_spec``. If a function creates it, the first task's is used.
 
-    A collective. Raises InvalidInput for one that cannot be rebuilt.
+    This is a collective. Raises InvalidInput if the model cannot be rebuilt.
     """
     configure_keras(job.keras_config)
     packed = job.model
@@ -54,11 +54,11 @@ def _build(model: Any, element_spec: Any, evaluates: bool, weights: int) -> None
 
 
 class Watched:
-    """The variables of a model that answering should leave as they are; ``but``: those that it may change."""
+    """Watches the variables of a model that predicting should not change; ``but`` are those that it may change."""
 
     def __init__(self, model: Any, but: Any = ()) -> None:
         left = {id(variable) for variable in but}
-        # What is trained is changed by nothing but training, and may be large.
+        # Trainable variables are changed only by training, and may be large.
         kept = {id(variable) for variable in model.trainable_variables}
         self._states = {
             number: state
@@ -68,7 +68,7 @@ class Watched:
         self._before = {number: state.numpy() for number, state in self._states.items()}
 
     def changed(self) -> dict[int, Any]:
-        """Those that are not what they were, by their numbers among ``states_of``."""
+        """Return the values that have changed, by their index in ``states_of``."""
         found = {}
         for number, state in self._states.items():
             value = state.numpy()
@@ -77,6 +77,6 @@ class Watched:
         return found
 
     def put_back(self) -> None:
-        """Make them what they were."""
+        """Restore the original values."""
         for number, state in self._states.items():
             state.assign(self._before[number])

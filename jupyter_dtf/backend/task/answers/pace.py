@@ -1,4 +1,4 @@
-"""How far a task is with its batches, told now and then."""
+"""Periodic progress reports of a task that processes batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PERIOD_S = 0.2
 
 
 class Pace:
-    """``total``: this task's batches, 0 where that is not known. The chief's word stands for all."""
+    """``total`` is the number of this task's batches, 0 if unknown. The chief's progress stands for all tasks."""
 
     def __init__(self, ctx: Any, total: int) -> None:
         self._ctx = ctx
@@ -20,7 +20,7 @@ class Pace:
         self.done = 0
 
     def add(self, batches: int) -> bool:
-        """So many more are done. Returns whether to go on: nobody has asked the run to stop."""
+        """Count batches that are done. Returns False if the run was asked to stop."""
         self.done += batches
         now = time.perf_counter()
         if now >= self._next_s:
@@ -28,7 +28,7 @@ class Pace:
         return not self._ctx.should_stop
 
     def end(self) -> None:
-        """All are done."""
+        """Report that all are done."""
         self._tell(time.perf_counter())
 
     def _tell(self, now: float) -> None:

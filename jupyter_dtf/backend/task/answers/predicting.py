@@ -21,13 +21,13 @@ from .models import Watched, answering_model
 from .pace import Pace
 
 CALL_S = 0.1
-"""About how long a call that answers many batches takes: between two of them a person is told, or heard."""
+"""The approximate duration of a call for many batches: progress is reported, and stops are handled, in between."""
 MOST_BYTES = 3 << 30
-"""A task's result goes home in one piece, of less than 4 GiB."""
+"""The maximum size of a task's result, which is sent in one piece of less than 4 GiB."""
 
 
 def answer(job: AnswerJob, ctx: Any) -> Part:
-    """This task's answers. Raises InvalidInput, and whatever the caller's code raises."""
+    """Return this task's predictions. Raises InvalidInput, and whatever user code raises."""
     reducer = make_reducer("auto", ctx)
     failed = True
     try:
@@ -73,7 +73,7 @@ def _first(source: Iterator[Any]) -> Iterator[Any]:
 
 
 class _Answers:
-    """What a model has answered so far."""
+    """The predictions of a model so far."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -82,7 +82,7 @@ class _Answers:
         self._outputs: list[list[Any]] = []
 
     def take(self, source: Iterable[Any], pace: Pace) -> None:
-        """Answer batch by batch, by Keras's own function."""
+        """Predict batch by batch, with Keras's own function."""
         for batch in source:
             outputs = self._model.predict_function([batch])
             if self._structure is None:
@@ -106,10 +106,11 @@ class _Answers:
         self._outputs = [[] for _ in flat]
 
     def all_alike(self, batches: TaskBatches, pace: Pace) -> bool:
-        """Answer the rest of ``batches``, of which the first is done, many full ones in a call.
+        """Predict for all but the first of ``batches``, with many full batches per call.
 
-        Returns False, with nothing done, where that cannot be: for data of other kinds, for a model that runs eagerly,
-        and for outputs whose shapes are not known before they are there.
+        Returns:
+            False, having done nothing, if that is not possible: for data that is not arrays, for models that run
+            eagerly, and if the shapes of the outputs are not known in advance.
         """
         if batches.full is None or batches.fulls < 3 or self._model.run_eagerly:
             return False
@@ -144,11 +145,11 @@ class _Answers:
 
 
 class _ShapesUnknown(Exception):
-    """A model's outputs have other shapes than their first dimension says."""
+    """The shapes of a model's outputs, except the first dimension, are not known in advance."""
 
 
 def _many(model: Any, spec: Any) -> Callable[[Any, Any], list[tf.Tensor]]:
-    """A function of an iterator and a number of batches, which answers so many in one call of TensorFlow.
+    """Return a function of an iterator and a number of batches that predicts for all of them in one TensorFlow call.
 
     Raises _ShapesUnknown.
     """
@@ -187,7 +188,7 @@ def _many(model: Any, spec: Any) -> Callable[[Any, Any], list[tf.Tensor]]:
 
 
 def _joined(arrays: list[Any]) -> list[Any]:
-    """One array of several, where they differ in nothing but their first dimension."""
+    """Join arrays into one if they differ only in their first dimension."""
     if len(arrays) > 1 and arrays[0].ndim and len({array.shape[1:] for array in arrays}) == 1:
         return [np.concatenate(arrays)]
     return arrays

@@ -1,1 +1,1 @@
-"""Checkpoints of a task: written aside from a snapshot while the program goes on, and read again."""
+"""Checkpoints of a task: written from a snapshot in the background, and read again."""

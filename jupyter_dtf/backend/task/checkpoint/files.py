@@ -1,9 +1,9 @@
-"""The files of checkpoints: complete or not there, whatever becomes of their writer.
+"""The files of checkpoints, which appear atomically, whatever happens to their writer.
 
-``<directory>/<step>/`` has a checkpoint of TensorFlow's (``variables.index``, ``variables.data-...``), which
-``tf.train.load_checkpoint`` reads, ``state.pickle`` with all that is no array, and ``manifest.json``, with the digests.
-It is written in ``<directory>/.writing-...``, synced and renamed. Its writer holds a lock (``flock``) on that: where
-nobody does, it was left by one that was killed.
+``<directory>/<step>/`` contains a TensorFlow checkpoint (``variables.index``, ``variables.data-...``), readable with
+``tf.train.load_checkpoint``; ``state.pickle`` with everything that is not an array; and ``manifest.json`` with the
+digests. It is written in ``<directory>/.writing-...``, synced and renamed. The writer holds a lock (``flock``) on that
+directory: if there is no lock, the writer was killed.
 """
 
 from __future__ import annotations
@@ -38,10 +38,19 @@ _CHUNK = 1 << 20
 
 
 def write(directory: Path, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> Path:
-    """Write a checkpoint of step ``manifest.step``; one of that step that was there is replaced. Returns where it is.
+    """Write a checkpoint of step ``manifest.step``, replacing an existing one of that step.
 
-    ``manifest`` gets what it says of variables and files. Raises OSError, or what TensorFlow raises of a full disk;
-    there is nothing left of it then.
+    Args:
+        directory: The directory of the checkpoints.
+        manifest: The manifest. Its variables and files are filled in.
+        arrays: The arrays by key.
+        state: The pickled rest.
+
+    Returns:
+        The path of the checkpoint.
+
+    Raises:
+        OSError: If it cannot be written; TensorFlow's errors are raised too. Nothing is left behind then.
     """
     private.make_dir(directory)
     aside = directory / f"{_WRITING}{manifest.step}-{secrets.token_hex(4)}"
@@ -57,7 +66,7 @@ def write(directory: Path, manifest: Manifest, arrays: Mapping[str, Any], state:
 
 
 def known(directory: Path) -> list[CheckpointInfo]:
-    """The checkpoints in a directory by their steps, without a look into their data. What is none is passed over."""
+    """Return the checkpoints in a directory in order of steps, without reading their data. Other files are ignored."""
     found = {}
     with contextlib.suppress(OSError):
         for path in sorted(directory.iterdir()):
@@ -68,14 +77,14 @@ def known(directory: Path) -> list[CheckpointInfo]:
 
 
 def remove(path: Path) -> None:
-    """Remove a checkpoint: from one moment to the next it is none."""
+    """Remove a checkpoint atomically."""
     aside = path.with_name(f"{_WRITING}{path.name}-{secrets.token_hex(4)}")
     path.rename(aside)
     shutil.rmtree(aside, ignore_errors=True)
 
 
 def clean(directory: Path) -> None:
-    """Remove what killed writers have left, and put back what one was about to replace."""
+    """Remove what killed writers have left behind, and restore what one was about to replace."""
     with contextlib.suppress(OSError):
         for path in list(directory.iterdir()):
             if path.name.startswith(_REPLACED):
@@ -97,22 +106,22 @@ def _remove_unless_locked(path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(path, ignore_errors=True)
-    except BlockingIOError:  # its writer lives
+    except BlockingIOError:  # its writer is alive
         pass
     finally:
         os.close(descriptor)
 
 
 class Stored:
-    """A checkpoint to be read. Its files have been held against their digests.
+    """A checkpoint to read. Its files have been verified against their digests.
 
-    ``shown``: where it is, for who asks, if that is not ``path``.
+    ``shown`` is the location to show if it is not ``path``.
     """
 
     def __init__(self, path: Path, *, shown: str = "") -> None:
         self.path = path
         self.passed_over: list[str] = []
-        """What is wrong with newer ones, in whose place this one is read."""
+        """The problems of newer checkpoints that were skipped in favor of this one."""
         self._shown = shown or str(path)
         self.manifest = read_manifest(path)
         for name, digest in self.manifest.files.items():
@@ -123,14 +132,14 @@ class Stored:
         return self.manifest.info(self._shown)
 
     def arrays(self) -> dict[str, Any]:
-        """Every array, by its key."""
+        """Return all arrays by key."""
         import tensorflow as tf
 
         reader = tf.train.load_checkpoint(str(self.path / VARIABLES))
         return {stored.key: reader.get_tensor(stored.key) for stored in self.manifest.variables}
 
     def state(self) -> Any:
-        """What is no array. Runs what was pickled: only a checkpoint of this user's is read."""
+        """Return everything that is not an array. Unpickling can run code: only this user's checkpoints are read."""
         data = private.read_file(self.path / STATE)
         try:
             return pickle.loads(data)
@@ -142,8 +151,11 @@ class Stored:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """What a checkpoint says of itself. Raises NotFound where there is none, and InvalidInput for what is no checkpoint
-    of this user's that this version can read.
+    """Read a checkpoint's manifest.
+
+    Raises:
+        NotFound: If there is none.
+        InvalidInput: If it does not belong to this user, or cannot be read by this version.
     """
     try:
         owner = (path / MANIFEST).lstat().st_uid
@@ -160,7 +172,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def manifest_of(data: bytes, path: object) -> Manifest:
-    """The manifest in these bytes, of what is at ``path``. Raises InvalidInput for what this version cannot read."""
+    """Decode the manifest of the checkpoint at ``path``. Raises InvalidInput if this version cannot read it."""
     try:
         version = json.loads(data).get("format")
     except (ValueError, AttributeError):
@@ -180,9 +192,11 @@ def manifest_of(data: bytes, path: object) -> Manifest:
 
 
 def newest(path: Path, step: int | None = None) -> Stored:
-    """The checkpoint at ``path``, or the newest whole one in that directory; or the one of ``step``.
+    """Return the checkpoint at ``path``, or the newest intact one in that directory, or that of ``step``.
 
-    Raises NotFound, and InvalidInput for what is damaged where nothing else can be read.
+    Raises:
+        NotFound: If there is none.
+        InvalidInput: If all are damaged.
     """
     is_one = (path / MANIFEST).exists()
     return newest_of(path, step, is_one=is_one, known=known, read=lambda found: Stored(Path(found)))
@@ -196,7 +210,7 @@ def newest_of(
     known: Callable[[Any], list[CheckpointInfo]],
     read: Callable[[str], Stored],
 ) -> Stored:
-    """As ``newest``, wherever ``place`` is: if it ``is_one`` itself, which are ``known`` there, how one is read."""
+    """Like ``newest``, for any kind of place. ``is_one``: it is a checkpoint; ``known`` lists, ``read`` opens one."""
     if is_one:
         stored = read(str(place))
         if step is not None and stored.manifest.step != step:
@@ -219,7 +233,7 @@ def newest_of(
 
 
 def _step_of(path: Path) -> str:
-    """The step that a directory is named by, also one that is about to be replaced; empty for another one."""
+    """Return the step in a directory's name, even if it is about to be replaced; empty if it is not a checkpoint."""
     name = path.name.removeprefix(_REPLACED)
     return name if _NAME.fullmatch(name) else ""
 
@@ -245,7 +259,7 @@ def _fill(aside: Path, manifest: Manifest, arrays: Mapping[str, Any], state: byt
 
 
 def _save(aside: Path, names: list[str], arrays: list[Any]) -> list[Any]:
-    """Write a checkpoint of TensorFlow's, at once, also while a graph of TensorFlow 1 is built. Returns the tensors."""
+    """Write a TensorFlow checkpoint eagerly, even while a TensorFlow 1 graph is being built. Returns the tensors."""
     import tensorflow as tf
 
     # TensorFlow 2.21: code that a graph may be building around must run eagerly; tf.init_scope leaves only functions.
@@ -253,7 +267,7 @@ def _save(aside: Path, names: list[str], arrays: list[Any]) -> list[Any]:
 
     with eager_mode(), tf.device("/CPU:0"):
         tensors = [tensor_of(array) for array in arrays]
-        if not names:  # TensorFlow writes none of nothing
+        if not names:  # TensorFlow cannot write an empty checkpoint
             names, tensors = ["nothing"], [tf.constant(0)]
         tf.raw_ops.SaveV2(
             prefix=str(aside / VARIABLES), tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors
@@ -276,7 +290,7 @@ def _put(aside: Path, directory: Path, name: str) -> Path:
 def _locked(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
+        with contextlib.suppress(OSError):  # the file system may not support locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -314,10 +328,10 @@ def _check(path: Path, digest: FileDigest) -> None:
 
 
 def pickled(value: Any) -> bytes:
-    """Pickle for ``state.pickle``: functions and classes of ``__main__`` by value."""
+    """Pickle a value for ``state.pickle``, with functions and classes of ``__main__`` by value."""
     return bytes(cloudpickle.dumps(value, protocol=5))
 
 
 def taken(value: Any) -> Any:
-    """A copy of an array, a tensor or a variable, as an array."""
+    """Copy an array, tensor or variable to an array."""
     return np.array(held_by(value))

@@ -1,4 +1,4 @@
-"""Places that TensorFlow's own file systems reach (``tf.io.gfile``, plugins included), asked as those of fsspec are."""
+"""TensorFlow's file systems (``tf.io.gfile``, including plugins) behind the interface of fsspec's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def reaches(url: str) -> bool:
-    """Whether TensorFlow is here and has a file system for the scheme of this URL."""
+    """Return whether TensorFlow is installed and has a file system for the scheme of this URL."""
     try:
         import tensorflow as tf
     except ImportError:
@@ -17,9 +17,9 @@ def reaches(url: str) -> bool:
 
 
 class GFileSystem:
-    """What ``remote`` asks of a file system of fsspec, by ``tf.io.gfile``. Paths are URLs.
+    """The part of fsspec's interface that ``remote`` uses, implemented with ``tf.io.gfile``. Paths are URLs.
 
-    What is not there is FileNotFoundError; all else is TensorFlow's ``OpError``.
+    Missing files raise FileNotFoundError; all other errors are TensorFlow's ``OpError``.
     """
 
     def __init__(self) -> None:
@@ -28,17 +28,17 @@ class GFileSystem:
         self._gfile = tf.io.gfile
 
     def invalidate_cache(self) -> None:
-        """Nothing is cached here."""
+        """Do nothing: there is no cache."""
 
     def exists(self, path: str) -> bool:
         return bool(self._gfile.exists(path))
 
     def makedirs(self, path: str, exist_ok: bool) -> None:
-        del exist_ok  # TensorFlow has no other way
+        del exist_ok  # TensorFlow always behaves like that
         self._gfile.makedirs(path)
 
     def ls(self, path: str, detail: bool) -> list[str]:
-        """The URLs of what is in a directory; of a place without directories, of what begins so."""
+        """Return the URLs of a directory's contents, or of everything with that prefix if there are no directories."""
         del detail
         with _as_file_not_found(path):
             return [f"{path}/{name.rstrip('/')}" for name in self._gfile.listdir(path)]
@@ -73,5 +73,5 @@ def _as_file_not_found(path: str) -> Iterator[None]:
 
 
 def opened(url: str) -> tuple[Any, str]:
-    """The file system, and what the place is called in it."""
+    """Return the file system and the path of the place in it."""
     return GFileSystem(), url.rstrip("/")

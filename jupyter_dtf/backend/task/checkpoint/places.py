@@ -1,4 +1,4 @@
-"""Where a run's checkpoints are, and what can be done there."""
+"""The location of a run's checkpoints, and the operations on it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ....schema.checkpoint import Checkpoint, CheckpointInfo, Manifest
 from . import files, remote
 
 Place = Union[Path, str]
-"""A directory here, or the URL of one elsewhere."""
+"""A local directory, or the URL of a remote one."""
 
 
 class Keeping(Protocol):
-    """What ``files`` and ``remote`` do: see there."""
+    """The common interface of the modules ``files`` and ``remote``."""
 
     def write(self, place: Any, manifest: Manifest, arrays: Mapping[str, Any], state: bytes, /) -> Place: ...
 
@@ -28,7 +28,7 @@ class Keeping(Protocol):
 
 
 def directory_of(policy: Checkpoint, ctx: Any) -> Place:
-    """The directory of a run's checkpoints. It need not be there. Raises InvalidInput for what cannot be reached."""
+    """Return the directory of a run's checkpoints, which need not exist. Raises InvalidInput if it is not supported."""
     if policy.directory is None:
         return Path(ctx.run_dir) / "checkpoints"
     if remote.is_url(policy.directory):
@@ -38,10 +38,10 @@ def directory_of(policy: Checkpoint, ctx: Any) -> Place:
 
 
 def place_of(text: str) -> Place:
-    """The place of this path or URL."""
+    """Return the place for a path or URL."""
     return text.rstrip("/") if remote.is_url(text) else Path(text)
 
 
 def at(place: Place) -> Keeping:
-    """What keeps checkpoints in such a place."""
+    """Return the module that handles checkpoints in such a place."""
     return files if isinstance(place, Path) else remote

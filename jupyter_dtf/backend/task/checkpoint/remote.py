@@ -1,7 +1,8 @@
-"""Checkpoints in places that fsspec or ``tf.io.gfile`` reaches, by URL: as those of ``files``, with its functions.
+"""Checkpoints at URLs that fsspec or ``tf.io.gfile`` supports, with the same functions as ``files``.
 
-Such places have no renames that are whole or not at all, and no locks. A checkpoint is made here and sent, its manifest
-last: what has none is no checkpoint. One is removed in the other order. Nobody else writes where a run's are.
+Such places have no atomic renames and no locks. A checkpoint is written locally and uploaded, with its manifest last:
+without a manifest it does not count as a checkpoint. It is removed in the opposite order. A run's directory has no
+other writers.
 """
 
 from __future__ import annotations
@@ -23,20 +24,17 @@ _STEP = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 def is_url(place: object) -> bool:
-    """Whether this is the URL of a place, and not a path here."""
+    """Return whether this is a URL rather than a local path."""
     return isinstance(place, str) and "://" in place
 
 
 def check(url: str) -> None:
-    """Raise InvalidInput unless fsspec or TensorFlow knows how to reach such a place from here."""
+    """Raise InvalidInput unless fsspec or TensorFlow supports such URLs here."""
     opened(url)
 
 
 def write(directory: str, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> str:
-    """Write a checkpoint of step ``manifest.step``; one of that step that was there is replaced. Returns where it is.
-
-    ``manifest`` gets what it says of variables and files. Raises what fsspec or TensorFlow raises of such a place.
-    """
+    """Write a checkpoint, as ``files.write``. Returns its URL. Raises whatever fsspec or TensorFlow raises."""
     system, root = opened(directory)
     with tempfile.TemporaryDirectory(prefix="dtf-checkpoint-") as here:
         made = files.write(Path(here), manifest, arrays, state)
@@ -49,7 +47,7 @@ def write(directory: str, manifest: Manifest, arrays: Mapping[str, Any], state: 
 
 
 def known(directory: str) -> list[CheckpointInfo]:
-    """The checkpoints in a place by their steps, without a look into their data. What is none is passed over."""
+    """Return the checkpoints in a place in order of steps, without reading their data. Other files are ignored."""
     system, root = opened(directory)
     found = []
     for step in _steps(system, root):
@@ -60,12 +58,12 @@ def known(directory: str) -> list[CheckpointInfo]:
 
 
 def remove(url: str) -> None:
-    """Remove a checkpoint: from one moment to the next it is none."""
+    """Remove a checkpoint, beginning with its manifest."""
     _remove(*opened(url))
 
 
 def clean(directory: str) -> None:
-    """Remove what killed writers have left: whatever has no manifest."""
+    """Remove what killed writers have left behind, which has no manifest."""
     system, root = opened(directory)
     for step in _steps(system, root):
         if not system.exists(f"{root}/{step}/{MANIFEST}"):
@@ -73,9 +71,11 @@ def clean(directory: str) -> None:
 
 
 def newest(url: str, step: int | None = None) -> files.Stored:
-    """The checkpoint at ``url``, or the newest whole one in that place, or the one of ``step``, brought here.
+    """Download the checkpoint at ``url``, or the newest intact one in that place, or that of ``step``.
 
-    Raises NotFound, and InvalidInput for what is damaged where nothing else can be read.
+    Raises:
+        NotFound: If there is none.
+        InvalidInput: If all are damaged.
     """
     system, root = opened(url)
     is_one = system.exists(f"{root}/{MANIFEST}")
@@ -83,8 +83,8 @@ def newest(url: str, step: int | None = None) -> files.Stored:
 
 
 def opened(url: str) -> tuple[Any, str]:
-    """The file system, and what the place is called in it: fsspec's, or else TensorFlow's. Raises InvalidInput."""
-    from fsspec.core import url_to_fs  # not every task has to do with such places
+    """Return the file system, fsspec's or else TensorFlow's, and the path of the place in it. Raises InvalidInput."""
+    from fsspec.core import url_to_fs  # most tasks do not need it
 
     try:
         system, root = url_to_fs(url)
@@ -117,7 +117,7 @@ def _manifest(system: Any, path: str, url: str) -> Manifest:
 
 
 def _fetch(system: Any, path: str, url: str) -> files.Stored:
-    """Bring a checkpoint here; it goes with what is returned."""
+    """Download a checkpoint. The local copy is deleted together with the returned object."""
     names = [*_manifest(system, path, url).files, MANIFEST]
     here = Path(tempfile.mkdtemp(prefix="dtf-checkpoint-"))
     try:

@@ -1,4 +1,4 @@
-"""Whether this task takes or writes a checkpoint now, which its signs of life say: it is not to be cut short."""
+"""Whether this task is taking or writing a checkpoint, reported in its heartbeats so that it is not cut short."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import threading
 from collections.abc import Iterator
 
 changed = threading.Event()
-"""Set when one begins where none was, and when none is left: the next sign of life need not wait."""
+"""Set when the first one begins and when the last one ends, so that the next heartbeat is sent at once."""
 _lock = threading.Lock()
 _count = 0
 
 
 def is_saving() -> bool:
-    """Whether one is on its way."""
+    """Return whether a checkpoint is being taken or written."""
     return _count > 0
 
 
 def begins() -> None:
-    """One is; ``ends`` says that it is there, or will not be."""
+    """Note the beginning of a checkpoint; ``ends`` must be called when it is complete or has failed."""
     _add(1)
 
 
 def ends() -> None:
-    """It is no longer, in whatever thread."""
+    """Note the end of a checkpoint, in any thread."""
     _add(-1)
 
 
 @contextlib.contextmanager
 def saving() -> Iterator[None]:
-    """While its block runs, one is on its way."""
+    """Return a context manager that counts its block as taking a checkpoint."""
     begins()
     try:
         yield

@@ -1,6 +1,6 @@
-"""What a checkpoint is to have, copied while the program waits: once, and into the same memory each time.
+"""Snapshots of a checkpoint's arrays, copied once while the program waits, and each time into the same memory.
 
-New memory costs more than the copy: the kernel has to find and to empty each page of it.
+Allocating new memory would cost more than the copy, because the kernel has to find and clear each page.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 _ALIGNMENT = 64
-"""Of memory that TensorFlow reads as it is, in bytes; of what begins elsewhere it makes a copy."""
+"""The alignment, in bytes, of memory that TensorFlow can use without a copy."""
 
 
 class Snapshots:
-    """The arrays of one snapshot, which the next one takes the place of. Keeps as much memory as they need."""
+    """The arrays of one snapshot. The next one overwrites them, so their memory stays allocated."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Any] = {}
 
     def take(self, variables: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-        """What these hold, by key. Nobody may read the arrays of the snapshot before any more."""
+        """Copy the values of variables, by key. The previous snapshot's arrays must not be used any more."""
         before, self._arrays = self._arrays, {}
         for key, variable in variables:
             held = held_by(variable)
@@ -34,31 +34,32 @@ class Snapshots:
 
 
 def held_by(value: Any) -> Any:
-    """What an array, a tensor or a variable holds, as an array: where that can be without a copy, the very memory, to
-    be read at once.
+    """Return the value of an array, tensor or variable as an array, without a copy if possible.
+
+    It may be the very same memory, so it must be read at once.
     """
     if not hasattr(value, "numpy"):
         return np.asarray(value)
     import tensorflow as tf
 
-    if not tf.executing_eagerly():  # a graph of TensorFlow 1 would get a constant
+    if not tf.executing_eagerly():  # a TensorFlow 1 graph would get a constant
         return np.asarray(value.numpy())
     try:
         return np.asarray(memoryview(tf.convert_to_tensor(value)))
-    except (TypeError, ValueError, BufferError):  # symbolic, or of a type that NumPy has not of its own
+    except (TypeError, ValueError, BufferError):  # symbolic, or of a type that is not NumPy's own
         return np.asarray(value.numpy())
 
 
 def tensor_of(array: Any) -> Any:
-    """A tensor in the memory of an array, where that can be: the array is not to change as long as the tensor lives.
+    """Return a tensor that shares an array's memory if possible. The array must not change while the tensor exists.
 
-    TensorFlow's conversion copies, and keeps the interpreter for itself meanwhile.
+    TensorFlow's own conversion would copy, while holding the GIL.
     """
     import tensorflow as tf
 
     try:
         return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-    except (AttributeError, TypeError, ValueError, BufferError, tf.errors.OpError):  # of a type that it does not know
+    except (AttributeError, TypeError, ValueError, BufferError, tf.errors.OpError):  # an unsupported type
         return tf.convert_to_tensor(array)
 
 

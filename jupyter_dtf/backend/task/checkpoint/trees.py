@@ -14,20 +14,20 @@ from .writer import Writer
 
 
 class Restored(NamedTuple):
-    """What a checkpoint of a program has."""
+    """The contents of a program's checkpoint."""
 
     step: int
     tree: Any
 
 
 class _Array(NamedTuple):
-    """Stands in a pickled tree for the array of that key."""
+    """A placeholder in a pickled tree for the array with that key."""
 
     key: str
 
 
 class TreeCheckpoints:
-    """Those of the run of ``ctx``."""
+    """The checkpoints of the run of ``ctx``."""
 
     def __init__(self, ctx: Any, policy: Checkpoint) -> None:
         self._ctx = ctx
@@ -36,7 +36,7 @@ class TreeCheckpoints:
         self._writer = Writer(self._directory, policy, ctx.checkpoint_saved, self._warn)
 
     def write(self, step: int, tree: Any) -> None:
-        """Begin to write. Raises InvalidInput for what cannot be pickled."""
+        """Start writing a checkpoint. Raises InvalidInput if a value cannot be pickled."""
         with saving():
             self._write(step, tree)
 
@@ -56,7 +56,7 @@ class TreeCheckpoints:
         self._writer.write(manifest, arrays, state)
 
     def read(self, step: int | None, first: str = "") -> Restored | None:
-        """The newest, or that of ``step``; where there is none, of those in ``first``, which has one then."""
+        """Read the newest, or that of ``step``. If there is none, read from ``first``, if given; it must have one."""
         self._writer.wait()
         try:
             stored = at(self._directory).newest(self._directory, step)

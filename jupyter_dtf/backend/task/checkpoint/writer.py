@@ -1,4 +1,4 @@
-"""One checkpoint after the other, each written by a thread of its own while the program goes on."""
+"""Writes checkpoints one after the other, each in a background thread."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from . import saving
 from .places import Place, at, place_of
 
 NICENESS = 10
-"""By how much a thread that writes goes behind the program: it has the time that the program leaves, and of a processor
-that is all used a tenth.
+"""The niceness of the writing thread relative to the program: it gets the CPU time that the program leaves, and about
+a tenth of a fully used CPU.
 """
 
 Told = Callable[[CheckpointInfo, list[int]], None]
-"""Told of a complete checkpoint, and of the steps of those that are gone for it."""
+"""Called with a complete checkpoint and the steps of those that were removed for it."""
 Warned = Callable[[str, str], None]
-"""Told what went wrong: a title and a text."""
+"""Called with the title and text of a problem."""
 
 
 class Writer:
-    """Writes into ``directory`` and keeps there what ``policy`` says. Used by one thread.
+    """Writes to ``directory`` and keeps as many checkpoints as ``policy`` specifies. Not thread-safe.
 
-    The thread that writes is no daemon: a task does not end before it.
+    The writing thread is not a daemon, so a task does not exit before it is done.
     """
 
     def __init__(self, directory: Place, policy: Checkpoint, told: Told, warned: Warned) -> None:
@@ -42,20 +42,20 @@ class Writer:
         self._failure = ""
         self._is_clean = False
         self.last_s = 0.0
-        """How long the last one took to write."""
+        """How long writing the last one took."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether one is being written."""
+        """Whether a checkpoint is being written."""
         return self._thread is not None and self._thread.is_alive()
 
     def write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes, *, last: bool = False) -> None:
-        """Begin to write; nobody may change the arrays any more until that is done. Waits for the one before.
+        """Start writing, after waiting for the previous one. The arrays must not change until it is done.
 
-        ``last``: the program has nothing to do meanwhile.
+        ``last``: the program has nothing else to do meanwhile.
         """
         self.wait()
-        saving.begins()  # and not only when the thread has come to it
+        saving.begins()  # already here, not when the thread starts running
         self._thread = threading.Thread(
             target=self._write, args=(manifest, arrays, state, last), name="dtf-checkpoint", daemon=False
         )
@@ -91,7 +91,7 @@ class Writer:
         removed: list[int] = []
         try:
             known = self._keeping.known(self._directory)
-        except Exception as error:  # a place elsewhere that does not answer
+        except Exception as error:  # a remote place that does not respond
             self._warn("Checkpoints that are not needed any more stay", f"{self._directory}: {error}")
             return removed
         for info in surplus(known, self._policy):
@@ -113,13 +113,13 @@ class Writer:
         self._warn(f"The checkpoint of step {step} was not written", f"{why}. The last complete one is as it was")
 
     def _warn(self, title: str, text: str) -> None:
-        """Tell of it once, until it is another thing or one has been written."""
+        """Warn, unless this is a repetition of the last warning without a successful checkpoint in between."""
         if text != self._failure:
             self._failure = text
             self._warned(title, text)
 
 
 def _go_behind() -> None:
-    """Let this thread have what time of the processors the others leave."""
-    with contextlib.suppress(OSError):  # where the system does not know priorities of threads
+    """Lower the priority of this thread."""
+    with contextlib.suppress(OSError):  # the system may not support thread priorities
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)

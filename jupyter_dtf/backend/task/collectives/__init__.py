@@ -1,4 +1,4 @@
-"""Exchanges between the tasks of a run: one interface (``base``), one module per transport."""
+"""Collective communication between the tasks of a run: one interface (``contract``), one module per transport."""
 
 from __future__ import annotations
 
@@ -16,17 +16,25 @@ if TYPE_CHECKING:
     from .lookout import Board, Lookout
 
 _made: Counter[str] = Counter()
-"""How many reducers this process has made among each set of tasks: each has its memory and its keys."""
+"""How many reducers this process has created for each set of tasks, to give each its own memory and keys."""
 
 
 def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -> Reducer:
-    """The reducer of this task among those of ``ranks``, all of its run by default. A collective among them.
+    """Create this task's reducer for a set of tasks. This is a collective of these tasks.
 
-    ``reducer.rank`` counts within ``ranks``, in their order. Tasks of one machine use its memory, unless ``transport``
-    is "tcp" or "ring". Between machines, where "auto" is what the run's GPUs ask for, it is one of these two, between
-    one task of each machine where some hold several. "ring" is TensorFlow's own collectives: all tasks of the run then
-    make a reducer among all first, before TensorFlow has run anything, for they can only be set up then. Raises
-    InvalidInput for ranks that are none, Unavailable if the transport cannot work here.
+    Tasks on one machine use shared memory, unless ``transport`` is "tcp" or "ring". Between machines it is one of these
+    two, and "auto" chooses by the run's GPUs. If machines have several tasks, only one task of each uses the network.
+    "ring" stands for TensorFlow's own collectives: then all tasks of the run must first create a reducer for all tasks,
+    before TensorFlow has run anything, because that is the only time at which they can be set up.
+
+    Args:
+        transport: "auto", "shm", "tcp" or "ring".
+        ctx: The context of this task.
+        ranks: The ranks of the set, by default all of the run. ``reducer.rank`` is the index in this list.
+
+    Raises:
+        InvalidInput: If the ranks are not valid.
+        Unavailable: If the transport cannot work here.
     """
     ranks = list(range(ctx.size)) if ranks is None else list(ranks)
     if len(set(ranks)) < len(ranks) or not set(ranks) <= set(range(ctx.size)) or ctx.rank not in ranks:
@@ -46,7 +54,7 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
     key = f"{members}-{_made[members]}"
     _made[members] += 1
     if sum(_made.values()) > 1:
-        stays_in_gang()  # what the program has made for itself would stay with tasks that are gone
+        stays_in_gang()  # reducers created by the program itself would remain connected to lost tasks
     if len(set(machines)) == 1 and transport in ("auto", "shm") and not obstacle:
         return _in_memory(ctx, ranks, key)
     by = ctx.between_machines if transport == "auto" else transport
@@ -55,7 +63,7 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
 
 
 def begin_anew() -> None:
-    """Forget all reducers of this process, which goes over to another attempt of its run; they are closed already."""
+    """Forget all reducers, already closed, of this process, which goes over to another attempt of its run."""
     from .tcp.links import forget_links
 
     _made.clear()
@@ -64,11 +72,11 @@ def begin_anew() -> None:
 
 
 def _lookout(ctx: Any, by: str) -> Lookout:
-    """This task's, one for all its reducers that wait in this way: by ``memory``, ``tcp`` or the ``ring``."""
+    """Return this task's lookout, shared by all reducers with the same kind of wait: ``memory``, ``tcp``, ``ring``."""
     from .lookout import Files, Keys, Lookout
 
     if by == "memory" and len(set(ctx.machines)) > 1:
-        by = ctx.between_machines  # the others of the run may wait in other sets
+        by = ctx.between_machines  # other tasks of the run may be waiting in other sets
     if by not in _lookouts:
         if by == "memory":
             board: Board = Files(ctx.shared_dir / "waits")
@@ -99,7 +107,7 @@ def _in_memory(ctx: Any, ranks: list[int], key: str) -> Reducer:
 
 
 def _leaders(ctx: Any, ranks: list[int]) -> list[int]:
-    """The first task of each machine."""
+    """Return the first task of each machine."""
     return sorted({ctx.machines[r]: r for r in reversed(ranks)}.values(), key=ranks.index)
 
 
@@ -162,7 +170,7 @@ def _by_ring(ctx: Any, ranks: list[int], key: str, by_machine: bool) -> Reducer:
         own = ctx.machines[ctx.rank]
         local = [r for r in ranks if ctx.machines[r] == own]
         leaders = _leaders(ctx, ranks)
-        # Who waits in the memory waits for the network as well: only the whole is watched.
+        # Waiting in shared memory may mean waiting for the network too, so only the whole is watched.
         path = ctx.shared_dir / f"reduce-{key}-of-{local[0]}"
         memory = (
             SharedMemoryReducer(path, local.index(ctx.rank), [ctx.tasks[r] for r in local], float("inf"))

@@ -1,8 +1,8 @@
-"""Collectives that are Python: of NumPy arrays in this process's memory, called from graphs as functions of arrays.
+"""Collectives implemented in Python on NumPy arrays, and called from graphs as functions of arrays.
 
-A transport brings two things: how arrays are reduced, and how bytes of any length are exchanged. In both the tasks meet
-first and compare what they have called, so that different calls are an error on all of them, after which they can go
-on.
+A transport implements two operations: reducing arrays, and exchanging bytes of any length. In both, the tasks first
+meet and compare what they have called, so that different calls raise an error in all of them, after which they can
+continue.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from .program_order import ProgramOrder, in_graph
 
 UFUNCS = {"sum": np.add, "min": np.minimum, "max": np.maximum, "product": np.multiply}
 
-_MANY_CALLS = 1000  # different ones, whose marks are kept
+_MANY_CALLS = 1000  # the number of different calls whose marks are cached
 
 _IN_A_GRAPH = "what comes next in a graph"
 
 Bytes = npt.NDArray[np.uint8]
 
 Wanted = Callable[[list[int]], list[tuple[int, Bytes]]]
-"""Told how many bytes every task sends; says for each rank from where on they shall be copied, and to where."""
+"""Called with the number of bytes that each task sends. Returns for each rank the start offset and the target."""
 
 
 class ArrayReducer(Reducer):
-    """See the module. ``tasks`` are the names of the tasks, by rank; ``stall_s`` is how long a wait may last unseen."""
+    """See the module. ``tasks`` are the names by rank; ``stall_s`` is how long a wait may last without a report."""
 
     keeps_order = True
 
@@ -50,22 +50,22 @@ class ArrayReducer(Reducer):
         self._matching = Matching(lambda value: self.all_gather(value, _IN_A_GRAPH), self._tasks, stall_s)
         self._marks: dict[Any, bytes] = {}
 
-    # -- what a transport brings; ``call`` is the mark of what all tasks have to call ---------------------------
+    # -- implemented by transports; ``call`` is the mark of the call, the same in all tasks ---------------------
 
     @abstractmethod
     def reduce_flat(self, arrays: list[Array], op: str, call: bytes) -> list[Array]:
-        """The reductions of one-dimensional arrays of one type. Raises DifferentCalls on all tasks, or RuntimeError."""
+        """Reduce one-dimensional arrays of one dtype. Raises DifferentCalls in all tasks, or RuntimeError."""
 
     @abstractmethod
     def exchange(self, sent: Bytes, call: bytes, wanted: Wanted) -> None:
-        """Everyone sends bytes, as many as each likes. Raises DifferentCalls on all tasks, or RuntimeError."""
+        """Exchange any number of bytes per task. Raises DifferentCalls in all tasks, or RuntimeError."""
 
     # -- graphs -------------------------------------------------------------------------------------------------
 
     def _as_op(
         self, function: Callable[..., list[Array]], inputs: Sequence[tf.Tensor], like: Sequence[Any], name: str
     ) -> list[tf.Tensor]:
-        """``function`` of the inputs' arrays, at once or as an op, giving what has types and shapes of ``like``."""
+        """Apply ``function`` to the inputs as arrays, eagerly or as an op, with outputs like ``like``."""
         if tf.executing_eagerly():
             return [tf.convert_to_tensor(a) for a in function(*(np.asarray(t) for t in inputs))]
         if in_graph():
@@ -73,7 +73,7 @@ class ArrayReducer(Reducer):
         return self._order(lambda: _op(function, inputs, like))
 
     def _mark(self, name: str, arrays: Sequence[Array], free_rows: bool = False) -> bytes:
-        """What the other tasks have to call as well: of that name, of such arrays."""
+        """Return the mark of a call, by its name and its arrays, which must be the same in all tasks."""
         key = (name, free_rows, *[(a.dtype, a.shape[1:] if free_rows else a.shape) for a in arrays])
         found = self._marks.get(key)
         if found is None:
@@ -83,17 +83,17 @@ class ArrayReducer(Reducer):
             self._marks[key] = found
         return found
 
-    # -- tasks that have joined ---------------------------------------------------------------------------------
+    # -- joined tasks -------------------------------------------------------------------------------------------
 
     def _tell_joined(self, joined: Sequence[int], call: bytes, arrays: Sequence[Array], op: str) -> bool:
-        """Tell the tasks that have joined what the others call. Whether to begin anew, now that they know it."""
+        """Tell joined tasks what the others call. Returns whether to restart the call, now that they know it."""
         if joined:
             summed = (arrays[0].dtype, op, [a.size for a in arrays]) if op == "sum" else text_of(call)
             self._told(summed, joined)
         return bool(joined)
 
     def _told(self, what: Any, joined: Sequence[int]) -> Any:
-        """Those that have not joined say what they reduce; everyone gets it."""
+        """Let the tasks that have not joined tell all others what they reduce, and return that."""
         everyones = self.gather_bytes(pickle.dumps(what), mark("what is reduced"))
         told = next(pickle.loads(data) for rank, data in enumerate(everyones) if rank not in joined)
         if not isinstance(told, tuple):
@@ -107,7 +107,7 @@ class ArrayReducer(Reducer):
         return self.reduce_arrays([array], op)[0]
 
     def reduce_arrays(self, arrays: Sequence[Array], op: str, name: str = "") -> list[Array]:
-        """Each array's reduction over the tasks, in one exchange per type."""
+        """Reduce each array over the tasks, in one exchange per dtype."""
         results: list[Any] = [None] * len(arrays)
         groups: dict[np.dtype[Any], list[int]] = {}
         for index, array in enumerate(arrays):
@@ -132,7 +132,7 @@ class ArrayReducer(Reducer):
         array = np.ascontiguousarray(array)
         call = self._mark(name, [array], free_rows=True)
         row = int(np.prod(array.shape[1:])) * array.itemsize
-        if row == 0:  # nothing to send, but so many of it
+        if row == 0:  # only the number of (empty) rows matters
             lengths = [
                 int.from_bytes(data, "little") for data in self.gather_bytes(len(array).to_bytes(8, "little"), call)
             ]
@@ -153,7 +153,7 @@ class ArrayReducer(Reducer):
         return [pickle.loads(data) for data in self.gather_bytes(pickle.dumps(value), mark(name))]
 
     def gather_bytes(self, sent: bytes, call: bytes) -> list[bytes]:
-        """Everyone's bytes, by rank."""
+        """Return the bytes of all tasks, by rank."""
         gathered: list[Bytes] = []
 
         def wanted(sizes: list[int]) -> list[tuple[int, Bytes]]:
@@ -225,5 +225,5 @@ def _op(function: Callable[..., list[Array]], inputs: Sequence[tf.Tensor], like:
 
 
 def as_bytes(array: Array) -> Bytes:
-    """The array's memory."""
+    """Return the array's memory as bytes."""
     return array.reshape(-1).view(np.uint8)

@@ -1,4 +1,4 @@
-"""What a task calls, in words and as a mark: in a collective, all tasks have to call the same."""
+"""Descriptions of collective calls, as text and as marks to compare: all tasks must make the same call."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ RULE = "All tasks make the same collective calls in the same order."
 
 
 class DifferentCalls(tf.errors.FailedPreconditionError, RuntimeError):
-    """Tasks that met in a collective had called different ones. The message names the calls.
+    """Tasks called different collectives. The message lists the calls.
 
-    It is FailedPreconditionError for programs written for Horovod, which raises that.
+    It is a FailedPreconditionError because Horovod raises that.
     """
 
-    ag_pass_through = True  # through autograph, as it is
+    ag_pass_through = True  # makes autograph pass it on unchanged
 
     def __init__(self, message: str) -> None:
         super().__init__(None, None, message)
 
 
 def described(name: str, specs: Sequence[tuple[str, Iterable[Any]]], free_rows: bool = False) -> str:
-    """``allreduce average of 2 tensors: float32 [4, 3], int32 []``. ``free_rows``: the first dimension may differ."""
+    """Return ``allreduce average of 2 tensors: float32 [4, 3], int32 []``. ``free_rows``: first sizes may differ."""
     said = []
     for dtype, shape in specs:
         lengths = ["?" if length is None else str(length) for length in shape]
@@ -41,19 +41,19 @@ def described(name: str, specs: Sequence[tuple[str, Iterable[Any]]], free_rows: 
 
 
 def call_name(what: str, name: str | None = None, **options: Any) -> str:
-    """``allreduce average 'loss' (compression=fp16)``: what a program calls, apart from what it hands over."""
+    """Return ``allreduce average 'loss' (compression=fp16)``: what a program calls, without its tensors."""
     said = ", ".join(f"{key}={value}" for key, value in options.items())
     return what + (f" {name!r}" if name else "") + (f" ({said})" if said else "")
 
 
 def described_tensors(name: str, tensors: Sequence[tf.Tensor], free_rows: bool = False) -> str:
-    """``described`` by what is known of the shapes; what is not known is ``?``."""
+    """Like ``described``, from static shapes; unknown sizes are ``?``."""
     specs = [(t.dtype.name, t.shape.as_list() if t.shape.rank is not None else ["..."]) for t in tensors]
     return described(name, specs, free_rows)
 
 
 def mark(text: str) -> bytes:
-    """``MARK_BYTES`` that begin with a digest of the text, to compare, and go on with the text itself, to read."""
+    """Return ``MARK_BYTES`` bytes: a digest of the text, to compare, followed by the text itself."""
     data = text.encode()
     room = MARK_BYTES - DIGEST_BYTES
     shown = data if len(data) <= room else data[: room - 3] + b"..."
@@ -61,17 +61,17 @@ def mark(text: str) -> bytes:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two marks, or views of memory that holds one, are of equal texts."""
+    """Return whether two marks, or views of memory with marks, have equal texts."""
     return bool(one[:DIGEST_BYTES] == other[:DIGEST_BYTES])
 
 
 def text_of(mark: bytes) -> str:
-    """What the mark says."""
+    """Return the text of a mark."""
     return mark[DIGEST_BYTES:].rstrip().decode(errors="replace")
 
 
 def differ(texts: Mapping[str, str]) -> DifferentCalls:
-    """The error that names the calls by task, of each call those tasks that made it."""
+    """Return an error that lists the calls with the tasks that made them."""
     tasks: dict[str, list[str]] = {}
     for task, text in texts.items():
         tasks.setdefault(text, []).append(task)

@@ -1,4 +1,4 @@
-"""How arrays that are reduced together are cut up among the tasks. Pure."""
+"""The division of arrays that are reduced together among the tasks. Pure."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy.typing as npt
 
-_LINE = 64  # bytes of a cache line, which no two tasks write to
+_LINE = 64  # the size of a cache line: no two tasks write to the same one
 
 
 class Cells:
-    """One-dimensional arrays of one type, laid end to end and cut into cells, owned by the tasks in turn."""
+    """One-dimensional arrays of one dtype, concatenated and cut into cells that the tasks own in turn."""
 
     def __init__(self, arrays: Sequence[npt.NDArray[Any]], size: int, cell_bytes: int) -> None:
         item = arrays[0].itemsize
         self._starts = [0, *accumulate(a.size for a in arrays)]
         self._size = size
-        fair = -(-self._starts[-1] * item // size // _LINE) * _LINE  # where there is less than a cell for everyone
+        fair = -(-self._starts[-1] * item // size // _LINE) * _LINE  # if there is less than a full cell per task
         self._length = max(_LINE, min(cell_bytes, fair)) // item
         self._item = item
         self.rounds = -(-self._starts[-1] // (self._length * size))
 
     def pieces(self, round_: int, owner: int) -> list[tuple[int, int, int, int]]:
-        """(array, start, stop, offset in the cell in bytes) of what lies in the owner's cell of that round."""
+        """Return (array, start, stop, offset in the cell in bytes) for the contents of the owner's cell in a round."""
         begin = (round_ * self._size + owner) * self._length
         end = min(begin + self._length, self._starts[-1])
         found = []

@@ -1,4 +1,4 @@
-"""Who takes part in a collective: process sets, each with a reducer, and the order of its calls."""
+"""The participants in collectives: process sets, each with a reducer, and the order of their calls."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .program_order import ProgramOrder, in_graph
 
 
 class ProcessSet:
-    """Some of the tasks of the run, by rank: the collectives of ``process_set=ProcessSet([0, 2])`` are between those.
+    """A subset of the run's tasks, by rank: ``process_set=ProcessSet([0, 2])`` restricts collectives to these.
 
-    Two of equal ranks are the same set. Raises InvalidInput unless the ranks are different ones, at least one.
+    Sets with equal ranks are the same. Raises InvalidInput unless there is at least one rank, each only once.
     """
 
     def __init__(self, ranks: Sequence[int]) -> None:
@@ -40,20 +40,20 @@ class ProcessSet:
         return f"ProcessSet({list(self.ranks)})"
 
     def size(self) -> int:
-        """How many tasks it has."""
+        """Return the number of tasks in the set."""
         return len(self.ranks)
 
     def included(self) -> bool:
-        """Whether this task is one of them."""
+        """Return whether this task is in the set."""
         return current().rank in self.ranks
 
     def rank(self) -> int:
-        """This task's place among them, from 0. Raises InvalidInput if it is none of them."""
+        """Return this task's index in the set. Raises InvalidInput if it is not in the set."""
         return communicator(self).reducer.rank
 
 
 class Communicator:
-    """The reducer of one process set, and the order in which a ``tf.function`` runs its collectives."""
+    """The reducer of one process set, and the execution order of its collectives in a ``tf.function``."""
 
     def __init__(self, ranks: Sequence[int], reducer: Reducer) -> None:
         self.ranks = tuple(ranks)
@@ -70,7 +70,7 @@ class Communicator:
         return self.reducer.rank
 
     def root(self, rank: int) -> int:
-        """Where in the set the task of that rank of the run is. Raises InvalidInput if it is not there."""
+        """Return the index in the set of the task with that rank in the run. Raises InvalidInput if it is not in it."""
         if rank not in self.ranks:
             raise InvalidInput(
                 f"`root_rank` must be one of the ranks {list(self.ranks)}, got {rank}", field="root_rank"
@@ -78,9 +78,9 @@ class Communicator:
         return self.ranks.index(rank)
 
     def named(self, name: str) -> str:
-        """The name; in a graph of TensorFlow 1, with a number that no other collective in it has.
+        """Return the name; in a TensorFlow 1 graph, with a number that is unique in the graph.
 
-        Those meet by name. The tasks build their graphs alike, so they give the same one the same number.
+        There, collectives are matched by name. All tasks build the same graph, so they assign the same numbers.
         """
         if not in_graph():
             return name
@@ -92,7 +92,7 @@ class Communicator:
         return f"{number}: {name}"
 
     def in_order(self, collective: Callable[[], list[tf.Tensor]]) -> list[tf.Tensor]:
-        """Call ``collective``, a reducer's; in a ``tf.function`` its ops come after those called before it."""
+        """Call ``collective``; in a ``tf.function``, its ops run after those of earlier calls."""
         return collective() if self.reducer.keeps_order else self._order(collective)
 
 
@@ -101,9 +101,9 @@ _lock = threading.RLock()
 
 
 def communicator(process_set: ProcessSet | None = None) -> Communicator:
-    """That of the process set, None being all tasks of the run, made when it is first asked for.
+    """Return the communicator of a process set, by default of all tasks of the run, creating it on first use.
 
-    Making one is a collective of its tasks. Raises RuntimeError outside a task.
+    Creating one is a collective of its tasks. Raises RuntimeError outside a task.
     """
     ctx = current()
     ranks = tuple(range(ctx.size)) if process_set is None else tuple(process_set.ranks)
@@ -115,9 +115,9 @@ def communicator(process_set: ProcessSet | None = None) -> Communicator:
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Make the communicator of a process set; a collective of all tasks of the run, also of those not in the set.
+    """Create the communicator of a process set. This is a collective of all tasks of the run, even outside the set.
 
-    But for TensorFlow's own collectives this is not needed: a process set is made when it is first used.
+    It is only necessary for TensorFlow's own collectives; otherwise, process sets are created on first use.
     """
     process_set = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
     _all_do("add_process_set", process_set)
@@ -127,7 +127,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> None:
-    """Free what the process set needs; a collective of all tasks of the run. It is made anew if it is used again."""
+    """Free a process set's resources. This is a collective of all tasks of the run. The set can be used again."""
     _all_do("remove_process_set", process_set)
     with _lock:
         made = _communicators.pop(tuple(process_set.ranks), None)
@@ -142,15 +142,15 @@ def _all_do(what: str, process_set: ProcessSet) -> None:
 
 
 def interrupted() -> bool:
-    """Whether a task has left as failed while this one waited for it in a collective."""
+    """Return whether a task left as failed while this one was waiting for it in a collective."""
     with _lock:
         return any(made.reducer.interrupted for made in _communicators.values())
 
 
 def renew() -> None:
-    """Begin anew in all process sets; the others, whose collectives fail by it, do the same.
+    """Restart all process sets. Collectives of the other tasks then fail, and they must do the same.
 
-    Functions that have been traced go on working. Raises Unavailable for TensorFlow's own collectives.
+    Traced functions keep working. Raises Unavailable for TensorFlow's own collectives.
     """
     with _lock:
         for ranks in sorted(_communicators):
@@ -159,7 +159,7 @@ def renew() -> None:
 
 
 def close() -> None:
-    """Leave all process sets: a task that waits for this one gets an error."""
+    """Leave all process sets. Tasks that wait for this one get an error."""
     with _lock:
         for made in _communicators.values():
             made.reducer.close()

@@ -1,4 +1,4 @@
-"""The contract of a reducer, and what follows from one primitive, the reduction of tensors."""
+"""The interface of reducers, with implementations of everything in terms of one primitive, reducing tensors."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ TYPES = {
 
 
 class Reducer(ABC):
-    """Exchanges between ``size`` tasks. Collectives: every task calls the same methods in the same order.
+    """Collectives between ``size`` tasks: every task must call the same methods in the same order.
 
-    Shapes and types are equal on all tasks, except for the first dimension where a method says so. Every task gets the
-    same bits. A call returns when all tasks have made it, and raises RuntimeError if one of them has died or, where
-    that can be seen, has called something else. Types: bool, uint8 to uint32, int8 to int64, bfloat16, float16 to
-    float64.
+    Shapes and dtypes must be equal in all tasks, except for the first dimension where a method says so. All tasks get
+    bitwise equal results. A call returns when all tasks have made it, and raises RuntimeError if one of them has died
+    or, if that can be detected, has called something else. Dtypes: bool, uint8 to uint32, int8 to int64, bfloat16,
+    float16 to float64.
 
-    What takes tensors works in a ``tf.function`` and outside of one; nothing of it has a gradient (``ops`` has).
-    ``name`` is the same on all tasks.
+    Methods that take tensors work both inside and outside a ``tf.function``. They have no gradients (those in ``ops``
+    do). ``name`` must be the same in all tasks.
     """
 
     keeps_order = False
-    """Whether collectives in a ``tf.function`` run in the order of the program. Where not, ops of one name meet."""
+    """Whether collectives in a ``tf.function`` run in program order. If not, ops with the same name are matched."""
 
     bucket_bytes = 64 << 20
-    """How much of a model's gradients is best sent at a time, while the rest is still being computed."""
+    """The best amount of gradients to send at a time while the rest is still being computed."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
@@ -63,32 +63,29 @@ class Reducer(ABC):
 
     @abstractmethod
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
-        """Each tensor's reduction over the tasks, in one exchange. ``op``: sum, min, max or product.
-
-        Booleans have no sum.
-        """
+        """Reduce each tensor over the tasks, in one exchange. ``op``: sum (not of booleans), min, max or product."""
 
     def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        """The sum over the tasks."""
+        """Return the sum over the tasks."""
         return self.reduce_tensors([tensor], "sum", name)[0]
 
     def gather_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        """All tasks' tensors, one after the other along the first dimension, which may differ from task to task."""
+        """Return all tasks' tensors, concatenated along the first dimension, whose size may differ."""
         return self.gather_rows(tensor, name)[0]
 
     def gather_rows(self, tensor: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """``gather_tensor``, and how many rows came from each task, int64 of shape (size,)."""
-        name = described_tensors(name, [tensor], free_rows=True)  # bits travel: their type would not show
+        """Like ``gather_tensor``, but also return the number of rows from each task, int64 of shape (size,)."""
+        name = described_tensors(name, [tensor], free_rows=True)  # bits are sent, which do not show the dtype
         own = tf.one_hot(self.rank, self.size, dtype=tf.int64) * tf.shape(tensor, tf.int64)[0]
         rows = self.sum_tensor(own, f"{name} rows")
         before, after = tf.reduce_sum(rows[: self.rank]), tf.reduce_sum(rows[self.rank + 1 :])
         paddings = tf.concat([[[before, after]], tf.zeros([len(tensor.shape) - 1, 2], tf.int64)], 0)
-        blank = tf.pad(_as_integers(tensor), paddings)  # the others add zeros
+        blank = tf.pad(_as_integers(tensor), paddings)  # other tasks add zeros there
         gathered = _from_integers(self.sum_tensor(blank, name), tensor.dtype)
         return tf.ensure_shape(gathered, [None, *tensor.shape[1:]]), rows
 
     def broadcast_tensors(self, tensors: Sequence[tf.Tensor], root: int, name: str) -> list[tf.Tensor]:
-        """The tensors of the task of rank ``root``."""
+        """Return the tensors of the task with rank ``root``."""
         name = described_tensors(f"{name} from {root}", tensors)
         sent = [_as_integers(tensor) for tensor in tensors]
         if self.rank != root:
@@ -100,9 +97,9 @@ class Reducer(ABC):
         ]
 
     def exchange_rows(self, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """Row ``i`` of ``splits``, int64 of shape (size,), is how many rows, in order, go to the task of rank ``i``.
+        """Send rows to each task: element ``i`` of ``splits``, int64 of shape (size,), is the number for rank ``i``.
 
-        Returns what the tasks sent to this one, by rank, and how many rows came from each.
+        Returns the rows that the tasks sent to this one, by rank, and the number of rows from each.
         """
         sent = tf.concat([tf.shape(tensor, tf.int64)[:1], splits], 0)
         said = tf.reshape(
@@ -112,32 +109,32 @@ class Reducer(ABC):
         with tf.control_dependencies([tf.debugging.Assert(fits, [_SPLITS_RULE, said])]):
             everyones = tf.identity(said[:, 1:])
         rows = self.gather_tensor(tensor[: tf.reduce_sum(splits)], name)
-        ends = tf.cumsum(tf.reshape(everyones, [-1]))  # rows lie in order of sender, then receiver
+        ends = tf.cumsum(tf.reshape(everyones, [-1]))  # rows are ordered by sender, then by receiver
         parts = []
         for sender in range(self.size):
             piece = sender * self.size + self.rank
             parts.append(rows[ends[piece] - everyones[sender, self.rank] : ends[piece]])
         return tf.concat(parts, 0), everyones[:, self.rank]
 
-    # -- arrays, at once, also while a graph of TensorFlow 1 is built -------------------------------------------
+    # -- arrays, eagerly, even while a TensorFlow 1 graph is being built ----------------------------------------
 
     def reduce(self, array: Array, op: str = "sum") -> Array:
-        """The reduction over the tasks; a new array of the same type and shape."""
+        """Return the reduction over the tasks, a new array of the same dtype and shape."""
         with eager_mode():
             return np.asarray(self.reduce_tensors([tf.constant(array)], op, _outside(array))[0])
 
     def sum(self, array: Array) -> Array:
-        """The sum over the tasks; a new array of the same type and shape."""
+        """Return the sum over the tasks, a new array of the same dtype and shape."""
         return self.reduce(array, "sum")
 
     def gather(self, array: Array) -> list[Array]:
-        """Every task's array, by rank. The first dimension may differ."""
+        """Return every task's array, by rank. The first dimension may differ."""
         with eager_mode():
             rows, counts = self.gather_rows(tf.constant(array), _outside(array[:0]))
         return np.split(np.asarray(rows), np.cumsum(counts)[:-1])
 
     def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
-        """The arrays of the task of rank ``root``; any types of fixed size."""
+        """Return the arrays of the task with rank ``root``, of any dtypes of fixed size."""
         arrays = [np.asarray(a) for a in arrays]
         sent = np.concatenate([_as_bytes(a) for a in arrays] or [np.zeros(0, np.uint8)])
         with eager_mode():
@@ -149,37 +146,37 @@ class Reducer(ABC):
         ]
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Every task's value, by rank. Picklable objects."""
+        """Return every task's picklable value, by rank."""
         return [pickle.loads(data.tobytes()) for data in self.gather(np.frombuffer(pickle.dumps(value), np.uint8))]
 
     @abstractmethod
     def close(self, failed: bool = False) -> None:
-        """Leave. ``failed`` tells the others not to wait for this task any more."""
+        """Leave. ``failed`` means that the others must not wait for this task any more."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether the last collective failed because another task has left as failed, and ``renew`` may help."""
+        """Whether the last collective failed because another task left as failed, so that ``renew`` may help."""
         return False
 
     def wake(self) -> None:  # noqa: B027
-        """Called in another thread: if this one waits in a collective, it shall look whether that has a sense still."""
+        """Make a wait in a collective check whether it still makes sense. Called in another thread."""
 
     def give_up(self, why: str) -> None:  # noqa: B027
-        """Called in another thread while this one waits in a collective: it shall raise DifferentCalls if it can."""
+        """Make a wait in a collective raise DifferentCalls, if possible. Called in another thread."""
 
     def join(self) -> int:
-        """Take part with zeros in the others' sums until all tasks have come here; the rank of the last.
+        """Contribute zeros to the others' sums until all tasks have joined. Returns the rank of the last one.
 
-        Raises Unavailable where that cannot be.
+        Raises Unavailable if that is not supported.
         """
         raise Unavailable(
             "A task can only join while the others go on where all tasks are on one machine, or each on one of its own"
         )
 
     def renew(self) -> None:
-        """Leave as failed and begin anew, when all tasks do so: a collective. What was traced before goes on working.
+        """Leave as failed and restart: a collective that all tasks must call. Traced functions keep working.
 
-        Raises Unavailable where that cannot be.
+        Raises Unavailable if that is not supported.
         """
         raise Unavailable(
             "TensorFlow's collectives cannot begin anew in a process in which they have failed. Going back to a commit "
@@ -188,7 +185,7 @@ class Reducer(ABC):
 
 
 def check_op(op: str, dtype: tf.DType) -> None:
-    """Raise InvalidInput unless values of the type can be reduced so."""
+    """Raise InvalidInput unless the dtype supports the reduction."""
     if op not in OPS:
         raise InvalidInput(f"op is one of {', '.join(OPS)}. Received: {op!r}", field="op")
     if dtype not in TYPES:
@@ -202,7 +199,7 @@ _SPLITS_RULE = "splits are numbers of rows, at least 0, together no more than th
 
 
 def check_splits(everyones: Sequence[tuple[int, Array]], tasks: Sequence[str]) -> None:
-    """Raise InvalidInput unless the splits of every task, given with its number of rows, say where rows go."""
+    """Raise InvalidInput unless every task's splits are valid for its number of rows."""
     for (rows, splits), task in zip(everyones, tasks, strict=True):
         if splits.sum() > rows or (splits < 0).any():
             raise InvalidInput(f"{_SPLITS_RULE} Received: {splits.tolist()} for {rows} rows on {task}", field="splits")
@@ -221,7 +218,7 @@ _INTEGERS = {1: tf.uint8, 2: tf.int16, 4: tf.int32, 8: tf.int64}  # by size in b
 
 
 def _as_integers(tensor: tf.Tensor) -> tf.Tensor:
-    """The bits as integers: adding zeros changes none of them, not even a zero's sign."""
+    """Reinterpret the bits as integers, so that adding zeros changes nothing, not even the sign of a zero."""
     if tensor.dtype == tf.bool:
         return tf.cast(tensor, tf.uint8)
     return tf.bitcast(tensor, _INTEGERS[tensor.dtype.size])
@@ -232,7 +229,7 @@ def _from_integers(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 
 class Alone(Reducer):
-    """The only task: what it sends is what it gets."""
+    """The reducer of a single task, which returns its input."""
 
     keeps_order = True
 

@@ -1,4 +1,4 @@
-"""A reducer below which the transport can be exchanged: what was traced with it goes on by another one."""
+"""A reducer with a replaceable transport: functions traced with it continue with the new one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .contract import Array
 
 
 class ExchangeableReducer(ArrayReducer):
-    """The collectives of ``inner``. ``tasks`` are their names, by rank."""
+    """Delegates to ``inner``. ``tasks`` are the names of the tasks by rank."""
 
     def __init__(self, inner: ArrayReducer, tasks: Sequence[str]) -> None:
         super().__init__(inner.rank, tasks, float("inf"))
@@ -17,7 +17,7 @@ class ExchangeableReducer(ArrayReducer):
         self._inner = inner
 
     def exchange_transport(self, inner: ArrayReducer) -> None:
-        """Go on by ``inner``, which has as many tasks, this one in the same place. The one before has been closed."""
+        """Continue with ``inner``, which must have the same size and rank. The previous one must be closed already."""
         assert (inner.rank, inner.size) == (self.rank, self.size)
         self._inner = inner
 

@@ -1,4 +1,4 @@
-"""Gathering, broadcasting and exchanging between tasks, as differentiable TensorFlow functions, and for objects."""
+"""Gather, broadcast and all-to-all between tasks, as differentiable TensorFlow functions, and for objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .inputs import check_place, checked, checked_rows
 
 
 def allgather(tensor: Any, name: str | None = None, process_set: ProcessSet | None = None) -> tf.Tensor:
-    """All tasks' tensors, in order of rank, one after the other along the first dimension, which may differ."""
+    """Return all tasks' tensors, concatenated by rank along the first dimension, whose size may differ."""
     check_place()
     return primitives.gather(communicator(process_set), checked_rows(tensor), call_name("allgather", name))
 
@@ -23,7 +23,7 @@ def allgather(tensor: Any, name: str | None = None, process_set: ProcessSet | No
 def grouped_allgather(
     tensors: Sequence[Any], name: str | None = None, process_set: ProcessSet | None = None
 ) -> list[tf.Tensor]:
-    """``allgather`` of each, which all tasks hand over in the same order."""
+    """Apply ``allgather`` to each tensor. All tasks must pass them in the same order."""
     check_place()
     comm = communicator(process_set)
     rows = [checked_rows(tensor) for tensor in tensors]
@@ -36,7 +36,7 @@ def grouped_allgather(
 def broadcast(
     tensor: Any, root_rank: int = 0, name: str | None = None, process_set: ProcessSet | None = None
 ) -> tf.Tensor:
-    """The tensor of the task whose rank in the run is ``root_rank``. Shape and type are equal on all tasks."""
+    """Return the tensor of the task with rank ``root_rank`` in the run. Shape and dtype must be equal in all tasks."""
     check_place()
     comm = communicator(process_set)
     root = comm.root(root_rank)
@@ -46,7 +46,7 @@ def broadcast(
 
 
 def broadcast_variables(variables: Iterable[Any], root_rank: int = 0, process_set: ProcessSet | None = None) -> None:
-    """Give all variables, TensorFlow's or Keras's, the values they have on ``root_rank``, in one exchange."""
+    """Set all variables, TensorFlow's or Keras's, to their values in the task ``root_rank``, in one exchange."""
     check_place()
     comm = communicator(process_set)
     root = comm.root(root_rank)
@@ -64,10 +64,10 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0, process_se
 def alltoall(
     tensor: Any, splits: Any = None, name: str | None = None, process_set: ProcessSet | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Send so many rows to each task as ``splits``, of shape (size,), says; without it, equally many.
+    """Send rows to each task: as many as in ``splits``, of shape (size,), by default equally many.
 
-    Returns the rows that were received, in order of the senders' ranks, and how many came from each (int64).
-    Raises InvalidInput if there is no equal division.
+    Returns the received rows, in order of the senders' ranks, and the number of rows from each (int64).
+    Raises InvalidInput if the rows cannot be divided equally.
     """
     check_place()
     comm = communicator(process_set)
@@ -86,18 +86,18 @@ def alltoall(
 
 
 def barrier(process_set: ProcessSet | None = None) -> None:
-    """Return, or in a ``tf.function`` go on, when all tasks have come here."""
+    """Wait until all tasks have called this."""
     check_place()
     primitives.meet(communicator(process_set), "barrier")
 
 
 def broadcast_object(obj: Any = None, root_rank: int = 0, process_set: ProcessSet | None = None) -> Any:
-    """The picklable object of the task of ``root_rank``; the others' is not looked at."""
+    """Return the picklable object of the task ``root_rank``; those of other tasks are ignored."""
     comm = communicator(process_set)
     root = comm.root(root_rank)
     return comm.reducer.all_gather(obj if comm.rank == root else None)[root]
 
 
 def allgather_object(obj: Any, process_set: ProcessSet | None = None) -> list[Any]:
-    """All tasks' picklable objects, in order of rank."""
+    """Return all tasks' picklable objects, in order of rank."""
     return communicator(process_set).reducer.all_gather(obj)

@@ -1,4 +1,4 @@
-"""Collectives where machines hold several tasks: in memory within each, by TensorFlow's own between one of each."""
+"""Collectives on machines with several tasks: shared memory within each, TensorFlow's own between one of each."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .shared_memory import SharedMemoryReducer
 
 
 class HierarchicalReducer(Reducer):
-    """``local`` is among the tasks of this machine; ``leaders`` among the first of each, None where this is none.
+    """``local`` connects the tasks of this machine; ``leaders`` the first task of each, None in other tasks.
 
-    What crosses the network is one task's share for each machine, whatever the number of its tasks.
+    Network traffic is that of one task per machine, regardless of the number of tasks.
     """
 
     def __init__(self, rank: int, size: int, local: Reducer, leaders: Reducer | None) -> None:
@@ -28,7 +28,7 @@ class HierarchicalReducer(Reducer):
         return self._local.broadcast_tensors(reduced, 0, f"{name} to all")
 
     def on_different(self, tell: Callable[[str], None]) -> None:
-        """``tell`` is called when tasks of this machine have called different things: the others cannot see it."""
+        """Call ``tell`` when tasks on this machine have made different calls, which other machines cannot see."""
         if isinstance(self._local, SharedMemoryReducer):
             self._local.on_different(tell)
 

@@ -1,4 +1,4 @@
-"""What programs hand to collectives, as tensors; what cannot travel, or not from where the call stands, is refused."""
+"""Validation of collectives' inputs: conversion to tensors, and rejection of unsupported ones and of invalid places."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .contract import TYPES
 
 
 def checked(value: Any) -> Any:
-    """The value as a tensor, or the ``tf.IndexedSlices`` that it is. Raises InvalidInput for what cannot travel."""
+    """Convert to a tensor, leaving ``tf.IndexedSlices`` unchanged. Raises InvalidInput if it cannot be sent."""
     if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
         instead = "value.to_tensor()" if isinstance(value, tf.RaggedTensor) else "tf.sparse.to_dense(value)"
         raise InvalidInput(
@@ -28,7 +28,7 @@ def checked(value: Any) -> Any:
 
 
 def checked_rows(value: Any) -> tf.Tensor:
-    """The value as a tensor that has rows. Raises InvalidInput for what cannot travel, and for a scalar."""
+    """Convert to a tensor with rows. Raises InvalidInput if it cannot be sent, or is a scalar."""
     if isinstance(value, tf.IndexedSlices):
         value = tf.convert_to_tensor(value)
     tensor = checked(value)
@@ -39,7 +39,7 @@ def checked_rows(value: Any) -> tf.Tensor:
 
 
 def check_place() -> None:
-    """Raise InvalidInput where a collective cannot stand: in what XLA compiles, and in what tf.data runs ahead."""
+    """Raise InvalidInput where collectives are not possible: in code compiled by XLA, and in tf.data functions."""
     if tf.executing_eagerly():
         return
     graph = tf.compat.v1.get_default_graph()

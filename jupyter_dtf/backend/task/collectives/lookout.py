@@ -1,8 +1,8 @@
-"""Tasks that wait for each other in different collectives: none of them would ever go on.
+"""Deadlock detection for tasks that wait for each other in different collectives.
 
-A task that has waited for a moment says on a board where it waits and for whom, again and again; whoever waits reads
-what the others say. A wait without end shows as a circle, which cannot come about while all tasks make the same calls
-in the same order.
+A task that has been waiting for a moment repeatedly writes to a board where it waits and for whom, and reads what the
+others have written. A deadlock shows as a cycle, which is not possible while all tasks make the same calls in the same
+order.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .. import pulse
 from .calls import differ
 
 LOOK_S = 0.25
-"""How often a task that waits looks."""
+"""The interval at which a waiting task checks."""
 
-_READ_MS = 50  # a key that is not there takes that long
+_READ_MS = 50  # reading a missing key takes this long
 HEARD_S = 2.0
-"""How long to wait until others have read what they are told."""
+"""How long to wait until others have read their messages."""
 VERDICT, GONE = "verdict", "gone"
-"""What the keys begin with by which a task is told why it waits in vain, and by which it says why it does no longer."""
+"""Prefixes of keys by which a task is told why it waits in vain, and by which it tells why it has stopped waiting."""
 
 
 class Wait(NamedTuple):
-    """A task waits in the ``number``-th collective of a group for those of ``missing``; ranks are those of the run."""
+    """A task waits in the ``number``-th collective of a group for the tasks ``missing``. Ranks are those in the run."""
 
     group: str
     number: int
@@ -42,35 +42,35 @@ class Wait(NamedTuple):
     ranks: tuple[int, ...]
     missing: tuple[int, ...]
     beat: int = 0
-    """How often the task has looked: as long as this goes up, it waits."""
+    """How often the task has checked. As long as this increases, it is still waiting."""
 
 
 Waits = dict[int, list[Wait]]
 
 
 class Board(ABC):
-    """Texts by key that all tasks see. A key that one writes is read a little later at the latest."""
+    """Texts by key, shared by all tasks. Others see a write at the latest after a short time."""
 
     lasts = True
-    """Whether what a task has written is still there when that task has ended."""
+    """Whether what a task has written remains after it has ended."""
 
     lost = False
-    """Whether the board has ended, with the task that kept it."""
+    """Whether the board is gone, together with the task that hosted it."""
 
     @abstractmethod
     def write(self, key: str, text: str) -> None:
-        """Put the text in place of what was there."""
+        """Write a text, replacing the previous one."""
 
     @abstractmethod
     def read(self, key: str) -> str:
-        """The text, empty if there is none."""
+        """Return the text, or empty if there is none."""
 
     def linger(self) -> None:  # noqa: B027  # most boards need nobody
-        """This task ends now, as far as it knows: return when nobody needs it for reading what they are told."""
+        """Wait, before this task ends, until no other task needs it to read its messages."""
 
 
 class Files(Board):
-    """A board in a directory that all tasks see."""
+    """A board in a directory that all tasks can access."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -90,9 +90,9 @@ class Files(Board):
 
 
 class Keys(Board):
-    """A board kept by TensorFlow's coordination service, which there is where its collectives are."""
+    """A board in TensorFlow's coordination service, which exists if its collectives are used."""
 
-    lasts = False  # the first task keeps it
+    lasts = False  # hosted by the first task
 
     def __init__(self) -> None:
         # TensorFlow 2.21: the runtime context has no public API for this.
@@ -101,7 +101,7 @@ class Keys(Board):
         self._context = context.context()
 
     def write(self, key: str, text: str) -> None:
-        with contextlib.suppress(tf.errors.OpError):  # it was not there
+        with contextlib.suppress(tf.errors.OpError):  # it did not exist
             self._context.delete_config_key_value(f"dtf/{key}")
         with contextlib.suppress(tf.errors.OpError):  # the service ends with the first task
             self._context.set_config_key_value(f"dtf/{key}", text)
@@ -117,23 +117,23 @@ class Keys(Board):
 
 
 class Watch(Protocol):
-    """What somebody who waits asks: ``Lookout``, or what speaks to one for a part of a larger whole."""
+    """The interface for waiting code: ``Lookout``, or an adapter to it for a part of a larger whole."""
 
     def look(self, wait: Wait) -> str:
-        """To be called every now and then while the wait lasts. Why it will never end, or nothing."""
+        """Check a wait; to be called regularly while it lasts. Returns why it will never end, or empty."""
 
     def over(self, group: str) -> None:
-        """The wait in that group has ended."""
+        """Note that the wait in that group has ended."""
 
     def go(self, group: str, why: str) -> None:
-        """This task waits in vain, and does so no longer."""
+        """Note that this task has stopped waiting, because it waited in vain."""
 
     def why_gone(self, wait: Wait, rank: int) -> str:
-        """What this task has been told, or what the task of that rank said when it went."""
+        """Return what this task has been told, or what the task with that rank wrote when it left."""
 
 
 class Lookout:
-    """One task's part. ``tasks`` are the names of all tasks of the run, by rank."""
+    """One task's part of the detection. ``tasks`` are the names of all tasks of the run, by rank."""
 
     def __init__(self, board: Board, rank: int, tasks: Sequence[str]) -> None:
         self._board = board
@@ -145,7 +145,7 @@ class Lookout:
         self._post()
 
     def look(self, wait: Wait) -> str:
-        """To be called every now and then while the wait lasts. Why it will never end, or nothing."""
+        """Check a wait; to be called regularly while it lasts. Returns why it will never end, or empty."""
         pulse.waits_for_others()
         with self._lock:
             before = self._mine.get(wait.group)
@@ -157,11 +157,11 @@ class Lookout:
                 return verdict
             waits = {rank: self._waits_of(rank) for rank in range(len(self._tasks))}
             here = {rank: [w for w in ws if _key(0, w) == _key(0, wait)] for rank, ws in waits.items()}
-            if len({w.text for ws in here.values() for w in ws}) > 1:  # they have met, in different calls
+            if len({w.text for ws in here.values() for w in ws}) > 1:  # they have met in different calls
                 return self._tell({rank: ws for rank, ws in here.items() if ws}, wait, wait.ranks)
             stuck = _stuck(waits)
             seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}
-            # Whoever has looked again since it was seen here was still waiting then: all of these were at one time.
+            # A task that has checked again since it was last seen here was still waiting then: all waited at one time.
             sure = {
                 rank: [w for w in ws if w.beat > seen.get(_key(rank, w), w.beat) or rank == self._rank]
                 for rank, ws in stuck.items()
@@ -172,26 +172,26 @@ class Lookout:
             return self._tell(sure, wait)
 
     def over(self, group: str) -> None:
-        """The wait in that group has ended."""
+        """Note that the wait in that group has ended."""
         with self._lock:
             if self._mine.pop(group, None) is not None:
                 self._post()
 
     def go(self, group: str, why: str) -> None:
-        """This task waits in vain, and does so no longer."""
+        """Note that this task has stopped waiting, because it waited in vain."""
         self._board.write(_gone(self._rank, group), why)
         self.over(group)
         self._board.linger()
 
     def why_gone(self, wait: Wait, rank: int) -> str:
-        """What this task has been told, or what the task of that rank said when it went."""
+        """Return what this task has been told, or what the task with that rank wrote when it left."""
         why = self._verdict_on(wait) or self._board.read(_gone(rank, wait.group))
         if why:
             self._board.linger()
         return why
 
     def tell(self, wait: Wait, verdict: str) -> None:
-        """Tell those of ``missing`` why they would wait in vain in that collective."""
+        """Tell the tasks in ``missing`` why they would wait in vain in that collective."""
         for rank in wait.missing:
             self._board.write(_verdict(rank, wait), verdict)
         self.has_given_up(wait)
@@ -199,15 +199,15 @@ class Lookout:
         self._await_all(wait, "gone")
 
     def agree(self, wait: Wait) -> None:
-        """This task has heard why it waits in vain; return when the others have, or might have by now.
+        """Note that this task knows why it waits in vain, and wait until the others do too, at most for a while.
 
-        It may end on hearing it, and the board with it.
+        This task may end because of it, and the board with it.
         """
         self._mark(wait, "heard")
         self._await_all(wait, "heard")
 
     def has_given_up(self, wait: Wait) -> None:
-        """This task waits no more."""
+        """Note that this task has stopped waiting."""
         self._mark(wait, "gone")
 
     def _mark(self, wait: Wait, what: str) -> None:
@@ -221,7 +221,7 @@ class Lookout:
             left = [rank for rank in left if not self._board.read(f"{_verdict(rank, wait)}-{what}")]
 
     def _tell(self, waits: Waits, mine: Wait, also: Sequence[int] = ()) -> str:
-        """Tell those that wait in vain, and those that will where this task does; returns the words."""
+        """Tell the tasks that wait in vain, and those that will join this task's wait. Returns the message."""
         groups = {w.ranks for ws in waits.values() for w in ws}
         texts = {
             f"{self._tasks[rank]}{n or ''}": w.text + (f" among the ranks {list(w.ranks)}" if len(groups) > 1 else "")
@@ -236,11 +236,11 @@ class Lookout:
         return verdict
 
     def _verdict_on(self, wait: Wait) -> str:
-        """The verdict on this wait, if there is one."""
+        """Return the verdict on this wait, if there is one."""
         return self._board.read(_verdict(self._rank, wait))
 
     def others(self, group: str, number: int) -> Waits:
-        """Who waits in that collective, as far as they have said so."""
+        """Return which other tasks are known to wait in that collective."""
         found = {rank: self._waits_of(rank) for rank in range(len(self._tasks)) if rank != self._rank}
         return {
             rank: here
@@ -276,7 +276,7 @@ def _gone(rank: int, group: str) -> str:
 
 
 def _stuck(waits: Waits) -> Waits:
-    """Those that wait for a task that waits elsewhere, for one that does as well, and so on without end."""
+    """Return the waits that are part of, or lead to, a cycle of tasks that wait for each other in other collectives."""
     left = {rank: list(ws) for rank, ws in waits.items() if ws}
     while True:
         kept = {
@@ -289,9 +289,9 @@ def _stuck(waits: Waits) -> Waits:
 
 
 def _is_blocked(left: Waits, waits: Waits, rank: int, wait: Wait) -> bool:
-    """Whether the task of that rank will not come to the collective of ``wait``, as all that it does is stuck.
+    """Return whether the task of that rank will never reach the collective of ``wait``, as all its waits are stuck.
 
-    One that waits in a later collective of the group has been here, and is missed by nobody.
+    A task that waits in a later collective of the group has already been in this one.
     """
     has_come = any(w.group == wait.group and w.number >= wait.number for w in waits.get(rank, []))
     return not has_come and bool(left.get(rank)) and left[rank] == list(waits[rank])

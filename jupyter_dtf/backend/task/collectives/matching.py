@@ -1,9 +1,9 @@
-"""The order of collectives in graphs of TensorFlow 1, where the order of the program says nothing.
+"""The order of collectives in TensorFlow 1 graphs, where program order has no meaning.
 
-A session runs what is ready, in an order of its own in every task, and nobody knows before which of a graph's
-collectives a run will come to. So the tasks tell each other what they have come to, and run what all have, by name.
-What waits holds none of the session's threads, of which there may be one: an iterator's ``get_next`` is TensorFlow's
-way to wait for Python in the background.
+A session runs whatever is ready, in a different order in every task, and it is not known in advance which collectives
+of a graph a run will reach. So the tasks tell each other what they have reached, and run what all have reached, by
+name. Waiting must not block the session's threads, of which there may be only one: an iterator's ``get_next`` is
+TensorFlow's way to wait for Python in the background.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .calls import differ
 from .contract import Array
 
 _AGAIN_S = 0.002
-"""How long to wait for more to be ready when no collective has been reached by all."""
+"""How long to wait for more collectives when none has been reached by all tasks."""
 
 Collective = Callable[[], list[Array]]
 
 
 class Matching:
-    """One task's part. ``gather`` gives every task's value, by rank; ``tasks`` are their names.
+    """One task's part. ``gather`` returns every task's value, by rank; ``tasks`` are their names.
 
-    After ``patience_s`` in which the tasks have come to collectives but to none in common, all get DifferentCalls.
+    If after ``patience_s`` seconds the tasks have reached collectives, but none in common, all get DifferentCalls.
     """
 
     def __init__(self, gather: Callable[[Any], list[Any]], tasks: Sequence[str], patience_s: float) -> None:
@@ -44,9 +44,9 @@ class Matching:
     def as_op(
         self, function: Callable[..., list[Array]], inputs: Sequence[tf.Tensor], like: Sequence[Any], name: str
     ) -> list[tf.Tensor]:
-        """An op that is ``function`` of the inputs' arrays and gives what has types and shapes of ``like``.
+        """Return the outputs of an op that applies ``function`` to the inputs as arrays, with outputs like ``like``.
 
-        ``name`` is the same on all tasks and nowhere else in the graph.
+        ``name`` must be the same in all tasks, and unique in the graph.
         """
 
         def reach(*arrays: Array) -> Array:
@@ -119,7 +119,7 @@ class Matching:
             raise
 
     def _fail(self, error: Exception) -> None:
-        """The run of the session fails, and with it all that waits in it."""
+        """Fail the session's run, with everything that is waiting in it."""
         with self._changed:
             waiting = [future for calls in self._reached.values() for _, future in calls]
             self._reached.clear()
@@ -128,7 +128,7 @@ class Matching:
 
 
 def _forever(function: Callable[[Any], Any]) -> tf.data.Dataset:
-    """A dataset whose every element is a call of the function, in a thread of its own."""
+    """Return a dataset in which every element is a call of the function, in a separate thread."""
     options = tf.data.Options()
     options.threading.private_threadpool_size = 1
     options.experimental_optimization.apply_default_optimizations = False

@@ -1,7 +1,7 @@
-"""The collectives that programs call, in eager code and in a ``tf.function``.
+"""The collectives for programs, for eager code and ``tf.function``.
 
-Every task of the run, or of the process set, makes the same calls in the same order. Their gradients are those of the
-sum of all tasks' losses.
+Every task of the run, or of the process set, must make the same calls in the same order. Gradients are those of the sum
+of all tasks' losses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a communicator does with tensors, with the gradients of the sum of all tasks' losses."""
+"""A communicator's operations on tensors, with gradients of the sum of all tasks' losses."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .communicator import Communicator
 
 
 def meet(comm: Communicator, name: str) -> None:
-    """Return, or in a graph go on, when all tasks have come here."""
+    """Wait until all tasks have called this."""
     name = comm.named(name)
     comm.in_order(lambda: comm.reducer.reduce_tensors([tf.zeros([1], tf.int32)], "sum", name))
 
 
 def reduce(comm: Communicator, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
-    """Each tensor's sum, min, max or product over the tasks, in one exchange."""
+    """Return each tensor's sum, min, max or product over the tasks, in one exchange."""
     name = comm.named(name)
 
     @tf.custom_gradient
@@ -34,7 +34,7 @@ def reduce(comm: Communicator, tensors: Sequence[tf.Tensor], op: str, name: str)
                 others = [_others_product(comm, x, name) for x, _ in chosen]
                 totals = [total * other for total, other in zip(totals, others, strict=True)]
             elif op in ("min", "max"):
-                # Whoever has the extremum gets the gradient, in equal parts where several have it: as tf.reduce_max.
+                # The task with the extremum gets the gradient, in equal parts if several have it, as in tf.reduce_max.
                 masks = [tf.cast(x == y, y.dtype) for x, y in chosen]
                 ties = reduce(comm, masks, "sum", f"ties of {name}")
                 totals = [total * mask / tie for total, mask, tie in zip(totals, masks, ties, strict=True)]
@@ -48,9 +48,9 @@ def reduce(comm: Communicator, tensors: Sequence[tf.Tensor], op: str, name: str)
 
 
 def gather(comm: Communicator, tensor: tf.Tensor, name: str, averages: bool = False) -> tf.Tensor:
-    """All tasks' tensors along the first dimension.
+    """Concatenate all tasks' tensors along the first dimension.
 
-    The gradient is this task's rows of the upstream gradients' sum, or with ``averages`` of their average.
+    The gradient is this task's rows of the sum, or with ``averages`` of the average, of the upstream gradients.
     """
     name = comm.named(name)
 
@@ -69,9 +69,9 @@ def gather(comm: Communicator, tensor: tf.Tensor, name: str, averages: bool = Fa
 
 
 def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, averages: bool = False) -> tf.Tensor:
-    """The root's tensor.
+    """Return the root's tensor.
 
-    The gradient at the root is the upstream gradients' sum, or with ``averages`` their average, and zero elsewhere.
+    The gradient is the sum, or with ``averages`` the average, of the upstream gradients at the root, else zero.
     """
     name = comm.named(name)
 
@@ -83,7 +83,7 @@ def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, avera
             total = _upstream(comm, upstream, own, name, averages)
             if comm.rank == root:
                 return total
-            with tf.control_dependencies([total]):  # a graph would leave out what only this task does not need
+            with tf.control_dependencies([total]):  # a graph would prune it in this task, which does not need it
                 return tf.zeros_like(total)
 
         return sent, gradient
@@ -92,7 +92,7 @@ def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, avera
 
 
 def exchange(comm: Communicator, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """Rows to each task, and how many came from each. The gradient goes back the same ways."""
+    """Exchange rows; also return the number of rows from each task. Gradients are sent back in the same way."""
     name = comm.named(name)
 
     @tf.custom_gradient
@@ -103,7 +103,7 @@ def exchange(comm: Communicator, tensor: tf.Tensor, splits: tf.Tensor, name: str
             returned, _ = exchange(
                 comm, tf.cast(tf.convert_to_tensor(upstream), own.dtype), rows, f"gradient of {name}"
             )
-            left = tf.shape(own)[0] - tf.shape(returned)[0]  # rows that went to nobody
+            left = tf.shape(own)[0] - tf.shape(returned)[0]  # rows that were sent to nobody
             paddings = tf.concat([[[0, left]], tf.zeros([len(own.shape) - 1, 2], tf.int32)], 0)
             return tf.ensure_shape(tf.pad(returned, paddings), own.shape)
 

@@ -1,4 +1,4 @@
-"""The order in which a ``tf.function`` runs collectives."""
+"""The execution order of collectives in a ``tf.function``."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import tensorflow as tf
 
 
 class ProgramOrder:
-    """Runs collectives in a ``tf.function`` in the order in which the program calls them.
+    """Runs collectives in a ``tf.function`` in program order.
 
-    TensorFlow orders the uses of one variable as the program does, also between nested functions, in loops and in the
-    branches of a condition; other stateful operations only within one graph. Without that, two tasks might begin two
-    collectives in different order. There is one order for all sets of tasks that this process is in: between those,
-    too, two tasks could wait for each other.
+    TensorFlow keeps the program order of all uses of one variable, even across nested functions, loops and conditional
+    branches, but of other stateful operations only within one graph. Otherwise, two tasks might start two collectives
+    in a different order. All sets of tasks in this process share one order, because tasks could also deadlock across
+    sets.
     """
 
     def __init__(self) -> None:
-        # Not at the first call: a tf.function in whose trace a variable comes to be is traced a second time.
+        # Not in the first call: a tf.function that creates a variable while being traced is traced again.
         self._baton = _baton()
 
     def __call__(self, collective: Callable[[], list[tf.Tensor]]) -> list[tf.Tensor]:
-        """Call ``collective`` such that its ops come after those of the calls before."""
+        """Call ``collective`` such that its ops run after those of earlier calls."""
         if not in_function():
             return collective()
         graph: Any = tf.compat.v1.get_default_graph()
-        # What a function's derivative consists of is a graph whose uses of variables TensorFlow does not order.
+        # TensorFlow does not order the uses of variables in the graph of a function's derivative.
         before = getattr(graph, _LAST, [])
         with tf.control_dependencies([read(self._baton), *before]):
             outputs = collective()
@@ -38,21 +38,21 @@ class ProgramOrder:
 
 
 _LAST = "_jupyter_dtf_last_collective"
-"""Where a graph keeps what ends its last collective."""
+"""The graph attribute with the end of its last collective."""
 
 
 def read(variable: Any) -> tf.Tensor:
-    """The variable's value, anywhere in a function."""
+    """Read the variable, anywhere in a function."""
     return tf.raw_ops.ReadVariableOp(resource=_handle(variable), dtype=variable.dtype)
 
 
 def add(variable: Any, value: int) -> Any:
-    """Add to the variable, anywhere in a function; returns the op."""
+    """Add to the variable, anywhere in a function. Returns the op."""
     return tf.raw_ops.AssignAddVariableOp(resource=_handle(variable), value=tf.constant(value, variable.dtype))
 
 
 def put(variable: Any, value: tf.Tensor) -> Any:
-    """Set the variable, anywhere in a function; returns the op."""
+    """Set the variable, anywhere in a function. Returns the op."""
     return tf.raw_ops.AssignVariableOp(resource=_handle(variable), value=value)
 
 
@@ -61,9 +61,9 @@ def _handle(variable: Any) -> tf.Tensor:
 
 
 def _captured(handle: Any, graph: Any) -> Any:
-    """The handle in that graph, handed down from graph to graph.
+    """Return the handle in that graph, captured through all enclosing graphs.
 
-    The derivative of a branch or a loop can use only what that has, and finds it in the graph around it.
+    The derivative of a branch or loop can only use what that has captured, and finds it in the enclosing graph.
     """
     around = getattr(graph, "outer_graph", None)
     if hasattr(graph, "_forward_graph"):
@@ -80,13 +80,13 @@ def _baton() -> Any:
 
 
 def in_function() -> bool:
-    """Whether a ``tf.function`` is traced here, and not eager code run or a graph of TensorFlow 1 built."""
+    """Return whether a ``tf.function`` is being traced, as opposed to eager code or a TensorFlow 1 graph."""
     if not getattr(tf.compat.v1.get_default_graph(), "building_function", False):
         return False
-    with tf.init_scope():  # a branch or a loop of a graph of TensorFlow 1 is a function as well
+    with tf.init_scope():  # a branch or loop in a TensorFlow 1 graph is a function as well
         return bool(tf.executing_eagerly())
 
 
 def in_graph() -> bool:
-    """Whether a graph of TensorFlow 1 is built here."""
+    """Return whether a TensorFlow 1 graph is being built."""
     return not tf.executing_eagerly() and not in_function()

@@ -1,4 +1,4 @@
-"""Reductions between tasks as differentiable TensorFlow functions, dense and sparse, alone and fused."""
+"""Reductions between tasks as differentiable TensorFlow functions: dense and sparse, single and grouped."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet | None = None,
 ) -> Any:
-    """The tensor's reduction over the tasks, of its shape and type: ``op`` is average, sum, min, max or product.
+    """Reduce a tensor over the tasks, keeping its shape and dtype: ``op`` is average, sum, min, max or product.
 
-    ``compression`` "fp16" or "bf16" sends floating-point values of more bits as such. The factors multiply what is sent
-    and what is returned. ``tf.IndexedSlices`` are averaged or summed by gathering the slices of all tasks, which stay
-    sparse; where two tasks have a slice of the same index it is there twice.
+    ``compression`` "fp16" or "bf16" sends floating-point values with more bits in that format. The factors multiply
+    what is sent and what is returned. ``tf.IndexedSlices`` are averaged or summed by gathering the slices of all
+    tasks, and stay sparse; if two tasks have slices with the same index, both are included.
 
     The gradient is that of the sum of all tasks' losses. Raises InvalidInput for an average of integers.
     """
@@ -57,14 +57,14 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet | None = None,
 ) -> list[Any]:
-    """``allreduce`` of several tensors in one exchange, which costs less than one for each."""
+    """Apply ``allreduce`` to several tensors in one exchange, which is faster than one for each."""
     how = _How("allreduce", op, name, compression, prescale_factor, postscale_factor)
     return _reduced(communicator(process_set), [checked(tensor) for tensor in tensors], how)
 
 
 @dataclass(frozen=True)
 class _How:
-    """How tensors are reduced, checked. ``what`` is the function that was called."""
+    """Validated options of a reduction. ``what`` is the name of the called function."""
 
     what: str
     op: str
@@ -87,7 +87,7 @@ class _How:
 
     @property
     def call(self) -> str:
-        """What the other tasks have to call as well."""
+        """The description of the call, which must be the same in all tasks."""
         options: dict[str, Any] = {"compression": self.compression} if self.compression != "none" else {}
         if self.scales:
             options |= {"prescale_factor": self.before, "postscale_factor": self.after}
@@ -124,10 +124,9 @@ def reducescatter(
     postscale_factor: float = 1.0,
     process_set: ProcessSet | None = None,
 ) -> tf.Tensor:
-    """This task's rows of ``allreduce``, which takes the same arguments.
+    """Return this task's rows of the result of ``allreduce``, which takes the same arguments.
 
-    The first dimension is divided among the tasks as evenly as can be; where it does not divide, the first tasks have a
-    row more.
+    The first dimension is divided as evenly as possible; if there is a remainder, the first tasks get one row more.
     """
     return grouped_reducescatter(
         [tensor],
@@ -150,7 +149,7 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
     process_set: ProcessSet | None = None,
 ) -> list[tf.Tensor]:
-    """``reducescatter`` of several tensors in one exchange."""
+    """Apply ``reducescatter`` to several tensors in one exchange."""
     comm = communicator(process_set)
     how = _How("reducescatter", op, name, compression, prescale_factor, postscale_factor)
     reduced = _reduced(comm, [checked_rows(tensor) for tensor in tensors], how)
@@ -158,7 +157,7 @@ def grouped_reducescatter(
 
 
 def own_rows(comm: Communicator, tensor: tf.Tensor) -> tf.Tensor:
-    """The rows that are this task's when all are divided as evenly as can be."""
+    """Return this task's rows when all are divided as evenly as possible."""
     length = tensor.shape[0] if tensor.shape[0] is not None else tf.shape(tensor)[0]
     share, more = length // comm.size, length % comm.size
     first = comm.rank * share + _smaller(comm.rank, more)

@@ -1,4 +1,4 @@
-"""Where the tasks of one machine wait for each other: words in shared memory, and the kernel's futex."""
+"""The barrier between the tasks of one machine: words in shared memory, and the kernel's futex."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ..context import check_gang, peer_lost
 from .calls import MARK_BYTES, DifferentCalls, differ, mark, same, text_of
 from .lookout import LOOK_S, Wait, Watch
 
-_LINE = 64  # bytes: a task's words lie in a cache line of their own
-_ARRIVED, _PID, _STATE = 0, 1, 2  # 32-bit words of that line
+_LINE = 64  # bytes: each task's words are in a cache line of their own
+_ARRIVED, _PID, _STATE = 0, 1, 2  # 32-bit words in that line
 _HERE, _LEFT, _FAILED = 0, 1, 2
 
 JOINED = mark("hvd.join")
-"""What a task brings that has no data any more."""
+"""The mark of a task that has no more data."""
 
-_SPIN_S = 200e-6  # about what a wake-up by the kernel costs on a busy machine
+_SPIN_S = 200e-6  # about the time of a wake-up by the kernel on a busy machine
 
 _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
-_SYS_FUTEX = 202  # x86-64; the order in which other tasks see stores is that architecture's as well
+_SYS_FUTEX = 202  # x86-64, whose memory ordering is assumed here as well
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -39,11 +39,10 @@ _LOOK = _Timespec(0, int(LOOK_S * 1e9))
 
 
 class Meeting:
-    """One task's part in the meetings of ``tasks`` (names, by rank), which ``path`` in shared memory keeps.
+    """One task's part in a barrier of ``tasks`` (names by rank), in shared memory at ``path``. Not thread-safe.
 
-    ``stalled(missing, what)`` is called once in a meeting that has lasted ``stall_s`` seconds, on the first of the
-    tasks that wait, with the names of those that have not come. One thread at a time. ``lookout`` sees where the tasks
-    wait for each other without end; ``ranks`` are theirs in the run.
+    ``stalled(missing, what)`` is called once per meeting that has lasted ``stall_s`` seconds, in the first of the
+    waiting tasks, with the names of missing tasks. ``lookout`` detects deadlocks; ``ranks`` are those in the run.
     """
 
     def __init__(
@@ -58,13 +57,13 @@ class Meeting:
         ranks: Sequence[int] | None = None,
     ) -> None:
         self.count = 0
-        """How many meetings there have been."""
+        """The number of meetings so far."""
         self.interrupted = False
-        """Whether a task has left as failed while this one waited for it."""
+        """Whether a task left as failed while this one was waiting for it."""
         self._given_up = ""
         self._told = threading.Event()
         self.word_s = 0.0
-        """How long that other thread may take to say so when a task has gone."""
+        """How long to wait for another thread's ``give_up`` when a task is gone."""
         self._group = path.name
         self._lookout = lookout
         self._posted = False
@@ -84,10 +83,10 @@ class Meeting:
         self._words[rank * 16 + _PID] = os.getpid()
 
     def meet(self, call: bytes = b"") -> tuple[int, ...]:
-        """Return when every task has come here as often as this one, with the ranks of those that have joined.
+        """Wait until every task has called this as often as this one. Returns the ranks of joined tasks.
 
-        ``call``, a mark, says what for; where it is given, it has to be the same for all but those that bring JOINED.
-        Raises DifferentCalls on all tasks if it is not, and RuntimeError if a task that has not come never will.
+        ``call`` is the mark of the call; if given, it must be the same in all tasks, except for JOINED. Raises
+        DifferentCalls in all tasks if it is not, and RuntimeError if a missing task will never come.
         """
         self.count += 1
         target = self.count & 0xFFFFFFFF
@@ -109,7 +108,7 @@ class Meeting:
         return ()
 
     def calls(self) -> list[bytes]:
-        """What the tasks have come for, by rank."""
+        """Return the tasks' calls, by rank."""
         starts = [self._text(rank) for rank in range(len(self._tasks))]
         return [self._texts[at : at + MARK_BYTES].tobytes() for at in starts]
 
@@ -123,22 +122,22 @@ class Meeting:
         return joined
 
     def give_up(self, why: str) -> None:
-        """Called by another thread: whoever waits here shall not wait any longer."""
+        """Make waits here end. Called by another thread."""
         self._given_up = why
         self._told.set()
 
     def wake(self) -> None:
-        """Called by another thread: whoever waits here shall look, and so do those that wait for the same tasks."""
+        """Make waits here, and those of tasks that wait for the same tasks, check again. Called by another thread."""
         for other in self._others:
             self._wake(other)
 
     def leave(self, failed: bool) -> None:
-        """Come no more. Whoever waits for this task, now or later, gets an error."""
+        """Leave for good. Tasks that wait for this one, now or later, get an error."""
         self._words[self._rank * 16 + _STATE] = _FAILED if failed else _LEFT
         self._wake()
 
     def _text(self, rank: int) -> int:
-        # Two texts in turn: a task that has gone on to the next meeting cannot go further without this one.
+        # Two alternating texts: a task that has reached the next meeting cannot continue without this one.
         return (2 * rank + self.count % 2) * MARK_BYTES
 
     def _has_come(self, other: int, target: int) -> bool:
@@ -169,7 +168,7 @@ class Meeting:
             try:
                 self._check(other)
             except RuntimeError:
-                if self._has_come(other, target):  # just now, and has ended since
+                if self._has_come(other, target):  # it has just arrived, and ended since
                     return
                 if why := self._why_gone(self._wait(target, call), self._ranks[other]):
                     raise DifferentCalls(why) from None
@@ -182,13 +181,13 @@ class Meeting:
             if now >= look_at:
                 look_at = now + LOOK_S
                 self._look(target, call)
-            # Sleeps only if the word still is what was seen; ctypes lets other threads run meanwhile.
+            # This sleeps only if the word is still unchanged; ctypes releases the GIL meanwhile.
             _libc.syscall(
                 _SYS_FUTEX, ctypes.c_void_p(self._address + 4 * index), _FUTEX_WAIT, seen, ctypes.byref(_LOOK), None, 0
             )
 
     def _look(self, target: int, call: bytes) -> None:
-        """Raise DifferentCalls if this would be waiting for ever; nobody waits for this task here any more then."""
+        """Raise DifferentCalls if this would wait forever; the other tasks then no longer wait for this one."""
         verdict = self._given_up
         if not verdict and self._lookout is not None:
             self._posted = True
@@ -200,7 +199,7 @@ class Meeting:
             raise DifferentCalls(verdict)
 
     def _why_gone(self, wait: Wait, rank: int) -> str:
-        """Why that task has gone, if it is because tasks have called different things."""
+        """Return why that task is gone, if it is because tasks have made different calls."""
         if self._lookout is not None:
             return self._lookout.why_gone(wait, rank)
         self._told.wait(self.word_s)
@@ -218,14 +217,14 @@ class Meeting:
                 self._stalled(missing, text_of(call))
 
     def _wake(self, rank: int | None = None) -> None:
-        """Have those look that wait for the task of that rank, by default this one."""
+        """Wake the tasks that wait for the task of that rank, by default this one."""
         address = ctypes.c_void_p(self._address + (self._rank if rank is None else rank) * _LINE + 4 * _ARRIVED)
         _libc.syscall(_SYS_FUTEX, address, _FUTEX_WAKE, len(self._tasks), None, None, 0)
 
     def _check(self, other: int) -> None:
         name = self._tasks[other]
         pid = self._words[other * 16 + _PID]
-        alive = not pid or _alive(pid)  # asked first: a task says that it leaves, and may be gone right after that
+        alive = not pid or _alive(pid)  # checked first: a task that says that it leaves may be gone right afterwards
         state = self._words[other * 16 + _STATE]
         if state != _HERE:
             self.interrupted = state == _FAILED
@@ -236,7 +235,7 @@ class Meeting:
 
 
 def mapped(path: Path, nbytes: int) -> mmap.mmap:
-    """``nbytes`` of the file, made if it is not there; new bytes are zero."""
+    """Map ``nbytes`` of the file, creating it if necessary; new bytes are zero."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         allocate(descriptor, path, nbytes, "What the tasks share")

@@ -1,4 +1,4 @@
-"""Memory for results that is used again when nobody refers to them any more: fresh pages are dear."""
+"""Memory for results that is reused when nothing refers to it any more, because new pages are expensive."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_ALIGNMENT = 64  # bytes: TensorFlow takes over memory aligned to this without a copy
+_ALIGNMENT = 64  # bytes: TensorFlow uses memory with this alignment without a copy
 _KEPT = 4
 
 
 class Results:
-    """Arrays for results; what they are views of is one buffer for each call, of which the last few are kept."""
+    """Arrays for results: views of one buffer per call, of which the last few are kept."""
 
     def __init__(self) -> None:
         self._buffers: list[npt.NDArray[np.uint8]] = []
 
     def like(self, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        """One-dimensional arrays of the lengths and types of these, not initialized."""
+        """Return uninitialized one-dimensional arrays with the same lengths and dtypes."""
         starts = [0, *accumulate(-(-a.nbytes // _ALIGNMENT) * _ALIGNMENT for a in arrays)]
         buffer = self._buffer(starts[-1] + _ALIGNMENT)
         first = -buffer.ctypes.data % _ALIGNMENT
@@ -41,9 +41,9 @@ class Results:
 
 
 def _references(buffers: list[npt.NDArray[np.uint8]], index: int) -> int:
-    """How many there are to a buffer, views of it included, also those that TensorFlow holds."""
+    """Return a buffer's number of references, including views of it, also those held by TensorFlow."""
     return sys.getrefcount(buffers[index])
 
 
 _UNUSED = _references([np.empty(0, np.uint8)], 0)
-"""What that is when there is the list alone, which depends on Python's version."""
+"""The number if only the list refers to it, which depends on the Python version."""

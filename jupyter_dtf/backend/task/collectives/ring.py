@@ -1,4 +1,4 @@
-"""Collectives by TensorFlow's own, which work between machines."""
+"""Collectives using TensorFlow's own, which work between machines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 from ....errors import Unavailable
 from .contract import Reducer, check_op
 
-_KEYS = 0x7FFFFFF0  # of instances: 31 bits, with room for one of each type
+_KEYS = 0x7FFFFFF0  # the number of instance keys: 31 bits, with room for one per dtype
 
 _MERGES = {"sum": "Add", "min": "Min", "max": "Max", "product": "Mul"}
 _SENT_AS = {
@@ -23,11 +23,11 @@ _SENT_AS = {
     tf.int8: tf.int32,
     tf.int16: tf.int32,
 }
-"""What types that TensorFlow's collectives do not know travel as."""
+"""The dtypes as which unsupported ones are sent."""
 
 
 class CollectiveReducer(Reducer):
-    """``CollectiveReduceV2`` between ``size`` of the tasks of TF_CONFIG, which all give the same ``key``."""
+    """``CollectiveReduceV2`` between ``size`` of the tasks in TF_CONFIG, all with the same ``key``."""
 
     def __init__(self, rank: int, size: int, key: str) -> None:
         super().__init__(rank, size)
@@ -43,7 +43,7 @@ class CollectiveReducer(Reducer):
         for index, tensor in enumerate(tensors):
             groups.setdefault(_SENT_AS.get(tensor.dtype, tensor.dtype), []).append(index)
         results: list[Any] = [None] * len(tensors)
-        # Of all tensors in all types: with another call, however alike what travels, this one shall have nothing to do.
+        # Includes all tensors and dtypes: this call must never match a different one, even if it sends similar data.
         key = _instance_key(f"{name} {op} {[t.dtype.name for t in tensors]}", tensors)
         for number, (dtype, indices) in enumerate(groups.items()):
             sent = [tf.cast(tensors[i], dtype) for i in indices]
@@ -71,7 +71,7 @@ class CollectiveReducer(Reducer):
             )
 
     def give_up(self, why: str) -> None:
-        """All collectives of this process fail, now and from here on: TensorFlow cannot end one alone."""
+        """Make all collectives of this process fail from now on: TensorFlow cannot abort a single one."""
         # TensorFlow 2.21: the runtime context has no public API for this.
         from tensorflow.python.eager import context
 
@@ -83,10 +83,10 @@ class CollectiveReducer(Reducer):
 
 @cache
 def start_collectives() -> Any:
-    """TensorFlow's collectives between the tasks of TF_CONFIG. All of them have to come here.
+    """Set up TensorFlow's collectives between the tasks of TF_CONFIG, all of which must call this.
 
-    Making the strategy starts this task's server and waits for the others'; it is used for nothing else. Raises
-    Unavailable when it is too late.
+    Creating the strategy starts this task's server and waits for the others'; it is used for nothing else. Raises
+    Unavailable if it is too late.
     """
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -100,16 +100,16 @@ def start_collectives() -> Any:
 
 
 def _communication_hint() -> str:
-    """NCCL, where this task has GPUs to itself; it refuses one that tasks share, which is one with a cap."""
+    """Return NCCL if this task has GPUs of its own. NCCL rejects a shared GPU, which is one with a memory cap."""
     gpus = tf.config.list_physical_devices("GPU")
     shared = any(tf.config.get_logical_device_configuration(gpu) for gpu in gpus)
     return "nccl" if gpus and not shared else "auto"
 
 
 def _instance_key(text: str, tensors: Sequence[tf.Tensor]) -> Any:
-    """Of the text and the shapes, alike whether those are known before the op runs or not.
+    """Return a key for the text and the shapes, the same whether the shapes are static or dynamic.
 
-    An instance has one shape. There is room for a number to be added for each type.
+    An instance has a fixed shape. A small number can be added to the key for each dtype.
     """
     known = all(tensor.shape.is_fully_defined() for tensor in tensors)
     key: Any = _key(text)

@@ -1,13 +1,13 @@
-"""Collectives through memory that the tasks of one machine share.
+"""Collectives through memory shared by the tasks of one machine.
 
-Everything is a sequence of rounds. In a round each task writes into a slot of its own, all meet, and each reads what it
-wants of the others' slots. A task has two slots, which take turns: whoever writes into one again has met everyone after
-they had read it. So the memory needed does not grow with what is sent.
+Everything is a sequence of rounds. In a round, each task writes to its own slot, all meet, and each reads what it needs
+from the others' slots. A task has two alternating slots: when it writes to one again, it has met all others after they
+had read it. So the memory does not grow with the amount of data.
 
-A small reduction is one round: everyone reduces everyone's arrays in the same order. A large one is cut into cells,
-which the tasks own in turn. In each round everyone writes a cell for every other task, and the reduced cell that it
-owned in the round before. The traffic per task is that of a few copies of the arrays, whatever the number of tasks,
-and most of it stays in the processor's cache.
+A small reduction takes one round, in which every task reduces all arrays in the same order. A large one is cut into
+cells that the tasks own in turn. In each round, every task writes a cell for every other task, and the reduced cell
+that it owned in the previous round. The traffic per task equals a few copies of the arrays, regardless of the number of
+tasks, and most of it stays in the CPU cache.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .lookout import HEARD_S, Watch
 from .rendezvous import JOINED, Meeting, mapped
 from .results import Results
 
-_SMALL_BYTES = 1 << 16  # up to here reducing everyone's whole arrays costs less than a second meeting
+_SMALL_BYTES = 1 << 16  # up to here, reducing all tasks' whole arrays is faster than a second meeting
 _CELL_BYTES = 1 << 19
-_MEMORY_BYTES = 48 << 20  # for all slots; containers often have no more than 64 MiB to share
+_MEMORY_BYTES = 48 << 20  # for all slots; containers often have only 64 MiB of shared memory
 
 
 class SharedMemoryReducer(ArrayReducer):
-    """See the module. ``path``: where all tasks find the memory; the others' files lie beside it.
+    """See the module. ``path`` is the prefix of the memory's files, the same in all tasks.
 
-    ``tasks`` are the names of the tasks, by rank; for ``stalled``, ``lookout`` and ``ranks`` see Meeting.
+    ``tasks`` are the names of the tasks by rank; for ``stalled``, ``lookout`` and ``ranks`` see Meeting.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SharedMemoryReducer(ArrayReducer):
         slots = np.frombuffer(mapped(paths[1], 2 * self.size * self._slot), np.uint8)
         self._slots = slots.reshape(2, self.size, self._slot)
         self._meeting.meet(mark("start"))
-        if self.rank == 0:  # everyone holds the memory now: nothing is left of it when all have gone, however they go
+        if self.rank == 0:  # all tasks have mapped the memory, so it is freed when all are gone, however they end
             for path in paths:
                 path.unlink()
 
@@ -87,20 +87,20 @@ class SharedMemoryReducer(ArrayReducer):
             self._start()
 
     def on_different(self, tell: Callable[[str], None]) -> None:
-        """This is part of a larger whole: ``tell`` is called when tasks have called different things, before they get
-        the error, and where others have, ``give_up``.
+        """Make this part of a larger whole: ``tell`` is called when tasks have made different calls, before they get
+        the error. If tasks elsewhere have, ``give_up`` is called.
         """
         self._tell = tell
         self._meeting.word_s = 2 * HEARD_S
 
     def give_up(self, why: str) -> None:
-        """Whoever waits here, or comes to, gets DifferentCalls."""
+        """Make waits here, now and later, raise DifferentCalls."""
         self._meeting.give_up(why)
 
     def join(self) -> int:
-        """Take part with zeros in the others' sums until all tasks have come here; the rank that came last.
+        """Contribute zeros to the others' sums until all tasks have joined. Returns the rank of the last one.
 
-        Raises InvalidInput on all tasks when one calls anything else than a sum or an average meanwhile.
+        Raises InvalidInput in all tasks if one calls anything other than a sum or average meanwhile.
         """
         since = self._meeting.count
         while True:
@@ -116,7 +116,7 @@ class SharedMemoryReducer(ArrayReducer):
                 self.reduce_flat(zeros, op, next(iter(calls.values())))
 
     def _meet(self, call: bytes, arrays: Sequence[Array] = (), op: str = "") -> bool:
-        """Meet for the first time in a call. Whether to begin anew, now that tasks that have joined know what it is."""
+        """Meet for the first time in a call. Returns whether to restart it, now that joined tasks know what it is."""
         try:
             joined = self._meeting.meet(call)
         except DifferentCalls as error:
@@ -150,7 +150,7 @@ class SharedMemoryReducer(ArrayReducer):
         cell = Cells(arrays, self.size, self._cell)
         for number in range(cell.rounds + 1):
             own = self._next_slots()[self.rank]
-            if number > 0:  # the cell that this task owns of the round before
+            if number > 0:  # the cell that this task owned in the previous round
                 place = self.size * self._cell
                 before = self._slots[(self._meeting.count) % 2]
                 for i, lo, hi, offset in cell.pieces(number - 1, self.rank):
@@ -181,7 +181,7 @@ class SharedMemoryReducer(ArrayReducer):
 
     def exchange(self, sent: Bytes, call: bytes, wanted: Wanted) -> None:
         header = 8
-        done, end = 0, self._slot - header  # of everyone's bytes, those that have been read, and been written
+        done, end = 0, self._slot - header  # how many of each task's bytes have been read, and written
         slots = self._next_slots()
         slots[self.rank, :header].view(np.int64)[0] = sent.size
         _fill(slots[self.rank, header:], sent[:end])
@@ -202,7 +202,7 @@ class SharedMemoryReducer(ArrayReducer):
             self._meeting.meet()
 
     def _next_slots(self) -> Bytes:
-        """Everyone's slots in the round that the next meeting divides into writing and reading."""
+        """Return all tasks' slots in the round whose writing phase ends with the next meeting."""
         slots: Bytes = self._slots[(self._meeting.count + 1) % 2]
         return slots
 

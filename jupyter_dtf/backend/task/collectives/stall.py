@@ -1,4 +1,4 @@
-"""Collectives that wait too long: who is missing, said once, in a note among the run's events."""
+"""Reports collectives that wait too long, once, with the missing tasks, as a note among the run's events."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .lookout import LOOK_S, Lookout, Wait
 from .program_order import add, in_graph, put
 
 Stalled = Callable[[list[str], str], None]
-"""Told the names of the tasks that are missing, none where they cannot be known, and what the others wait for."""
+"""Called with the names of missing tasks (none if unknown) and what the others are waiting for."""
 
 
 def stall_seconds() -> float:
-    """After how long a collective that waits is told of: DTF_STALL_SECONDS, or 60. Raises InvalidInput."""
+    """Return after how long a waiting collective is reported: DTF_STALL_SECONDS, or 60. Raises InvalidInput."""
     value = os.environ.get("DTF_STALL_SECONDS", "60")
     try:
         seconds = float(value)
@@ -35,7 +35,7 @@ def stall_seconds() -> float:
 
 
 def note_stalls(ctx: Any) -> Stalled:
-    """A function that notes a stall among the events of ``ctx``'s run."""
+    """Return a function that notes a stall among the events of ``ctx``'s run."""
     seconds = stall_seconds()
 
     def stalled(missing: list[str], what: str) -> None:
@@ -49,11 +49,11 @@ def note_stalls(ctx: Any) -> Stalled:
 
 
 class WatchedReducer(Reducer):
-    """A reducer that a thread watches, where no code of ours runs while TensorFlow waits.
+    """A reducer watched by a thread, because none of our code runs while TensorFlow waits.
 
-    Variables say how many collectives were begun and ended, and what the last one is. The thread notes what waits too
-    long, and makes the reducer give up what will never end because other tasks have called something else, as
-    ``lookout`` sees. ``ranks`` are those of the run, ``tasks`` their names, ``group`` the same word on all of them.
+    Variables contain the numbers of started and finished collectives, and the last call. The thread reports waits that
+    take too long, and makes the reducer give up when ``lookout`` detects that it will never end because other tasks
+    have made different calls. ``ranks`` are those in the run, ``tasks`` their names; ``group`` is equal in all tasks.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class WatchedReducer(Reducer):
 
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
         if in_graph():
-            return self._inner.reduce_tensors(tensors, op, name)  # a graph of TensorFlow 1 has variables of its own
+            return self._inner.reduce_tensors(tensors, op, name)  # a TensorFlow 1 graph has its own variables
         with tf.control_dependencies(self._say(described_tensors(name, tensors), tensors)):
             begun = add(self._begun, 1)
         with tf.control_dependencies([begun] if begun is not None else []):
@@ -105,7 +105,7 @@ class WatchedReducer(Reducer):
         self._inner.close(failed)
 
     def _say(self, text: str, tensors: Sequence[tf.Tensor]) -> list[Any]:
-        """Keep what is called, with the lengths that are not known before it is."""
+        """Store the call, including sizes that are not static."""
         number = self._texts.setdefault(text, len(self._texts))
         said = [put(self._call, tf.constant(number, tf.int64))]
         unknown = [t for t in tensors if not t.shape.is_fully_defined()]
@@ -139,11 +139,11 @@ class WatchedReducer(Reducer):
         self._lookout.tell(Wait(self._group, int(self._begun.numpy()), "", self._ranks, others), why)
 
     def _counts(self) -> tuple[int, int]:
-        """How many collectives were begun and ended."""
+        """Return the numbers of started and finished collectives."""
         return int(self._begun.numpy()), int(self._ended.numpy())
 
     def _text(self) -> str:
-        """What the last one is, with its lengths; empty before the first."""
+        """Return the last call, with its sizes; empty before the first."""
         number = int(self._call.numpy())
         lengths = iter(self._lengths.numpy().tolist())
         return re.sub(r"\?", lambda _: str(next(lengths, "?")), [*self._texts, ""][number])

@@ -1,4 +1,4 @@
-"""Collectives where machines hold several tasks: in memory within each, by the network between the first of each."""
+"""Collectives on machines with several tasks: shared memory within each, the network between the first of each."""
 
 from __future__ import annotations
 
@@ -25,13 +25,18 @@ Result = TypeVar("Result")
 
 
 class TwoLevelReducer(ArrayReducer):
-    """``places``: the ranks within the set on each machine, that of the first task of each first, in their order.
+    """Combines a reducer within this machine with one between machines. Network traffic is one task's per machine.
 
-    ``local`` makes what is among the tasks of this machine, None where this is the only one; ``between`` what is among
-    the first of each, None where this is none. What crosses the network is one task's share for each machine.
+    Args:
+        rank: This task's rank in the set.
+        tasks: The names of the tasks by rank.
+        places: For each machine, the ranks of its tasks, beginning with its first task.
+        local: Creates the reducer of this machine's tasks; None if this is the only one.
+        between: Creates the reducer of the machines' first tasks; None if this is not one.
+        wait: Watches the waits of all parts together.
     """
 
-    bucket_bytes = 4 << 20  # a network takes longer than a sum, so that it is worth while to begin early
+    bucket_bytes = 4 << 20  # a network takes longer than a sum, so it pays to start early
 
     def __init__(
         self,
@@ -79,7 +84,7 @@ class TwoLevelReducer(ArrayReducer):
         return found
 
     def _here(self, part: Callable[[SharedMemoryReducer], Result], alone: Result) -> Result:
-        """The part within the machine. Where that finds different calls, the other machines learn of it."""
+        """Run the part within the machine. If it detects different calls, the other machines are informed."""
         if self._local is None:
             return alone
         try:
@@ -90,12 +95,12 @@ class TwoLevelReducer(ArrayReducer):
             raise
 
     def _across(self, part: Callable[[TcpReducer], Result]) -> Result | None:
-        """The part between the machines."""
+        """Run the part between the machines."""
         between = self._between
         return self._led((lambda: part(between)) if between is not None else None)
 
     def _led(self, part: Callable[[], Result] | None) -> Result | None:
-        """What the first task of each machine does for all of it, None on the others. All raise what that one does."""
+        """Run a part in the first task of each machine; others get None. All raise the same error as that task."""
         result, failed, error = None, b"", None
         if part is not None:
             try:
@@ -116,7 +121,7 @@ class TwoLevelReducer(ArrayReducer):
         return result
 
     def _to_all(self, totals: list[Array] | None, like: list[Array]) -> list[Array]:
-        """What the first task of this machine has, on all of it."""
+        """Copy the result of this machine's first task to all of its tasks."""
         if self._local is None:
             assert totals is not None
             return totals

@@ -1,4 +1,4 @@
-"""Waiting in a collective, whatever it is made of: who is missing is said once, and a wait without end is ended."""
+"""Waits in a collective of several parts: missing tasks are reported once, and deadlocks are ended."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from .lookout import Lookout, Wait, Watch
 
 Stalled = Callable[[list[str], str], None]
-"""Told the names of the tasks that are missing, and what the others wait for."""
+"""Called with the names of missing tasks and what the others are waiting for."""
 
 
 class WholeWait(Watch):
-    """What the parts of a reducer among ``ranks`` of the run, ``tasks`` by name, ask where this task ``rank`` waits.
+    """Watches the waits of all parts of a reducer between ``ranks`` of the run, named ``tasks``, in task ``rank``.
 
-    ``stalled`` is called once in a collective that has lasted ``stall_s`` seconds, on the first task of those that
-    wait. The parts run in the thread that has entered ``collective``.
+    ``stalled`` is called once per collective that has lasted ``stall_s`` seconds, in the first of the waiting tasks.
+    The parts run in the thread that has entered ``collective``.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class WholeWait(Watch):
 
     @contextmanager
     def start(self) -> Iterator[None]:
-        """The first collective, in which all parts begin, or begin anew: from here on all tasks count the same.
+        """Run the first collective, in which all parts start or restart. From here on, all tasks count the same.
 
-        Until then some may have been in more collectives than others, which had given up. Nobody leaves this one before
-        all have come: who went on would wait for tasks that still wait in it.
+        Before, some may have been in more collectives than others that had given up. No task leaves this one before all
+        have arrived: otherwise it would wait for tasks that are still waiting in it.
         """
         with self._lock:
             if not self._depth:
@@ -64,7 +64,7 @@ class WholeWait(Watch):
 
     @contextmanager
     def collective(self, text: str) -> Iterator[None]:
-        """One collective, of which all parts are one wait. Within another one it is a part of that."""
+        """Run one collective, whose parts count as one wait. If nested, it is part of the outer one."""
         with self._lock:
             if not self._depth:
                 self._number += 1
@@ -82,7 +82,7 @@ class WholeWait(Watch):
         return self.still_waits()
 
     def still_waits(self) -> str:
-        """To be called every now and then while a part waits. Why that will never end, or nothing."""
+        """Check the wait; to be called regularly while a part waits. Returns why it will never end, or empty."""
         self._posted = True
         verdict = self._lookout.look(self._wait())
         if not verdict and not self._noted and time.monotonic() - self._since >= self.stall_s:
@@ -94,7 +94,7 @@ class WholeWait(Watch):
         return verdict
 
     def over(self, group: str) -> None:
-        """A part need not wait any more; the whole may."""
+        """Do nothing: a part has ended its wait, but the whole may still be waiting."""
 
     def go(self, group: str, why: str) -> None:
         self._lookout.go(self._group, why)
@@ -103,9 +103,9 @@ class WholeWait(Watch):
         return self.why_gone_from(rank)
 
     def why_gone_from(self, rank: int) -> str:
-        """Why the task of that rank of the run has gone, if it is because tasks have called different things."""
+        """Return why the task with that rank in the run is gone, if it is because tasks have made different calls."""
         return self._lookout.why_gone(self._wait(), rank)
 
     def _wait(self) -> Wait:
-        # For all the others: whoever a part of this task waits for may itself wait, in another part, for one of them.
+        # For all others, because a task that a part waits for may itself be waiting, in another part, for one of them.
         return Wait(self._group, self._number, self._text, self._ranks, self._others)

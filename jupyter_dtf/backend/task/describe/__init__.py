@@ -1,1 +1,1 @@
-"""A model's graph of layers: from the model itself, or from a file of it."""
+"""A model's graph of layers, from the model itself or from a file."""

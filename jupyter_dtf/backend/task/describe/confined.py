@@ -1,8 +1,8 @@
-"""A process that reads and computes, and can do nothing else any more: no files written, no sockets, no programs.
+"""Sandboxing of a process, which can then only read files and compute: no writing, no sockets, no programs.
 
-It needs no rights. Three things, each where the system has it: a seccomp filter (Linux on x86-64 and ARM64), Landlock
-(Linux 5.13; from 6.7 for TCP as well), and resource limits (everywhere). The filter holds for all threads; what has
-been opened before stays open.
+This needs no privileges. It uses three mechanisms, as far as the system supports them: a seccomp filter (Linux on
+x86-64 and ARM64), Landlock (Linux 5.13; from 6.7 also for TCP), and resource limits (everywhere). The filter applies to
+all threads; what has been opened before stays open.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ import struct
 from pathlib import Path
 
 MEMORY_BYTES = 4 << 30
-"""What the process may take on top of what it has."""
+"""The memory that the process may allocate in addition to what it has."""
 CPU_S = 300
-"""Of processor time, before it is ended by SIGXCPU."""
+"""The CPU time in seconds before it is killed by SIGXCPU."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_SET_MODE_FILTER = 1
 _SECCOMP_FILTER_FLAG_TSYNC = 1
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-"""BPF: load a word; jump where it equals, is at least, has a bit of; return."""
+"""BPF: load a word; jump if it equals, is at least, or has a bit of the value; return."""
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _CLONE_THREAD = 0x10000
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _NEWEST = 463
-"""System calls from this number on are not known here, and are not there for the process."""
+"""System calls from this number on are unknown here, and reported as not implemented."""
 
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _SECCOMP = (317, 277)
 _OPEN, _OPENAT, _CLONE, _TGKILL, _PRLIMIT, _IOCTL = (2, None), (257, 56), (56, 220), (234, 131), (302, 261), (16, 29)
 _ABSENT = ((437, 437), (435, 435))
-"""``openat2`` and ``clone3`` take their flags in memory, where no filter sees them: libraries have the older ones."""
+"""``openat2`` and ``clone3`` pass their flags in memory, where filters cannot see them. Libraries fall back to older
+calls."""
 _REFUSED: dict[str, tuple[int | None, int | None]] = {
     # files
     "creat": (85, None), "truncate": (76, 45), "ftruncate": (77, 46), "fallocate": (285, 47),
@@ -71,13 +72,13 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "request_key": (249, 218), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
     "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
 }  # fmt: skip
-"""The numbers of system calls on x86-64 and ARM64; None where there is none."""
+"""The numbers of system calls on x86-64 and ARM64; None if there is none."""
 
 
 def confine(memory_bytes: int = MEMORY_BYTES, cpu_s: int = CPU_S) -> list[str]:
-    """From now on and for ever, this process may read files and compute. Returns what of it holds: ``seccomp``...
+    """Irrevocably restrict this process to reading files and computing. Returns the active mechanisms (``seccomp``...).
 
-    What it tries all the same fails with EPERM. Import before what writes when it is imported.
+    Anything else then fails with EPERM. Modules that write files on import must be imported before.
     """
     holds = []
     _limit(memory_bytes, cpu_s)
@@ -106,7 +107,7 @@ def _limit(memory_bytes: int, cpu_s: int) -> None:
 
 
 def _lower(limit: int, value: int, more: int = 0) -> None:
-    """Set a limit for good; ``more`` is what comes between the warning and the end."""
+    """Lower a limit irrevocably; ``more`` is the difference between the soft and the hard limit."""
     _, hard = resource.getrlimit(limit)
     soft, hard = (
         (value, value + more) if hard == resource.RLIM_INFINITY else (min(value, hard), min(value + more, hard))
@@ -115,7 +116,7 @@ def _lower(limit: int, value: int, more: int = 0) -> None:
 
 
 def _landlock(libc: ctypes.CDLL) -> bool:
-    """Handle every kind of change to files, and TCP, and allow none. Holds for this thread and those it will start."""
+    """Forbid all changes to files, and TCP, for this thread and threads that it will start."""
     version = libc.syscall(444, None, ctypes.c_size_t(0), 1)
     if version < 1:
         return False
@@ -149,12 +150,12 @@ def _seccomp(libc: ctypes.CDLL) -> bool:
 
 
 def _program(audit: int, which: int, pid: int) -> list[bytes]:
-    """The filter. ``seccomp_data``: the number at 0, the architecture at 4, the arguments at 16, 24..."""
+    """Return the filter. ``seccomp_data`` has the number at 0, the architecture at 4, the arguments at 16, 24..."""
     refuse, absent = _instruction(_RETURN, _REFUSE | errno.EPERM), _instruction(_RETURN, _REFUSE | errno.ENOSYS)
     allow, kill = _instruction(_RETURN, _ALLOW), _instruction(_RETURN, _KILL)
 
     def only_if(number: int | None, argument: int, *checks: bytes) -> list[bytes]:
-        """One system call, decided by an argument of it."""
+        """Return the check of one system call by one of its arguments."""
         if number is None:
             return []
         inner = [_instruction(_LOAD, 16 + 8 * argument), *checks]

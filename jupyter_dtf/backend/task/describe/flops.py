@@ -1,4 +1,4 @@
-"""Floating-point operations of TensorFlow's operations, from their static shapes."""
+"""The number of floating-point operations of TensorFlow operations, from their static shapes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MOVES = {
     "ResourceGather", "Reshape", "ReverseV2", "Shape", "Slice", "Split", "SplitV", "Squeeze", "StopGradient",
     "StridedSlice", "Tile", "Transpose", "Unpack", "VarHandleOp", "ZerosLike",
 }  # fmt: skip
-"""Operations that compute no numbers."""
+"""Operations that do no arithmetic."""
 
 
 def of_operation(operation: tf.Operation) -> int:
-    """A multiplication and an addition are two; an element of any other result is one. 0 where shapes are not known."""
+    """Count a multiply-add as two, and an element of any other result as one. 0 if shapes are unknown."""
     kind = operation.type
     if kind in _MOVES or not operation.outputs:
         return 0
@@ -45,7 +45,7 @@ def of_operation(operation: tf.Operation) -> int:
 
 
 def _of_loop(operation: tf.Operation) -> int:
-    """A loop's body, once for each element of the sequence that it goes through, as Keras's recurrent layers do."""
+    """Count a loop's body once per element of the sequence that it iterates over, as in Keras's recurrent layers."""
     return sum(map(of_operation, _body(operation))) * _steps(operation)
 
 
@@ -58,7 +58,7 @@ def _body(loop: tf.Operation) -> Any:
 
 
 def _steps(operation: tf.Operation) -> int:
-    """How many elements the sequences have that the loop goes through; 1 if it goes through none."""
+    """Return the length of the sequences that the loop iterates over; 1 if there are none."""
     sequences = [t.op.inputs[0] for t in operation.inputs if t.op.type == "TensorListFromTensor"]
     return max((_dim(sequence, 0) for sequence in sequences), default=1)
 

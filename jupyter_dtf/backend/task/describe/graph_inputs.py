@@ -1,4 +1,4 @@
-"""What goes into a model that is described: its inputs by their names."""
+"""The named inputs of a model that is described."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from ....schema.graph import Input
 def described_inputs(
     model: Any, example: Any, tensors: Sequence[tf.Tensor], targets: Sequence[list[str]]
 ) -> list[Input]:
-    """The inputs of a Keras model that was called with ``example``, which were these tensors.
+    """Return the inputs of a Keras model.
 
-    ``targets``: of each the layers that take it.
+    Args:
+        model: The model.
+        example: The structure that it was called with.
+        tensors: The tensors in it.
+        targets: For each tensor, the layers that use it.
     """
     declared = _declared(model)
     names = list(_names(example, ""))
@@ -33,14 +37,14 @@ def described_inputs(
 
 
 def _declared(model: Any) -> list[Any]:
-    """What ``keras.Input`` made, in the order of the tensors; nothing of a model that was given shapes alone."""
+    """Return the model's ``keras.Input`` tensors in order; empty for a model built from shapes."""
     tensors = getattr(model, "inputs", None) or []
     structure = getattr(model, "_inputs_struct", None)
     return tf.nest.flatten(structure) if structure is not None else list(tensors)
 
 
 def _names(example: Any, at: str) -> Iterator[str]:
-    """The place of each tensor in the structure, ``image`` or ``pair[0]``, in the order of ``tf.nest.flatten``."""
+    """Yield the path of each tensor in the structure, ``image`` or ``pair[0]``, in the order of ``tf.nest.flatten``."""
     if isinstance(example, Mapping):
         for key in sorted(example):
             yield from _names(example[key], f"{at}/{key}" if at else str(key))
@@ -52,13 +56,13 @@ def _names(example: Any, at: str) -> Iterator[str]:
 
 
 def _name(place: str, argument: str, declared: Any) -> str:
-    """A key of a dictionary, as the data has it; else what ``keras.Input`` was told, or where in the argument it is."""
+    """Return a dict key, as in the data; otherwise the name of the ``keras.Input``, or the path in the argument."""
     if place and not place.startswith("["):
         return place
-    # The layer's name is kept in a file; that of its tensor is counted anew in every process if nobody gave one.
+    # The layer's name is saved in files. The tensor's default name depends on a counter of the process.
     return declared._keras_history.operation.name if declared is not None else f"{argument}{place}"
 
 
 def _argument(model: Any) -> str:
-    """What ``call`` names what it takes."""
+    """Return the name of ``call``'s first parameter."""
     return next(iter(inspect.signature(model.call).parameters), "inputs")

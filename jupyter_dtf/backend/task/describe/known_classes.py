@@ -1,8 +1,8 @@
-"""Which classes and functions a model's configuration may name: Keras's own, but those that run what a file brings.
+"""Validation of the classes and functions in a model's configuration: Keras's own, except those that run code in it.
 
-A configuration is a tree of ``{"class_name", "config", "module", "registered_name"}``, and reading it makes an object
-of each: Keras imports modules by these names, looks classes up that others have registered, and some layers run what
-their configuration holds. Here the whole tree is looked at before Keras gets it.
+A configuration is a tree of ``{"class_name", "config", "module", "registered_name"}``, and deserializing it creates an
+object of each: Keras imports modules by these names and looks up registered classes, and some layers run code that is
+in their configuration. Here the whole tree is checked before it is passed to Keras.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import keras
 from ....errors import InvalidInput
 
 MAX_LAYERS = 100_000
-"""More would take hours."""
+"""The maximum number of layers; more would take hours."""
 
 _RUN_CODE = {
     "Lambda": "is a program of its own",
@@ -51,14 +51,14 @@ _TAKE_FUNCTIONS = (
     "associative_scan", "cond", "custom_gradient", "fori_loop", "map", "scan", "switch", "vectorized_map", "while_loop",
 )  # fmt: skip
 _INSIDE = ("keras.src.ops.", "keras.src.models.", "keras.src.layers.", "keras.src.losses.", "keras.src.metrics.")
-"""Where classes are that Keras has no public name for: operations on tensors, ``Functional``."""
+"""The modules of classes without a public name: operations on tensors, ``Functional``."""
 _WORDS = ("StringLookup", "IntegerLookup", "TextVectorization")
 _NAME = re.compile(r"[A-Za-z0-9_.>-]+\Z")
 _INSTEAD = "Describe it in the notebook that makes it"
 
 
 def check_classes(config: Any, what: str) -> None:
-    """Raise InvalidInput unless a configuration names nothing but Keras's own classes. ``what`` is read: a file."""
+    """Raise InvalidInput unless a configuration contains only Keras's own classes. ``what`` is the name of the file."""
     layers = 0
     for item in _dicts(config):
         name = item.get("class_name")
@@ -89,7 +89,7 @@ def check_classes(config: Any, what: str) -> None:
 
 
 def _dicts(value: Any) -> Iterator[dict[str, Any]]:
-    """All dicts within a value, outer ones first."""
+    """Yield all dicts within a value, outer ones first."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -104,7 +104,7 @@ def _is_known_class(item: dict[str, Any], name: str) -> bool:
     module, registered = item.get("module"), item.get("registered_name")
     if registered not in (None, "", name):
         return False
-    if module is None:  # of an .h5 file
+    if module is None:  # from an .h5 file
         return any(_class(place, name) for place in _MODULES) or name in ("Functional", "Model", "Sequential")
     if not isinstance(module, str):
         return False
@@ -112,7 +112,7 @@ def _is_known_class(item: dict[str, Any], name: str) -> bool:
 
 
 def _class(module: str, name: str) -> bool:
-    """Whether a module that is loaded has a class of Keras's of this name."""
+    """Return whether a loaded module has a Keras class with this name."""
     found = vars(sys.modules[module]).get(name) if module in sys.modules else None
     return inspect.isclass(found) and found.__module__.startswith("keras.") and hasattr(found, "from_config")
 
@@ -130,7 +130,7 @@ def _names(name: Any) -> tuple[Any, ...]:
 
 
 def _check_name(name: Any, what: str) -> None:
-    """A layer's name is a scope in TensorFlow's graphs, without slashes in Keras."""
+    """Check a layer's name, which becomes a scope in TensorFlow graphs and has no slashes in Keras."""
     if name is not None and not (isinstance(name, str) and _NAME.match(name)):
         raise InvalidInput(
             f"{what}: the name of a layer must be made of the letters A to Z and a to z, digits, and . _ > -, got "
@@ -140,7 +140,7 @@ def _check_name(name: Any, what: str) -> None:
 
 
 def _check_words(config: dict[str, Any], what: str, kind: str) -> None:
-    """A vocabulary in a text of its own is a file, which Keras would read."""
+    """Reject a vocabulary that is a string, which Keras would read as a file."""
     for field in ("vocabulary", "idf_weights"):
         if isinstance(config.get(field), (str, bytes)):
             raise InvalidInput(

@@ -1,4 +1,4 @@
-"""The calls of a model's layers, by path, of any kind of model: functional, sequential, nested or subclassed."""
+"""Interception of the calls of a model's layers, for any kind of model: functional, sequential, nested, subclassed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import keras
 def watched(
     model: Any, call: Callable[[str, Any, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
 ) -> Iterator[None]:
-    """While this lasts, a call of the model or of a layer of it becomes ``call(path, layer, args, kwargs, proceed)``.
+    """Replace calls of the model and its layers within the block by ``call(path, layer, args, kwargs, proceed)``.
 
-    ``path`` is empty for the model, ``encoder/dense_1`` for a layer; ``proceed()`` is the call as it would have been.
-    What a composite layer of Keras's own calls within itself is not seen.
+    ``path`` is empty for the model and ``encoder/dense_1`` for a layer; ``proceed()`` makes the original call. Calls
+    within Keras's own composite layers are not intercepted.
     """
     own = {id(layer) for layer in model._flatten_layers()}
     original = keras.layers.Layer.__call__
@@ -40,5 +40,5 @@ def watched(
 
 
 def opens(layer: Any) -> bool:
-    """Whether what is inside is shown: models, and layers of the user's. A composite layer of Keras's is one node."""
+    """Return whether a layer's inside is shown: for models and the user's layers. Keras's own layers are one node."""
     return isinstance(layer, keras.Model) or not type(layer).__module__.startswith("keras.")

@@ -1,8 +1,8 @@
-"""A Keras model's graph of layers, seen by calling the model once on one example, symbolically.
+"""A Keras model's graph of layers, determined by calling the model symbolically for one example.
 
-Every layer that is called is noted with the tensors that it takes and returns, so that functional, sequential, nested
-and subclassed models are all read in the same way. What lies between two layers, an addition or a function of
-TensorFlow's, is passed over on the way back from a layer's inputs to the layers they come from.
+Every call of a layer is recorded with its input and output tensors, so that functional, sequential, nested and
+subclassed models are all handled in the same way. Operations between layers, such as an addition, are skipped when
+tracing a layer's inputs back to the layers that they come from.
 """
 
 from __future__ import annotations
@@ -22,28 +22,33 @@ from . import flops, layer_calls, stateful
 from .graph_inputs import described_inputs
 
 _MUCH = 0.01
-"""The part of a model's computation that may be outside of its layers without a word."""
+"""The share of a model's computation outside of layers above which a note is added."""
 
 
 @dataclass
 class _Call:
-    """A call of a layer while it lasts, and what is known of it afterwards."""
+    """A recorded call of a layer."""
 
     layer: Any
     path: str
     inputs: list[tf.Tensor]
     outputs: list[tf.Tensor] = field(default_factory=list)
     operations: list[tf.Operation] = field(default_factory=list)
-    """Made in this call and not in a call within it."""
+    """The operations created in this call, but not in nested calls."""
     opened: bool = False
-    """Whether layers that are nodes of their own were called within it."""
+    """Whether other layers with nodes of their own were called within it."""
 
 
 def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
-    """The layers of a Keras model and what each needs; see ``schema.graph``.
+    """Return the layers of a Keras model and their costs; see ``schema.graph``.
 
-    ``input_shapes``: for a model that is not built, or whose inputs have dimensions that are not known: their shapes,
-    with the batch or ``None`` first, in the structure that the model takes. Raises InvalidInput.
+    Args:
+        model: The model.
+        input_shapes: For a model that is not built, or has unknown dimensions: the shapes of its inputs, with the batch
+            size or ``None`` first, in the structure that the model takes.
+
+    Raises:
+        InvalidInput: If it is not a Keras model, or input shapes are missing.
     """
     given, calls, notes = _traced(model, input_shapes)
     leaves = [call for call in calls if not call.opened]
@@ -64,21 +69,21 @@ def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
 
 
 def layers_by_id(model: Any, input_shapes: Any = None) -> dict[str, Any]:
-    """The layers of a Keras model by the ids that ``describe`` gives them, in the order of the first calls.
+    """Return the layers of a Keras model by the ids that ``describe`` assigns, in the order of their first calls.
 
-    A layer that is called in several containers is there under several ids. Raises InvalidInput, as ``describe``.
+    A layer that is called in several containers has several ids. Raises InvalidInput like ``describe``.
     """
     _, calls, _ = _traced(model, input_shapes)
     return {call.path or call.layer.name: call.layer for call in calls if not call.opened}
 
 
 def _traced(model: Any, input_shapes: Any) -> tuple[Any, list[_Call], list[str]]:
-    """One example, the calls of a model's layers for it in the order in which they end, the model's last; and notes."""
+    """Return an example, the layer calls for it in the order in which they end (the model's is last), and notes."""
     if not isinstance(model, keras.Model):
         raise InvalidInput(f"A Keras model is described. Received: {model!r:.200}", field="model")
     inputs, notes = example(model, input_shapes)
     if not all(layer.built for layer in model._flatten_layers()):
-        _call(model, inputs)  # a call that builds layers calls them more often than once
+        _call(model, inputs)  # first build the layers, because a call that does so calls them more than once
     with _noted(model) as calls:
         _call(model, inputs)
     return inputs, calls, notes
@@ -89,7 +94,7 @@ def _call(model: Any, example: Any) -> None:
 
 
 def example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
-    """The TensorSpecs of one example, in the structure that the model takes, and notes."""
+    """Return the TensorSpecs of one example, in the structure that the model takes, and notes."""
     if input_shapes is not None:
         given = _specs(input_shapes)
     elif getattr(model, "inputs", None):
@@ -128,13 +133,13 @@ def _specs(shapes: Any) -> Any:
 
 @contextmanager
 def _noted(model: Any) -> Iterator[list[_Call]]:
-    """Note the calls of the model's layers while this lasts, in the order in which they end."""
+    """Record the calls of the model's layers within the block, in the order in which they end."""
     calls: list[_Call] = []
     stack: list[_Call] = []
     seen = 0
 
     def account() -> None:
-        """What has been made since the last look belongs to the innermost call."""
+        """Attribute operations created since the last time to the innermost call."""
         nonlocal seen
         operations = tf.compat.v1.get_default_graph().get_operations()
         if stack:
@@ -191,7 +196,7 @@ def _layers(model: Any, calls: Sequence[_Call]) -> dict[str, Layer]:
 
 
 def _slots_per_parameter(model: Any) -> float:
-    """How many numbers the optimizer keeps for each trainable one, told by trying it on one variable."""
+    """Return how many values the optimizer keeps per trainable parameter, by trying it on one variable."""
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None:
         return 0.0
@@ -205,7 +210,7 @@ def _slots_per_parameter(model: Any) -> float:
 def _edges(
     calls: Sequence[_Call], inputs: Sequence[tf.Tensor], layers: dict[str, Layer], examples: int
 ) -> tuple[list[Edge], list[list[str]]]:
-    """What travels between the layers, and the layers that take each of the model's inputs."""
+    """Return the edges between layers, and for each of the model's inputs the layers that use it."""
     origins: dict[int, str | int] = {id(tensor): number for number, tensor in enumerate(inputs)}
     sizes: dict[tuple[str, str], int] = {}
     taken: list[set[str]] = [set() for _ in inputs]
@@ -217,7 +222,7 @@ def _edges(
                 taken[source].add(target)
             elif source != target:
                 sizes[source, target] = sizes.get((source, target), 0) + _bytes(tensor) // examples
-        # As the calls end: a layer that returns its input, as Dropout does here, hands on the tensor of another.
+        # In the order in which calls end: a layer that returns its input, like Dropout here, returns another's tensor.
         origins.update((id(tensor), target) for tensor in call.outputs)
     order = {name: index for index, name in enumerate(layers)}
     edges = [
@@ -228,7 +233,7 @@ def _edges(
 
 
 def _reached(tensors: Sequence[tf.Tensor], origins: Container[int]) -> list[tf.Tensor]:
-    """The outputs of layers and inputs of the model that these come from, each once; ``origins`` has their ids."""
+    """Return the layer outputs and model inputs that these tensors depend on, without duplicates."""
     found: dict[int, tf.Tensor] = {}
     waiting = list(tensors)
     seen: set[int] = set()

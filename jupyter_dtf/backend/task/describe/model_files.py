@@ -1,7 +1,7 @@
-"""The configuration of a Keras model in a file, as plain data. Nothing in it is looked up, built or run here.
+"""Reading a Keras model's configuration from a file as plain data. Nothing in it is looked up, built or run here.
 
-``.keras`` is a zip archive with ``config.json``; ``.h5`` has JSON texts in attributes of its root.
-Weights are not read.
+A ``.keras`` file is a zip archive with ``config.json``; an ``.h5`` file has JSON in attributes of its root. Weights are
+not read.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from ....schema import private
 
 SUFFIXES = (".keras", ".h5")
 MAX_CONFIG_BYTES = 64 << 20
-"""Of a configuration: room for a hundred thousand layers."""
+"""The maximum size of a configuration, enough for a hundred thousand layers."""
 MAX_DEPTH = 400
-"""Of its nesting: a model within a model is four or five levels of JSON."""
+"""The maximum nesting depth; a nested model takes four or five levels of JSON."""
 MAX_DIGITS = 400
-"""Of a number: more than a float can have."""
+"""The maximum length of a number, more than a float can have."""
 _MAX_MEMBERS = 100_000
 
 
 @dataclass
 class Configuration:
-    """What a file says of a model."""
+    """The configuration of a model in a file."""
 
     model: dict[str, Any]
     compiled: dict[str, Any] | None
-    """How it was compiled, if it was."""
+    """The compile arguments, if it was compiled."""
     is_legacy: bool
-    """Whether both are in the form of ``.h5`` files."""
+    """Whether both are in the format of ``.h5`` files."""
 
 
 def read_configuration(path: Path) -> Configuration:
-    """The configuration of a ``.keras`` or ``.h5`` file. Raises InvalidInput."""
+    """Read the configuration of a ``.keras`` or ``.h5`` file. Raises InvalidInput."""
     if path.suffix not in SUFFIXES:
         raise InvalidInput(
             f"A model is read from a SavedModel, or a file that ends with {' or '.join(SUFFIXES)}. Received: "
@@ -50,10 +50,7 @@ def read_configuration(path: Path) -> Configuration:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file to read it, if it is a file: not a pipe, which would be waited for, nor a device.
-
-    Raises InvalidInput.
-    """
+    """Open a regular file for reading. Raises InvalidInput for anything else, such as a pipe, which would block."""
     try:
         return private.open_regular(path)
     except OSError as error:
@@ -70,7 +67,7 @@ def _from_zip(path: Path, file: BinaryIO) -> Configuration:
                 f"{path.name} must have at most {_MAX_MEMBERS} members, got {len(archive.namelist())}", field="path"
             )
         with archive.open("config.json") as member:
-            text = member.read(MAX_CONFIG_BYTES + 1)  # whatever size the archive says that it has
+            text = member.read(MAX_CONFIG_BYTES + 1)  # do not trust the size in the archive
     model = _object(path, "config.json", text)
     compiled = model.pop("compile_config", None)
     return Configuration(model, compiled if isinstance(compiled, dict) else None, is_legacy=False)
@@ -79,7 +76,7 @@ def _from_zip(path: Path, file: BinaryIO) -> Configuration:
 def _from_hdf5(path: Path, file: BinaryIO) -> Configuration:
     import h5py
 
-    # Read through Python's file: no link to another file is followed, and only the root's attributes are looked at.
+    # Read through Python's file object, so that no links to other files are followed; only root attributes are read.
     with h5py.File(file, "r") as content:
         model = _attribute(path, content, "model_config")
         compiled = _attribute(path, content, "training_config")
@@ -101,7 +98,7 @@ def _attribute(path: Path, content: Any, name: str) -> dict[str, Any] | None:
 
 
 def _object(path: Path, what: str, text: str | bytes) -> dict[str, Any]:
-    """A JSON object, read with limits. Raises InvalidInput."""
+    """Decode a JSON object within limits. Raises InvalidInput."""
 
     def refused(rule: str) -> InvalidInput:
         return InvalidInput(f"{path.name}: {what} {rule}", field="path")
@@ -131,11 +128,11 @@ def _number(kind: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _constant(name: str) -> float:
-    return float(name)  # Keras writes Infinity, of a clipping layer say
+    return float(name)  # Keras writes Infinity, for example for a clipping layer
 
 
 def depth(value: Any) -> int:
-    """How deep dicts and lists are nested; 0 for a plain value."""
+    """Return the nesting depth of dicts and lists; 0 for a plain value."""
     deepest, waiting = 0, [(value, 0)]
     while waiting:
         item, level = waiting.pop()

@@ -1,4 +1,4 @@
-"""Keras models rebuilt from the configuration in a file: of Keras's own classes alone, without the file's weights."""
+"""Rebuilding Keras models from a file's configuration, with only Keras's own classes and without the weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .model_files import Configuration
 
 
 def rebuilt(configuration: Configuration, what: str) -> Any:
-    """The model, not compiled. Raises InvalidInput, or what Keras raises for a configuration that makes no sense."""
+    """Return the model, not compiled. Raises InvalidInput, or whatever Keras raises for an invalid configuration."""
     check_classes(configuration.model, what)
     config = _without_compiling(copy.deepcopy(configuration.model))
     with _as_keras_reads():
@@ -26,7 +26,7 @@ def rebuilt(configuration: Configuration, what: str) -> Any:
 
 
 def give_optimizer(model: Any, configuration: Configuration, what: str) -> None:
-    """Compile a rebuilt model with its optimizer and nothing else, if it had one. Raises as ``rebuilt``."""
+    """Compile a rebuilt model with only its optimizer, if it had one. Raises the same as ``rebuilt``."""
     compiled = configuration.compiled or {}
     config = compiled.get("optimizer_config" if configuration.is_legacy else "optimizer")
     if config is None:
@@ -36,7 +36,7 @@ def give_optimizer(model: Any, configuration: Configuration, what: str) -> None:
 
 
 def compile_as_saved(model: Any, configuration: Configuration, what: str) -> None:
-    """Compile a rebuilt model as it was, if it was: losses and metrics too. Raises as ``rebuilt``."""
+    """Compile a rebuilt model as it was saved, with losses and metrics, if it was. Raises the same as ``rebuilt``."""
     if configuration.compiled is None:
         return
     check_classes(configuration.compiled, what)
@@ -51,7 +51,7 @@ def compile_as_saved(model: Any, configuration: Configuration, what: str) -> Non
 
 
 def _without_compiling(config: Any) -> Any:
-    """The same for models within a model."""
+    """Remove compile arguments, including those of nested models."""
     waiting = [config]
     while waiting:
         item = waiting.pop()

@@ -1,8 +1,8 @@
-"""The operations of a SavedModel's signature, read from its protocol buffers. Nothing is loaded, and nothing runs.
+"""The operations of a SavedModel's signature, read from its protocol buffers, without loading or running anything.
 
-Loading a SavedModel runs its initializers, and importing its graph into TensorFlow evaluates parts of it to know
-shapes. Here functions are put in the place of their calls by hand, with the shapes that were written down when it was
-saved. Operations and tensors have the attributes of TensorFlow's own that ``flops`` and ``describe_saved`` use.
+Loading a SavedModel runs its initializers, and importing its graph into TensorFlow evaluates parts of it to infer
+shapes. Here function calls are inlined by hand, with the shapes stored in the file. Operations and tensors have those
+attributes of TensorFlow's own that ``flops`` and ``describe_saved`` use.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .model_files import open_regular
 FILE = "saved_model.pb"
 MAX_BYTES = 1 << 30
 MAX_OPERATIONS = 1_000_000
-"""With functions in the place of their calls; ten functions that call each other ten times are more."""
+"""The maximum number after inlining; ten functions that call each other ten times would exceed it."""
 MAX_CALLS_DEEP = 100
 _MAX_OUTPUTS = 10_000
 _INIT = "__saved_model_init_op"
 
 
 class Tensor:
-    """What an operation puts out."""
+    """An output of an operation."""
 
     def __init__(self, op: Operation, index: int, shape: tf.TensorShape, dtype: tf.DType) -> None:
         self.op = op
@@ -40,7 +40,7 @@ class Tensor:
         self._consumers: list[Operation] = []
 
     def consumers(self) -> list[Operation]:
-        """The operations that take it."""
+        """Return the operations that use it."""
         return self._consumers
 
 
@@ -56,24 +56,24 @@ class Operation:
         self._attributes = node.attr
 
     def get_attr(self, name: str) -> Any:
-        """A plain value, a shape, a type or the name of a function."""
+        """Return an attribute: a plain value, a shape, a type or a function reference."""
         value = self._attributes[name]
         kind = value.WhichOneof("value")
         return value.func if kind == "func" else getattr(value, kind) if kind else None
 
 
 class Argument(NamedTuple):
-    """What a signature takes."""
+    """An argument of a signature."""
 
     name: str
     tensor: str
-    """The name of the tensor that it is in the graph; there is none where no output needs it."""
+    """The name of its tensor, which is not in the graph if no output depends on it."""
     shape: tf.TensorShape
     dtype: tf.DType
 
 
 class Graph:
-    """The operations that the outputs of a signature, or of a function, need, in the order in which they were made."""
+    """The operations that the outputs of a signature or function depend on, in the order of creation."""
 
     def __init__(self, library: dict[str, Any], budget: _Budget) -> None:
         self._library = library
@@ -86,7 +86,7 @@ class Graph:
         return self._operations
 
     def function(self, name: str, inputs: Sequence[Tensor]) -> list[Operation]:
-        """The operations of a function that is called with these, such as a loop's body."""
+        """Return the operations of a function called with these inputs, such as a loop's body."""
         key = (name, tuple(map(id, inputs)))
         if key not in self._functions:
             self._functions[key] = self._inlined(name, inputs)
@@ -102,7 +102,7 @@ class Graph:
         return inside.finished(inside.body(definition, arguments, "")).get_operations()
 
     def keep(self, operations: list[Operation], outputs: Iterable[Tensor]) -> None:
-        """Take what the outputs need."""
+        """Keep the operations that the outputs depend on."""
         needed: set[int] = set()
         waiting = [tensor.op for tensor in outputs]
         while waiting:
@@ -117,22 +117,22 @@ class Graph:
 
 
 class _Budget:
-    """How many operations and calls may be made yet, in all functions together."""
+    """The remaining number of operations and calls, for all functions together."""
 
     def __init__(self) -> None:
         self._left = MAX_OPERATIONS
 
     def take(self) -> None:
-        """One of them. Raises InvalidInput if there is none left."""
+        """Use one. Raises InvalidInput if none is left."""
         self._left -= 1
         if self._left < 0:
             raise InvalidInput(f"A SavedModel must have at most {MAX_OPERATIONS} operations, got more", field="path")
 
 
 def read_graph(path: Path) -> Graph:
-    """The graph of a SavedModel's signature ``serving_default``, or its first.
+    """Read the graph of a SavedModel's signature ``serving_default``, or its first.
 
-    Raises InvalidInput if it has none, and for what is no SavedModel or too large.
+    Raises InvalidInput if it has no signature, or is too large.
     """
     with open_regular(path / FILE) as file:
         data = file.read(MAX_BYTES + 1)
@@ -158,7 +158,7 @@ def read_graph(path: Path) -> Graph:
 
 
 class _Inlining:
-    """Makes operations of nodes, with functions in the place of their calls."""
+    """Creates operations from nodes, inlining function calls."""
 
     def __init__(self, library: dict[str, Any], budget: _Budget) -> None:
         self._library = library
@@ -168,12 +168,12 @@ class _Inlining:
         self._deep = 0
 
     def argument(self, name: str, like: Tensor) -> Tensor:
-        """A tensor that comes from outside."""
+        """Return a tensor for an argument from outside."""
         node = tf.compat.v1.NodeDef(name=name, op="Placeholder")
         return Tensor(Operation(name, node, [], self._graph), 0, like.shape, like.dtype)
 
     def finished(self, outputs: list[Tensor]) -> Graph:
-        """The graph, with an operation for each output that takes it."""
+        """Return the graph, with an additional operation that uses each output."""
         for number, tensor in enumerate(outputs):
             node = tf.compat.v1.NodeDef(name=f"output_{number}", op="Identity")
             operation = Operation(node.name, node, [tensor], self._graph)
@@ -185,7 +185,7 @@ class _Inlining:
         return self._graph
 
     def body(self, definition: Any, arguments: Sequence[Tensor], prefix: str) -> list[Tensor]:
-        """What a function returns of these arguments."""
+        """Inline a function with these arguments. Returns its outputs."""
         if self._deep >= MAX_CALLS_DEEP:
             raise InvalidInput(
                 f"A SavedModel's functions must call each other at most {MAX_CALLS_DEEP} deep, got more", field="path"
@@ -198,7 +198,7 @@ class _Inlining:
         return found
 
     def nodes(self, nodes: Iterable[Any], arguments: dict[str, Tensor], wanted: list[str], prefix: str) -> list[Tensor]:
-        """Make operations of nodes; ``wanted`` are the tensors to return, by their references."""
+        """Create operations from nodes. Returns the tensors with the references ``wanted``."""
         nodes = _in_order(nodes)
         outputs: dict[str, list[Tensor]] = {}
         places: dict[str, dict[str, int]] = {}
@@ -238,7 +238,7 @@ _CALLS = ("StatefulPartitionedCall", "PartitionedCall")
 
 
 def _in_order(nodes: Iterable[Any]) -> list[Any]:
-    """The nodes as they are, but each after those that it takes something of. What goes in circles comes last."""
+    """Sort nodes so that each comes after those that it depends on, except in cycles."""
     nodes = list(nodes)
     by_name = {node.name: node for node in nodes}
     done: dict[str, Any] = {}
@@ -259,9 +259,9 @@ def _in_order(nodes: Iterable[Any]) -> list[Any]:
 
 
 def _outputs(node: Any) -> tuple[dict[str, int], list[tf.DType]]:
-    """Where each named output of a node begins, and the types of all."""
+    """Return the index of the first tensor of each named output of a node, and all dtypes."""
     definition = op_def_registry.get(node.op)
-    if definition is None:  # an operation of another library
+    if definition is None:  # an operation from another library
         count = len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1
         return {}, [tf.float32] * count
     places: dict[str, int] = {}

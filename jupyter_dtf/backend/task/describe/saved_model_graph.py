@@ -1,8 +1,8 @@
-"""The layers of a SavedModel, seen in the operations of its signature.
+"""The layers of a SavedModel, derived from the operations of its signature.
 
-A SavedModel has no layers, but the names of its operations have the scopes of the layers that made them:
-``digits/encoder/dense/MatMul``. A scope that reads variables or computes something itself is a layer, with all that is
-within it; a scope that does neither is a container.
+A SavedModel contains no layers, but the names of its operations contain the scopes of the layers that created them:
+``digits/encoder/dense/MatMul``. A scope that itself reads variables or computes something is a layer, including
+everything within it; a scope that does neither is a container.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _KINDS = {
     "GatherV2": "Embedding",
     "ResourceGather": "Embedding",
 }
-"""What a layer with variables is taken to be, by the first of these operations that it has."""
+"""The assumed kind of a layer with variables, by the first of these operations that it contains."""
 
 Scope = tuple[str, ...]
 
 
 def describe_saved(path: Path) -> LayerGraph:
-    """The layers of a SavedModel's signature ``serving_default``, or its first. Raises InvalidInput if it has none."""
+    """Return the layers of a SavedModel's signature ``serving_default``, or its first. Raises InvalidInput if none."""
     return _Reading(path.name, read_graph(path)).graph()
 
 
 class _Reading:
-    """One graph's operations put together to layers."""
+    """Groups one graph's operations into layers."""
 
     def __init__(self, name: str, read: Graph) -> None:
         self._name = name
@@ -55,7 +55,7 @@ class _Reading:
         self._roots = self._layers_at()
 
     def _layers_at(self) -> set[Scope]:
-        """The scopes that are layers and are within no other."""
+        """Return the scopes that are layers and not within another layer."""
         own = {scope for scope in self._scopes.values() if len(scope) > 1}
         return {scope for scope in own if not any(scope[:end] in own for end in range(2, len(scope)))}
 
@@ -67,7 +67,7 @@ class _Reading:
         inside: dict[Scope, list[Operation]] = {}
         for op in self._operations:
             if (layer := self._layer_of(op)) is not None and op.type not in _NO_WORK:
-                # In the order of their ends: what depends on constants alone comes early.
+                # In the order of their last operations: what depends only on constants comes early.
                 operations = inside[layer] = inside.pop(layer, [])
                 operations.append(op)
         again = all(part.endswith("_1") for layer in inside for part in layer)  # Keras has traced it a second time
@@ -114,10 +114,10 @@ class _Reading:
         )
 
     def _edges(self, names: dict[Scope, str]) -> tuple[list[Edge], list[list[str]]]:
-        """From each layer to those that its tensors reach through operations in none; and those each argument does."""
-        origins: dict[str, dict[str, tuple[Scope, int]]] = {}  # of a tensor: the layers' tensors that it comes from
+        """Return the edges between layers, through operations outside layers, and the layers that use each argument."""
+        origins: dict[str, dict[str, tuple[Scope, int]]] = {}  # by tensor: the layers' tensors that it depends on
         given = {argument.tensor: number for number, argument in enumerate(self._arguments)}
-        arguments: dict[str, set[int]] = {}  # of a tensor: those that it comes from, and through no layer
+        arguments: dict[str, set[int]] = {}  # by tensor: the arguments that it depends on other than through layers
         taken: list[dict[str, None]] = [{} for _ in self._arguments]
         sizes: dict[tuple[Scope, Scope], dict[str, int]] = {}
         for op in self._operations:
@@ -143,7 +143,7 @@ class _Reading:
 
 
 def _scope(operation: Operation) -> Scope:
-    """The scopes an operation was made in, without calls that were inlined; where it reads a variable, the layer's."""
+    """Return an operation's scope, without inlined calls; for reads of variables, the layer's scope."""
     parts = [part for part in operation.name.split("/") if not part.startswith(_CALLS)]
     if parts and parts[-1] == _READ:
         return tuple(parts[:-2])
@@ -151,7 +151,7 @@ def _scope(operation: Operation) -> Scope:
 
 
 def _variables(operation: Operation) -> Iterator[Operation]:
-    """The variables that an operation takes, read or as they are."""
+    """Yield the variables that an operation uses, read or directly."""
     for tensor in operation.inputs:
         source = tensor.op
         while source.type in ("Identity", _READ) and source.inputs:
@@ -161,7 +161,7 @@ def _variables(operation: Operation) -> Iterator[Operation]:
 
 
 def _is_inside(operation: Operation, within: set[str]) -> bool:
-    """Whether what an operation gives is of the layer itself: made there, a constant or a variable."""
+    """Return whether an operation's output belongs to the layer: created there, or a constant or variable."""
     while operation.type in ("Identity", _READ) and operation.inputs:
         operation = operation.inputs[0].op
     return operation.name in within or operation.type in ("Const", _VARIABLE)

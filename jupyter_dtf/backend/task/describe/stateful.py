@@ -1,4 +1,4 @@
-"""State that a model keeps of each example of a batch, for the next one: that of stateful RNNs."""
+"""State that a model keeps per example from one batch to the next, as in stateful RNNs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import keras
 
 
 def states(layer: Any) -> list[Any]:
-    """The variables of a model, or of a layer, that have a row for each example. Keras does not count them as its."""
+    """Return the variables of a model or layer with one row per example, which Keras does not track."""
     return [
         state
         for each in layer._flatten_layers()
@@ -18,5 +18,5 @@ def states(layer: Any) -> list[Any]:
 
 
 def examples(model: Any) -> int:
-    """How many examples a model with such state takes at once; 1 for one without, which takes any number."""
+    """Return the batch size of a model with such state; 1 for other models, which accept any size."""
     return max((int(state.shape[0]) for state in states(model)), default=1)

@@ -1,4 +1,4 @@
-"""Models with variables that have shapes and no memory: what is only described may be larger than the machine."""
+"""Variables with shapes but without memory, because a model that is only described may not fit into memory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import tensorflow as tf
 from ..model.patched import patched
 
 SMALL = 4_096
-"""Numbers in a variable that is made as ever: counters and states of random generators are read while a model is built.
+"""Variables up to this size are created normally, because counters and random states are read while building a model.
 """
 
 
 @contextmanager
 def unallocated() -> Iterator[None]:
-    """Variables of Keras's that are made while this lasts take no memory. In graphs they are placeholders."""
+    """Create Keras variables without memory within the block. In graphs they become placeholders."""
     original = keras.Variable._initialize_with_initializer
 
     def later(variable: Any, initializer: Callable[..., Any]) -> None:

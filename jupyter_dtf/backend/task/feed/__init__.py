@@ -1,1 +1,1 @@
-"""What feeds a task while it runs: items that other processes of its machine push, and results that they fetch."""
+"""Feeding a running task: items that other processes of its machine push, and results that they fetch."""

@@ -1,23 +1,23 @@
-"""A task's inlet: a Unix socket by which processes of its machine feed it, within a bound, and fetch results.
+"""A task's inlet: a Unix socket by which processes of its machine feed it bounded queues, and fetch results.
 
 In the task::
 
-    inlet = Inlet(inlet_of(ctx))            # listens from here on; ``with`` or ``close()`` ends it
-    item = inlet.get("input")               # waits; EOFError at the end of the feed, the pusher's error if it failed
-    inlet.give("output", result)            # a result, for whoever takes it
-    inlet.end_results("output")             # no more results: takers get what is left
-    inlet.refuse("input")                   # nobody reads any more: ``put`` returns False from here on
+    inlet = Inlet(inlet_of(ctx))            # starts listening; end it using ``with`` or ``close()``
+    item = inlet.get("input")               # waits; EOFError at the end of the feed, or the sender's error if it failed
+    inlet.give("output", result)            # add a result for whoever fetches it
+    inlet.end_results("output")             # no more results: remaining ones can still be fetched
+    inlet.refuse("input")                   # stop reading: ``put`` returns False from now on
 
 In a Dask worker, or in any process of the same user and machine (``backend/machine/feed_outlet.py``)::
 
     with Outlet(path) as outlet:
-        outlet.put("input", (x, y))         # waits while the queue is full; False where nobody reads any more
-        outlet.end("input")                 # the end of the feed, after all that was put before
-        results = outlet.take("output", 3)  # waits for three results; fewer where the task gives no more
+        outlet.put("input", (x, y))         # waits while the queue is full; False if nobody reads any more
+        outlet.end("input")                 # ends the feed, after everything put before
+        results = outlet.take("output", 3)  # waits for three results; fewer if the task gives no more
 
-Queues are made when they are first named. Many outlets may feed one queue: items come in the order in which they were
-taken in. An outlet whose process dies, or that is left by an exception, fails the queues that it has fed; a task that
-dies raises ConnectionError in all outlets.
+Queues are created when first used. Several outlets may feed one queue; items keep the order in which they were
+received. If an outlet's process dies, or its block is left by an exception, the queues that it has fed fail. If the
+task dies, all outlets raise ConnectionError.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ from ....schema.payload import Packed, packed, unpack
 logger = logging.getLogger(__name__)
 
 ACCEPT_AGAIN_S = 1.0
-"""After a connection that could not be taken."""
+"""The pause after a connection that could not be accepted."""
 
 ITEMS = 8
-"""Items that wait in a queue, at most."""
+"""The maximum number of items waiting in a queue."""
 BYTES = 256 << 20
-"""And their bytes; an item that is larger comes alone."""
+"""The maximum size of the waiting items; a larger item is only accepted into an empty queue."""
 _CHUNK = 1 << 20
 _LOOK_S = 0.5
-"""How often a connection is looked at on which nothing is to come: nothing else tells that it has ended."""
+"""The interval for checking whether a connection that expects no data is closed, which nothing else reports."""
 
 
 def inlet_of(ctx: Any) -> Path:
-    """Where a task's inlet listens: others of its machine find it there by the run's id and the task's name."""
+    """Return the path of a task's inlet, which other processes find by the run's id and the task's name."""
     return wire.inlet_path(ctx.shared_dir, ctx.task)
 
 
 @dataclass
 class _Queue:
-    """Items on their way in. ``failure``: an exception, packed, which is raised after them."""
+    """Incoming items. ``failure`` is a packed exception to raise after them."""
 
     items: deque[memoryview] = field(default_factory=deque)
     nbytes: int = 0
@@ -77,16 +77,16 @@ class _Queue:
 
 @dataclass
 class _Results:
-    """Results on their way out: as many as the task gives."""
+    """Outgoing results, without a limit."""
 
     items: deque[Any] = field(default_factory=deque)
     has_ended: bool = False
 
 
 class Inlet:
-    """Listens at ``path`` until it is closed. Each queue holds at most ``items`` items and ``nbytes`` bytes.
+    """Listens at ``path`` until closed. Each queue holds at most ``items`` items and ``nbytes`` bytes.
 
-    Its methods may be called from any thread. Raises OSError if nothing can listen there.
+    Thread-safe. Raises OSError if it cannot listen.
     """
 
     def __init__(self, path: Path, *, items: int = ITEMS, nbytes: int = BYTES) -> None:
@@ -99,9 +99,9 @@ class Inlet:
         self._changed = threading.Condition()
         self._is_closed = False
         private.make_dir(path.parent)
-        path.unlink(missing_ok=True)  # a process of this task that has died has left it
+        path.unlink(missing_ok=True)  # left over from a dead process of this task
         self._listener = socket.socket(socket.AF_UNIX)
-        os.fchmod(self._listener.fileno(), 0o600)  # Linux gives what is bound the mode of the socket, but for the umask
+        os.fchmod(self._listener.fileno(), 0o600)  # on Linux the bound file gets the socket's mode, less the umask
         with wire.address(path) as address:
             self._listener.bind(address)
         self._listener.listen(64)
@@ -114,7 +114,7 @@ class Inlet:
         self.close()
 
     def close(self) -> None:
-        """Hear nobody any more: outlets raise ConnectionError, and so do ``get`` and ``give`` here."""
+        """Stop listening. Outlets then raise ConnectionError, as do ``get`` and ``give`` here."""
         with self._changed:
             if self._is_closed:
                 return
@@ -124,16 +124,19 @@ class Inlet:
         self.path.unlink(missing_ok=True)
         for each in (self._listener, *connections):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)  # closing alone would not wake the thread that waits in it
+                each.shutdown(socket.SHUT_RDWR)  # closing alone would not wake the waiting thread
         self._listener.close()
 
     # -- the task's side ----------------------------------------------------------------------------------------
 
     def get(self, queue: str, timeout: float | None = None) -> Any:
-        """The next item. Arrays in it are its own, and writable.
+        """Return the next item, waiting for it. Arrays in it are not shared, and writable.
 
-        Raises EOFError at the end of the feed, the error with which its pusher failed, ConnectionError if a pusher has
-        died, and ``queue.Empty`` after ``timeout`` seconds.
+        Raises:
+            EOFError: At the end of the feed.
+            ConnectionError: If a sender has died.
+            queue.Empty: After ``timeout`` seconds.
+            Exception: The error with which a sender has ended the queue.
         """
         with self._changed:
             found = self._queue(queue)
@@ -149,12 +152,12 @@ class Inlet:
         return unpack(body)
 
     def waiting(self, queue: str) -> int:
-        """How many items of a queue wait to be read."""
+        """Return the number of items waiting in a queue."""
         with self._changed:
             return len(self._queue(queue).items)
 
     def refuse(self, queue: str) -> None:
-        """Nobody reads a queue any more: what is in it is dropped, and who pushes is told so."""
+        """Stop reading a queue: drop its items, and let senders know."""
         with self._changed:
             found = self._queue(queue)
             found.is_refused = True
@@ -163,19 +166,19 @@ class Inlet:
             self._changed.notify_all()
 
     def forget(self, queue: str) -> None:
-        """As if a queue had never been named. Its pushers are to have ended."""
+        """Reset a queue, whose senders must have ended, as if it had never been used."""
         with self._changed:
             self._queues.pop(queue, None)
 
     def give(self, queue: str, result: Any) -> None:
-        """Add a result, which waits for whoever takes it."""
+        """Add a result for whoever fetches it."""
         with self._changed:
             self._check_open()
             self._results_of(queue).items.append(result)
             self._changed.notify_all()
 
     def end_results(self, queue: str) -> None:
-        """There are no more results than those that were given."""
+        """Note that there will be no more results."""
         with self._changed:
             self._results_of(queue).has_ended = True
             self._changed.notify_all()
@@ -193,7 +196,7 @@ class Inlet:
             raise ConnectionError("The inlet of this task is closed")
 
     def _wait(self, until: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait, with the lock held, until something is so; False after the time. Raises ConnectionError if closed."""
+        """Wait for a condition while holding the lock. Returns False on timeout. Raises ConnectionError if closed."""
         end = None if timeout is None else time.monotonic() + timeout
         while not until():
             self._check_open()
@@ -211,7 +214,7 @@ class Inlet:
                 with self._changed:
                     if self._is_closed:
                         return
-                    # Out of descriptors, say: others are heard when there are some again.
+                    # For example, out of descriptors: try again later.
                     logger.exception("A process that would feed this task could not be heard")
                     self._changed.wait_for(lambda: self._is_closed, ACCEPT_AGAIN_S)
                 continue
@@ -223,7 +226,7 @@ class Inlet:
             threading.Thread(target=self._serve, args=(connection,), name="dtf-inlet-reader", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        """Answer one outlet until it says goodbye, or has gone."""
+        """Serve one outlet until it disconnects."""
         fed: set[str] = set()
         try:
             while (message := wire.read_header(connection)) is not None:
@@ -242,7 +245,7 @@ class Inlet:
                     self._end(name, body if kind == wire.FAIL else None)
                     fed.discard(name)
                     connection.sendall(wire.header(wire.TAKEN, "", 0))
-        except OSError:  # it has gone, or this inlet is closed
+        except OSError:  # it is gone, or this inlet is closed
             pass
         finally:
             with self._changed:
@@ -253,12 +256,12 @@ class Inlet:
                 self._end(name, bytes(packed(lost)))
 
     def _take_in(self, connection: socket.socket, name: str, length: int) -> None:
-        """An item, which is not read before there is room for it."""
+        """Receive an item once there is room for it."""
         with self._changed:
             found = self._queue(name)
             self._wait(lambda: not found.takes or self._has_room(found, length))
         body = _body(connection, length)
-        if _has_gone(connection):  # it has given up meanwhile, and does not know of this item
+        if _has_gone(connection):  # it has given up meanwhile, assuming that this item was not received
             raise ConnectionError
         with self._changed:
             if is_wanted := found.takes:
@@ -285,7 +288,7 @@ class Inlet:
             while not self._wait(lambda: results.has_ended or len(results.items) >= count, _LOOK_S):
                 if _has_gone(connection):
                     return
-            if _has_gone(connection):  # within the last look: what is taken out would be lost
+            if _has_gone(connection):  # since the last check; results taken out now would be lost
                 return
             taken = [results.items.popleft() for _ in range(min(count, len(results.items)))]
         body = _packed(taken)
@@ -295,7 +298,7 @@ class Inlet:
 
 
 def _body(connection: socket.socket, length: int) -> memoryview:
-    """So many bytes, which nobody else has."""
+    """Read ``length`` bytes into new memory."""
     body = np.empty(length, np.uint8).data
     if length and not wire.read_exactly(connection, body):
         raise ConnectionError("The connection ended within a message")
@@ -303,7 +306,7 @@ def _body(connection: socket.socket, length: int) -> memoryview:
 
 
 def _has_gone(connection: socket.socket) -> bool:
-    """Whether whoever waits for an answer has closed the connection."""
+    """Return whether the other side has closed the connection while waiting for a reply."""
     try:
         return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -311,7 +314,7 @@ def _has_gone(connection: socket.socket) -> bool:
 
 
 def _packed(results: list[Any]) -> Packed:
-    """The results, or what keeps them from travelling, for whoever takes them."""
+    """Pack the results, or an error if they cannot be pickled."""
     try:
         return packed(results)
     except Exception as error:

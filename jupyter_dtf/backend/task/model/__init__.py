@@ -1,1 +1,1 @@
-"""A compiled Keras model as plain data and back, with all that it holds."""
+"""Conversion of a compiled Keras model, with all of its state, to plain data and back."""

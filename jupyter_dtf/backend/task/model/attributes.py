@@ -1,6 +1,6 @@
-"""Plain values that an object of a custom Keras class holds beside its configuration: they have to travel as well.
+"""Plain attributes of objects of custom Keras classes that are not in their configuration but must be sent as well.
 
-Such a value is in no configuration where ``get_config`` leaves it out, or where it was set after ``__init__``.
+Such a value is missing from the configuration if ``get_config`` leaves it out, or if it was set after ``__init__``.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _SCALARS = (str, bytes, bool, int, float, complex, np.generic, type(None))
 
 @dataclass
 class Attributes:
-    """Names and plain values."""
+    """Plain attributes by name."""
 
     values: dict[str, Any] = field(default_factory=dict)
 
     def set_on(self, obj: Any) -> None:
-        """Give an object those that it has otherwise."""
+        """Set those attributes of an object that are missing or differ."""
         for name, value in self.values.items():
             if name not in vars(obj) or (_is_plain(vars(obj)[name]) and not _same(vars(obj)[name], value)):
                 setattr(obj, name, value)
 
 
 def plain_attributes(obj: Any) -> Attributes:
-    """Those of an object of a custom class. What Keras keeps in them is its own to make."""
+    """Return the plain attributes of an object of a custom class, without Keras's own, which it sets itself."""
     import keras
 
     is_layer = isinstance(obj, keras.layers.Layer)
@@ -37,14 +37,14 @@ def plain_attributes(obj: Any) -> Attributes:
         if name in _names_of_keras() or name.startswith("__") or not _is_plain(value):
             continue
         if is_layer and isinstance(value, bool):
-            continue  # mostly whether something has been made yet, which has not where the layer is made anew
+            continue  # usually whether something has been created yet, which is not so in a rebuilt layer
         values[name] = _bare(value)
     return Attributes(values)
 
 
 @cache
 def _names_of_keras() -> frozenset[str]:
-    """Attributes that objects of Keras's own base classes have."""
+    """Return the attributes of objects of Keras's own base classes."""
     import keras
 
     plain = keras.Sequential([keras.Input((1,), name="plain")], name="plain")
@@ -63,7 +63,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _bare(value: Any) -> Any:
-    """The same in Python's own containers: Keras has its own for what layers hold."""
+    """Convert to Python's own containers: Keras has its own for attributes of layers."""
     if isinstance(value, dict):
         return {key: _bare(item) for key, item in value.items()}
     for kind in (list, set, frozenset):

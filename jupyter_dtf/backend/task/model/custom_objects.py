@@ -1,8 +1,8 @@
-"""The functions, classes and objects of the caller's that a Keras configuration names, made to travel by value.
+"""The user's functions, classes and objects that a Keras configuration refers to by name, sent by value.
 
-Keras's configurations have names where such an object is meant, and look the name up in a registry: two functions of
-one name are one there. Here each object has a name of its own, by its identity, for as long as its model is described.
-``recorded`` hands the names out, ``names_known`` resolves them. Importing this imports no Keras.
+Keras looks such names up in a registry, where two functions with the same name are indistinguishable. Here, each object
+gets a unique name by its identity while its model is being described. ``recorded`` assigns the names; ``names_known``
+resolves them. Importing this module does not import Keras.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .attributes import Attributes, plain_attributes
 from .patched import patched
 
 _PASS_ON = ("Operation", "Layer", "Model", "Metric", "BaseOptimizer")
-"""The classes of Keras's whose ``from_config`` hands the configuration to ``__init__`` as it is."""
+"""Keras classes whose ``from_config`` passes the configuration to ``__init__`` unchanged."""
 
 _COMMON = ("name", "trainable", "dtype")
-"""What Keras puts into the configuration of every layer, whether its ``__init__`` takes it or not."""
+"""The keys that Keras adds to the configuration of every layer, even if its ``__init__`` does not accept them."""
 
-# Where Keras looks up the names of functions and classes of its own.
+# The modules in which Keras looks up its own functions and classes.
 _BUILTIN_MODULES = (
     *("activations", "constraints", "initializers", "losses", "metrics", "optimizers", "regularizers", "layers"),
     "optimizers.schedules",
@@ -41,12 +41,12 @@ _BUILTIN_MODULES = (
 
 @dataclass
 class Rebuilt:
-    """What Keras finds for the name of one object of a custom class: makes it, with its attributes as they were."""
+    """What Keras finds under the name of an object of a custom class: rebuilds it with its attributes."""
 
     kind: type
     attributes: Attributes
     given: dict[str, Any] = field(default_factory=dict)
-    """What the configuration has a ``Given`` for."""
+    """The objects that the configuration has a ``Given`` for."""
 
     def from_config(self, config: dict[str, Any]) -> Any:
         made = self.kind.from_config(self._with_given(config))  # type: ignore[attr-defined]
@@ -62,24 +62,24 @@ class Rebuilt:
 
 
 class Given(str):
-    """Stands in a configuration for an object that ``__init__`` is to be given as it is; Keras leaves strings alone."""
+    """A placeholder in a configuration for an object to pass to ``__init__`` unchanged: Keras ignores strings."""
 
 
 class _Name(str):
-    """The name that stands for an object with no configuration of its own."""
+    """The name of an object that has no configuration of its own."""
 
 
 class _Config(dict[str, Any]):
-    """The configuration of ``obj``, on its way through Keras."""
+    """The configuration of ``obj`` while Keras processes it."""
 
     obj: Any = None
     given: dict[str, Any]
 
 
 class CustomObjects:
-    """Gives names to all that a task cannot import from Keras while a model is described, and pickles it.
+    """Names everything that a task cannot import from Keras while a model is described, and pickles it.
 
-    ``model``: a pickled function must not hold this one or a part of it, which would be another one in the task.
+    A pickled function must not contain ``model`` or a part of it, because the task would get a separate copy of that.
     """
 
     def __init__(self, model: Any) -> None:
@@ -87,11 +87,11 @@ class CustomObjects:
         self._names: dict[int, str] = {}
         self._objects: dict[str, Any] = {}
         self._given: list[Any] = []
-        self._alive: list[Any] = []  # so that an id stays one object's
+        self._alive: list[Any] = []  # keeps references, so that ids are not reused
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """While this lasts, what Keras describes has names that stand for one object each."""
+        """Make Keras use unique names for objects in configurations within the block."""
         import keras
 
         # Keras 3.15: the registry of custom objects is recorded, and has no public hook.
@@ -105,7 +105,7 @@ class CustomObjects:
         public_class = serialization_lib.serialize_with_public_class
 
         def record_object_after_serialization(obj: Any, config: dict[str, Any]) -> None:
-            # Keras marks an object as shared when it comes again, in what may be a copy of what it said first.
+            # When an object recurs, Keras marks it as shared, but possibly in a copy of its first configuration.
             config["shared_object_id"] = id(obj)
             self._alive.append(obj)
             if config["module"] == "__main__":
@@ -120,7 +120,7 @@ class CustomObjects:
             if isinstance(obj, type) or not hasattr(obj, "get_config"):
                 return _Name(self._name(obj, obj))
             if is_of_keras(type(obj)) and not isinstance(obj, (keras.losses.Loss, keras.metrics.Metric)):
-                return inner_config(obj)  # but the configurations of losses and metrics may lack arguments
+                return inner_config(obj)  # except losses and metrics, whose configurations may lack arguments
             if not _holds_variables(obj) and self._can_be_pickled(obj):
                 return _Name(self._name(obj, obj))
             return self._config_of(obj)
@@ -146,15 +146,15 @@ class CustomObjects:
                 _get_class_or_fn_config=get_config,
                 serialize_with_public_class=serialize_with_public_class,
                 record_object_after_serialization=record_object_after_serialization,
-                types=types.SimpleNamespace(FunctionType=_Nothing),  # which it asks in order to tell lambdas
+                types=types.SimpleNamespace(FunctionType=_Nothing),  # disables its check for lambdas
             ),
         ):
             yield
 
     def pickled(self, config: Any) -> bytes:
-        """Cloudpickle of a configuration and of what its names stand for, modules of the user's by value.
+        """Pickle a configuration and the objects that it names, with the user's modules by value.
 
-        Raises InvalidInput for what cannot travel.
+        Raises InvalidInput if something cannot be sent.
         """
         objects = {**self._names_of_the_users(config), **self._objects}
         with self._by_value([*objects.values(), *self._given]):
@@ -163,7 +163,7 @@ class CustomObjects:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _name(self, obj: Any, meant: Any) -> str:
-        """The name of ``obj``, which stands for ``meant``. The same object has the same one."""
+        """Return the name of ``obj``, which resolves to ``meant``. The same object always has the same name."""
         if id(obj) not in self._names:
             kind = obj if hasattr(obj, "__name__") else type(obj)
             name = f"{kind.__name__}@{len(self._names)}"
@@ -173,7 +173,7 @@ class CustomObjects:
         return self._names[id(obj)]
 
     def _config_of(self, obj: Any) -> _Config:
-        """The configuration of an object of a custom class, as its ``from_config`` takes it."""
+        """Return the configuration of an object of a custom class in the form that its ``from_config`` takes."""
         # Keras 3.15: serialization of custom objects has no public hook.
         from keras.src.saving import serialization_lib
 
@@ -183,7 +183,7 @@ class CustomObjects:
         given: dict[str, Any] = {}
         from_config = getattr(type(obj), "from_config", None)
         if getattr(from_config, "__qualname__", "").partition(".")[0] in _PASS_ON:
-            # Nobody would look a name up on the way to __init__.
+            # Names would not be resolved on the way to __init__.
             config = {key: value for key, value in config.items() if key not in _COMMON or _takes(type(obj), key)}
             config = self._as_given(config, given)
         described = _Config(serialization_lib.serialize_dict(config))
@@ -191,7 +191,7 @@ class CustomObjects:
         return described
 
     def _as_given(self, value: Any, given: dict[str, Any]) -> Any:
-        """A value of a configuration with a ``Given`` for each function and the like."""
+        """Return a configuration value with functions and other opaque objects replaced by ``Given``."""
         if isinstance(value, dict):
             return {key: self._as_given(item, given) for key, item in value.items()}
         if isinstance(value, list) or type(value) is tuple:
@@ -237,9 +237,9 @@ class CustomObjects:
         return file.getvalue()
 
     def _names_of_the_users(self, config: Any) -> dict[str, Any]:
-        """What the caller has registered, or holds, under a name that the configuration has in it as a plain string.
+        """Return the user's registered or held objects whose names occur in the configuration as plain strings.
 
-        A ``get_config`` of theirs may give a name away that a ``from_config`` of theirs looks up.
+        Their own ``get_config`` may return a name that their own ``from_config`` looks up.
         """
         # Keras 3.15: the scope of custom objects is kept there, and not public as a whole.
         from keras.src.backend.common import global_state
@@ -263,7 +263,7 @@ class CustomObjects:
         }
 
     def _held_functions(self) -> list[types.FunctionType]:
-        """Functions of the caller's that layers hold directly."""
+        """Return the user's functions that are attributes of layers."""
         return [
             value
             for layer in self._model._flatten_layers()
@@ -276,12 +276,12 @@ class CustomObjects:
 
 
 class _Nothing:
-    """A class of no objects."""
+    """A class without instances."""
 
 
 @contextmanager
 def names_known(objects: dict[str, Any]) -> Iterator[None]:
-    """While this lasts, Keras finds what the names of a described model stand for."""
+    """Make Keras resolve the names of a described model within the block."""
     import keras
 
     # Keras 3.15: how functions are written into configurations is not public.
@@ -298,7 +298,7 @@ def names_known(objects: dict[str, Any]) -> Iterator[None]:
 
 
 def is_of_keras(obj: Any) -> bool:
-    """Whether a task finds this class or function by its plain name, as one of Keras's or a class of Python's own."""
+    """Return whether a task finds this class or function by its plain name, because it is Keras's or builtin."""
     if isinstance(obj, type):
         return obj.__module__.startswith("keras.") or obj.__module__ == "builtins"
     found = _keras_names(getattr(obj, "__name__", ""))
@@ -306,7 +306,7 @@ def is_of_keras(obj: Any) -> bool:
 
 
 def _keras_names(name: str) -> list[Any]:
-    """Keras's public functions and classes of this name."""
+    """Return Keras's public functions and classes with this name."""
     # Keras 3.15: which classes are exported under which names is said nowhere else.
     from keras.src import api_export
 
@@ -321,13 +321,13 @@ def _holds_variables(obj: Any) -> bool:
 
 
 def _takes(kind: type, argument: str) -> bool:
-    """Whether objects of a class are made with an argument of this name."""
+    """Return whether a class's ``__init__`` accepts an argument with this name."""
     parameters = inspect.signature(kind.__init__).parameters.values()  # type: ignore[misc]
     return any(found.name == argument or found.kind is inspect.Parameter.VAR_KEYWORD for found in parameters)
 
 
 def _owned(model: Any) -> dict[int, str]:
-    """The ids of a model, its layers, metrics, optimizer and variables, with what they are called."""
+    """Return the ids of a model's layers, optimizer and variables, with their names."""
     owned = {id(layer): layer.name for layer in model._flatten_layers()}
     owned.update({id(variable): variable.path for variable in model.variables})
     optimizer = getattr(model, "optimizer", None)
@@ -338,7 +338,7 @@ def _owned(model: Any) -> dict[int, str]:
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Refuses what belongs to the model that is described: a copy of it would be trained by nobody."""
+    """Rejects parts of the model that is described, because a copy of them would not be trained."""
 
     def __init__(self, file: io.BytesIO, owned: dict[int, str]) -> None:
         super().__init__(file, protocol=5)
@@ -367,7 +367,7 @@ class _Pickler(cloudpickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         import keras
 
-        if isinstance(obj, keras.losses.Loss):  # Keras would pickle it as its configuration
+        if isinstance(obj, keras.losses.Loss):  # Keras would pickle only its configuration
             return copyreg.__newobj__, (type(obj),), dict(vars(obj))  # type: ignore[attr-defined]
         return super().reducer_override(obj)
 
@@ -384,7 +384,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def local_module(obj: Any) -> types.ModuleType | None:
-    """The object's module if it is the user's own file, which other machines lack."""
+    """Return the object's module if it is the user's own file, which other machines do not have."""
     module = sys.modules.get(getattr(obj, "__module__", "") or "")
     path = getattr(module, "__file__", None)
     if module is None or path is None or module.__name__ == "__main__" or module.__name__.startswith("jupyter_dtf"):
@@ -394,5 +394,5 @@ def local_module(obj: Any) -> types.ModuleType | None:
 
 @cache
 def _installed() -> tuple[str, ...]:
-    """Where packages are that other machines have as well."""
+    """Return the directories of packages, which other machines have too."""
     return tuple(str(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))

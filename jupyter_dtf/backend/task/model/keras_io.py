@@ -1,7 +1,8 @@
-"""A compiled Keras model as plain data and back, with the functions and classes that it is made of.
+"""Conversion of a compiled Keras model to plain data and back, including the functions and classes that it uses.
 
-Keras's own file format does the same through a zip archive and looks custom objects up by name in a registry. Here the
-config stays a dict, the weights stay arrays, and custom objects travel by value. Importing this imports no Keras.
+Keras's own file format uses a zip archive and looks up custom objects by name in a registry. Here the configuration
+remains a dict, weights remain arrays, and custom objects are sent by value. Importing this module does not import
+Keras.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from .patched import patched
 
 @dataclass
 class PackedModel:
-    """What ``unpack`` rebuilds a model from."""
+    """A model as plain data, for ``unpack``."""
 
     description: bytes
-    """Cloudpickle of the configuration, and of the custom classes, functions and objects by the names in it."""
+    """The pickled configuration, with the custom classes, functions and objects by their names in it."""
     weights: list[Any] = field(default_factory=list)
     """Arrays in the order of ``model.weights``; empty if the model is not built."""
     optimizer: list[Any] = field(default_factory=list)
@@ -36,10 +37,10 @@ class PackedModel:
     policies: list[str] = field(default_factory=list)
     """The names of the layers' dtype policies, in order; empty for those of quantized layers."""
     compiled: bool = True
-    """Whether it says how the model is compiled."""
+    """Whether it includes the compile arguments."""
 
     def without_state(self) -> PackedModel:
-        """The same model with weights that its initializers will make."""
+        """Return the same model without weights, which its initializers will create."""
         more = MoreState(own=self.more.own, layers=self.more.layers)
         return PackedModel(
             self.description, more=more, built=self.built, policies=self.policies, compiled=self.compiled
@@ -47,9 +48,14 @@ class PackedModel:
 
 
 def pack(model: Any, *, compiled: bool = True) -> PackedModel:
-    """Describe a compiled model, or without how it is ``compiled`` any. Its optimizer goes along with that.
+    """Convert a model to plain data.
 
-    Raises InvalidInput if it cannot be rebuilt from its configuration.
+    Args:
+        model: A Keras model, which must be compiled if ``compiled``.
+        compiled: Whether to include the compile arguments and the optimizer.
+
+    Raises:
+        InvalidInput: If it cannot be rebuilt from its configuration.
     """
     import keras
 
@@ -102,9 +108,9 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
 
 
 def unpack(packed: PackedModel) -> Any:
-    """A model, compiled as it was packed, with what it is made of, as far as it is built yet (see ``restore``).
+    """Rebuild a model, compiled as it was packed. It may not be built yet; ``restore`` sets its weights and state.
 
-    Raises InvalidInput if the configuration does not lead back to a model.
+    Raises InvalidInput if the configuration cannot be turned into a model.
     """
     import keras
 
@@ -133,10 +139,10 @@ def unpack(packed: PackedModel) -> Any:
 
 @contextmanager
 def _undrawn() -> Iterator[None]:
-    """Weights that Keras's own initializers would draw are zeros but for the first.
+    """Make Keras's random initializers return zeros, except for the first element.
 
-    Others take their place (``restore``), and to draw them takes a second for every hundred million, in each task. The
-    first one tells a copy of such a weight from a slot of zeros (``_refuse_copies``).
+    The weights will be replaced anyway (``restore``), and drawing them would take a second per hundred million in each
+    task. The first element distinguishes a copy of such a weight from a slot of zeros (``_refuse_copies``).
     """
     import keras
 
@@ -153,7 +159,7 @@ def _undrawn() -> Iterator[None]:
 
     def initialize(self: Any, initializer: Any) -> None:
         drawn = isinstance(initializer, random_initializers.RandomInitializer)
-        # One that counts what it draws has a state of its own, which goes on as it would.
+        # One with a seed generator has a state of its own, which must advance as usual.
         if drawn and isinstance(initializer.seed, int) and type(initializer).__module__ == random_initializers.__name__:
             initializer = first_of_zeros
         real(self, initializer)
@@ -163,8 +169,7 @@ def _undrawn() -> Iterator[None]:
 
 
 def restore(model: Any, packed: PackedModel) -> None:
-    """Give a built model the weights, the optimizer state and all else that was packed; of one that was packed without
-    how it is compiled, all but the optimizer.
+    """Set a built model's weights, optimizer state (if it was packed compiled) and all other packed state.
 
     Raises InvalidInput if the rebuilt model has other variables.
     """
@@ -184,10 +189,10 @@ def restore(model: Any, packed: PackedModel) -> None:
 
 
 def _refuse_copies(model: Any, weights: list[Any]) -> None:
-    """Raise InvalidInput for an optimizer of which some slots began as copies of ``weights``.
+    """Raise InvalidInput if some of the optimizer's slots started as copies of ``weights``.
 
-    Keras builds an optimizer that is not built in the first step's graph, where what a slot begins with is assigned in
-    every step: one process would do what nobody means.
+    If an optimizer is not built, Keras builds it in the first step's graph, which then assigns the initial values of
+    slots in every step. Even a single process would do what nobody wants.
     """
     for variable in model.optimizer.variables:
         slot = variable.numpy()
@@ -202,7 +207,7 @@ def _refuse_copies(model: Any, weights: list[Any]) -> None:
 
 
 def assign(variables: list[Any], values: list[Any], what: str) -> None:
-    """Assign arrays to Keras variables of the same shapes and types. Raises InvalidInput if they do not match."""
+    """Assign arrays to Keras variables. Raises InvalidInput if their shapes or dtypes do not match."""
     ours = [(tuple(v.shape), str(v.dtype)) for v in variables]
     theirs = [(tuple(v.shape), v.dtype.name) for v in values]
     if ours != theirs:
@@ -216,14 +221,14 @@ def assign(variables: list[Any], values: list[Any], what: str) -> None:
 
 
 def batch_spec(batch: Any) -> Any:
-    """The structure of a batch with ``(shape, dtype name)`` for each leaf (a TensorSpec or None)."""
+    """Return the structure of a batch with shape and dtype name for each leaf (a TensorSpec or None)."""
     return _map(lambda leaf: None if leaf is None else _Leaf(tuple(leaf.shape), leaf.dtype.name), batch)
 
 
 def build(model: Any, spec: Any) -> None:
-    """Create every variable of a model, its metrics and its optimizer for batches like ``spec`` (see ``batch_spec``).
+    """Create all variables of a model, its metrics and its optimizer for batches like ``spec`` (see ``batch_spec``).
 
-    Raises what Keras raises when the model does not fit the data.
+    Raises whatever Keras raises if the model does not fit the data.
     """
     optimizer = model.optimizer
     builds_late = optimizer is not None and not optimizer.built and all(x.built for x in model._flatten_layers())
@@ -236,7 +241,7 @@ def build(model: Any, spec: Any) -> None:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """Stands for a tensor in a batch: what Keras asks of one to build a model for it."""
+    """A placeholder for a tensor in a batch, with what Keras needs to build a model."""
 
     shape: tuple[int | None, ...]
     dtype: str
@@ -251,7 +256,7 @@ def _map(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _shares_layers_among_parts(model: Any) -> bool:
-    """Whether a layer belongs to several parts of a model, which Keras's configurations do not always say."""
+    """Return whether a layer belongs to several parts of a model, which Keras's configurations may not contain."""
     found: set[int] = set()
     for part in model._flatten_layers():
         for layer in part._layers:
@@ -261,12 +266,12 @@ def _shares_layers_among_parts(model: Any) -> bool:
     return False
 
 
-# -- how it is compiled ------------------------------------------------------------------------------------------------
+# -- compile arguments -------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _compiled_as_it_is(model: Any) -> Iterator[None]:
-    """While this lasts, the model's configuration says how it is compiled now, not how it once was."""
+    """Make the model's configuration contain its current compile arguments within the block, not the original ones."""
     import keras
 
     # Keras 3.15: what configurations hold instead of dicts of arguments is not exported.
@@ -278,7 +283,7 @@ def _compiled_as_it_is(model: Any) -> Iterator[None]:
         return
     now = {
         **compiled.config,
-        "optimizer": model.optimizer,  # with the scaling of losses that it has, or not
+        "optimizer": model.optimizer,  # already with loss scaling, or not
         "auto_scale_loss": False,
         "run_eagerly": model.run_eagerly,
         "jit_compile": model.jit_compile,
@@ -307,7 +312,7 @@ def _compile(model: Any, config: dict[str, Any], more: MoreState) -> None:
 
 
 def _build_for(model: Any, optimizer: Any, numbers: list[int]) -> None:
-    """Have the optimizer built for the weights of these numbers when it is built, whatever is trained then."""
+    """Make the optimizer build itself for the weights with these indices, whatever is trainable by then."""
 
     def build(optimizer: Any, variables: Any) -> None:
         del vars(optimizer)["build"]
@@ -325,7 +330,7 @@ def _policy_name(layer: Any) -> str:
 
     policy = layer.dtype_policy
     if isinstance(policy, keras.dtype_policies.DTypePolicyMap) and layer.path:
-        policy = policy[layer.path]  # which is not where the layer is when it is made anew
+        policy = policy[layer.path]  # the path will be different in the rebuilt model
     if type(policy) is not keras.DTypePolicy:
         return ""
     same = policy.compute_dtype == policy.variable_dtype
@@ -334,7 +339,7 @@ def _policy_name(layer: Any) -> str:
 
 @contextmanager
 def _policy(name: str) -> Iterator[None]:
-    """Layers that are made without a policy of their own get this one."""
+    """Make this the policy of layers created within the block without a policy of their own."""
     import keras
 
     before = keras.config.dtype_policy()
@@ -347,10 +352,10 @@ def _policy(name: str) -> Iterator[None]:
 
 
 def _set_policies(model: Any, names: list[str]) -> None:
-    """Give layers the policies that they had, where their configurations do not say."""
+    """Set the layers' original policies where their configurations do not contain them."""
     layers = model._flatten_layers()
     if len(layers) != len(names):
-        return  # layers that are made when the model is built
+        return  # some layers are only created when the model is built
     for layer, name in zip(layers, names, strict=True):
         if name and _policy_name(layer) not in ("", name):
             layer.dtype_policy = name

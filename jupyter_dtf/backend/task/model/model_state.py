@@ -1,8 +1,8 @@
-"""What a Keras model holds beside its configuration, as plain data and back.
+"""Conversion of a Keras model's state, apart from its configuration, to plain data and back.
 
-Variables travel as arrays, in their order. What layers hold in other forms (the tables of lookups, what ``adapt`` has
-found) travels as Keras writes it into its files: ``save_own_variables`` and ``save_assets``, into memory. What layers
-compute from their variables is computed anew where they arrive. Importing this imports no Keras.
+Variables are sent as arrays, in order. What layers hold in other forms (lookup tables, results of ``adapt``) is sent as
+Keras writes it to its files, with ``save_own_variables`` and ``save_assets``, but in memory. Values that layers derive
+from their variables are recomputed on arrival. Importing this module does not import Keras.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ OTHER_WAY = "Pass a function that returns the compiled model instead"
 
 @dataclass
 class Own:
-    """What one layer writes into a file of Keras's by itself."""
+    """What one layer itself writes into a Keras file."""
 
     variables: dict[str, Any] | None = None
     """What ``save_own_variables`` stores."""
     assets: dict[str, bytes] = field(default_factory=dict)
-    """Files that ``save_assets`` writes, by their path."""
+    """The files that ``save_assets`` writes, by path."""
     states: list[Any] = field(default_factory=list)
-    """What a stateful recurrent layer goes on from."""
+    """The states of a stateful recurrent layer."""
     vocabulary: list[Any] | None = None
-    """A lookup's; Keras's own file of it has one word a line, whatever is in the words."""
+    """The vocabulary of a lookup layer. Keras's file has one word per line, even if words contain line breaks."""
     idf_weights: Any = None
 
 
 @dataclass
 class MoreState:
-    """What a model holds beside its weights and the optimizer's variables."""
+    """A model's state apart from its weights and the optimizer's variables."""
 
     seeds: list[Any] = field(default_factory=list)
-    """States of the model's random generators, in order."""
+    """The states of the model's random generators, in order."""
     metrics: list[Any] = field(default_factory=list)
-    """The metrics' variables, in order; empty where they are not built."""
+    """The metrics' variables, in order; empty if they are not built."""
     own: dict[int, Own] = field(default_factory=dict)
-    """By the number of a layer."""
+    """What layers write themselves, by the layer's index."""
     layers: int = 0
-    """How many layers there are, nested ones and the model itself included."""
+    """The number of layers, including nested ones and the model itself."""
     slots_of: list[int] | None = None
-    """The numbers of the variables that the optimizer was built for, where they are not all that are trained."""
+    """The indices of the weights that the optimizer was built for, if these differ from the trainable ones."""
     trainable: list[bool] = field(default_factory=list)
-    """Which of the weights are trained."""
+    """Whether each weight is trainable."""
     trainable_layers: list[bool] = field(default_factory=list)
-    """Which of the layers are."""
+    """Whether each layer is trainable."""
     aside: list[list[Any]] = field(default_factory=list)
-    """The variables of each layer that a class of the caller's holds, and that Keras does not count as the model's."""
+    """The variables of each layer that one of the user's classes holds but that Keras does not track."""
     not_decayed: list[int] = field(default_factory=list)
-    """The numbers of the weights that ``exclude_from_weight_decay`` was given."""
+    """The indices of the weights passed to ``exclude_from_weight_decay``."""
     not_decayed_names: str = ""
-    """The pattern of the names that it was given."""
+    """The pattern of the names passed to it."""
 
 
 def take_more(model: Any) -> MoreState:
-    """What a model holds beside its weights. Raises what the caller's ``save_own_variables`` raises."""
+    """Return a model's other state. Raises whatever the user's ``save_own_variables`` raises."""
     layers = model._flatten_layers()
     optimizer = getattr(model, "optimizer", None)
     more = MoreState(
@@ -85,10 +85,7 @@ def take_more(model: Any) -> MoreState:
 
 
 def give_own(model: Any, more: MoreState) -> None:
-    """Give the layers what they write by themselves. Those that are not there yet are left out.
-
-    Raises InvalidInput for a model of other layers.
-    """
+    """Restore what layers write themselves, skipping layers that do not exist yet."""
     layers = model._flatten_layers()
     for number, own in more.own.items():
         if number < len(layers):
@@ -96,7 +93,7 @@ def give_own(model: Any, more: MoreState) -> None:
 
 
 def give_more(model: Any, more: MoreState) -> None:
-    """Give a model with all its weights the rest. Raises InvalidInput if it is not like the one it was taken from."""
+    """Restore the rest in a model with all its weights. Raises InvalidInput if it has other layers."""
     layers = model._flatten_layers()
     if more.layers and len(layers) != more.layers:
         raise InvalidInput(
@@ -111,11 +108,11 @@ def give_more(model: Any, more: MoreState) -> None:
 
 
 def set_trainable(model: Any, more: MoreState) -> None:
-    """Freeze what was frozen. Does nothing to a model that is not built yet."""
+    """Restore what is trainable. Does nothing if the model is not built yet."""
     layers, weights = model._flatten_layers(), model.weights
     if len(layers) == len(more.trainable_layers):
         for layer, trainable in zip(layers, more.trainable_layers, strict=True):
-            layer._trainable = trainable  # of this one alone: its variables and sublayers have flags of their own
+            layer._trainable = trainable  # only of this layer: its variables and sublayers have their own flags
     if len(weights) == len(more.trainable):
         for variable, trainable in zip(weights, more.trainable, strict=True):
             if variable.trainable != trainable:
@@ -123,7 +120,7 @@ def set_trainable(model: Any, more: MoreState) -> None:
 
 
 def built_for_others(model: Any) -> bool:
-    """Whether the optimizer was built for other variables than those that are trained now."""
+    """Return whether the optimizer was built for other variables than those that are trainable now."""
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None or not optimizer.built:
         return False
@@ -131,7 +128,7 @@ def built_for_others(model: Any) -> bool:
 
 
 def holds_table(layer: Any) -> bool:
-    """Whether a layer looks words or numbers up in a table of TensorFlow's, which is no variable."""
+    """Return whether a layer uses a TensorFlow lookup table, which is not a variable."""
     # Keras 3.15: the base class of StringLookup and IntegerLookup is not exported.
     from keras.src.layers.preprocessing.index_lookup import IndexLookup
 
@@ -139,24 +136,24 @@ def holds_table(layer: Any) -> bool:
 
 
 def states_of(model: Any) -> list[Any]:
-    """Every variable of a model, in order: also what stateful layers go on from, and what its classes hold aside."""
+    """Return all variables of a model in order, including states of stateful layers, and untracked ones."""
     held = [*model.variables, *(state for layer in model._flatten_layers() for state in _states(layer))]
     held += [variable for layer in layers_aside(model) for variable in layer.variables]
     return list({id(variable): variable for variable in held}.values())
 
 
 def seed_states(model: Any) -> list[Any]:
-    """The variables that hold the states of a model's random generators."""
+    """Return the variables with the states of a model's random generators."""
     return [variable for variable in model.variables if is_seed(variable)]
 
 
 def is_seed(variable: Any) -> bool:
-    """Whether a variable is the state of a random generator: a seed and a counter."""
+    """Return whether a variable is the state of a random generator: a seed and a counter."""
     return bool(variable.name == "seed_generator_state")
 
 
 def exclude_from_decay(model: Any, more: MoreState) -> None:
-    """Tell the optimizer which weights do not decay, as far as they are there."""
+    """Restore which weights the optimizer excludes from weight decay, if they exist."""
     weights = model.weights
     if (more.not_decayed or more.not_decayed_names) and max(more.not_decayed, default=-1) < len(weights):
         inner = _inner(model.optimizer)
@@ -175,15 +172,15 @@ def _take_exclusions(more: MoreState, optimizer: Any, weights: list[Any]) -> Non
     more.not_decayed_names = pattern.pattern if pattern is not None else ""
 
 
-# -- what layers write by themselves -----------------------------------------------------------------------------------
+# -- what layers write themselves --------------------------------------------------------------------------------------
 
 
 def _own(layer: Any) -> Own | None:
-    """None for a layer whose variables are all that it has."""
+    """Return what a layer writes itself, or None if it has only variables."""
     # Keras 3.15: its lookup layer is in a private attribute, so a subclass is told by the class itself.
     from keras.src.layers.preprocessing.text_vectorization import TextVectorization
 
-    if isinstance(layer, TextVectorization):  # its lookup is a layer of its own
+    if isinstance(layer, TextVectorization):  # its lookup is a separate layer
         return None
     vocabulary = _vocabulary(layer)
     if vocabulary is not None:
@@ -218,7 +215,7 @@ def _give(layer: Any, own: Own) -> None:
 
 
 def layers_aside(model: Any) -> list[Any]:
-    """Layers that classes of the caller's hold and Keras does not count, as a Sequential's beside its own."""
+    """Return layers that the user's classes hold but Keras does not track, as in a Sequential's attributes."""
     layers = model._flatten_layers()
     known = {id(layer) for layer in layers}
     variables = {id(variable) for variable in model.variables}
@@ -264,7 +261,7 @@ def _states(layer: Any) -> list[Any]:
 
 
 def _vocabulary(layer: Any) -> Own | None:
-    """A lookup's words as they are. None for other layers, and for words that are in the configuration."""
+    """Return the words of a lookup layer; None for other layers, and if the configuration has the words."""
     if not holds_table(layer) or layer.input_vocabulary is not None or not int(layer.lookup_table.size()):
         return None
     weights = layer.idf_weights_const.numpy().tolist() if layer.output_mode == "tf_idf" else None
@@ -277,12 +274,12 @@ def _vocabulary(layer: Any) -> Own | None:
 
 
 def _typed(vocabulary: list[Any], layer: Any) -> Any:
-    """As ``set_vocabulary`` takes it: NumPy would drop zeros at the end of a word."""
+    """Convert for ``set_vocabulary``: as a NumPy string, a word would lose trailing zeros."""
     return np.array(vocabulary, dtype=object if layer.vocabulary_dtype == "string" else layer.vocabulary_dtype)
 
 
 def _has_variables_of_its_own(layer: Any) -> bool:
-    """Whether a layer stores something else than its variables, or does something when it takes them back."""
+    """Return whether a layer stores more than its variables, or processes them when loading."""
     if getattr(layer, "quantization_mode", None) is not None:
         return True
     methods = (type(layer).save_own_variables, type(layer).load_own_variables)
@@ -293,7 +290,7 @@ def _has_variables_of_its_own(layer: Any) -> bool:
 
 
 def _compute_anew(layer: Any) -> None:
-    """What Keras's layers keep that they have computed from their variables."""
+    """Recompute what a Keras layer derives from its variables."""
     import keras
 
     if isinstance(layer, keras.layers.Normalization):

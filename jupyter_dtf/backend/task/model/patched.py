@@ -1,4 +1,4 @@
-"""Attributes of a module replaced for a while, where Keras leaves no other way in."""
+"""Temporary replacement of attributes, where Keras has no hooks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def patched(holder: Any, **attributes: Any) -> Iterator[None]:
-    """Other values for attributes that ``holder`` has, for as long as this lasts."""
+    """Replace attributes of ``holder`` within the block."""
     before = {name: getattr(holder, name) for name in attributes}
     for name, value in attributes.items():
         setattr(holder, name, value)

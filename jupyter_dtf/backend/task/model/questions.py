@@ -1,7 +1,7 @@
-"""A trained model is asked about a few examples where it was trained, and again where it has come home.
+"""Compares a trained model's outputs for a few examples in its task with those after it has been sent back.
 
-Its weights may be the same and its answers not: a model also computes with what is in no weight. Importing this imports
-no Keras.
+Equal weights do not guarantee equal outputs, because a model may also compute with other state. Importing this module
+does not import Keras.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 EXAMPLES = 32
 BYTES = 1 << 20
 NUMBERS = 4096
-"""How many numbers of each output are compared."""
+"""How many numbers of each output are compared at most."""
 
-# How far answers may be apart, relative to the largest of them: rounding, in another order and on another device.
+# Tolerances relative to the largest value, for rounding in another order and on another device.
 _FLOAT64, _FLOAT32, _TENSOR_FLOAT, _HALF = 1e-6, 1e-3, 2e-2, 1e-1
 _LARGE_MODEL = 10_000_000
 _UNKNOWN_SIZE = 16
@@ -25,27 +25,32 @@ _UNKNOWN_SIZE = 16
 
 @dataclass
 class Answer:
-    """What a model says to a batch."""
+    """A model's outputs for a batch."""
 
     outputs: list[Any]
-    """Some numbers of each output, float64."""
+    """Some numbers of each output, as float64."""
     loss: float | None
     tolerance: float
 
 
 @dataclass
 class Question:
-    """A batch ``(x, y, sample_weight)`` and what the model said to it in its task."""
+    """A batch ``(x, y, sample_weight)`` and the model's outputs for it in its task."""
 
     batch: tuple[Any, Any, Any]
     answer: Answer
 
 
 def ask(model: Any, arrays: Any, spec: Any) -> Question | None:
-    """Ask a model about the first examples of ``arrays``, or where there are none about a made-up batch like ``spec``.
+    """Record a model's outputs for a few examples.
 
-    ``arrays``: ``(x, y, sample_weight)`` or None. ``spec``: as ``keras_io.batch_spec`` gives it. None for a model that
-    cannot be asked, such as one that has a ``train_step`` and no ``call``.
+    Args:
+        model: The model.
+        arrays: ``(x, y, sample_weight)``, of which the first examples are used, or None to use generated data.
+        spec: The spec of a batch, from ``keras_io.batch_spec``, for generated data.
+
+    Returns:
+        None if the model cannot be called, for example because it has a ``train_step`` but no ``call``.
     """
     try:
         batch = _made_up(spec) if arrays is None else _first(arrays, _examples(model, arrays))
@@ -55,20 +60,21 @@ def ask(model: Any, arrays: Any, spec: Any) -> Question | None:
 
 
 def difference(model: Any, question: Question) -> str:
-    """How a model answers otherwise than it did, in words; empty if it does not, or not even twice the same.
+    """Return how a model's outputs differ from before, in words; empty if they do not.
 
-    Empty as well where it cannot be asked here, as one for GPUs where there are none.
+    Also empty if the outputs are not even reproducible here, or the model cannot be called here, such as one for GPUs
+    on a machine without any.
     """
     try:
         here = _answer(model, question.batch)
         found = _compared(here, question.answer)
-        # A model that draws random numbers, from what is no part of it, never answers twice the same.
+        # A model that uses random numbers from outside of it never gives the same outputs twice.
         return found if found and not _compared(here, _answer(model, question.batch)) else ""
     except Exception:
         return ""
 
 
-# -- asking ------------------------------------------------------------------------------------------------------------
+# -- calling the model -------------------------------------------------------------------------------------------------
 
 
 def _answer(model: Any, batch: tuple[Any, Any, Any]) -> Answer:
@@ -76,7 +82,7 @@ def _answer(model: Any, batch: tuple[Any, Any, Any]) -> Answer:
 
     x, y, sample_weight = (keras.tree.map_structure(_tensor, part) for part in batch)
     values = [(variable, variable.value) for variable in model.variables]
-    # In a scope in which nothing that the model counts counts this.
+    # In a stateless scope, so that this does not change the model's state.
     with keras.StatelessScope(values, collect_losses=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outputs = model(x, training=False) if model._call_has_training_arg else model(x)
@@ -99,7 +105,7 @@ def _tensor(value: Any) -> Any:
 
 
 def _some(output: Any) -> Any:
-    """Some numbers of an output, evenly spread. None for words and what is not dense."""
+    """Return some numbers of an output, evenly spaced. None for strings and non-dense outputs."""
     import tensorflow as tf
 
     if not isinstance(output, tf.Tensor) or not (output.dtype.is_floating or output.dtype.is_integer):
@@ -121,11 +127,11 @@ def _tolerance(model: Any) -> float:
     return _FLOAT64 if kinds == {"float64"} else _FLOAT32
 
 
-# -- what is asked -----------------------------------------------------------------------------------------------------
+# -- examples ----------------------------------------------------------------------------------------------------------
 
 
 def _examples(model: Any, arrays: tuple[Any, Any, Any]) -> int:
-    """How many examples: fewer of a large model, which takes its time, and of large examples."""
+    """Return how many examples to use: fewer for large models, which are slow, and for large examples."""
     leaves = _leaves(arrays)
     size = sum(leaf[:1].nbytes for leaf in leaves)
     count = min(EXAMPLES, BYTES // max(size, 1), 1 + EXAMPLES * _LARGE_MODEL // max(model.count_params(), 1))
@@ -150,7 +156,7 @@ def _leaves(arrays: Any) -> list[Any]:
 
 
 def _made_up(spec: Any) -> tuple[Any, Any, Any] | None:
-    """A small batch for datasets, which are not asked for another one: who knows what that does."""
+    """Generate a small batch, for datasets: reading another batch from them could have side effects."""
     random = np.random.default_rng(0)
 
     def made(leaf: Any) -> Any:
@@ -178,7 +184,7 @@ def _specs(spec: Any) -> list[Any]:
     return _leaves(spec)
 
 
-# -- comparing ---------------------------------------------------------------------------------------------------------
+# -- comparison --------------------------------------------------------------------------------------------------------
 
 
 def _compared(here: Answer, there: Answer) -> str:
@@ -197,7 +203,7 @@ def _compared(here: Answer, there: Answer) -> str:
 
 
 def _distance(ours: Any, theirs: Any, tolerance: float) -> float:
-    """The largest difference relative to the largest value. What is not finite has to be so on both sides."""
+    """Return the largest difference relative to the largest value; infinite if only one side is not finite."""
     ours, theirs = np.atleast_1d(np.asarray(ours, float)), np.atleast_1d(np.asarray(theirs, float))
     finite = np.isfinite(ours) & np.isfinite(theirs)
     same = np.isfinite(ours) == np.isfinite(theirs)

@@ -1,1 +1,1 @@
-"""Ports that only the user of this process reaches."""
+"""Ports that only the user of this process can reach."""

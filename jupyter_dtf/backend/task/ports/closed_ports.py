@@ -1,9 +1,9 @@
-"""Every TensorFlow server that this process starts stands behind a guard (``guarded_port.py``), whoever starts it.
+"""Puts every TensorFlow server in this process behind a guard (``guarded_port.py``), whoever starts it.
 
-``tf.distribute.Server``, ``tf.config.experimental_connect_to_cluster`` and the strategies over several processes all
-come to a few functions of TensorFlow's, with a ServerDef as bytes. These are wrapped: who reaches the port is settled
-before the server is there. It is this user's processes on this machine, and the other machines that the ServerDef
-names, with all their users.
+``tf.distribute.Server``, ``tf.config.experimental_connect_to_cluster`` and multi-process strategies all end up in a few
+TensorFlow functions that take a serialized ServerDef. These are wrapped, so that access to the port is restricted
+before the server starts: to this user's processes on this machine, and to the other machines in the ServerDef, with all
+their users.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHARED = "TensorFlow's servers can be used from other machines"
 
 
 def unguarded(why: str) -> str:
-    """What a person should know where ports cannot be guarded, and what can be done."""
+    """Return the warning for ports that cannot be guarded, with advice."""
     return (
         f"{why[:1].upper()}{why[1:]}. TensorFlow's servers listen on every interface and ask nobody who they are: "
         "whoever reaches such a port, other users of this machine included, can run graphs there, and read and write "
@@ -41,8 +41,8 @@ def _shared(machines: Iterable[str]) -> str:
 class ClosedPorts:
     """The guards of this process.
 
-    ``warn(title, text)`` is called before a server starts that others can reach. ``on_refused(who)`` is called by
-    another thread, once of everybody who was turned away.
+    ``warn(title, text)`` is called before a server starts that others can reach. ``on_refused(who)`` is called in
+    another thread, once for each user or address that was rejected.
     """
 
     def __init__(self, warn: Callable[[str, str], None], on_refused: Callable[[str], None]) -> None:
@@ -52,10 +52,10 @@ class ClosedPorts:
         self._open: set[int] = set()
         self._is_sealed = False
         self.machines: list[str] = []
-        """Addresses of machines that are to reach the servers beside those of the ServerDef."""
+        """Addresses of machines, besides those of the ServerDef, that may reach the servers."""
 
     def install(self) -> None:
-        """From now on guard every server of this process."""
+        """Start guarding every server of this process."""
         # TensorFlow 2.21: where servers are started in C can be guarded nowhere else.
         from tensorflow.python import pywrap_tfe
 
@@ -69,7 +69,7 @@ class ClosedPorts:
 
     @contextlib.contextmanager
     def sealed(self) -> Iterator[None]:
-        """Nobody gets through to what starts meanwhile, nor any more to what is there: TensorFlow never stops it."""
+        """Block access to all existing servers, which TensorFlow never stops, and to any started within the block."""
         for port in self._open:
             self._gate.shut(port)
         self._open.clear()
@@ -80,7 +80,7 @@ class ClosedPorts:
             self._is_sealed = False
 
     def _wrap(self, module: Any, name: str, place: int) -> None:
-        """``module.name`` takes a ServerDef as its argument number ``place``, and starts its server."""
+        """Wrap ``module.name``, which starts a server from the ServerDef in argument number ``place``."""
         start = getattr(module, name)
 
         def guarded(*args: Any) -> Any:
@@ -94,14 +94,14 @@ class ClosedPorts:
         setattr(module, name, guarded)
 
     def _guarded(self, serialized: bytes) -> tuple[bytes, guarded_port.Guard | None]:
-        """Guard the port of a ServerDef. Returns that, with a port where it left the choice, and the guard."""
+        """Guard the port of a ServerDef. Returns the ServerDef, with a port filled in if it had none, and the guard."""
         from tensorflow.core.protobuf.tensorflow_server_pb2 import ServerDef
 
         definition = ServerDef.FromString(serialized)
         jobs = {job.name: dict(job.tasks) for job in definition.cluster.job}
         own = jobs.get(definition.job_name, {}).get(definition.task_index)
         if own is None:
-            return serialized, None  # TensorFlow says what is wrong with it
+            return serialized, None  # TensorFlow will report what is wrong with it
         if why := guarded_port.why_not():
             self._warn(UNGUARDED, unguarded(why))
             return serialized, None
@@ -122,10 +122,10 @@ class ClosedPorts:
 
 
 def _elsewhere(hosts: Iterable[str]) -> set[str]:
-    """The addresses of those hosts that are not this machine."""
+    """Return the addresses of the hosts that are not this machine."""
     found = set()
     for host in hosts:
-        with contextlib.suppress(OSError):  # a name that nobody knows: TensorFlow says so
+        with contextlib.suppress(OSError):  # an unknown name, which TensorFlow will report
             for family, _, _, _, address in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM):
                 if not _is_here(family, str(address[0])):
                     found.add(str(address[0]).partition("%")[0])

@@ -1,16 +1,16 @@
-"""The gate before a process's TensorFlow servers: only processes of the same user come through.
+"""The gate in front of a process's TensorFlow servers, which only lets processes of the same user through.
 
-Run by its path, ``python -I -S gate.py``: it imports nothing but Python's own modules, so that it is there within
-milliseconds. Its standard input is a Unix socket (SOCK_SEQPACKET) on which ``guarded_port.py`` says, as JSON,
+Run by its path, ``python -I -S gate.py``. It imports only Python's own modules, so that it starts within milliseconds.
+Its standard input is a Unix socket (SOCK_SEQPACKET) on which ``guarded_port.py`` sends JSON:
 
-* ``{"op": "add", "port"}`` + [listener, source]: a listening socket that gets the connections meant for the server at
-  ``port``, and one that holds the port from which connections reach the server itself;
-* ``{"op": "forget", "port"}``: let nobody through to this one any more;
+* ``{"op": "add", "port"}`` + [listener, source]: a listening socket that gets the connections intended for the server
+  at ``port``, and a socket that holds the port from which connections can reach the server itself;
+* ``{"op": "forget", "port"}``: stop letting anybody through to this port.
 
-and is told ``{"refused": who}``, once of everybody who was turned away. The end of the socket is the gate's end.
+It sends ``{"refused": who}``, once for each user or address that was rejected. It exits when the socket is closed.
 
-Who is at the other end of a connection the kernel says, in ``/proc/net/tcp``: a socket there belongs to a user. A
-connection of another user, or of another machine, is closed before a byte of it is read or written.
+The kernel lists the user of every local socket in ``/proc/net/tcp``. A connection from another user, or from another
+machine, is closed before a byte of it is read or written.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import struct
 from dataclasses import dataclass, field
 
 _CHUNK = 1 << 20
-_MOST_TOLD = 16  # of those who were turned away
-_NOT_YET_S = 0.005  # nothing tells when a server begins to listen
+_MOST_TOLD = 16  # rejections reported
+_NOT_YET_S = 0.005  # polling interval: nothing reports when a server starts listening
 _SPLICE = 1 | 2  # SPLICE_F_MOVE, SPLICE_F_NONBLOCK
 _LISTEN = "0A"
 
 
 def tables() -> list[list[str]]:
-    """The rows of all TCP sockets of this machine (of its network namespace), each cut into its fields."""
+    """Return the rows of all TCP sockets in this network namespace, split into fields."""
     rows = []
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(FileNotFoundError), open(f"/proc/net/{name}", encoding="ascii") as table:
@@ -42,21 +42,21 @@ def tables() -> list[list[str]]:
 
 
 def listens(row: list[str], port: int) -> bool:
-    """Whether this is a socket that listens at the port."""
+    """Return whether this row is a socket that listens at the port."""
     return row[3] == _LISTEN and int(row[1].rpartition(":")[2], 16) == port
 
 
 def owner(peer: tuple[str, int], here: tuple[str, int], rows: list[list[str]]) -> int | None:
-    """The user id of the socket ``peer`` that is connected to ``here``; None if no process of this machine has it."""
+    """Return the user id of the socket ``peer`` connected to ``here``; None if no local process has it."""
     wanted = {(_in_table(*peer, family), _in_table(*here, family)) for family in (socket.AF_INET, socket.AF_INET6)}
     for row in rows:
-        if (row[1], row[2]) in wanted and row[9] != "0":  # the inode: 0 where no process has the socket any more
+        if (row[1], row[2]) in wanted and row[9] != "0":  # the inode: 0 if no process has the socket any more
             return int(row[7])
     return None
 
 
 def _in_table(host: str, port: int, family: int) -> str:
-    """An address as ``/proc/net/tcp`` and ``tcp6`` write it, "" where it has no such form: words of 32 bits, in hex."""
+    """Format an address as in ``/proc/net/tcp`` and ``tcp6``, as 32-bit words in hex; "" if that is not possible."""
     host = host.partition("%")[0].removeprefix("::ffff:")
     if family == socket.AF_INET6 and ":" not in host:
         host = f"::ffff:{host}"
@@ -69,22 +69,22 @@ def _in_table(host: str, port: int, family: int) -> str:
 
 @dataclass
 class _Door:
-    """A server's port: where connections come in, and the port from which they are carried on."""
+    """A server's port: the socket on which connections arrive, and the port from which they are forwarded."""
 
     port: int
     listener: socket.socket
     source: socket.socket
     waiting: list[socket.socket] = field(default_factory=list)
-    """Connections that are let in as soon as the server listens."""
+    """Connections to forward as soon as the server is listening."""
 
 
 def _serves(door: _Door, rows: list[list[str]]) -> bool:
-    """Whether a server listens behind the door's own socket."""
+    """Return whether a server listens in addition to the gate's own socket."""
     return sum(listens(row, door.port) for row in rows) > 1
 
 
 class _End:
-    """One end of a connection that is carried, and the pipe in which lies what is to be sent there."""
+    """One end of a forwarded connection, and the pipe with the data to be sent to it."""
 
     def __init__(self, side: socket.socket) -> None:
         side.setblocking(False)
@@ -93,11 +93,11 @@ class _End:
         self.fd = side.fileno()
         self.other: _End = self
         self.pipe_out, self.pipe_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        with contextlib.suppress(OSError):  # a busy user may be short of pipe memory; the default will do
+        with contextlib.suppress(OSError):  # the user's pipe memory may be used up; the default size will do
             fcntl.fcntl(self.pipe_in, fcntl.F_SETPIPE_SZ, _CHUNK)
         self.waiting = 0
         self.is_over = False
-        """Nothing comes from here any more."""
+        """Whether this end will send no more data."""
         self.watched = select.EPOLLIN
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class Gate:
         self._epoll.register(control, select.EPOLLIN)
 
     def serve(self) -> None:
-        """Until the other side of the control socket is closed."""
+        """Run until the other side of the control socket is closed."""
         ends = self._ends
         while True:
             is_asked = any(door.waiting for door in self._doors.values())
@@ -152,19 +152,19 @@ class Gate:
                     each.close()
         return True
 
-    # -- who comes in -------------------------------------------------------------------------------------------
+    # -- new connections ----------------------------------------------------------------------------------------
 
     def _knock(self, door: _Door) -> None:
         try:
             came, peer = door.listener.accept()
-        except OSError:  # it has gone again
+        except OSError:  # the connection is already gone
             return
         rows = tables()
         uid = owner(peer[:2], came.getsockname()[:2], rows)
         if uid != self._uid:
             came.close()
             self._tell(f"uid {uid}" if uid is not None else peer[0].removeprefix("::ffff:"))
-        elif peer[1] == door.source.getsockname()[1]:  # it comes from here: the server does not listen any more
+        elif peer[1] == door.source.getsockname()[1]:  # our own forwarded connection: the server has stopped listening
             came.close()
         elif not _serves(door, rows):
             door.waiting.append(came)
@@ -180,7 +180,7 @@ class Gate:
                     self._carry_on(each, door)
 
     def _carry_on(self, came: socket.socket, door: _Door) -> None:
-        """Connect to the server from the port that it is reached from, and from another address each time."""
+        """Connect to the server from the port that is let through, with another source address each time."""
         self._carried += 1
         n = self._carried
         on = socket.socket()
@@ -205,7 +205,7 @@ class Gate:
             with contextlib.suppress(OSError):
                 self._control.send(json.dumps({"refused": who}).encode())
 
-    # -- what is carried ----------------------------------------------------------------------------------------
+    # -- forwarding ---------------------------------------------------------------------------------------------
 
     def _on_end(self, end: _End, events: int) -> None:
         try:
@@ -221,7 +221,7 @@ class Gate:
             self._drop(end)
 
     def _take(self, end: _End) -> None:
-        """Move what has come in at an end towards the other, as far as it goes."""
+        """Forward data that has arrived at one end to the other, as much as possible."""
         other = end.other
         other.waiting = os.splice(end.fd, other.pipe_in, _CHUNK, flags=_SPLICE)
         if not other.waiting:
@@ -260,7 +260,7 @@ class Gate:
 
 
 def main() -> None:
-    """Serve until standard input ends; the process that is guarded ends the gate, no signal that both get."""
+    """Serve until standard input ends. Signals sent to the guarded process's group too must not end the gate."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     Gate(socket.socket(fileno=os.dup(0))).serve()

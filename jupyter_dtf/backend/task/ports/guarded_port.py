@@ -1,15 +1,15 @@
-"""A guarded port: a TensorFlow server listens there, and only who may reach it does.
+"""Guarded ports: restricts who can connect to the TensorFlow server that listens at a port.
 
-TensorFlow's servers listen on every interface and ask nobody who they are. This needs no privileges and no help of
-TensorFlow's: sockets that listen at one port with SO_REUSEPORT share what comes in, and a classic BPF program that the
-first of them brings along says who gets a connection, before it is made. The guard's own socket is there first, so all
-goes to it but
+TensorFlow servers listen on all interfaces without authentication. Guarding them needs neither privileges nor support
+by TensorFlow: sockets that listen at the same port with SO_REUSEPORT share incoming connections, and a classic BPF
+program attached to the first socket decides, before a connection is established, which one gets it. The guard's own
+socket is the first, and gets everything except
 
-* what comes from the *source port*, which the guard holds bound: the kernel lets no other user have it;
-* what comes from the machines that are named: there is no telling their users apart.
+* connections from the *source port*, which the guard keeps bound, so that the kernel gives it to no other user;
+* connections from the given machines, whose users cannot be told apart.
 
-Behind the guard's socket is the gate (``gate.py``), which looks at who has connected and carries on what the same user
-has. Whoever ends it does not open anything: nobody answers then.
+Behind the guard's socket is the gate (``gate.py``), which checks who has connected and forwards connections of the same
+user. If the gate is killed, the port does not open up: connections are just not accepted.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _SO_ATTACH_REUSEPORT_CBPF = 51
 _BACKLOG = 128
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE = 0x20, 0x28, 0x30
 _EQUAL, _JUMP, _RETURN = 0x15, 0x05, 0x06
-_NETWORK = 0xFFF00000  # SKF_NET_OFF: from here offsets count from the IP header
-_TO_GUARD, _TO_SERVER = 0, 1  # in the order in which they began to listen
+_NETWORK = 0xFFF00000  # SKF_NET_OFF: offsets from here are relative to the IP header
+_TO_GUARD, _TO_SERVER = 0, 1  # in the order in which they started listening
 
-_DIGITS = {socket.AF_INET: 8, socket.AF_INET6: 32}  # of an address in /proc/net/tcp and tcp6
+_DIGITS = {socket.AF_INET: 8, socket.AF_INET6: 32}  # the length of addresses in /proc/net/tcp and tcp6
 _PROBE_S = 2.0
 
 
 class Guard:
-    """The guarded ``port`` (0: a free one is taken). ``machines``: addresses from which everybody may reach the server.
+    """Guards a ``port`` (0: a free one). ``machines``: addresses from which everybody may reach the server.
 
-    Raises OSError where the system does not allow it. Until ``close``, the port takes connections that nobody answers:
-    whoever holds a guard and no gate has sealed the port. The sockets are held as bare descriptors, which the end of
-    the interpreter does not close: TensorFlow still listens then.
+    Raises OSError if the system does not support it. Until ``close``, connections to the port are queued but not
+    accepted, so a guard without a gate seals the port. The sockets are kept as bare descriptors, which are not closed
+    at interpreter exit, because TensorFlow is still listening then.
     """
 
     def __init__(self, port: int = 0, machines: Sequence[str] = ()) -> None:
@@ -61,7 +61,7 @@ class Guard:
             self.source, self.listener = source.detach(), listener.detach()
 
     def aim(self) -> bool:
-        """Have who is let through reach the server that was the last to listen here. Whether it is behind the guard."""
+        """Direct admitted connections to the newest server on this port. Returns whether it is behind the guard."""
         there = [row[1].partition(":")[0] for row in gate.tables() if gate.listens(row, self.port)]
         behind = [address for address in there if len(address) == _DIGITS[self.family]]
         if len(behind) > _TO_SERVER + 1:
@@ -70,7 +70,7 @@ class Guard:
         return 1 < len(behind) == len(there)
 
     def close(self) -> None:
-        """To be called when nothing else listens at the port any more: it would be open to everybody."""
+        """Close the guard. Nothing else may listen at the port any more, as it would be open to everybody."""
         os.close(self.listener)
         os.close(self.source)
 
@@ -84,9 +84,9 @@ def _reusable(family: int) -> socket.socket:
 
 
 def _family() -> socket.AddressFamily:
-    """In which gRPC listens on every interface: IPv6, which takes IPv4 too, wherever there is its loopback address.
+    """Return the address family in which gRPC listens: IPv6, which includes IPv4, if there is an IPv6 loopback address.
 
-    Only sockets of one family share a port.
+    Only sockets of the same family share a port.
     """
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
         probe.bind(("::1", 0))
@@ -95,7 +95,7 @@ def _family() -> socket.AddressFamily:
 
 
 def _program(source_port: int, machines: Sequence[str], server: int = _TO_SERVER) -> list[tuple[int, int, int, int]]:
-    """Classic BPF: (operation, jump if true, jump if false, value). Returns which of the sockets gets a connection."""
+    """Return the classic BPF program that selects a socket: (operation, jump if true, jump if false, value)."""
     to_server = (_RETURN, 0, 0, server)
     loopback = [
         (_LOAD_BYTE, 0, 0, _NETWORK + 12),
@@ -118,7 +118,7 @@ def _program(source_port: int, machines: Sequence[str], server: int = _TO_SERVER
             v4 += [(_EQUAL, 0, 1, word), to_server]
     v4 += loopback
     v6.append((_RETURN, 0, 0, _TO_GUARD))
-    # IPv4 with a header of five words has 0x45 as its first byte. One with options goes to the gate.
+    # An IPv4 header of five words starts with the byte 0x45. Packets with IP options go to the gate.
     is_v4 = [(_LOAD_BYTE, 0, 0, _NETWORK), (_EQUAL, 1, 0, 0x45), (_JUMP, 0, 0, len(v4))]
     return [*is_v4, *v4, *v6]
 
@@ -132,7 +132,7 @@ def _steer(listener: socket.socket, program: Sequence[tuple[int, int, int, int]]
 
 @cache
 def why_not() -> str:
-    """Why this system cannot guard a port; "" if it can, which is tried."""
+    """Return why this system cannot guard a port, or "" if a test shows that it can."""
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} has no way to guard a port that jupyter_dtf knows"
     try:
@@ -163,7 +163,7 @@ def why_not() -> str:
 class Gate:
     """This process's gate, which lets its user through to the servers behind guards.
 
-    ``on_refused(who)`` is called by another thread, once of everybody who was turned away.
+    ``on_refused(who)`` is called in another thread, once for each user or address that was rejected.
     """
 
     def __init__(self, on_refused: Callable[[str], None]) -> None:
@@ -174,7 +174,7 @@ class Gate:
         self._process: subprocess.Popen[bytes] | None = None
 
     def open(self, guard: Guard) -> None:
-        """Let this user's processes through to the guard's port, from when a server listens there."""
+        """Let this user's processes through to the guard's port, as soon as a server listens there."""
         with self._lock:
             if self._control is None or (self._process is not None and self._process.poll() is not None):
                 self._control = self._start()
@@ -183,7 +183,7 @@ class Gate:
             socket.send_fds(self._control, [message], [guard.listener, guard.source])
 
     def shut(self, port: int) -> None:
-        """Let nobody through any more. The gate ends with its last port."""
+        """Stop letting anybody through. The gate exits with its last port."""
         with self._lock:
             self._ports.discard(port)
             if self._control is None or self._process is None:
@@ -211,7 +211,7 @@ class Gate:
 
 @contextlib.contextmanager
 def reusing_ports() -> Iterator[None]:
-    """TensorFlow's servers that start meanwhile share their ports with the guards that are there."""
+    """Let TensorFlow servers that start within the block share their ports with existing guards."""
     before = os.environ.get("TF_GRPC_REUSE_PORT")
     os.environ["TF_GRPC_REUSE_PORT"] = "1"
     try:

@@ -1,4 +1,4 @@
-"""A short run on every task of a cluster that measures devices, a model's layers, and what is between the tasks."""
+"""A short run on every task of a cluster that measures devices, a model's layers, and transfers between tasks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..model.keras_io import PackedModel
 
 @dataclass
 class ProfileJob:
-    """``batch_size``: examples of a step, over all its microbatches."""
+    """The request for a profiling run. ``batch_size`` is the number of examples per step, over all microbatches."""
 
     model: PackedModel
-    """Its weights are not looked at."""
+    """The model; its weights are ignored."""
     batch_size: int
     microbatches: int
     input_shapes: Any = None
@@ -22,8 +22,8 @@ class ProfileJob:
 
 
 def run(job: ProfileJob, ctx: Any) -> TaskProfile:
-    """Measure as one of ``ctx.size`` tasks. Raises what building and running the model raises."""
-    # Imported here, so that a client can name this function without importing TensorFlow.
+    """Run one task's part of the measurements. Raises whatever building and running the model raises."""
+    # Imported here, so that a client can refer to this function without importing TensorFlow.
     from .measure import measure
 
     return measure(job, ctx)

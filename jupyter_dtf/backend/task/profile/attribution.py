@@ -1,7 +1,7 @@
-"""Whose time it was: the operations of a traced step of a pipeline, by layer and phase. Pure.
+"""Attribution of a traced pipeline step's time to layers and phases. Pure.
 
-The names of operations say what they are (``fit/pipeline/step.py``): ``forward/2/encoder/dense_1/...`` is what layer
-``encoder/dense_1`` does with the third microbatch, ``backward/2/.../forward/2/encoder/dense_1/...`` is derived from it.
+The names of operations (``fit/pipeline/step.py``) contain both: ``forward/2/encoder/dense_1/...`` is layer
+``encoder/dense_1`` on the third microbatch, and ``backward/2/.../forward/2/encoder/dense_1/...`` is its backward pass.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ....schema.trace import TracedOp
 
 FORWARD, BACKWARD, UPDATE, REST = "forward", "backward", "update", "rest"
 Key = tuple[str, str, int]
-"""Layer (empty: none), phase, microbatch."""
+"""Layer (may be empty), phase, microbatch."""
 
 _PHASE = re.compile(r"(?:^|[/_])(?P<phase>forward|backward|update)/(?:(?P<microbatch>\d+)/)?(?P<rest>.*)$")
 _DERIVED = re.compile(r"(?:^|/)forward/\d+/(?P<rest>.*)$")
 
 
 def wall_times(ops: Sequence[TracedOp]) -> list[float]:
-    """The seconds of the step that each operation accounts for; their sum is the step from its first to its last.
+    """Return the wall-clock seconds that each operation accounts for, which add up to the duration of the step.
 
-    While several run, each accounts for an equal part. While none runs, the one that begins next is being prepared.
+    Time in which several run is divided equally. Time in which none runs is attributed to the one that begins next.
     """
     edges = sorted(
         [(op.start_us, 1, index) for index, op in enumerate(ops)]
@@ -32,7 +32,7 @@ def wall_times(ops: Sequence[TracedOp]) -> list[float]:
     )
     found = [0.0] * len(ops)
     begun: dict[int, float] = {}
-    shared = 0.0  # of the time so far, what one that had run all along would account for
+    shared = 0.0  # what an operation running since the beginning would account for so far
     now = edges[0][0] if edges else 0.0
     for time, begins, index in edges:
         if begun:
@@ -48,7 +48,7 @@ def wall_times(ops: Sequence[TracedOp]) -> list[float]:
 
 
 def attribute(ops: Sequence[TracedOp], scopes: Mapping[str, str]) -> dict[Key, float]:
-    """Seconds by layer, phase and microbatch. ``scopes``: the layer of each name scope within ``forward/2/``."""
+    """Return seconds by layer, phase and microbatch. ``scopes`` maps name scopes within ``forward/2/`` to layers."""
     found: dict[Key, float] = {}
     for op, seconds in zip(ops, wall_times(ops), strict=True):
         key = _key(op.op, scopes)
@@ -68,7 +68,7 @@ def _key(name: str, scopes: Mapping[str, str]) -> Key:
 
 
 def _layer(name: str, scopes: Mapping[str, str]) -> str:
-    """The layer in whose scope it is; of those the innermost."""
+    """Return the layer of the innermost enclosing scope."""
     path = name
     while path := path.rpartition("/")[0]:
         if path in scopes:
@@ -79,10 +79,20 @@ def _layer(name: str, scopes: Mapping[str, str]) -> str:
 def shared_out(
     graph: LayerGraph, traced: Sequence[Mapping[Key, float]], step_s: float, microbatches: int
 ) -> tuple[dict[str, list[float]], float]:
-    """Seconds of forward pass, backward pass and update by layer, and of a step beside. ``step_s``: of one not traced.
+    """Distribute the time of a step over layers.
 
-    How the step is divided is told by medians over traced steps and microbatches; together they are the step. What is
-    between layers is shared out among them: in a forward pass by their seconds, else by the bytes of their gradients.
+    The proportions are medians over traced steps and microbatches, scaled to the duration of an untraced step. Time
+    between layers is distributed among them: in a forward pass in proportion to their times, otherwise to the sizes of
+    their gradients.
+
+    Args:
+        graph: The layers.
+        traced: The attributed times of each traced step.
+        step_s: The duration of a step that is not traced.
+        microbatches: The number of microbatches per step.
+
+    Returns:
+        The seconds of forward pass, backward pass and update by layer, and the remaining seconds of a step.
     """
     passes = {
         (layer.id, phase): statistics.median(

@@ -1,4 +1,4 @@
-"""What the layers of a model take on this task's own device, in steps like those of a pipeline."""
+"""Measures the time of a model's layers on this task's own device, in steps like those of a pipeline."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from . import ProfileJob
 from .attribution import Key, attribute, shared_out
 
 _WARM, _TIMED, _TRACED = 3, 12, 8
-"""Steps. More are timed where they are short; of those traced, the faster half counts."""
+"""Numbers of steps. More are timed if they are short; of the traced ones, the faster half counts."""
 _TIMED_S = 2.0
 
 
 def layer_seconds(model: Any, job: ProfileJob, device: str, ctx: Any) -> tuple[dict[str, list[float]], float]:
-    """Forward and backward seconds of a microbatch and seconds of an update, by layer; seconds of a step beside.
+    """Return the seconds of forward pass, backward pass and update by layer, and the remaining seconds of a step.
 
-    The model is trained on the device for some steps, on random numbers and with a plain loss.
+    The model is trained on the device for some steps, with random data and a simple loss.
     """
     x, y = _batch(model, job.input_shapes, job.batch_size)
     graph = describe(model, job.input_shapes)
@@ -54,16 +54,16 @@ def layer_seconds(model: Any, job: ProfileJob, device: str, ctx: Any) -> tuple[d
         for number in range(_TRACED):
             metadata = accepted(lambda: _traced(engine, (x, y), spec))
             traced.append(attribute(rows(metadata, number).ops, scopes))
-    # What else runs on the machine makes steps longer, never shorter.
+    # Other processes on the machine only make steps longer, never shorter.
     traced.sort(key=lambda step: sum(step.values()))
     return shared_out(graph, traced[: _TRACED // 2], statistics.quantiles(steps, n=4)[0], job.microbatches)
 
 
 def accepted(step: Callable[[], Any]) -> Any:
-    """What a step returns, which is asked for again where TensorFlow takes it for one that it has had before.
+    """Run a step, and retry if TensorFlow mistakes it for a duplicate request.
 
-    That has been seen once, of a traced step within one process: "The same RunGraph (Worker) request was received
-    twice". Nothing of such a step has run; of steps that only measure, one more would not matter either.
+    This was observed once, for a traced step within one process: "The same RunGraph (Worker) request was received
+    twice". Nothing of such a step has run, and when only measuring, an additional step would not matter anyway.
     """
     try:
         return step()
@@ -74,14 +74,14 @@ def accepted(step: Callable[[], Any]) -> Any:
 
 
 def _traced(engine: Engine, batch: Any, spec: Any) -> Any:
-    """The metadata of a step."""
+    """Run a step with a full trace and return its metadata."""
     metadata = tf.compat.v1.RunMetadata()
     engine.train(batch, spec, options=full_trace(), run_metadata=metadata)
     return metadata
 
 
 def _batch(model: Any, input_shapes: Any, count: int) -> tuple[Any, Any]:
-    """Inputs, zeros where they are whole numbers, and as many zeros as the model puts out."""
+    """Return random inputs (zeros if they are integers), and zeros in the shape of the outputs."""
     rng = np.random.default_rng(0)
     specs, _ = example(model, input_shapes)
 

@@ -1,4 +1,4 @@
-"""What it takes to send something from one task to another, through TensorFlow's servers."""
+"""Measures the time to send data from one task to another through TensorFlow's servers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import tensorflow as tf
 
 _SIZES = (4 << 10, 1 << 20, 4 << 20)
-"""Bytes."""
+"""The sizes in bytes."""
 _HOPS = 8
 _TIMES = 7
 
 
 def transfers(own: str, others: list[str], ctx: Any) -> list[list[float]]:
-    """(bytes, seconds) of one way from ``own`` to each of the other devices, or back."""
+    """Return (bytes, one-way seconds) of transfers between ``own`` and each of the other devices."""
     return [
         [size, _seconds([own if hop % 2 == 0 else other for hop in range(_HOPS + 1)], size, ctx) / _HOPS]
         for other in others
@@ -25,7 +25,7 @@ def transfers(own: str, others: list[str], ctx: Any) -> list[list[float]]:
 
 
 def all_tasks(devices: list[str], ctx: Any) -> float:
-    """Seconds of a step in which nothing is computed on any of the devices."""
+    """Return the seconds of a step that does nothing on any of the devices."""
     graph = tf.Graph()
     with graph.as_default():
         nothing = []
@@ -37,7 +37,7 @@ def all_tasks(devices: list[str], ctx: Any) -> float:
 
 
 def _seconds(way: list[str], size: int, ctx: Any) -> float:
-    """Of a tensor that goes from device to device."""
+    """Return the seconds of a step in which a tensor travels from device to device."""
     graph = tf.Graph()
     with graph.as_default():
         with tf.compat.v1.device(way[0]):
@@ -52,7 +52,7 @@ def _seconds(way: list[str], size: int, ctx: Any) -> float:
 
 def _time(graph: Any, run: Any, before: Any, ctx: Any) -> float:
     config = tf.compat.v1.ConfigProto()
-    config.graph_options.rewrite_options.disable_meta_optimizer = True  # which would leave out what does nothing
+    config.graph_options.rewrite_options.disable_meta_optimizer = True  # it would remove no-ops
     config.graph_options.optimizer_options.opt_level = tf.compat.v1.OptimizerOptions.L0
     with closing(tf.compat.v1.Session(ctx.server.target, graph=graph, config=config)) as session:
         if before is not None:

@@ -1,4 +1,4 @@
-"""The tasks' parts of a profiling run."""
+"""One task's part of a profiling run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .together import Together
 
 
 def measure(job: ProfileJob, ctx: Any) -> TaskProfile:
-    """Measure devices and layers at the same time as the other tasks, and then, on the first one, what is between."""
+    """Measure devices and layers at the same time as the other tasks, and then, in the chief only, transfers."""
     with closing(Together(ctx)) as together:
         with closing(tf.compat.v1.Session(ctx.server.target)) as session:
             there = [device for device in session.list_devices() if device.device_type in ("CPU", "GPU")]

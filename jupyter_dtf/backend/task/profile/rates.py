@@ -1,4 +1,4 @@
-"""How many floating-point operations a device does in a second: matrices of 32-bit numbers, multiplied."""
+"""Measures a device's floating-point operations per second, by multiplying float32 matrices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIMES = 9
 
 
 def flops_per_s(device: str, ctx: Any) -> float:
-    """Of a chain of products that are as large as those of a layer."""
+    """Return the rate for a chain of matrix products of a typical layer's size."""
     graph = tf.Graph()
     with graph.as_default(), tf.compat.v1.device(device):
         matrix = tf.compat.v1.get_variable(

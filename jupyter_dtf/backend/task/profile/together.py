@@ -1,4 +1,4 @@
-"""Tasks that wait for each other, so that what they measure is measured at the same time."""
+"""A barrier for tasks, so that they measure at the same time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import tensorflow as tf
 
 
 class Together:
-    """To be made by every task of a run, each with its server."""
+    """The barrier. Every task of a run must create one, with its server."""
 
     def __init__(self, ctx: Any) -> None:
         self._graph = tf.Graph()
         job, index = ctx.tasks[0].split(":")
         with self._graph.as_default(), tf.compat.v1.device(f"/job:{job}/task:{index}/device:CPU:0"):
-            # A queue each to go by: from a common one, a task that is back early would take another's leave to go.
+            # One release queue per task: from a common one, an early task could take another task's release.
             came, *go = (_queue(name, ctx.size) for name in ("came", *(f"go{rank}" for rank in range(ctx.size))))
             self._come = came.enqueue(0)
             with tf.control_dependencies([came.dequeue_many(ctx.size)] if ctx.is_chief else []):
@@ -23,7 +23,7 @@ class Together:
         self._session = tf.compat.v1.Session(ctx.server.target, graph=self._graph)
 
     def meet(self) -> None:
-        """Wait until all tasks have come here."""
+        """Wait until all tasks have called this."""
         for operation in (self._come, self._release, self._go):
             self._session.run(operation)
 

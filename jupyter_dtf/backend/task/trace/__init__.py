@@ -1,4 +1,4 @@
-"""What ran where: steps of sessions by RunMetadata, functions and eager operations by TensorFlow's profiler."""
+"""Traces of what ran where: session steps by RunMetadata, functions and eager operations by TensorFlow's profiler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def start(spec: TaskSpec, on_done: Callable[[], None]) -> StepRecorder:
-    """Record the steps that a task is to trace. ``on_done`` is called when all is written, at its end at the latest."""
+    """Start recording a task's steps to be traced. ``on_done`` is called when the trace has been written."""
     from .trace_recorder import StepRecorder
     from .traced_sessions import wrap
 
@@ -25,5 +25,5 @@ def start(spec: TaskSpec, on_done: Callable[[], None]) -> StepRecorder:
 
 
 def marked(recorder: StepRecorder | None, step: int) -> AbstractContextManager[None]:
-    """What runs inside is step ``step``, counted from 1; None records nothing."""
+    """Return a context manager that marks its block as step ``step``, counted from 1; without a recorder, a no-op."""
     return nullcontext() if recorder is None else recorder.step(step)

@@ -1,4 +1,4 @@
-"""The steps of Keras's ``fit``, told to a recorder."""
+"""A callback that reports the steps of Keras's ``fit`` to a recorder."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .trace_recorder import StepRecorder
 
 
 def trace_callbacks(recorder: StepRecorder | None) -> list[Any]:
-    """What tells a recorder of the steps of ``fit``: a callback, or where nothing is recorded none."""
+    """Return the callbacks that report steps to a recorder: one, or none if nothing is recorded."""
     return [] if recorder is None else [_TraceSteps(recorder)]
 
 
 class _TraceSteps(keras.callbacks.Callback):
-    """Counts the steps from 1, over all epochs. Comes before callbacks that run operations of their own."""
+    """Counts steps from 1 over all epochs. Must come before callbacks that run operations of their own."""
 
     def __init__(self, recorder: StepRecorder) -> None:
         super().__init__()

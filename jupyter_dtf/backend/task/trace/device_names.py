@@ -1,4 +1,4 @@
-"""Device strings: one spelling, and whether a full one is what a partial one asks for. Pure."""
+"""Device strings: normalization, and matching of full against partial ones. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _PART = re.compile(r"/(?P<key>job|replica|task|device|cpu|gpu):(?P<value>[^/]+)"
 
 
 def parts(device: str) -> dict[str, str]:
-    """``job``, ``task``, ``type`` and ``index`` of a device string, as far as it has them. ``*`` is none."""
+    """Return ``job``, ``task``, ``type`` and ``index`` of a device string, if present. ``*`` counts as missing."""
     found: dict[str, str] = {}
     for match in _PART.finditer(device):
         key, value = match["key"].lower(), match["value"]
@@ -25,7 +25,7 @@ def parts(device: str) -> dict[str, str]:
 
 
 def plain(device: str, task: str = "") -> str:
-    """``/job:worker/task:1/device:CPU:0`` of any spelling; ``task``, ``/job:worker/task:1``, is that of a local one."""
+    """Normalize to ``/job:worker/task:1/device:CPU:0``. ``task``, ``/job:worker/task:1``, is added to local devices."""
     found = parts(device)
     if task and found.get("job", "localhost") == "localhost":
         found.update(parts(task))
@@ -34,6 +34,6 @@ def plain(device: str, task: str = "") -> str:
 
 
 def satisfies(device: str, asked: str) -> bool:
-    """Whether ``device`` is what ``asked``, which may leave parts open, asks for."""
+    """Return whether ``device`` matches ``asked``, which may be partial."""
     found = parts(device)
     return all(found.get(key) == value for key, value in parts(asked).items())

@@ -1,8 +1,8 @@
-"""What became of the operations that a person placed: compares the program's graph with the graphs that ran. Pure.
+"""What became of explicitly placed operations: compares the program's graph with the graphs that ran. Pure.
 
-TensorFlow optimizes a graph before it runs it: what depends on constants alone is computed once, by the client's own
-task, whatever device it was given; operations are fused into others, or dropped. None of that says a word. Arithmetic
-on shapes is left out here: it is folded as a matter of course.
+TensorFlow optimizes a graph before running it: whatever depends only on constants is computed once, in the client's own
+task, regardless of its device; operations are fused into others, or removed. All of this happens silently. Arithmetic
+on shapes is ignored here, because it is always folded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .device_names import plain, satisfies
 
-# They compute nothing, or a shape, so it does not matter where they did not run.
+# These compute nothing, or only a shape, so their placement does not matter.
 _TRIVIAL = frozenset(
     {
         "Const",
@@ -31,8 +31,8 @@ _TRIVIAL = frozenset(
         "Squeeze",
     }
 )
-_INT32 = 3  # DT_INT32: sizes and indices, which TensorFlow keeps in the host's memory for that reason
-# Their bodies run in their place, each operation under the call's name.
+_INT32 = 3  # DT_INT32: sizes and indices, which TensorFlow keeps in host memory
+# Their bodies run instead of them, with operations named after the call.
 _INLINED = frozenset(
     {
         "Case",
@@ -56,12 +56,12 @@ class Displaced(NamedTuple):
     what: str
     """``folded``, ``fused``, ``removed`` or ``elsewhere``."""
     into: str = ""
-    """The node that holds its result, or has replaced it, with its type."""
+    """The node that contains its result, or has replaced it, with its type."""
     ran: str = ""
 
     @property
     def text(self) -> str:
-        """A sentence for a person."""
+        """A sentence for the user."""
         head = f"{self.op} ({self.op_type}), placed on {self.placed}, "
         if self.what == "elsewhere":
             return f"{head}ran on {self.ran}"
@@ -83,10 +83,14 @@ def displaced(
     *,
     task: str = "",
 ) -> list[Displaced]:
-    """The operations of ``graph`` (a GraphDef) that name a device and did not run there as themselves.
+    """Return the operations with an explicit device that did not run there as themselves.
 
-    ``ran`` are the partition graphs. ``fetched`` and ``fed`` are names of operations: what the fetched ones do not need
-    is not looked at. Without ``fetched`` everything is. ``task``, ``/job:worker/task:1``: whose the local devices are.
+    Args:
+        graph: The program's GraphDef.
+        ran: The partition graphs.
+        fetched: Names of fetched operations; only what these need is checked. None checks everything.
+        fed: Names of operations that are fed.
+        task: The task of local devices, ``/job:worker/task:1``.
     """
     nodes = {node.name: node for node in graph.node}
     executed = {node.name: node for part in ran for node in part.node}
@@ -146,7 +150,7 @@ def _fate(
 
 
 def _heirs(name: str, executed: dict[str, Any], consumers: dict[str, list[str]]) -> list[Any]:
-    """The nearest operations downstream that ran."""
+    """Return the nearest downstream operations that ran."""
     found, seen, ahead = [], {name}, list(consumers[name])
     while ahead:
         following = ahead.pop(0)

@@ -1,7 +1,7 @@
-"""Steps of a client whose functions run on other tasks' devices: it says there when they begin and end.
+"""Tracing of a client whose functions run on other tasks' devices: it notifies those tasks when steps begin and end.
 
-It says so by an operation placed on such a task, which calls Python there: nothing has to be set up, it arrives
-wherever the client's functions do, and when it has run, the other's recorder is ready.
+The notification is an operation placed on the other task that calls Python there. This needs no setup, reaches every
+task that the client's functions reach, and when it has run, the other task's recorder is ready.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HELLO, BEGIN, END = "jupyter_dtf_records_steps", "jupyter_dtf_step_begins", "jup
 
 
 def listen(begin: Callable[[int, int], None], end: Callable[[int], None]) -> list[Any]:
-    """Have a client of this task's devices call ``begin(step, count)`` and ``end(step)``, while the result is kept."""
+    """Let clients of this task's devices call ``begin(step, count)`` and ``end(step)``, while the result is kept."""
 
     def on_begin(step: Any, count: Any) -> Any:
         begin(int(step), int(count))
@@ -37,9 +37,9 @@ def listen(begin: Callable[[int, int], None], end: Callable[[int], None]) -> lis
 
 
 def others(task: str) -> list[str]:
-    """A device of each other task that records steps and that this process is a client of.
+    """Return one device of each other task that records steps and that this process is a client of.
 
-    ``task`` is this one's, ``worker:1``.
+    ``task`` is this process's own, ``worker:1``.
     """
     found: dict[str, str] = {}
     for device in tf.config.list_logical_devices("CPU"):
@@ -52,13 +52,13 @@ def others(task: str) -> list[str]:
 def _records(device: str) -> bool:
     try:
         tell(device, HELLO, 0)
-    except tf.errors.OpError:  # servers of another run
+    except tf.errors.OpError:  # a server of another run
         return False
     return True
 
 
 def tell(device: str, what: str, step: int, count: int = 1) -> None:
-    """Say on a device of another task that a step begins or ends. Returns when it is known there."""
+    """Notify another task through its device that a step begins or ends. Returns after it has been handled there."""
     with tf.device(device):
         (heard,) = tf.raw_ops.PyFunc(input=[tf.constant(step), tf.constant(count)], token=what, Tout=[tf.int64])
     heard.numpy()

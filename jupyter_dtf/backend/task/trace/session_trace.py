@@ -1,4 +1,4 @@
-"""Steps of a ``tf.compat.v1.Session``, run with a full trace."""
+"""Steps of a ``tf.compat.v1.Session`` with a full trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .step_stats import rows
 
 
 def run(session: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None, step: int) -> tuple[Any, TraceData]:
-    """``session.run(fetches, feed_dict)`` and its trace."""
+    """Run ``session.run(fetches, feed_dict)``. Returns its result and the trace."""
     metadata = tf.compat.v1.RunMetadata()
     values = session.run(fetches, feed_dict, options=full_trace(), run_metadata=metadata)
     data = rows(metadata, step)
@@ -22,9 +22,9 @@ def run(session: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None, step: i
 
 
 def full_trace(options: Any = None, *, profiling: bool = False) -> Any:
-    """RunOptions like ``options`` that have the step traced on every task, and the graphs that ran handed back.
+    """Return RunOptions like ``options`` that trace the step on all tasks and return the graphs that ran.
 
-    ``profiling``: the session runs in this process while its profiler does, of which there can be only one.
+    ``profiling``: the session runs in this process while its profiler is active, of which there can be only one.
     """
     traced = tf.compat.v1.RunOptions()
     if options is not None:
@@ -35,13 +35,13 @@ def full_trace(options: Any = None, *, profiling: bool = False) -> Any:
 
 
 def warnings(metadata: Any, graph: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> list[str]:
-    """Which operations of the program did not run where they were placed, by the RunMetadata of one step."""
+    """Return which operations did not run where they were placed, according to the RunMetadata of one step."""
     fetched = _operations(graph, tf.nest.flatten(fetches, expand_composites=True))
     fed = _operations(graph, tf.nest.flatten(list(feed_dict or ()), expand_composites=True))
     return [found.text for found in displaced(graph.as_graph_def(), metadata.partition_graphs, fetched, fed)]
 
 
 def _operations(graph: Any, leaves: Iterable[Any]) -> set[str]:
-    """The names of the operations that these are, or come from."""
+    """Return the names of these operations, or of the operations that produce these tensors."""
     elements = [graph.as_graph_element(leaf) for leaf in leaves]
     return {element.op.name if isinstance(element, tf.Tensor) else element.name for element in elements}

@@ -1,4 +1,4 @@
-"""RunMetadata of a session's step as rows. Pure: reads the protocol buffer's fields, whoever decoded it."""
+"""Conversion of a session step's RunMetadata to rows. Pure: only reads fields of a decoded protocol buffer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LABEL = re.compile(r"(?:^|\s)\S+ = (?P<type>\w+)\(")
 
 
 def rows(metadata: Any, step: int, task: str = "") -> TraceData:
-    """The operations and transfers of one step. ``task``: whose devices the local ones are, ``/job:worker/task:1``."""
+    """Return the operations and transfers of one step. ``task`` is that of local devices, ``/job:worker/task:1``."""
     types = {
         (plain(node.device, task), node.name): node.op for graph in metadata.partition_graphs for node in graph.node
     }

@@ -1,4 +1,4 @@
-"""Records what runs in this task during some steps, and leaves it in the run's directory."""
+"""Records what runs in this task during some steps, and saves it in the run's directory."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from .xplane import Window, rows
 
 
 class StepRecorder:
-    """Traces the steps ``first`` to ``last`` of one task: functions and eager operations by TensorFlow's profiler.
+    """Traces steps ``first`` to ``last`` of one task: functions and eager operations with TensorFlow's profiler.
 
-    Starting from the step before the first, the graphs that run are collected: they alone tell an operation's device.
-    What sessions' steps add comes by ``add``. ``on_done`` is called once, when all is written. All methods but ``add``
-    belong to one thread. Tasks on whose devices this one's functions run record the same steps.
+    From the step before the first on, the graphs that run are collected, because only they contain the devices of
+    operations. Traces of session steps are added with ``add``. ``on_done`` is called once, when everything has been
+    written. All methods except ``add`` must be called in one thread. Tasks on whose devices this one's functions run
+    record the same steps.
     """
 
     def __init__(self, spec: TaskSpec, on_done: Callable[[], None]) -> None:
@@ -36,14 +37,14 @@ class StepRecorder:
         self._spec = spec
         self._on_done: Callable[[], None] | None = on_done
         self.task = f"/job:{spec.job_name}/task:{spec.task_index}"
-        """The beginning of its device strings."""
+        """The prefix of its device strings."""
         self._windows: list[Window] = []
         self._collecting = False
         self._profile_dir = ""
         self.marked = False
-        """Whether the program has said where a step begins."""
+        """Whether the program marks its steps."""
         self.current: int | None = None
-        """The step that the program is in, where it says so."""
+        """The current step, if the program marks its steps."""
         self._others: list[str] = []
         self._listening = remote.listen(self.begin, self.end)
         self._lock = threading.Lock()
@@ -51,7 +52,7 @@ class StepRecorder:
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
-        """What runs inside is step ``step``."""
+        """Mark the block as step ``step``."""
         self.marked = True
         self.current = step
         self.begin(step)
@@ -62,7 +63,7 @@ class StepRecorder:
             self.end(step)
 
     def begin(self, step: int, count: int = 1) -> None:
-        """Step ``step`` begins, or ``count`` steps that are executed as one."""
+        """Begin step ``step``, or ``count`` steps that are executed as one."""
         end = step + count
         if step > self.last or end < self.first:
             return
@@ -77,7 +78,7 @@ class StepRecorder:
             self._windows.append(Window(step, time.time_ns(), 0))
 
     def end(self, step: int) -> None:
-        """Step ``step`` has ended; after the last one, the trace is written."""
+        """End step ``step``. After the last one, the trace is written."""
         if self._windows and self._windows[-1].end_ns == 0:
             self._windows[-1] = self._windows[-1]._replace(end_ns=time.time_ns())
             for device in self._others:
@@ -86,7 +87,7 @@ class StepRecorder:
             self.finish()
 
     def finish(self) -> None:
-        """Write what there is: the last step has ended, or the program has before it came there."""
+        """Write the trace, because the last step, or the program, has ended."""
         if self._profile_dir:
             self._add_profile()
         if self._collecting:
@@ -96,7 +97,7 @@ class StepRecorder:
             self._on_done = None
 
     def add(self, part: TraceData) -> None:
-        """Take the trace of a session's step, and write all that there is."""
+        """Add the trace of a session step, and write everything so far."""
         with self._lock:
             self._parts.append(part)
             leave_trace(Path(self._spec.run_dir), self._spec.task, merge(self._parts))
@@ -104,7 +105,7 @@ class StepRecorder:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _collect(self) -> None:
-        # A function's graphs are handed over when it is instantiated: have that done once more.
+        # A function's graphs are exported when it is instantiated, so force that to happen again.
         context.context().clear_kernel_cache()
         context.context().enable_run_metadata()
         self._collecting = True
@@ -136,7 +137,7 @@ class StepRecorder:
 
 
 def _devices(metadata: Any, task: str) -> dict[str, str]:
-    """Where the nodes of the functions that ran are, by their names; of names that several devices have, none."""
+    """Return the devices of the nodes of all functions that ran; the task alone if a name is on several devices."""
     found: dict[str, str] = {}
     doubtful = set()
     for function in metadata.function_graphs:
@@ -149,7 +150,7 @@ def _devices(metadata: Any, task: str) -> dict[str, str]:
 
 
 def _warnings(metadata: Any, task: str) -> list[str]:
-    """What the functions' own placement says, against the graphs that ran."""
+    """Compare the functions' placement with the graphs that ran."""
     texts = [
         one.text
         for function in metadata.function_graphs

@@ -1,4 +1,4 @@
-"""Traces the steps of the sessions that a program runs by itself: ``Session.run``, wrapped for as long as it takes."""
+"""Traces the steps of a program's own sessions by wrapping ``Session.run``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .trace_recorder import StepRecorder
 
 
 def wrap(recorder: StepRecorder) -> None:
-    """Have the recorder's steps of every session of this process traced.
+    """Trace the recorder's steps of every session in this process.
 
-    A step is a call of ``Session.run``, counted from 1, or where the program marks its steps, what runs within one.
+    A step is one call of ``Session.run``, counted from 1, or, if the program marks its steps, everything within one.
     """
     base = next(kind for kind in tf.compat.v1.Session.__mro__ if "run" in vars(kind))
     original = base.run
@@ -31,7 +31,7 @@ def wrap(recorder: StepRecorder) -> None:
         if step is None or not recorder.first <= step <= recorder.last:
             return original(self, fetches, feed_dict, options, run_metadata)
         metadata = tf.compat.v1.RunMetadata() if run_metadata is None else run_metadata
-        here = not self.sess_str  # no server's session
+        here = not self.sess_str  # a session without a server
         values = original(self, fetches, feed_dict, traced.full_trace(options, profiling=here), metadata)
         data = rows(metadata, step, recorder.task)
         found = traced.warnings(metadata, self.graph, fetches, feed_dict)

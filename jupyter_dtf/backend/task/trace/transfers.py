@@ -1,9 +1,9 @@
-"""What travelled between the tasks of a session's step. Pure.
+"""Transfers between tasks during a session step. Pure.
 
-A task logs what it receives, from when it asked. Where the sender's operation ended later, the transfer begins there:
-what came before was waiting for a result, not for the network. The master switches this log on by messages that it does
-not wait for, so now and then an arrival is missing. What the graphs send and nobody has logged is completed from the
-operations: made when the sender's ended, there when the first that uses it began.
+A task logs what it receives, starting at the request. If the sender's operation ended later than that, the transfer
+starts there: the time before was spent waiting for a result, not for the network. The master enables this log by
+messages that it does not wait for, so transfers are missing occasionally. Transfers that are in the graphs but not in
+the log are reconstructed: they start when the sender's operation ended and end when the first user's began.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EDGE = re.compile(r"edge_\d+_(?P<op>.+)$")
 
 
 class _Way(NamedTuple):
-    """An edge of the graph that was cut, and between which devices."""
+    """An edge of the graph between two devices."""
 
     edge: str
     source: str
@@ -29,7 +29,7 @@ class _Way(NamedTuple):
 
 
 class Transfers:
-    """Of one step; ``ops`` are its operations. Times are microseconds since the epoch, as in ``metadata``."""
+    """The transfers of one step with operations ``ops``. Times are microseconds since the epoch, as in ``metadata``."""
 
     def __init__(self, metadata: Any, ops: Sequence[TracedOp], step: int, task: str) -> None:
         self._metadata = metadata
@@ -39,7 +39,7 @@ class Transfers:
         self._seen: set[_Way] = set()
 
     def found(self) -> list[Transfer]:
-        """All of them, those that were logged first."""
+        """Return all transfers, logged ones first."""
         return [*self._logged(), *self._unlogged()]
 
     def _logged(self) -> Iterator[Transfer]:
@@ -74,7 +74,7 @@ class Transfers:
                 yield self._transfer(way, ready, self._used(way, ready), _size(made[way.source, name], int(slot or 0)))
 
     def _used(self, way: _Way, least: float) -> float:
-        """When the first operation began that uses what came; when the step ended where none is known to."""
+        """Return when the first operation that uses it began, or when the step ended if none is known."""
         users = []
         for part in self._metadata.partition_graphs:
             received = {n.name for n in part.node if n.op == "_Recv" and n.attr["tensor_name"].s.decode() == way.edge}
@@ -105,7 +105,7 @@ class Transfers:
 
 
 def _size(node: Any, slot: int) -> int:
-    """The bytes of one output of an operation."""
+    """Return the size of one output of an operation in bytes."""
     return sum(
         output.tensor_description.allocation_description.requested_bytes
         for output in node.output

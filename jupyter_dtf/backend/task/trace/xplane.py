@@ -1,10 +1,10 @@
-"""What TensorFlow's profiler saw of functions and eager operations, as rows. Pure: reads an XSpace's fields.
+"""Conversion of TensorFlow's profile of functions and eager operations to rows. Pure: reads an XSpace's fields.
 
-The host's plane has a line for each thread, with nested events. The executor's ``Process`` events carry the id of the
-step they work for, and within them each operation is an event ``name:Type``; one that runs asynchronously (a
-collective, say) is a pair of events with a common connection. An eager operation is an ``EagerKernelExecute`` within an
-``EagerLocalExecute: Type``. Step ids: -1 is TensorFlow's own work (constant folding), other negative ones are
-functions', positive ones are sessions', whose RunMetadata tells more.
+The host's plane has a line for each thread, with nested events. The executor's ``Process`` events contain the id of the
+step that they belong to; within them, each operation is an event ``name:Type``. An asynchronous operation (such as a
+collective) is a pair of events with a common connection. An eager operation is an ``EagerKernelExecute`` within an
+``EagerLocalExecute: Type``. Step ids: -1 is TensorFlow's own work (constant folding), other negative ones belong to
+functions, and positive ones to sessions, whose RunMetadata contains more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OWN_WORK = -1
 
 
 class Window(NamedTuple):
-    """A step in time, nanoseconds since the epoch."""
+    """The time window of a step, in nanoseconds since the epoch."""
 
     step: int
     start_ns: int
@@ -46,9 +46,9 @@ class _Event(NamedTuple):
 
 
 def rows(space: Any, windows: Sequence[Window], devices: Mapping[str, str], other: str) -> TraceData:
-    """The operations that began in one of the windows, the first of which is the earliest.
+    """Return the operations that began in one of the windows, which are in order.
 
-    ``devices`` maps the names of nodes to devices, as the graphs that ran tell; all else gets ``other``.
+    ``devices`` maps node names to devices, from the graphs that ran; everything else gets the device ``other``.
     """
     origin_us = windows[0].start_ns // 1000
     found = []
@@ -71,7 +71,7 @@ def rows(space: Any, windows: Sequence[Window], devices: Mapping[str, str], othe
 
 
 def _executions(space: Any) -> Iterator[_Execution]:
-    """Each execution of an operation, by any thread; nanoseconds since the epoch."""
+    """Yield each execution of an operation in any thread, in nanoseconds since the epoch."""
     begun_ns = _begun_ns(space)
     started: dict[int, _Event] = {}
     done: dict[int, _Event] = {}
@@ -87,7 +87,7 @@ def _executions(space: Any) -> Iterator[_Execution]:
 
 
 def _of_thread(events: list[_Event], started: dict[int, _Event], done: dict[int, _Event]) -> Iterator[_Execution]:
-    """The operations of one thread; the ends of asynchronous ones are put aside."""
+    """Yield the operations of one thread; starts and ends of asynchronous ones are collected separately."""
     works_until, is_function = 0, False
     eager, eager_until = "", 0
     for event in events:
@@ -115,7 +115,7 @@ def _is_functions(step_id: int) -> bool:
 
 
 def _events(plane: Any, line: Any, begun_ns: int) -> list[_Event]:
-    """A thread's events, each before those that it holds."""
+    """Return a thread's events, each before those nested in it."""
     names = {number: metadata.name for number, metadata in plane.event_metadata.items()}
     stats = {number: metadata.name for number, metadata in plane.stat_metadata.items()}
     found = []
@@ -132,7 +132,7 @@ def _events(plane: Any, line: Any, begun_ns: int) -> list[_Event]:
 
 
 def _begun_ns(space: Any) -> int:
-    """When the profile began: lines count from there. 0 where they count from the epoch."""
+    """Return when the profile began, which times of lines are relative to; 0 if they are relative to the epoch."""
     for plane in space.planes:
         if plane.name == "Task Environment":
             names = {number: metadata.name for number, metadata in plane.stat_metadata.items()}

@@ -1,4 +1,4 @@
-"""What ``horovod.tensorflow.mpi_ops`` has."""
+"""The names of ``horovod.tensorflow.mpi_ops``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import __all__  # noqa: F401
 
 
 class _Basics:
-    """What is asked of Horovod's library in C++ by programs that look into its process sets."""
+    """The part of Horovod's C++ library used by programs that inspect its process sets."""
 
     _get_process_set_ids_and_ranks = staticmethod(ids_and_ranks)
 

@@ -1,4 +1,4 @@
-"""What programs use of ``horovod.tensorflow.util``."""
+"""The names in ``horovod.tensorflow.util`` that programs use."""
 
 from __future__ import annotations
 

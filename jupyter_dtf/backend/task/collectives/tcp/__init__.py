@@ -1,1 +1,1 @@
-"""Exchanges between machines by plain TCP: connections of the run's own, which nobody else gets."""
+"""Collectives between machines over TCP, with connections that only tasks of the run can make."""

@@ -1,4 +1,4 @@
-"""A board that the first task of a run keeps, which the others reach by a connection of their own."""
+"""A board hosted by the first task of a run, which the others access through separate connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE_S = 20.0
 class KeyBoard(Board):
     """See the module."""
 
-    lasts = False  # the first task keeps it
+    lasts = False  # hosted by the first task
 
     def __init__(self, links: Links) -> None:
         self._links = links
@@ -46,10 +46,10 @@ class KeyBoard(Board):
         return self._ask(0, key, "")
 
     def linger(self) -> None:
-        """The board ends with the first task, which therefore stays until the others have heard why, or have gone."""
+        """Wait until the other tasks have read their messages or are gone, because the board ends with this task."""
         with self._changed:
             self._changed.wait_for(lambda: not self._unaware, HEARD_S)
-            self._unaware.update(self._readers)  # of what comes next, if this task goes on
+            self._unaware.update(self._readers)  # for the next message, if this task continues
 
     def _ask(self, writes: int, key: str, text: str) -> str:
         named = key.encode()
@@ -58,7 +58,7 @@ class KeyBoard(Board):
             if self.lost:
                 return ""
             if self._connected is None:
-                with contextlib.suppress(OSError):  # the first task has not come to its first collective yet
+                with contextlib.suppress(OSError):  # the first task has not reached its first collective yet
                     self._connected = self._links.dial_raw(GROUP, 0)
                     self._connected.settimeout(_PATIENCE_S)
             if self._connected is None:

@@ -1,8 +1,8 @@
-"""This task's port, and the connections that the tasks of its run have to each other.
+"""This task's port, and the connections between the tasks of a run.
 
-Nothing is read of who does not prove first that it belongs to the run: by the run's certificate (TLS), or where
-encryption is off by HMAC over fresh nonces. Everybody who knocks has a thread and a few seconds, so that whoever
-connects and says nothing keeps nobody else out.
+Nothing is read from a peer that has not first proved that it belongs to the run: by the run's certificate (TLS) or, if
+encryption is off, by an HMAC over fresh nonces. Each incoming connection gets a thread and a few seconds, so that a
+silent one cannot keep others out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .run_certificate import NONCE_BYTES, PROOF_BYTES, Tls, encrypts, is_proof, 
 from .wires import Incoming, Outgoing, Peer, link_seconds, prepare
 
 HANDSHAKE_S = 10.0
-"""How long whoever knocks may take to prove itself."""
+"""How long an incoming connection may take to authenticate."""
 KNOCKING = 200
-"""So many prove themselves at once. Where one more comes, the one that has been at it longest is closed."""
+"""The maximum number of connections being authenticated. If there is one more, the oldest is closed."""
 _BACKLOG = 128
 
 _HELLO = struct.Struct("<4sIH")  # magic, rank in the run, length of the group's name
@@ -33,18 +33,18 @@ _WELCOME = b"W"
 
 
 class Stranger(OSError):
-    """Who has connected does not belong to the run."""
+    """The peer does not belong to the run."""
 
 
 class NotOurs(OSError):
-    """What answers at a task's address is not that task."""
+    """The server at a task's address is not that task."""
 
 
 class Links:
-    """The connections of the task of that rank. ``addresses``: ``host:port`` of each task of the run, by rank.
+    """The connections of the task with that rank. ``addresses``: ``host:port`` of each task of the run, by rank.
 
-    ``refused(host)`` is called in another thread for each host from which somebody was turned away. Raises Unavailable
-    if the task cannot listen at its address.
+    ``refused(host)`` is called in another thread, once for each host from which a connection was rejected. Raises
+    Unavailable if the task cannot listen at its address.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Links:
         return self._listener.getsockname()
 
     def close(self) -> None:
-        """Listen no more. Connections that have been asked for stay."""
+        """Stop listening. Connections already handed out stay open."""
         self._closed = True
         _hang_up(self._listener)
         with self._changed:
@@ -87,15 +87,15 @@ class Links:
             self._arrived.clear()
 
     def peer(self, rank: int) -> Peer:
-        """Who has that rank."""
+        """Return the peer with that rank."""
         return Peer(rank, self._tasks[rank], self._places[rank][0])
 
     def dial(self, group: str, rank: int) -> Outgoing:
-        """A connection to the task of that rank. Raises OSError, ConnectionRefusedError while it does not listen."""
+        """Connect to the task with that rank. Raises OSError, ConnectionRefusedError while it is not listening."""
         return Outgoing(self.dial_raw(group, rank), self.peer(rank), self.patience_s)
 
     def dial_raw(self, group: str, rank: int) -> socket.socket:
-        """The same as a socket."""
+        """Like ``dial``, but return the socket."""
         connected = socket.create_connection(self._places[rank], timeout=HANDSHAKE_S)
         try:
             prepare(connected, self.patience_s)
@@ -120,20 +120,20 @@ class Links:
         return connected
 
     def await_change(self, seconds: float) -> None:
-        """Return when somebody has come, or that much time has passed."""
+        """Wait until a connection has arrived, or that much time has passed."""
         with self._changed:
             self._changed.wait(seconds)
 
     def arrived(self, group: str, rank: int) -> Incoming | None:
-        """The connection that the task of that rank has made for the group, once it has. The caller closes it."""
+        """Return the connection from the task with that rank for the group, or None. The caller must close it."""
         with self._changed:
             return self._arrived.pop((group, rank), None)
 
     def serve(self, group: str, service: Callable[[Incoming, socket.socket], None]) -> None:
-        """Call ``service`` with every connection that is made for the group, each in a thread of its own."""
+        """Call ``service`` with every connection for the group, each in a separate thread."""
         self._services[group] = service
 
-    # -- who knocks ---------------------------------------------------------------------------------------------
+    # -- incoming connections -----------------------------------------------------------------------------------
 
     def _accept(self) -> None:
         while True:
@@ -142,7 +142,7 @@ class Links:
             except OSError:
                 if self._closed:
                     return
-                time.sleep(0.1)  # no descriptors are left: others may close some
+                time.sleep(0.1)  # out of descriptors: others may close some
                 continue
             with self._changed:
                 if len(self._knocking) >= KNOCKING:
@@ -153,7 +153,7 @@ class Links:
             threading.Thread(target=self._receive, args=arguments, name="dtf-knock", daemon=True).start()
 
     def _receive(self, connected: socket.socket, host: str, number: int) -> None:
-        late = threading.Timer(HANDSHAKE_S, self._end_knock, [number, True])  # a byte now and then is not enough
+        late = threading.Timer(HANDSHAKE_S, self._end_knock, [number, True])  # even if it sends a byte now and then
         late.daemon = True
         late.start()
         try:
@@ -177,7 +177,7 @@ class Links:
             before.close()
 
     def _proved(self, connected: socket.socket) -> tuple[socket.socket, int, str]:
-        """The connection, and who has made it for what. Raises OSError for a stranger."""
+        """Authenticate a connection. Returns it with the peer's rank and the group. Raises OSError for a stranger."""
         connected.settimeout(HANDSHAKE_S)
         prepare(connected, self.patience_s)
         try:
@@ -218,8 +218,8 @@ class Links:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """At the address by which the cluster knows this machine; on every interface only where it is not the machine's own
-    (an address that a router translates).
+    """Listen at the address by which the cluster knows this machine, or on all interfaces if that address is not the
+    machine's own (translated by a router).
     """
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
@@ -237,7 +237,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def exactly(connected: socket.socket, nbytes: int) -> bytes:
-    """So many bytes of what comes. Raises OSError where the connection ends before."""
+    """Read exactly ``nbytes`` bytes. Raises OSError if the connection ends before."""
     data = b""
     while len(data) < nbytes:
         more = connected.recv(nbytes - len(data))
@@ -258,7 +258,7 @@ _lock = threading.Lock()
 
 
 def forget_links() -> None:
-    """Listen no more: this process goes over to an attempt of its run that has other addresses and another secret."""
+    """Stop listening: this process goes over to an attempt of its run with other addresses and another secret."""
     global _links
     with _lock:
         if _links is not None:
@@ -267,7 +267,7 @@ def forget_links() -> None:
 
 
 def links_of(ctx: Any) -> Links:
-    """This task's, made when it is first asked for."""
+    """Return this task's links, creating them on first use."""
     global _links
     with _lock:
         if _links is None:

@@ -1,4 +1,4 @@
-"""How arrays go round a ring: a chunk for each task, in pieces. Pure."""
+"""The division of arrays for a ring: one chunk per task, in pieces. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 Part = tuple[int, int, int]
-"""An array by its number, and from which to which of its items."""
+"""The index of an array, and the start and end of a range of its items."""
 
 Piece = tuple[Part, ...]
 
 
 def chunks(sizes: Sequence[int], tasks: int, most: int) -> list[list[Piece]]:
-    """Arrays of so many items, laid end to end: for each task its chunk, in pieces of ``most`` items at most."""
+    """Concatenate arrays of the given sizes and return each task's chunk, in pieces of at most ``most`` items."""
     starts = [0, *accumulate(sizes)]
     bounds = [starts[-1] * task // tasks for task in range(tasks + 1)]
     return [

@@ -1,8 +1,8 @@
-"""What the tasks of a run prove themselves with to each other: a key that follows from the run's secret.
+"""Authentication between the tasks of a run, with a key derived from the run's secret.
 
-Every task makes the same key and, since Ed25519 signs the same with the same, the same certificate. So nothing has to
-be handed out, and who has not got the secret has no certificate that another task would take. Its dates are such that
-machines whose clocks are apart agree.
+Every task derives the same key and, since Ed25519 signatures are deterministic, the same certificate. So nothing has to
+be distributed, and without the secret nobody can create a certificate that a task would accept. Its validity dates
+tolerate any difference between the machines' clocks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NONCE_BYTES, PROOF_BYTES = 32, 32
 
 
 def encrypts() -> bool:
-    """Whether what travels between machines is encrypted: DTF_ENCRYPT, or yes. Raises InvalidInput."""
+    """Return whether traffic between machines is encrypted: DTF_ENCRYPT, by default yes. Raises InvalidInput."""
     value = os.environ.get("DTF_ENCRYPT", "1")
     if value not in ("0", "1"):
         raise InvalidInput(f"DTF_ENCRYPT is 1 or 0. Received: {value!r}", field="DTF_ENCRYPT")
@@ -36,9 +36,9 @@ class Tls:
     def __init__(self, secret: bytes) -> None:
         certificate, key = _made(secret)
         self._server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._server.num_tickets = 0  # a connection carries data one way, and nothing reads what comes back
+        self._server.num_tickets = 0  # connections are one-way, and nothing would read tickets on the way back
         self._client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._client.check_hostname = False  # the certificate is the run's, wherever a task is
+        self._client.check_hostname = False  # the certificate belongs to the run, on any machine
         with _as_file(certificate + key) as path:
             for context in (self._server, self._client):
                 context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -47,31 +47,31 @@ class Tls:
                 context.load_cert_chain(path)
 
     def accepted(self, connected: socket.socket) -> ssl.SSLSocket:
-        """The connection once the other side has shown the run's certificate. Raises OSError."""
+        """Accept a connection, verifying the other side's certificate. Raises OSError."""
         return self._server.wrap_socket(connected, server_side=True)
 
     def dialled(self, connected: socket.socket) -> ssl.SSLSocket:
-        """The same for who has called. That the other side took the certificate shows in its first answer."""
+        """Do the same as the connecting side. Its first reply shows whether the other side accepted the certificate."""
         return self._client.wrap_socket(connected)
 
 
 def proof(secret: bytes, side: bytes, nonces: bytes, said: bytes) -> bytes:
-    """What shows, without encryption, that this side knows the secret and has said that."""
+    """Return a proof, without encryption, that this side knows the secret and has sent ``said``."""
     return hmac.digest(secret, side + nonces + said, "sha256")
 
 
 def is_proof(given: bytes, secret: bytes, side: bytes, nonces: bytes, said: bytes) -> bool:
-    """Whether ``given`` is that."""
+    """Return whether ``given`` is the right proof."""
     return hmac.compare_digest(given, proof(secret, side, nonces, said))
 
 
 def nonce() -> bytes:
-    """What makes a proof good for one connection."""
+    """Return a nonce, which makes a proof valid for only one connection."""
     return secrets.token_bytes(NONCE_BYTES)
 
 
 def _made(secret: bytes) -> tuple[bytes, bytes]:
-    """The certificate and its key, as PEM."""
+    """Return the certificate and its key as PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -97,7 +97,7 @@ def _made(secret: bytes) -> tuple[bytes, bytes]:
 
 @contextmanager
 def _as_file(data: bytes) -> Iterator[str]:
-    """A path to read the data from, which Python's ``ssl`` wants; on Linux it is on no disk."""
+    """Yield a path to read the data from, as Python's ``ssl`` requires; on Linux it is not on disk."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("run-certificate")
         try:

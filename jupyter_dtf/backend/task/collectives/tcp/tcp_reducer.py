@@ -1,8 +1,8 @@
-"""Collectives over connections between every two of the tasks.
+"""Collectives over TCP connections between all pairs of tasks.
 
-All begin with a round: everyone sends everyone a few bytes, the digest of what it calls among them. What is small
-travels with these. A large reduction goes round a ring, cut into pieces: what comes from one neighbour is added to
-what is here and sent to the other, so that both directions of the network are busy from the first piece to the last.
+Every collective begins with a round in which all tasks send each other a few bytes, including the digest of the call.
+Small data is sent with these. A large reduction uses a ring, in pieces: what arrives from one neighbor is added to the
+local data and sent to the other, so that both directions of the network are busy from the first piece to the last.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from .pieces import Piece, chunks
 from .traffic import Traffic
 from .wires import Broken, Incoming, Outgoing, Peer, Sender, Word, await_any
 
-_HEAD = struct.Struct(f"<{DIGEST_BYTES}sqq")  # digest of the call, how much there is to send, how much of it comes here
-_SMALL_BYTES = 1 << 15  # goes into a connection without anybody reading at the other end
-_ALL_SMALL_BYTES = 1 << 18  # that everybody sends everybody
+_HEAD = struct.Struct(f"<{DIGEST_BYTES}sqq")  # digest of the call, total size to send, size of what follows
+_SMALL_BYTES = 1 << 15  # fits into a connection's buffers without anybody reading at the other end
+_ALL_SMALL_BYTES = 1 << 18  # the total that all tasks send each other
 _PIECE_BYTES = 1 << 18
-_FEW = 4  # parts of a piece that are sent as they lie
-_WORD_S = 1.0  # after a connection has ended, how long the word on the way back may take
+_FEW = 4  # up to so many parts of a piece are sent separately
+_WORD_S = 1.0  # how long the reason may take to arrive after a connection has ended
 _RETRY_S = 0.01
 _MANY_CALLS = 1000
 _HAS_LEFT = "This task has left the collectives: it was told to, or one of them has failed"
-_VERDICT = b"\2" * DIGEST_BYTES  # the digest of no call: what the others call is of no account
+_VERDICT = b"\2" * DIGEST_BYTES  # not the digest of any call: overrides what the others call
 
 
 class TcpReducer(ArrayReducer):
-    """See the module. ``ranks`` are those of the run, ``rank`` is this task's place among them, ``group`` the same word
-    on all of them.
+    """See the module. ``ranks`` are those in the run, ``rank`` is this task's index in them, and ``group`` is the same
+    in all tasks.
     """
 
-    bucket_bytes = 4 << 20  # a network takes longer than a sum, so that it is worth while to begin early
+    bucket_bytes = 4 << 20  # a network takes longer than a sum, so it pays to start early
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class TcpReducer(ArrayReducer):
         self._results = Results()
         self._scratch = np.empty(_PIECE_BYTES, np.uint8)
         self._small = max(1024, min(_SMALL_BYTES, _ALL_SMALL_BYTES // self.size))
-        # In the k-th step everyone sends to the k-th task after it and receives from the k-th before it.
+        # In the k-th step, each task sends to the k-th task after it and receives from the k-th before it.
         self._after = [(rank + step) % self.size for step in range(1, self.size)]
         self._before = [(rank - step) % self.size for step in range(1, self.size)]
         self._cut: dict[tuple[tuple[int, ...], int], list[list[Piece]]] = {}
@@ -97,7 +97,7 @@ class TcpReducer(ArrayReducer):
                 self._meet(mark("start"))
 
     def _connect(self, group: str) -> None:
-        """Reach the others, and be reached by them. Raises RuntimeError for one that cannot be reached."""
+        """Connect to the others, and wait for their connections. Raises RuntimeError if one cannot be reached."""
         since: dict[int, float] = {}
         look_at = time.monotonic() + LOOK_S
         while len(self._out) + len(self._in) < 2 * len(self._others):
@@ -105,7 +105,7 @@ class TcpReducer(ArrayReducer):
                 if other not in self._out:
                     try:
                         self._out[other] = self._links.dial(group, self._ranks[other])
-                    except ConnectionRefusedError:  # it is not so far
+                    except ConnectionRefusedError:  # it is not listening yet
                         since.pop(other, None)
                     except OSError as error:
                         begun = since.setdefault(other, time.monotonic())
@@ -151,7 +151,7 @@ class TcpReducer(ArrayReducer):
     # -- waiting ------------------------------------------------------------------------------------------------
 
     def _from(self, other: int) -> Incoming:
-        """The connection from that task, when there is something to read. Raises what will not let that be."""
+        """Wait until there is data on the connection from that task and return it. Raises if there will be none."""
         wire = self._in[other]
         if wire.is_ready():
             return wire
@@ -170,7 +170,7 @@ class TcpReducer(ArrayReducer):
                         self._poll.unregister(out)
                         if word is not Word.LEFT:
                             raise Broken(out.peer)
-                        if out.peer.rank == self._ranks[other]:  # what it has sent is here, if it has
+                        if out.peer.rank == self._ranks[other]:  # anything that it has sent has already arrived
                             return wire
         finally:
             waited = time.perf_counter() - begun
@@ -180,18 +180,18 @@ class TcpReducer(ArrayReducer):
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Where a connection ends, say who has gone. The time is counted."""
+        """Convert a broken connection to an error that names the lost task, and measure the time of the block."""
         begun = time.perf_counter()
         try:
             yield
             self._traffic.add(time.perf_counter() - begun, self._out)
         except Broken as error:
             lost = self._lost(error)
-            self._leave(Word.FOLLOWED)  # in the middle of something: nothing can come after it
+            self._leave(Word.FOLLOWED)  # in the middle of an exchange, so the connections cannot be used any more
             raise lost from error
 
     def _look(self) -> None:
-        """Raise DifferentCalls if this would be waiting for ever; nobody waits for this task here any more then."""
+        """Raise DifferentCalls if this would wait forever; the other tasks then no longer wait for this one."""
         self._sender.check()
         check_gang()
         if verdict := self._wait.still_waits():
@@ -200,7 +200,7 @@ class TcpReducer(ArrayReducer):
             raise DifferentCalls(verdict)
 
     def _lost(self, broken: Broken) -> RuntimeError:
-        """Why a connection has ended: who has gone first, if several have."""
+        """Return why a connection has ended, naming the first task to leave if several have."""
         end = time.monotonic() + _WORD_S
         while True:
             gone = self._gone(broken)
@@ -221,7 +221,7 @@ class TcpReducer(ArrayReducer):
         return peer_lost(self._said_of(peer, word))
 
     def _gone(self, broken: Broken) -> tuple[Peer, Word] | None:
-        """Of the tasks of which it is known that they have gone, the one whose going explains the others'."""
+        """Return, of the tasks known to be gone, the one that explains why the others are."""
         found = [(out.word(), out.peer) for out in self._out.values()]
         found += [(incoming.word, incoming.peer) for incoming in self._in.values()]
         for word in (Word.SILENT, Word.DIED, Word.FAILED, Word.LEFT, Word.FOLLOWED):
@@ -246,7 +246,7 @@ class TcpReducer(ArrayReducer):
     # -- rounds -------------------------------------------------------------------------------------------------
 
     def _round(self, digest: bytes, sent: Any, size: int) -> tuple[list[bytes], list[int], list[bytes]]:
-        """Everyone sends everyone a little. The digests, the sizes and what came, by rank."""
+        """Exchange a little data between all tasks. Returns the digests, the sizes and the data, by rank."""
         if not self._out:
             raise RuntimeError(_HAS_LEFT)
         message = _HEAD.pack(digest, size, len(sent)) + sent
@@ -261,9 +261,9 @@ class TcpReducer(ArrayReducer):
         return digests, sizes, came
 
     def _meet(self, call: bytes, sent: Any = b"", size: int = 0) -> tuple[tuple[int, ...], list[int], list[bytes]]:
-        """A round in which all call the same. Who has joined, the sizes, what came.
+        """Run a round in which all tasks must make the same call. Returns joined tasks, sizes and data.
 
-        Raises DifferentCalls on all tasks, which can go on from there.
+        Raises DifferentCalls in all tasks, which can continue afterwards.
         """
         digest = call[:DIGEST_BYTES]
         digests, sizes, came = self._round(digest, sent, size)
@@ -282,14 +282,14 @@ class TcpReducer(ArrayReducer):
         return joined, sizes, came
 
     def tell_different(self, verdict: str) -> None:
-        """Take part in the next collective by saying that tasks of this machine have called different things."""
+        """Take part in the next collective by reporting that tasks on this machine have made different calls."""
         with suppress(Broken, DifferentCalls):
             self._meet(_VERDICT + verdict.encode()[:4000])
 
     def join(self) -> int:
-        """Take part with zeros in the others' sums until all tasks have come here; the rank that came last.
+        """Contribute zeros to the others' sums until all tasks have joined. Returns the rank of the last one.
 
-        Raises InvalidInput on all tasks when one calls anything else than a sum or an average meanwhile.
+        Raises InvalidInput in all tasks if one calls anything other than a sum or average meanwhile.
         """
         since = self._rounds
         while True:
@@ -335,7 +335,7 @@ class TcpReducer(ArrayReducer):
         return totals
 
     def _go_round(self, ufunc: Any, arrays: list[Array], totals: list[Array]) -> None:
-        """Every chunk goes round the ring twice: to be added up, and to be given to all."""
+        """Send every chunk around the ring twice: once to sum it up, and once to distribute it."""
         right, left = self._out[self._after[0]], self._before[0]
         dtype = arrays[0].dtype
         chunks = self._chunks(tuple(a.size for a in arrays), dtype.itemsize)

@@ -1,4 +1,4 @@
-"""What exchanges with other machines come to: bytes and seconds, while they go on, and by pair in the end."""
+"""Statistics of exchanges with other machines: bytes and seconds, periodically, and by pair at the end."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from .wires import Incoming, Outgoing
 
 EVERY_S = 2.0
 WORTH_TELLING_S = 10.0
-"""Spent in exchanges, from which on a person is told with whom."""
+"""The time spent in exchanges from which on figures by pair are reported."""
 
 
 _MOST_PEERS = 8
-"""Of whom figures are told: those that most is sent to. In a ring that is one."""
+"""The number of peers with figures, those that most is sent to. In a ring there is only one."""
 _WORTH_SHARE = 0.01
-"""Of all that is sent; less are the few bytes with which every exchange begins."""
+"""The share of all traffic above which a peer is reported; less than that is only the overhead of exchanges."""
 
 
 class Traffic:
-    """``measured(figures)`` is called every now and then, ``told(text)`` in the end if it was much.
+    """Calls ``measured(figures)`` periodically, and ``told(text)`` at the end if there was much traffic.
 
-    ``step()`` is the program's own, as far as it tells of steps: figures of pairs are for each of them, and else for
-    each exchange.
+    ``step()`` is the program's step, if it reports steps: figures of pairs are per step, otherwise per exchange.
     """
 
     def __init__(
@@ -36,7 +35,7 @@ class Traffic:
         step: Callable[[], float],
     ) -> None:
         self.waited: defaultdict[int, float] = defaultdict(float)
-        """Seconds, by the rank within the set of who was waited for."""
+        """The seconds waited, by the rank in the set of the task waited for."""
         self._task = task
         self._measured = measured
         self._told = told
@@ -47,7 +46,7 @@ class Traffic:
         self._before = _Sum(0.0, 0, step(), {})
 
     def add(self, seconds: float, out: Mapping[int, Outgoing]) -> None:
-        """An exchange has taken so long."""
+        """Count an exchange that has taken this long."""
         self._seconds += seconds
         self._exchanges += 1
         now = time.monotonic()
@@ -58,7 +57,7 @@ class Traffic:
             self._since, self._before = now, total
 
     def end(self, out: Mapping[int, Outgoing], incoming: Mapping[int, Incoming]) -> None:
-        """There are no more exchanges over these connections."""
+        """Report the totals by pair, because there are no more exchanges over these connections."""
         if self._seconds < WORTH_TELLING_S:
             return
         pairs = [
@@ -70,18 +69,18 @@ class Traffic:
 
 
 class _Sum(NamedTuple):
-    """What has come together by some time."""
+    """The totals at some time."""
 
     seconds: float
     exchanges: int
     step: float
     pairs: Mapping[str, tuple[int, float]]
-    """Bytes sent to each task, and the seconds that took. Connections that are made anew count from nothing."""
+    """The bytes sent to each task, and the seconds that took. New connections count from zero."""
 
 
 def _figures(before: _Sum, now: _Sum, passed_s: float) -> dict[str, float]:
     steps = now.step - before.step
-    if steps <= 0:  # the program tells of none
+    if steps <= 0:  # the program reports no steps
         steps = now.exchanges - before.exchanges
     sent = {}
     for task, (count, seconds) in now.pairs.items():

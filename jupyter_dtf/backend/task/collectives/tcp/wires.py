@@ -1,7 +1,7 @@
-"""Connections between two tasks, each carrying data one way.
+"""One-way data connections between two tasks.
 
-Who dials sends; so a task reads and writes at once in two threads, which one TLS connection does not allow. The way
-back of a connection is for one word, with which a task that leaves says how.
+The connecting side sends. So a task can read and write at the same time in two threads, which a single TLS connection
+does not allow. The opposite direction carries only one word, with which a leaving task says why.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from .....errors import InvalidInput
 
 _BUFFER_BYTES = 1 << 16
 _SILENT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
-_INFO = struct.Struct("=52x2I")  # of tcp_info: milliseconds since data came, and since an answer came
-_BUSY = struct.Struct("=168xQ")  # of the same: microseconds in which something was on its way; from Linux 4.10 on
-_SILENT_SHARE = 0.75  # of the patience; while all is well answers come six times in it
-_PROBES = 6  # of a connection on which nothing travels, before it is given up
+_INFO = struct.Struct("=52x2I")  # in tcp_info: milliseconds since the last data, and since the last acknowledgment
+_BUSY = struct.Struct("=168xQ")  # also in tcp_info: microseconds with data in flight; from Linux 4.10 on
+_SILENT_SHARE = 0.75  # of the patience, within which there are normally six replies
+_PROBES = 6  # keepalive probes on an idle connection before it is given up
 
 
 class Word(Enum):
-    """How the task at the other end is."""
+    """The state of the task at the other end."""
 
     HERE = b""
     LEFT = b"L"
     FAILED = b"F"
-    FOLLOWED = b"G"  # it has left because another one has gone
-    DIED = b"D"  # never said: the connection has ended without a word
-    SILENT = b"S"  # nor this: its machine has not answered for too long
+    FOLLOWED = b"G"  # it has left because another task was lost
+    DIED = b"D"  # never sent: the connection ended without a word
+    SILENT = b"S"  # never sent: its machine has not responded for too long
 
 
 _SAID = {word.value for word in (Word.LEFT, Word.FAILED, Word.FOLLOWED)}
@@ -51,16 +51,16 @@ class Peer:
     """The task at the other end."""
 
     rank: int
-    """In the run."""
+    """Its rank in the run."""
     task: str
     host: str
 
 
 class Broken(Exception):
-    """A connection has ended. The words on the ways back tell why."""
+    """A connection has ended. The words received on the connections say why."""
 
     def __init__(self, peer: Peer) -> None:
-        super().__init__(peer)  # with which it can be pickled as well
+        super().__init__(peer)  # makes it picklable
         self.peer = peer
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class Broken(Exception):
 
 
 def link_seconds() -> float:
-    """After how long without a sign from another machine a run is given up: DTF_LINK_SECONDS, or 60. Raises
+    """Return after how long without a reply from another machine to give up: DTF_LINK_SECONDS, or 60. Raises
     InvalidInput.
     """
     value = os.environ.get("DTF_LINK_SECONDS", "60")
@@ -84,9 +84,9 @@ def link_seconds() -> float:
 
 
 def prepare(connected: socket.socket, patience_s: float) -> None:
-    """Have small messages sent at once, and the connection end when the other machine is silent for so long.
+    """Disable delays of small messages, and make the connection fail when the other machine is silent for that long.
 
-    Until then TCP sends again what has been lost.
+    Until then, TCP retransmits lost data.
     """
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -99,9 +99,9 @@ def prepare(connected: socket.socket, patience_s: float) -> None:
 
 
 def _is_silent(connected: socket.socket, patience_s: float) -> bool:
-    """Whether a connection that has ended has ended because nothing came from the other machine.
+    """Return whether a connection has ended because the other machine did not respond.
 
-    The kernel is asked: of what a read or write has failed with, ``ssl`` makes an end of the file.
+    This is read from the kernel, because ``ssl`` reports failed reads and writes as the end of the file.
     """
     if sys.platform != "linux":
         return False
@@ -114,24 +114,24 @@ def _is_silent(connected: socket.socket, patience_s: float) -> bool:
 
 
 class Outgoing:
-    """What this task sends to another."""
+    """The sending side of a connection."""
 
     def __init__(self, connected: socket.socket, peer: Peer, patience_s: float) -> None:
         self.peer = peer
         self._patience_s = patience_s
         self.sent = 0
-        """Bytes so far."""
+        """The number of bytes so far."""
         self._sending_s = 0.0
         self._socket = connected
-        self._raw = socket.socket(fileno=os.dup(connected.fileno()))  # to look at what came without decrypting it
-        self._lock = threading.Lock()  # TLS is either read or written
+        self._raw = socket.socket(fileno=os.dup(connected.fileno()))  # to check for data without decrypting it
+        self._lock = threading.Lock()  # TLS cannot be read and written at the same time
         self._word = Word.HERE
 
     def fileno(self) -> int:
         return self._raw.fileno()
 
     def send(self, data: Any) -> None:
-        """Send all of it. Raises Broken."""
+        """Send all of the data. Raises Broken."""
         try:
             with self._lock:
                 begun = time.perf_counter()
@@ -144,9 +144,9 @@ class Outgoing:
 
     @property
     def busy_s(self) -> float:
-        """Seconds in which something was on its way to the other machine: of a slow link many.
+        """The seconds with data in flight to the other machine, which are many on a slow link.
 
-        The kernel counts them, for its buffers take what is sent long before the link does.
+        They are counted by the kernel, because its buffers accept data long before the link does.
         """
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
@@ -156,7 +156,7 @@ class Outgoing:
         return self._sending_s
 
     def word(self) -> Word:
-        """How the other task is, as far as it has come to be known. Does not wait."""
+        """Return the other task's state, as far as it is known, without waiting."""
         if self._word is Word.HERE and self._lock.acquire(blocking=False):
             try:
                 self._look()
@@ -165,7 +165,7 @@ class Outgoing:
         return self._word
 
     def await_word(self, seconds: float) -> Word:
-        """The same, when it is known or that much time has passed."""
+        """Like ``word``, but wait until it is known, or that much time has passed."""
         if self.word() is Word.HERE:
             await_any([self], seconds)
         return self.word()
@@ -185,7 +185,7 @@ class Outgoing:
     def _note(self, error: OSError | None = None) -> None:
         if (error is not None and error.errno in _SILENT) or _is_silent(self._raw, self._patience_s):
             self._word = Word.SILENT
-        elif error is None:  # where something else has failed, the word may still be there to be read
+        elif error is None:  # after another error, the word may still be readable
             self._word = Word.DIED
 
     def close(self) -> None:
@@ -194,7 +194,7 @@ class Outgoing:
 
 
 def await_any(wires: Sequence[Outgoing], seconds: float) -> None:
-    """Return when a word has come from one of the tasks that these lead to, or that much time has passed."""
+    """Wait until a word has arrived on one of these connections, or that much time has passed."""
     poll = select.poll()
     for wire in wires:
         poll.register(wire, select.POLLIN)
@@ -203,15 +203,15 @@ def await_any(wires: Sequence[Outgoing], seconds: float) -> None:
 
 
 class Incoming:
-    """What another task sends to this one. One thread at a time."""
+    """The receiving side of a connection. Not thread-safe."""
 
     def __init__(self, connected: socket.socket, peer: Peer, patience_s: float) -> None:
         self.peer = peer
         self._patience_s = patience_s
         self.received = 0
-        """Bytes so far."""
+        """The number of bytes so far."""
         self.word = Word.HERE
-        """SILENT where that has been seen here."""
+        """SILENT if that has been detected here."""
         self._socket = connected
         self._is_encrypted = isinstance(connected, ssl.SSLSocket)
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
@@ -221,11 +221,11 @@ class Incoming:
         return self._socket.fileno()
 
     def is_ready(self) -> bool:
-        """Whether there is something that has been taken off the network already."""
+        """Return whether there is data that has already been read from the network."""
         return self._end > self._first or (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0)
 
     def read(self, nbytes: int) -> memoryview:
-        """The next bytes, no more than a buffer has; good until the next call. Raises Broken."""
+        """Return the next bytes, at most a buffer's size, valid until the next call. Raises Broken."""
         if self._end - self._first < nbytes:
             left = self._end - self._first
             self._buffer[:left] = self._buffer[self._first : self._end]
@@ -260,8 +260,8 @@ class Incoming:
         return count
 
     def say(self, word: Word) -> None:
-        """Tell the other task how this one leaves."""
-        with contextlib.suppress(OSError):  # it has left itself
+        """Tell the other task why this one leaves."""
+        with contextlib.suppress(OSError):  # the other task has left too
             self._socket.settimeout(1.0)
             self._socket.send(word.value)
 
@@ -276,7 +276,7 @@ def _close(connected: socket.socket) -> None:
 
 
 class Sender:
-    """A thread that sends while another one receives."""
+    """Sends in a thread while another one receives."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[tuple[Outgoing | None, Any]] = SimpleQueue()
@@ -284,14 +284,14 @@ class Sender:
         self._thread: threading.Thread | None = None
 
     def send(self, wire: Outgoing, data: Any) -> None:
-        """Send the data, which stays as it is until ``flush``, after all else."""
+        """Queue data to send. It must not change until ``flush``."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="dtf-sending", daemon=True)
             self._thread.start()
         self._queue.put((wire, data))
 
     def flush(self) -> None:
-        """Return when all has been sent. Raises Broken if it could not be."""
+        """Wait until everything has been sent. Raises Broken if that failed."""
         done = threading.Event()
         if self._thread is not None:
             self._queue.put((None, done))
@@ -299,12 +299,12 @@ class Sender:
         self.check()
 
     def check(self) -> None:
-        """Raises Broken if a connection has ended while something was sent."""
+        """Raise Broken if a connection has ended while sending."""
         if self._broken is not None:
             raise self._broken
 
     def end(self) -> None:
-        """Send no more, when what has been handed over is sent."""
+        """End the thread after everything queued has been sent."""
         if self._thread is not None:
             self._queue.put((None, None))
 

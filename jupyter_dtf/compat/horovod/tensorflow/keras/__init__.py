@@ -1,7 +1,7 @@
-"""What ``horovod.tensorflow.keras`` has; ``horovod.keras`` is the same, for there is one Keras now.
+"""The names of ``horovod.tensorflow.keras``; ``horovod.keras`` is the same, because there is only one Keras now.
 
-Its collectives take anything that can be made a tensor, and their arguments come in another order than those of
-``horovod.tensorflow``.
+Its collectives accept anything that can be converted to a tensor. Their arguments are in a different order from those
+of ``horovod.tensorflow``.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def DistributedOptimizer(
     sparse_as_dense: bool = False,
     **options: Any,
 ) -> Any:
-    """``horovod.tensorflow``'s; these arguments come without ``use_locking`` among them."""
+    """Call that of ``horovod.tensorflow``, with arguments in an order that does not include ``use_locking``."""
     return _DistributedOptimizer(optimizer, name, compression=compression, sparse_as_dense=sparse_as_dense, **options)
 
 
@@ -109,7 +109,7 @@ def allreduce(
     op: str | None = None,
     compression: Any = Compression.none,
 ) -> Any:
-    """The reduction over the tasks; a tensor of the value's shape and type."""
+    """Reduce the value over the tasks. Returns a tensor with its shape and dtype."""
     return _collectives.allreduce(
         tf.constant(value),
         name=name,
@@ -122,17 +122,17 @@ def allreduce(
 
 
 def allgather(value: Any, name: str | None = None) -> Any:
-    """All tasks' values, one after the other along the first dimension, which may differ."""
+    """Concatenate all tasks' values along the first dimension, whose size may differ between tasks."""
     return _collectives.allgather(tf.constant(value), name=name)
 
 
 def broadcast(value: Any, root_rank: int, name: str | None = None) -> Any:
-    """The value of the task of rank ``root_rank``."""
+    """Return the value of the task with rank ``root_rank``."""
     return _collectives.broadcast(tf.constant(value), root_rank, name=name)
 
 
 def reducescatter(value: Any, name: str | None = None, op: str = Average) -> Any:
-    """This task's part of the reduction, cut along the first dimension."""
+    """Return this task's part of the reduction, split along the first dimension."""
     return _collectives.reducescatter(tf.constant(value), op=op, name=name)
 
 
@@ -143,7 +143,7 @@ def load_model(
     compression: Any = Compression.none,
     legacy_opts: bool = False,
 ) -> Any:
-    """A saved Keras model whose optimizer, with its state, is a distributed one."""
+    """Load a saved Keras model, and make its optimizer, with its state, a distributed one."""
     objects = {cls.__name__: cls for cls in custom_optimizers or ()}
     model = keras.models.load_model(filepath, custom_objects={**objects, **(custom_objects or {})})
     DistributedOptimizer(model.optimizer, compression=compression)
