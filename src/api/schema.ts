@@ -288,6 +288,14 @@ export interface GpuInfo {
   memory_used_bytes: number;
   /** 0 to 1. */
   utilization: number;
+  /** As all that follows, None where the GPU or its driver does not tell. */
+  power_watts: number | null;
+  temperature_celsius: number | null;
+  pcie_received_bytes_per_second: number | null;
+  pcie_sent_bytes_per_second: number | null;
+  /** Over all its NVLinks together. */
+  nvlink_received_bytes_per_second: number | null;
+  nvlink_sent_bytes_per_second: number | null;
 }
 
 /** One Dask worker: the host that tasks run on. */
