@@ -11,6 +11,7 @@ import { outputs } from './plugins/outputs';
 import { panel } from './plugins/panel';
 import { runningSessions } from './plugins/runningsessions';
 import { runs } from './plugins/runcommands';
+import { runsDashboards } from './plugins/runsdashboards';
 import { searches } from './plugins/searches';
 import { settings } from './plugins/settings';
 import { statusBar } from './plugins/statusbaritem';
@@ -31,6 +32,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   outputs,
   alarms,
   history,
+  runsDashboards,
   runningSessions,
   statusBar,
   tour

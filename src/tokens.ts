@@ -69,5 +69,6 @@ export const CommandIDs = {
   startDesign: 'jupyter-dtf:start-design',
   exportDesign: 'jupyter-dtf:export-design',
   undoDesign: 'jupyter-dtf:undo-design',
-  redoDesign: 'jupyter-dtf:redo-design'
+  redoDesign: 'jupyter-dtf:redo-design',
+  newRunsDashboard: 'jupyter-dtf:new-runs-dashboard'
 } as const;

@@ -14,6 +14,14 @@ class GpuInfo(PeerStruct):
     memory_used_bytes: int
     utilization: float
     """0 to 1."""
+    power_watts: float | None = None
+    """As all that follows, None where the GPU or its driver does not tell."""
+    temperature_celsius: float | None = None
+    pcie_received_bytes_per_second: float | None = None
+    pcie_sent_bytes_per_second: float | None = None
+    nvlink_received_bytes_per_second: float | None = None
+    """Over all its NVLinks together."""
+    nvlink_sent_bytes_per_second: float | None = None
 
 
 class HostInfo(PeerStruct):

@@ -50,6 +50,20 @@ HOST_FIGURES = {
         "GPU utilization", "GPU #", "fraction", "How busy the host's GPU of that number is, 0 to 1"
     ),
     "gpu#_memory_bytes": HostFigure("GPU memory", "GPU #", "bytes", "Memory in use on it, by whomever"),
+    "gpu#_power_watts": HostFigure("GPU power", "GPU #", "W", "What it draws, with its memory"),
+    "gpu#_temperature_celsius": HostFigure("GPU temperature", "GPU #", "°C", "How hot its chip is"),
+    "gpu#_pcie_received_bytes_per_second": HostFigure(
+        "GPU PCIe", "GPU # received", "bytes_per_second", "What it receives over PCIe, from memory and other GPUs"
+    ),
+    "gpu#_pcie_sent_bytes_per_second": HostFigure(
+        "GPU PCIe", "GPU # sent", "bytes_per_second", "What it sends over PCIe"
+    ),
+    "gpu#_nvlink_received_bytes_per_second": HostFigure(
+        "GPU NVLink", "GPU # received", "bytes_per_second", "What it receives over all its NVLinks, from other GPUs"
+    ),
+    "gpu#_nvlink_sent_bytes_per_second": HostFigure(
+        "GPU NVLink", "GPU # sent", "bytes_per_second", "What it sends over them"
+    ),
 }
 """What is recorded of each host's machine over time (``backend/machine/figures.py``), in the order of their plots."""
 SPEED = ("learning_rate", "examples_per_second", "step_seconds")

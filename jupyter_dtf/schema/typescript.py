@@ -41,6 +41,7 @@ from . import (
     protocol,
     run,
     run_marks,
+    runs_dashboard,
     scale_plan,
     search_trial,
     socket_messages,
@@ -157,6 +158,9 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     scale_plan.ScalePlan,
     efficiency.PartGap,
     efficiency.EfficiencyReport,
+    runs_dashboard.DashboardRun,
+    runs_dashboard.DashboardPlot,
+    runs_dashboard.RunsDashboard,
 )
 
 FILLED_BY_THE_BROWSER: tuple[type[msgspec.Struct], ...] = (
@@ -178,6 +182,9 @@ FILLED_BY_THE_BROWSER: tuple[type[msgspec.Struct], ...] = (
     design.Design,
     forecast.ForecastSettings,
     scale_plan.ScaleTarget,
+    runs_dashboard.DashboardRun,
+    runs_dashboard.DashboardPlot,
+    runs_dashboard.RunsDashboard,
 )
 """A document that a person wrote may leave out fields that have a default: the browser fills in ``DEFAULTS``, and forms
 show them."""
@@ -198,6 +205,7 @@ CONSTANTS: dict[str, tuple[Any, str]] = {
     "FORECAST_TRANSPORTS": (forecast, "TRANSPORTS"),
     "FORECAST_COMPRESSIONS": (forecast, "COMPRESSIONS"),
     "DESIGN_SUFFIX": (design, "SUFFIX"),
+    "RUNS_DASHBOARD_SUFFIX": (runs_dashboard, "SUFFIX"),
     "TASK_LOAD": (metrics, "TASK_LOAD"),
     "PAIR_LOAD": (metrics, "PAIR_LOAD"),
     "SPEED_METRICS": (metrics, "SPEED"),

@@ -288,6 +288,14 @@ export interface GpuInfo {
   memory_used_bytes: number;
   /** 0 to 1. */
   utilization: number;
+  /** As all that follows, None where the GPU or its driver does not tell. */
+  power_watts: number | null;
+  temperature_celsius: number | null;
+  pcie_received_bytes_per_second: number | null;
+  pcie_sent_bytes_per_second: number | null;
+  /** Over all its NVLinks together. */
+  nvlink_received_bytes_per_second: number | null;
+  nvlink_sent_bytes_per_second: number | null;
 }
 
 /** One Dask worker: the host that tasks run on. */
@@ -1368,6 +1376,31 @@ export interface EfficiencyReport {
   findings: string[];
 }
 
+/** A run by its id, and what it was called when the file was written: it may be gone from the store. */
+export interface DashboardRun {
+  id: string;
+  name: string;
+}
+
+/** One plot: a metric with its forms (`loss` has `epoch_loss` and `val_loss`), or one form alone. */
+export interface DashboardPlot {
+  metric: string;
+  /** Weight of the past, 0 to 0.98. */
+  smoothing: number;
+  /** Whether the vertical axis is logarithmic. */
+  log: boolean;
+}
+
+/** Runs that lie upon each other in chosen plots. */
+export interface RunsDashboard {
+  version: number;
+  title: string;
+  /** What all plots are drawn over. */
+  x: string;
+  runs: DashboardRun[];
+  plots: DashboardPlot[];
+}
+
 export type StoryEvent = RunChanged | TaskChanged | Note | CheckpointSaved;
 
 export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded | Submitted | TrialValued | SearchAsked;
@@ -1418,6 +1451,8 @@ export const FORECAST_COMPRESSIONS: readonly string[] = ['none', 'fp16', 'bf16']
 
 export const DESIGN_SUFFIX = '.dtf';
 
+export const RUNS_DASHBOARD_SUFFIX = '.dtfplots';
+
 /**
  * Metrics of a task's own processes, and their units: no model's. Its host measures what the processes use; what the
  * task sends to other machines of its run, and how much of each second it spends in exchanges with them, it tells itself.
@@ -1458,7 +1493,10 @@ export const DEFAULTS = {
   RunSettings: {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1},
   Design: {"version": 1, "cluster": {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": []}, "model": null, "placement": {"devices": {}, "splits": {}, "pinned": []}, "run": {"batch_size": 64, "microbatches": 8, "replicas": 1, "epochs": 1}, "calibration": null, "drawing": {}},
   ForecastSettings: {"strategy": "allreduce", "tasks": [], "batch_size": 0, "per_device": 0, "algorithm": "auto", "compression": "none", "sync": false, "servers": 1, "backup_workers": 0, "microbatches": 0, "stages": 0, "replicas": 0, "device": "", "precision": "fp32", "utilisation": 0.0, "network": "", "transport": "tcp", "local": "", "link": null, "devices_per_machine": 0, "input_examples_per_s": 0.0, "straggling": 0.0, "threshold": 0.5},
-  ScaleTarget: {"examples_per_second": 0.0, "hours": 0.0, "device_hours": 0.0, "examples": 0.0}
+  ScaleTarget: {"examples_per_second": 0.0, "hours": 0.0, "device_hours": 0.0, "examples": 0.0},
+  DashboardRun: {"name": ""},
+  DashboardPlot: {"smoothing": 0.0, "log": false},
+  RunsDashboard: {"version": 1, "title": "", "x": "step", "runs": [], "plots": []}
 };
 
 /** An event with its number within its run, as the socket sends it. */

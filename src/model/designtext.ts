@@ -288,7 +288,8 @@ function isHighSurrogate(value: string, index: number): boolean {
   return unit >= 0xd800 && unit <= 0xdbff;
 }
 
-function syntaxError(source: string): DesignError {
+/** What is wrong with a text that is no JSON, and where. */
+export function syntaxError(source: string): DesignError {
   const errors: ParseError[] = [];
   parseTree(source, errors, { disallowComments: true });
   const first = errors[0];
@@ -300,7 +301,7 @@ function syntaxError(source: string): DesignError {
 }
 
 /** Where a value stands in the text; where it would, if it is not there. */
-function offsetOf(source: string, path: JsonPath): number {
+export function offsetOf(source: string, path: JsonPath): number {
   const root = parseTree(source);
   for (let length = path.length; root && length > 0; length--) {
     const node = findNodeAtLocation(root, path.slice(0, length));
@@ -312,7 +313,7 @@ function offsetOf(source: string, path: JsonPath): number {
 }
 
 /** Line and column, from 1. */
-function placeOf(source: string, offset: number): [number, number] {
+export function placeOf(source: string, offset: number): [number, number] {
   const before = source.slice(0, offset);
   return [before.split('\n').length, offset - before.lastIndexOf('\n')];
 }

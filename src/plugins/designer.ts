@@ -28,6 +28,7 @@ import { CommandIDs, IDtf } from '../tokens';
 import { DesignerDocument, DesignerFactory } from '../widgets/designerdocument';
 import type { DesignerOptions, OpenDesign } from '../widgets/designeroptions';
 import { attempt, choose, describe } from './ask';
+import { openNewDocument } from './newdocument';
 import { placementServices } from './placement';
 
 const FACTORY = 'Designer';
@@ -162,18 +163,8 @@ export const designer: JupyterFrontEndPlugin<void> = {
       return document && document === shell.currentWidget ? document : null;
     };
 
-    /** Write a new file into the folder that the person is in, and open it. */
-    const openNew = async (text: string, folder: string, stem: string) => {
-      const made = await contents.newUntitled({ path: folder, type: 'file', ext: DESIGN_SUFFIX });
-      let { path } = made;
-      if (stem !== '') {
-        const wanted = PathExt.join(folder, `${stem}${DESIGN_SUFFIX}`);
-        // Where a file has that name, this one keeps the name it was given.
-        path = (await contents.rename(path, wanted).catch(() => made)).path;
-      }
-      await contents.save(path, { type: 'file', format: 'text', content: text });
-      return commands.execute('docmanager:open', { path, factory: FACTORY }) as Promise<unknown>;
-    };
+    const openNew = (text: string, folder: string, stem: string) =>
+      openNewDocument(app, { text, folder, stem, suffix: DESIGN_SUFFIX, factory: FACTORY });
 
     commands.addCommand(CommandIDs.newDesign, {
       label: args => {

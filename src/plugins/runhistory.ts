@@ -91,6 +91,8 @@ export const history: JupyterFrontEndPlugin<void> = {
             onMenu: menu,
             onArchive: ids => void archive(ids),
             onDelete: ids => void remove(ids),
+            onSaveDashboard: dashboard =>
+              void commands.execute(CommandIDs.newRunsDashboard, { dashboard: structuredClone(dashboard) as never }),
             keep: choices => void state?.save(KEPT, { ...choices, sorting: { ...choices.sorting } })
           });
           const kept = readChoices(await state?.fetch(KEPT));

@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { ClusterInfo, GpuInfo } from '../api/schema';
-import { formatBytesOf, formatPercent } from '../model/format';
+import { formatBytesOf, formatPercent, formatValue } from '../model/format';
 import { hostSpreads } from '../model/standings';
 import { Bar } from './basics';
 import { namesText } from './spreadtable';
@@ -69,9 +69,16 @@ function ManyGpus(props: { cluster: ClusterInfo; trans: TranslationBundle }): Re
 
 function GpuLoad(props: { gpu: GpuInfo; trans: TranslationBundle }): React.ReactElement {
   const { gpu, trans } = props;
+  const { power_watts: power, temperature_celsius: temperature } = gpu; // a cluster of before them has neither
+  const label = [
+    `GPU ${gpu.index}`,
+    gpu.name,
+    ...(typeof power === 'number' ? [formatValue(Math.round(power), 'W')] : []),
+    ...(typeof temperature === 'number' ? [formatValue(temperature, '°C')] : [])
+  ].join(', ');
   return (
     <>
-      <Bar kind="gpu" fraction={gpu.utilization} label={`GPU ${gpu.index}, ${gpu.name}`} />
+      <Bar kind="gpu" fraction={gpu.utilization} label={label} />
       <span className="jp-dtf-number">{trans.__('%1 GPU %2', formatPercent(gpu.utilization), gpu.index)}</span>
       <span className="jp-dtf-number jp-dtf-memory">{formatBytesOf(gpu.memory_used_bytes, gpu.memory_bytes)}</span>
     </>

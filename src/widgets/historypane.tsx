@@ -63,6 +63,7 @@ function Pane(props: {
       onMenu={options.onMenu}
       onArchive={options.onArchive}
       onDelete={options.onDelete}
+      onSaveDashboard={options.onSaveDashboard}
       onCopy={text => Clipboard.copyToSystem(text)}
       onChoices={choices => {
         pane.setChoices(choices);

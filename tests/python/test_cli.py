@@ -185,7 +185,7 @@ def test_demo() -> None:
     found = dtf_command("demo", "--epochs", "5", timeout=left_s())
     assert found.returncode == 0, found.stderr
     assert "2 TensorFlow processes" in found.stdout
-    match = re.search(r"([\d.]+)% of 360 digits", found.stdout)
+    match = re.search(r"([\d.]+)% of 360 held-out digits", found.stdout)
     assert match is not None
     assert float(match[1]) > 90
     assert "Epoch 5/5 - accuracy" in found.stderr

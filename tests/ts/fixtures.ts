@@ -7,6 +7,7 @@ import {
   DEFAULTS,
   type Forecast,
   type ForecastPoint,
+  type GpuInfo,
   type KindInfo,
   type Note,
   type RunInfo,
@@ -101,6 +102,24 @@ export function checkpointInfo(step: number, change: Partial<CheckpointInfo> = {
     metric: null,
     path: `/runs/a/${step}`,
     seconds: 1.2,
+    ...change
+  };
+}
+
+export function gpuInfo(change: Partial<GpuInfo> = {}): GpuInfo {
+  return {
+    id: 'GPU-0',
+    index: 0,
+    name: 'L4',
+    memory_bytes: 2 ** 30,
+    memory_used_bytes: 0,
+    utilization: 0,
+    power_watts: null,
+    temperature_celsius: null,
+    pcie_received_bytes_per_second: null,
+    pcie_sent_bytes_per_second: null,
+    nvlink_received_bytes_per_second: null,
+    nvlink_sent_bytes_per_second: null,
     ...change
   };
 }

@@ -1,4 +1,6 @@
 import { expect, Page, test } from '@playwright/test';
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 
 import { execute, openLab, picture, setTheme, writePastRuns } from './lab';
 
@@ -153,4 +155,69 @@ test('a run has its code in its dashboard', async () => {
   await code.getByRole('button', { name: 'Copy the commit', exact: true }).click();
   expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('a1b2c3d4'.repeat(5));
   await picture(page, 'dashboard-code-light');
+});
+
+const ROOT = path.join(process.env.DTF_UI_DIRECTORY ?? '', 'root');
+
+test('chosen plots over several runs are kept as a file', async () => {
+  await execute(page, 'jupyter-dtf:open-history');
+  const compared = page.getByRole('region', { name: 'Comparison' });
+  await compared.getByRole('tab', { name: 'Plots' }).click();
+  await compared.getByRole('button', { name: 'Save as dashboard file' }).click();
+  const view = page.locator('.jp-dtf-runs-dashboard:visible');
+  const loss = view.getByRole('region', { name: 'Plot of loss', exact: true });
+  await expect(loss.locator('.bk-Figure')).toBeVisible();
+  await expect(loss.locator('.jp-dtf-plot-legend')).toContainText('digits 2');
+  await expect(view.getByRole('list', { name: 'Runs' })).toContainText('digits 2');
+
+  const dirty = page.locator('#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current.jp-mod-dirty');
+  await expect(dirty).toHaveCount(0);
+  await view.getByRole('button', { name: 'Move accuracy forward' }).click();
+  await loss.getByLabel('log').check();
+  await view.getByLabel('Title').fill('Optimizers');
+  await expect(dirty).toHaveCount(1);
+  await execute(page, 'docmanager:save');
+  await expect(dirty).toHaveCount(0);
+  const kept = JSON.parse(readFileSync(path.join(ROOT, 'untitled.dtfplots'), 'utf8')) as object;
+  expect(kept).toEqual({
+    version: 1,
+    title: 'Optimizers',
+    x: 'step',
+    runs: [
+      { id: 'first', name: 'digits' },
+      { id: 'second', name: 'digits 2' }
+    ],
+    plots: [
+      { metric: 'accuracy', smoothing: 0, log: false },
+      { metric: 'loss', smoothing: 0, log: true }
+    ]
+  });
+  await picture(page, 'runs-dashboard-light');
+  await setTheme(page, true);
+  await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
+  await page.setViewportSize({ width: 900, height: 900 });
+  await expect(loss.locator('.bk-Figure')).toBeVisible();
+  await picture(page, 'runs-dashboard-narrow-dark');
+  await page.setViewportSize({ width: 1400, height: 900 });
+  await setTheme(page, false);
+});
+
+test('a run that is gone is named, and a file that is none is left alone', async () => {
+  const kept = {
+    runs: [{ id: 'first' }, { id: 'gone', name: 'digits of May' }],
+    plots: [{ metric: 'loss', smoothing: 0.4 }, { metric: 'f1' }]
+  };
+  writeFileSync(path.join(ROOT, 'kept.dtfplots'), JSON.stringify(kept));
+  writeFileSync(path.join(ROOT, 'broken.dtfplots'), '{"plots": 3}');
+  await execute(page, 'docmanager:open', { path: 'kept.dtfplots' });
+  const view = page.locator('.jp-dtf-runs-dashboard:visible');
+  await expect(view.getByText('digits of May is not there any more')).toBeVisible();
+  await expect(view.getByText('None of these runs has reported f1.')).toBeVisible();
+  await expect(view.locator('.bk-Figure')).toHaveCount(1);
+  await expect(view.getByRole('button', { name: 'Undo' })).toHaveCount(0);
+  await execute(page, 'docmanager:open', { path: 'broken.dtfplots' });
+  await expect(page.getByRole('alert').getByText('plots is an array. Received: 3')).toBeVisible();
+  await page.getByRole('button', { name: 'Open as text' }).click();
+  await expect(page.locator('.jp-FileEditor:visible')).toContainText('{"plots": 3}');
+  expect(readFileSync(path.join(ROOT, 'broken.dtfplots'), 'utf8')).toBe('{"plots": 3}');
 });

@@ -170,6 +170,12 @@ test('no view is an obstacle', async () => {
       await compared.getByRole('tabpanel', { name: tab }).getByLabel('Differences only').uncheck();
       await expectAccessible(page, `comparison, ${tab}`, compared);
     }
+    await compared.getByRole('tab', { name: 'Plots' }).click();
+    await compared.getByRole('button', { name: 'Save as dashboard file' }).click();
+    const dashboardFile = page.locator('.jp-dtf-runs-dashboard:visible');
+    await expect(dashboardFile.locator('.bk-Figure').first()).toBeVisible();
+    await expectAccessible(page, 'a dashboard file', dashboardFile);
+    await closeCurrent(page);
     await closeCurrent(page);
   });
 

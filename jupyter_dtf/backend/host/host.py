@@ -30,6 +30,7 @@ from ..kinds.base import NOTICE, SLOTS
 from ..kinds.dask_http import silence
 from ..machine import family, paths
 from ..machine.figures import Figures
+from ..machine.gpu_sensors import GpuSensors
 from ..machine.gpus import read_gpus
 from ..machine.mark import Mark
 from ..machine.meeting_place import answer, read_word
@@ -105,7 +106,7 @@ class Host(WorkerPlugin):
         self._exits = TaskExits(self._runs, self._warm, self._oom, self._load, self._tell_end)
         stat = stat_of(os.getpid())
         self._identity = [os.getpid(), stat.started if stat is not None else 0]
-        self._figures = Figures()
+        self._figures, self._sensors = Figures(), GpuSensors()
         self._versions = read_versions()
         self._feeding = Feeding(worker, self._directory, self._scope)
         self._feeding.start()
@@ -445,7 +446,9 @@ class Host(WorkerPlugin):
         if seconds:
             self._load.read(seconds, [task for run in self._runs.values() for task in run.alive])
         cpu, memory_bytes = self._load.cores, self._load.memory_bytes
-        gpus = read_gpus()
+        gpus = self._sensors.completed(read_gpus())
+        if seconds:
+            self._sensors.begin([gpu.id for gpu in gpus])  # told with the next figures: it takes its time
         figures = self._figures.read(seconds, cpu, memory_bytes, gpus) if seconds else {}
         limit = self._worker.memory_manager.memory_limit
         info = HostInfo(

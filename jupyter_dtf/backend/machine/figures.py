@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import psutil
 
 from ...schema.machines import GpuInfo
+from .gpu_sensors import SENSED
 
 
 class Figures:
@@ -45,6 +46,8 @@ class Figures:
         for number, gpu in enumerate(gpus):
             figures[f"gpu{number}_utilization"] = gpu.utilization
             figures[f"gpu{number}_memory_bytes"] = float(gpu.memory_used_bytes)
+            sensed = {name: getattr(gpu, name) for name in SENSED}
+            figures.update({f"gpu{number}_{name}": value for name, value in sensed.items() if value is not None})
         return figures
 
 

@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
-import type { RunInfo } from '../../api/schema';
+import type { RunInfo, RunsDashboard } from '../../api/schema';
 import type { PlotChoices } from '../../model/choices';
 import type { PreferenceValues } from '../../model/preferences';
 import type { RunModel } from '../../model/run';
@@ -45,6 +45,8 @@ export interface HistoryActions {
   onDelete: (ids: readonly string[]) => void;
   onChoices: (choices: HistoryChoices) => void;
   onCopy: (text: string) => void;
+  /** Keep a comparison as a file. */
+  onSaveDashboard: (dashboard: RunsDashboard) => void;
 }
 
 /** All runs of the past and the present: found, sorted, and those that are ticked compared. */
@@ -207,6 +209,7 @@ function Compared(props: {
   themeChanged: ISignal<unknown, unknown> | null;
   trans: TranslationBundle;
   onCopy: (text: string) => void;
+  onSaveDashboard: (dashboard: RunsDashboard) => void;
 }): React.ReactElement {
   const { ids: joined, runs, trans, model, title, colours, now, onCopy } = props;
   const ids = React.useMemo(() => joined.split('\n'), [joined]);
@@ -239,6 +242,7 @@ function Compared(props: {
               preferences={props.preferences}
               choices={props.plots}
               themeChanged={props.themeChanged}
+              onSave={props.onSaveDashboard}
               trans={trans}
             />
           ) : null

@@ -2,10 +2,14 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
+import type { RunsDashboard } from '../../api/schema';
 import type { PlotChoices } from '../../model/choices';
 import type { PreferenceValues } from '../../model/preferences';
 import type { RunModel, XAxis } from '../../model/run';
+import { emptyDashboard } from '../../model/runsdashboardtext';
 import { ComparedRuns } from '../../plots/comparedruns';
+import { chosenPlots } from '../../plots/chosenplot';
+import { SmallButton } from '../basics';
 import { useSignals } from '../hooks';
 import { Plots } from '../plots';
 
@@ -16,9 +20,11 @@ export function Overlay(props: {
   preferences: Readonly<PreferenceValues>;
   choices: PlotChoices;
   themeChanged: ISignal<unknown, unknown> | null;
+  /** Keep what is seen as a file. */
+  onSave: (dashboard: RunsDashboard) => void;
   trans: TranslationBundle;
 }): React.ReactElement {
-  const { models, titles, preferences, choices, themeChanged, trans } = props;
+  const { models, titles, preferences, choices, themeChanged, onSave, trans } = props;
   const [x, setX] = React.useState<XAxis>('step');
   const [smoothing, setSmoothing] = React.useState(preferences.smoothing);
   const [log, setLog] = React.useState(preferences.logScale);
@@ -79,6 +85,19 @@ export function Overlay(props: {
           onChange={event => setFilter(event.target.value)}
           onKeyDown={event => event.key === 'Escape' && setFilter('')}
         />
+        <SmallButton
+          hint={trans.__('These runs and plots, those kept on top first, in a .dtfplots file')}
+          onClick={() =>
+            onSave({
+              ...emptyDashboard(),
+              x,
+              runs: models.map(({ id, info }) => ({ id, name: info.name })),
+              plots: chosenPlots(source, filter, choices.pinned).map(metric => ({ metric, smoothing, log }))
+            })
+          }
+        >
+          {trans.__('Save as dashboard file')}
+        </SmallButton>
       </div>
       <Plots source={source} choices={choices} options={options} themeChanged={themeChanged} trans={trans} />
     </div>

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { ClusterDesign } from '../../../src/api/schema';
 import * as cluster from '../../../src/model/clusterdesign';
 import { emptyDesign } from '../../../src/model/designtext';
-import { clusterInfo } from '../fixtures';
+import { clusterInfo, gpuInfo } from '../fixtures';
 
 const GIB = 2 ** 30;
 
@@ -136,9 +136,7 @@ describe('a host', () => {
 it('a running cluster is a design with its tasks where they are', () => {
   const [live] = clusterInfo('digits').hosts;
   const info = clusterInfo('digits', {
-    hosts: [
-      { ...live!, gpus: [{ id: 'x', index: 0, name: '', memory_bytes: GIB, memory_used_bytes: 0, utilization: 0 }] }
-    ],
+    hosts: [{ ...live!, gpus: [gpuInfo({ memory_bytes: GIB })] }],
     tasks: [
       { task: 'worker:0', host: '0', gpus: [0], memory_bytes: 5 },
       { task: 'worker:1', host: '0', gpus: [], memory_bytes: 0 }

@@ -3,6 +3,7 @@ import { act, cleanup, fireEvent, render, screen, within } from '@testing-librar
 import React from 'react';
 import { afterEach, expect, it, vi } from 'vitest';
 
+import type { RunsDashboard } from '../../../src/api/schema';
 import type { EventSocket } from '../../../src/api/socket';
 import { PlotChoices } from '../../../src/model/choices';
 import { DEFAULT_PREFERENCES } from '../../../src/model/preferences';
@@ -25,7 +26,10 @@ const RUNS = [
 const socket = { show: () => undefined, subscribe: () => undefined, unsubscribe: () => undefined };
 const models = new Map(RUNS.map(run => [run.id, new RunModel(run, socket as unknown as EventSocket)]));
 
-function Shown(props: { told?: (what: string) => void }): React.ReactElement {
+function Shown(props: {
+  told?: (what: string) => void;
+  save?: (dashboard: RunsDashboard) => void;
+}): React.ReactElement {
   const [choices, setChoices] = React.useState<HistoryChoices>({ ...FIRST_CHOICES, columns: ['batch_size'] });
   const plots = React.useMemo(() => new PlotChoices(), []);
   const tell = (what: string) => (ids: readonly string[] | string) => props.told?.(`${what} ${String(ids)}`);
@@ -46,6 +50,7 @@ function Shown(props: { told?: (what: string) => void }): React.ReactElement {
       onDelete={tell('delete')}
       onChoices={setChoices}
       onCopy={tell('copy')}
+      onSaveDashboard={dashboard => props.save?.(dashboard)}
     />
   );
 }
@@ -93,6 +98,25 @@ it('compares what is ticked, with the differences first', () => {
   expect(told).toEqual(['open a']);
   fireEvent.click(screen.getByRole('button', { name: 'Untick' }));
   expect(screen.queryByRole('region', { name: 'Comparison' })).toBeNull();
+});
+
+it('keeps what is compared as a file', () => {
+  const save = vi.fn();
+  render(<Shown save={save} />);
+  ['a', 'b'].forEach(id => fireEvent.click(screen.getByLabelText(`Compare name-${id}`)));
+  fireEvent.change(screen.getByLabelText('smooth'), { target: { value: '0.5' } });
+  fireEvent.click(screen.getByRole('button', { name: 'Save as dashboard file' }));
+  const [first] = RUNS;
+  expect(save).toHaveBeenCalledWith({
+    version: 1,
+    title: '',
+    x: 'step',
+    runs: [
+      { id: 'a', name: first!.name },
+      { id: 'b', name: RUNS[1]!.name }
+    ],
+    plots: models.get('a')!.metrics.map(metric => ({ metric, smoothing: 0.5, log: false }))
+  });
 });
 
 it('groups by a column, folded, with counts and the best', () => {

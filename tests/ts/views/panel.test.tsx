@@ -6,7 +6,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { Advice } from '../../../src/views/advice';
 import { Clusters } from '../../../src/views/clusterlist';
 import { Runs } from '../../../src/views/runlist';
-import { checkpointInfo, clusterInfo, runInfo } from '../fixtures';
+import { checkpointInfo, clusterInfo, gpuInfo, runInfo } from '../fixtures';
 
 const trans = nullTranslator.load('jupyter_dtf');
 
@@ -138,18 +138,18 @@ describe('Clusters', () => {
   });
 
   it('has bars for GPUs where there are any', () => {
-    const gpu = {
-      id: 'GPU-1',
+    const gpu = gpuInfo({
       index: 1,
       name: 'H200',
       memory_bytes: 2 ** 37,
       memory_used_bytes: 2 ** 36,
       utilization: 0.9
-    };
+    });
     const cluster = clusterInfo('gpus');
-    cluster.hosts[0]!.gpus = [gpu];
+    cluster.hosts[0]!.gpus = [gpu, { ...gpu, index: 2, power_watts: 311.6, temperature_celsius: 64 }];
     render(<Clusters {...clustersProps()} clusters={[cluster]} />);
     expect(screen.getByRole('progressbar', { name: 'GPU 1, H200' }).getAttribute('aria-valuenow')).toBe('90');
+    expect(screen.getByRole('progressbar', { name: 'GPU 2, H200, 312 W, 64 °C' })).toBeTruthy();
   });
 
   it('starts a template with one click', () => {

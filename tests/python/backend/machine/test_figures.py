@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from jupyter_dtf.backend.machine.figures import Figures
+from jupyter_dtf.backend.machine.gpu_sensors import GpuSensors
 from jupyter_dtf.backend.machine.gpus import read_gpus
 from jupyter_dtf.schema.metrics import HOST_FIGURES
 
@@ -16,12 +17,22 @@ from .test_gpus import FakeNvml
 
 def test_every_figure_is_read_and_every_one_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
-    found = Figures().read(2.0, 1.5, 1 << 30, read_gpus({}))
+    sensors = GpuSensors()
+    for _ in range(2):  # what is counted has to be read twice
+        sensors.read(["GPU-0a", "GPU-1a"])
+    found = Figures().read(2.0, 1.5, 1 << 30, sensors.completed(read_gpus({})))
     assert (found["cpu"], found["memory_bytes"]) == (1.5, 1 << 30)
     assert (found["gpu0_utilization"], found["gpu1_utilization"]) == (0.0, 0.5)
     assert (found["gpu0_memory_bytes"], found["gpu1_memory_bytes"]) == (1 << 30, 2 << 30)
+    assert (found["gpu1_power_watts"], found["gpu0_temperature_celsius"]) == (71.501, 64)
     assert 0 < found["machine_memory_bytes"] <= psutil.virtual_memory().total
     assert {re.sub(r"(?<=gpu)[0-9]+", "#", name) for name in found} == set(HOST_FIGURES)
+
+
+def test_what_a_gpu_does_not_tell_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    found = Figures().read(2.0, 1.5, 1 << 30, read_gpus({"CUDA_VISIBLE_DEVICES": "1"}))
+    assert sorted(name for name in found if name.startswith("gpu")) == ["gpu0_memory_bytes", "gpu0_utilization"]
 
 
 def test_rates_are_since_the_reading_before_and_of_other_machines_only(monkeypatch: pytest.MonkeyPatch) -> None:

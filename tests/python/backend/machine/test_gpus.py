@@ -14,14 +14,58 @@ from jupyter_dtf.backend.machine.gpus import read_gpus
 class FakeNvml(ModuleType):
     """What is used of ``pynvml``, for two GPUs."""
 
+    NVML_SUCCESS, NVML_FEATURE_ENABLED, NVML_TEMPERATURE_GPU = 0, 1, 0
+    NVML_ERROR_INVALID_ARGUMENT, NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NO_PERMISSION = 2, 3, 4
+    NVML_ERROR_FUNCTION_NOT_FOUND, NVML_ERROR_GPU_IS_LOST = 13, 15
+    NVML_PCIE_UTIL_TX_BYTES, NVML_PCIE_UTIL_RX_BYTES = 0, 1
+    NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX = 138, 139
+
     class NVMLError(Exception):
-        pass
+        def __init__(self, value: int | str = 999) -> None:
+            super().__init__(value)
+            self.value = value
 
     def __init__(self, *, driver: bool = True, broken: bool = False) -> None:
         super().__init__("pynvml")
         self.driver = driver
         self.broken = broken
         self.open = 0
+        self.refuses: dict[str, int] = {}
+        """What the driver refuses, and with which error."""
+        self.asked: list[str] = []
+        self.links = 4
+        self.sent_kib = {138: 0, 139: 0}
+
+    def _ask(self, what: str) -> None:
+        self.asked.append(what)
+        if what in self.refuses:
+            raise self.NVMLError(self.refuses[what])
+
+    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:  # noqa: N802
+        self._ask("power")
+        return 71500 + handle
+
+    def nvmlDeviceGetTemperature(self, handle: int, sensor: int) -> int:  # noqa: N802
+        assert sensor == self.NVML_TEMPERATURE_GPU
+        self._ask("temperature")
+        return 64 + handle
+
+    def nvmlDeviceGetPcieThroughput(self, handle: int, counter: int) -> int:  # noqa: N802
+        self._ask(("sent", "received")[counter])
+        return 1000 * (1 + counter) + handle
+
+    def nvmlDeviceGetNvLinkState(self, handle: int, link: int) -> int:  # noqa: N802
+        if link >= self.links:
+            raise self.NVMLError(self.NVML_ERROR_INVALID_ARGUMENT)
+        return self.NVML_FEATURE_ENABLED
+
+    def nvmlDeviceGetFieldValues(self, handle: int, fields: list[tuple[int, int]]) -> list[SimpleNamespace]:  # noqa: N802
+        ((field, scope),) = fields
+        assert scope == 2**32 - 1, "all links together"
+        self.asked.append(f"field {field}")
+        refused = self.refuses.get(f"field {field}", 0)
+        value = SimpleNamespace(ullVal=self.sent_kib[field])
+        return [SimpleNamespace(nvmlReturn=refused, valueType=3, value=value)]
 
     def nvmlInit(self) -> None:  # noqa: N802
         if not self.driver:
@@ -49,9 +93,11 @@ class FakeNvml(ModuleType):
         return f"GPU-{handle}a" if handle < 2 else "MIG-2"
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:  # noqa: N802
-        if uuid != "MIG-2":
+        self._ask(uuid)
+        known = {"GPU-0a": 0, "GPU-1a": 1, "MIG-2": 2}
+        if uuid not in known:
             raise self.NVMLError("Not Found")
-        return 2
+        return known[uuid]
 
     def nvmlDeviceGetUtilizationRates(self, handle: int) -> SimpleNamespace:  # noqa: N802
         if handle == 2:

@@ -1,0 +1,37 @@
+"""Chosen plots over several runs: the content of a ``.dtfplots`` file, which the browser reads and writes."""
+
+from __future__ import annotations
+
+from .base import Struct
+
+VERSION = 1
+"""The version of the format that is written."""
+SUFFIX = ".dtfplots"
+
+
+class DashboardRun(Struct):
+    """A run by its id, and what it was called when the file was written: it may be gone from the store."""
+
+    id: str
+    name: str = ""
+
+
+class DashboardPlot(Struct):
+    """One plot: a metric with its forms (``loss`` has ``epoch_loss`` and ``val_loss``), or one form alone."""
+
+    metric: str
+    smoothing: float = 0.0
+    """Weight of the past, 0 to 0.98."""
+    log: bool = False
+    """Whether the vertical axis is logarithmic."""
+
+
+class RunsDashboard(Struct):
+    """Runs that lie upon each other in chosen plots."""
+
+    version: int = VERSION
+    title: str = ""
+    x: str = "step"  # step, time
+    """What all plots are drawn over."""
+    runs: list[DashboardRun] = []
+    plots: list[DashboardPlot] = []

@@ -1,0 +1,124 @@
+import type { CodeEditor } from '@jupyterlab/codeeditor';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { IDisposable } from '@lumino/disposable';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import type { RunsDashboard } from '../api/schema';
+import { change } from './designtext';
+import { DashboardError, emptyDashboard, readDashboard, writeDashboard } from './runsdashboardtext';
+
+/** Yjs's undo manager, as far as it is needed here. */
+interface Undoing {
+  on(event: 'stack-cleared', handler: () => void): void;
+  off(event: 'stack-cleared', handler: () => void): void;
+}
+
+/**
+ * A `.dtfplots` document: the dashboard that a text document's model holds. The text is the truth, which this reads again
+ * whenever it changes and writes changes into; what cannot be read is never written.
+ */
+export class RunsDashboardModel implements IDisposable {
+  /**
+   * `isReadOnly` says whether the file may not be written, which is known once it has been read; `nameOf` what a run is
+   * called now, undefined where there is no such run.
+   */
+  constructor(
+    private readonly _text: DocumentRegistry.ICodeModel,
+    private readonly _nameOf: (run: string) => string | undefined,
+    private readonly _isReadOnly: () => boolean = () => false
+  ) {
+    _text.contentChanged.connect(this._read, this);
+    this._undoing?.on('stack-cleared', this._onCleared); // that it was loaded cannot be undone
+    this._read();
+  }
+
+  /** Never to be changed in place. While the text cannot be read, the last one that could. */
+  get dashboard(): Readonly<RunsDashboard> {
+    return this._dashboard;
+  }
+
+  /** Why the text is no dashboard, and where; null while it is one. */
+  get error(): DashboardError | null {
+    return this._error;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** Whether `edit` does anything. */
+  get canEdit(): boolean {
+    return !this._text.readOnly && !this._isReadOnly() && this._error === null;
+  }
+
+  get canUndo(): boolean {
+    return !this._text.readOnly && !this._isReadOnly() && this._text.sharedModel.canUndo();
+  }
+
+  undo(): void {
+    if (this.canUndo) {
+      this._text.sharedModel.undo();
+    }
+  }
+
+  /** Change a copy and write it, with the names that the runs have now. Nothing happens where it cannot be edited. */
+  edit(recipe: (draft: RunsDashboard) => void): void {
+    if (!this.canEdit) {
+      return;
+    }
+    const draft = structuredClone<RunsDashboard>(this._dashboard);
+    recipe(draft);
+    draft.runs.forEach(run => (run.name = this._nameOf(run.id) ?? run.name));
+    const part = change(this._text.sharedModel.getSource(), writeDashboard(draft));
+    if (part !== null) {
+      this._text.sharedModel.updateSource(part.start, part.end, part.text);
+    }
+  }
+
+  /** Put a plot so many places further. */
+  movePlot(metric: string, by: number): void {
+    this.edit(({ plots }) => {
+      const from = plots.findIndex(plot => plot.metric === metric);
+      const to = from + by;
+      if (from >= 0 && to >= 0 && to < plots.length) {
+        plots.splice(to, 0, ...plots.splice(from, 1));
+      }
+    });
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (!this._isDisposed) {
+      this._isDisposed = true;
+      this._text.contentChanged.disconnect(this._read, this);
+      this._undoing?.off('stack-cleared', this._onCleared);
+      Signal.clearData(this);
+    }
+  }
+
+  private get _undoing(): Undoing | undefined {
+    return (this._text.sharedModel as CodeEditor.IModel['sharedModel'] & { undoManager?: Undoing }).undoManager;
+  }
+
+  private _read(): void {
+    try {
+      this._dashboard = readDashboard(this._text.sharedModel.getSource());
+      this._error = null;
+    } catch (error) {
+      if (!(error instanceof DashboardError)) {
+        throw error;
+      }
+      this._error = error;
+    }
+    this._changed.emit();
+  }
+
+  private readonly _onCleared = () => this._changed.emit();
+  private _dashboard: RunsDashboard = emptyDashboard();
+  private _error: DashboardError | null = null;
+  private _isDisposed = false;
+  private readonly _changed = new Signal<this, void>(this);
+}

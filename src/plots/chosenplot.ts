@@ -1,0 +1,38 @@
+import type { XAxis } from '../model/run';
+import { ComparedRun, ComparedRuns } from './comparedruns';
+import { Arrangement, FEW_PLOTS } from './families';
+import { filterOf } from './filter';
+import { Plot, plotsOf } from './groups';
+
+/** One plot of runs that lie upon each other: a metric with its forms, or one form of it alone. */
+export class ChosenPlot extends ComparedRuns {
+  constructor(
+    runs: readonly ComparedRun[],
+    x: XAxis,
+    private readonly _metric: string
+  ) {
+    super(runs, x);
+  }
+
+  override plots(): Plot[] {
+    const whole = super.plots().find(({ metric }) => metric === this._metric);
+    const [found] = whole ? [whole] : this.names.includes(this._metric) ? plotsOf([this._metric]) : [];
+    return found ? [{ ...found, heading: found.title }] : [];
+  }
+
+  override arrange(plots: readonly Plot[]): Arrangement {
+    return { top: [...plots], families: [] };
+  }
+}
+
+/** The metrics of those plots that a filter lets through, what is pinned before the rest; no more than can be looked through. */
+export function chosenPlots(source: ComparedRuns, filter: string, pinned: readonly string[]): string[] {
+  const metrics = source
+    .plots()
+    .filter(filterOf(filter))
+    .map(({ metric }) => metric);
+  return [
+    ...pinned.filter(metric => metrics.includes(metric)),
+    ...metrics.filter(metric => !pinned.includes(metric))
+  ].slice(0, FEW_PLOTS);
+}

@@ -1,0 +1,116 @@
+import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette, IThemeManager, WidgetTracker } from '@jupyterlab/apputils';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
+import { ILauncher } from '@jupyterlab/launcher';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { RUNS_DASHBOARD_SUFFIX, type RunsDashboard } from '../api/schema';
+import { runIcon } from '../icons';
+import { emptyDashboard, readDashboard, writeDashboard } from '../model/runsdashboardtext';
+import { CommandIDs, IDtf } from '../tokens';
+import { RunsDashboardDocument, RunsDashboardFactory } from '../widgets/runsdashboarddocument';
+import { attempt } from './ask';
+import { openNewDocument } from './newdocument';
+
+const FACTORY = 'Runs Dashboard';
+const FILE_TYPE = 'dtf-runs-dashboard';
+
+/** `.dtfplots` documents: chosen plots over several runs. */
+export const runsDashboards: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter_dtf:runs-dashboards',
+  description: 'Opens .dtfplots files: chosen plots over several runs.',
+  autoStart: true,
+  requires: [IDtf],
+  optional: [ILayoutRestorer, ICommandPalette, ILauncher, IDefaultFileBrowser, IThemeManager, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    dtf: IDtf,
+    restorer: ILayoutRestorer | null,
+    palette: ICommandPalette | null,
+    launcher: ILauncher | null,
+    browser: IDefaultFileBrowser | null,
+    themes: IThemeManager | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('jupyter_dtf');
+    const { commands, docRegistry } = app;
+    const tracker = new WidgetTracker<RunsDashboardDocument>({ namespace: 'jupyter-dtf-runs-dashboards' });
+
+    docRegistry.addFileType({
+      name: FILE_TYPE,
+      displayName: trans.__('Dashboard of TensorFlow Runs'),
+      extensions: [RUNS_DASHBOARD_SUFFIX],
+      mimeTypes: ['application/json'],
+      contentType: 'file',
+      fileFormat: 'text',
+      icon: runIcon
+    });
+    const factory = new RunsDashboardFactory(
+      {
+        name: FACTORY,
+        label: trans.__('Dashboard of Runs'),
+        modelName: 'text',
+        fileTypes: [FILE_TYPE],
+        defaultFor: [FILE_TYPE],
+        ...(translator ? { translator } : {})
+      },
+      {
+        dtf,
+        trans,
+        themeChanged: themes?.themeChanged ?? null,
+        openRun: run => void commands.execute(CommandIDs.openRun, { run }),
+        openText: path => void commands.execute('docmanager:open', { path, factory: 'Editor' })
+      }
+    );
+    // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-assertion -- needed with exact optional properties
+    docRegistry.addWidgetFactory(factory as DocumentRegistry.WidgetFactory);
+    factory.widgetCreated.connect((_, document) => {
+      document.title.icon = runIcon;
+      document.context.pathChanged.connect(() => void tracker.save(document));
+      void tracker.add(document);
+    });
+    void restorer?.restore(tracker, {
+      command: 'docmanager:open',
+      args: ({ context }) => ({ path: context.path, factory: FACTORY }),
+      name: ({ context }) => context.path
+    });
+
+    commands.addCommand(CommandIDs.newRunsDashboard, {
+      label: args => {
+        if (args['isContextMenu']) {
+          return trans.__('New Dashboard of Runs');
+        }
+        return args['isPalette'] ? trans.__('New Dashboard of Runs') : trans.__('Dashboard of Runs');
+      },
+      caption: trans.__('Chosen plots over several runs, kept as a file'),
+      icon: args => (args['isPalette'] ? undefined : runIcon),
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            cwd: { type: 'string', description: trans.__('The folder of the new file') },
+            dashboard: { type: 'object', description: trans.__('What is to be in it, as in a .dtfplots file') },
+            isPalette: { type: 'boolean' },
+            isContextMenu: { type: 'boolean' }
+          }
+        }
+      },
+      execute: args =>
+        attempt(trans, () => {
+          const given = args['dashboard'];
+          const dashboard: RunsDashboard = given ? readDashboard(JSON.stringify(given)) : emptyDashboard();
+          return openNewDocument(app, {
+            text: writeDashboard(dashboard),
+            folder: (args['cwd'] as string | undefined) ?? browser?.model.path ?? '',
+            stem: '',
+            suffix: RUNS_DASHBOARD_SUFFIX,
+            factory: FACTORY
+          });
+        })
+    });
+    const category = trans.__('Distributed TensorFlow');
+    launcher?.add({ command: CommandIDs.newRunsDashboard, category, rank: 14 });
+    palette?.addItem({ command: CommandIDs.newRunsDashboard, category, args: { isPalette: true } });
+  }
+};
