@@ -199,6 +199,7 @@ CONSTANTS: dict[str, tuple[Any, str]] = {
     "FORECAST_COMPRESSIONS": (forecast, "COMPRESSIONS"),
     "DESIGN_SUFFIX": (design, "SUFFIX"),
     "TASK_LOAD": (metrics, "TASK_LOAD"),
+    "STEP_PARTS": (metrics, "STEP_PARTS"),
     "PAIR_LOAD": (metrics, "PAIR_LOAD"),
     "SPEED_METRICS": (metrics, "SPEED"),
     "LESS_IS_BETTER_NAME": (metrics, "LESS"),

@@ -52,6 +52,9 @@ class Reducer(ABC):
     keeps_order = False
     """Whether collectives in a ``tf.function`` run in the order of the program. Where not, ops of one name meet."""
 
+    is_timed = False
+    """Whether ``own_time`` knows how long its exchanges take."""
+
     bucket_bytes = 64 << 20
     """How much of a model's gradients is best sent at a time, while the rest is still being computed."""
 
@@ -235,6 +238,7 @@ class Alone(Reducer):
     """The only task: what it sends is what it gets."""
 
     keeps_order = True
+    is_timed = True
 
     def __init__(self) -> None:
         super().__init__(rank=0, size=1)
