@@ -11,7 +11,9 @@ class PartGap(PeerStruct):
     """One part of a run's step beside what was forecast for it."""
 
     part: str
-    """``input``, ``compute``, ``exchange``, ``update``, ``idle``, or ``step``, which is all of it."""
+    """``input``, ``compute``, ``exchange``, ``update``, ``idle``, ``step``, which is all of these, or ``checkpoint``,
+    which is beside it.
+    """
     forecast_s: float
     measured_s: float | None = None
     """None where the run has not measured it."""

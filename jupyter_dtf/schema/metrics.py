@@ -17,6 +17,24 @@ TASK_LOAD = {
 task sends to other machines of its run, and how much of each second it spends in exchanges with them, it tells itself.
 """
 
+STEP_COMPUTE = "step_compute_seconds"
+STEP_INPUT = "step_input_seconds"
+STEP_EXCHANGE = "step_exchange_seconds"
+STEP_WAIT = "step_wait_seconds"
+STEP_CHECKPOINT = "step_checkpoint_seconds"
+STEP_PARTS = {
+    STEP_COMPUTE: "seconds",
+    STEP_INPUT: "seconds",
+    STEP_EXCHANGE: "seconds",
+    STEP_WAIT: "seconds",
+    STEP_CHECKPOINT: "seconds",
+}
+"""Metrics that say what a task's training steps are made of, and their units: seconds of a step, on the average since
+they were last told, about once a second. In this order: computing, which is all that is left; waiting for the batch;
+exchanging with other tasks; of that, waiting for them; snapshots for checkpoints. All but waiting for others add up to
+the step. What a strategy does not measure is left out, and is computing.
+"""
+
 PAIR_LOAD = {"bytes_per_step_to_": "bytes", "seconds_per_step_to_": "seconds"}
 """How metrics begin that a task tells of another one on another machine, whose name follows, and their units: what it
 sends to it in a step, and how long it takes to be rid of that. A slow link holds up who sends over it.
@@ -82,8 +100,8 @@ HEADLINE = 4
 
 
 def is_load(metric: str) -> bool:
-    """Whether it says what a task takes of its machine and of the network, rather than how its model does."""
-    return metric in TASK_LOAD or metric.startswith(tuple(PAIR_LOAD))
+    """Whether it says what a task takes of its machine, of the network and of time, rather than how its model does."""
+    return metric in TASK_LOAD or metric in STEP_PARTS or metric.startswith(tuple(PAIR_LOAD))
 
 
 def family(metric: str, names: Collection[str]) -> str:

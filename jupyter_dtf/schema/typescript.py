@@ -207,6 +207,7 @@ CONSTANTS: dict[str, tuple[Any, str]] = {
     "DESIGN_SUFFIX": (design, "SUFFIX"),
     "RUNS_DASHBOARD_SUFFIX": (runs_dashboard, "SUFFIX"),
     "TASK_LOAD": (metrics, "TASK_LOAD"),
+    "STEP_PARTS": (metrics, "STEP_PARTS"),
     "PAIR_LOAD": (metrics, "PAIR_LOAD"),
     "SPEED_METRICS": (metrics, "SPEED"),
     "LESS_IS_BETTER_NAME": (metrics, "LESS"),

@@ -1348,7 +1348,10 @@ export interface ScalePlan {
 
 /** One part of a run's step beside what was forecast for it. */
 export interface PartGap {
-  /** `input`, `compute`, `exchange`, `update`, `idle`, or `step`, which is all of it. */
+  /**
+   * `input`, `compute`, `exchange`, `update`, `idle`, `step`, which is all of these, or `checkpoint`,
+   * which is beside it.
+   */
   part: string;
   forecast_s: number;
   /** None where the run has not measured it. */
@@ -1458,6 +1461,14 @@ export const RUNS_DASHBOARD_SUFFIX = '.dtfplots';
  * task sends to other machines of its run, and how much of each second it spends in exchanges with them, it tells itself.
  */
 export const TASK_LOAD: Readonly<Record<string, string>> = {"cpu": "cores", "memory_bytes": "bytes", "network_bytes_per_second": "bytes_per_second", "network_seconds": "seconds"};
+
+/**
+ * Metrics that say what a task's training steps are made of, and their units: seconds of a step, on the average since
+ * they were last told, about once a second. In this order: computing, which is all that is left; waiting for the batch;
+ * exchanging with other tasks; of that, waiting for them; snapshots for checkpoints. All but waiting for others add up to
+ * the step. What a strategy does not measure is left out, and is computing.
+ */
+export const STEP_PARTS: Readonly<Record<string, string>> = {"step_compute_seconds": "seconds", "step_input_seconds": "seconds", "step_exchange_seconds": "seconds", "step_wait_seconds": "seconds", "step_checkpoint_seconds": "seconds"};
 
 /**
  * How metrics begin that a task tells of another one on another machine, whose name follows, and their units: what it

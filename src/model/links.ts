@@ -1,4 +1,4 @@
-import { PAIR_LOAD, TASK_LOAD } from '../api/schema';
+import { PAIR_LOAD, STEP_PARTS, TASK_LOAD } from '../api/schema';
 import type { Line } from './series';
 
 /** What one task sends to another on another machine, as it told last: bytes in a step, and the seconds that takes. */
@@ -23,9 +23,9 @@ const FEW = 3;
 
 const [BYTES, SECONDS] = Object.keys(PAIR_LOAD) as [string, string];
 
-/** Whether a metric says what a task takes of its machine and of the network, rather than how the model does. */
+/** Whether a metric says what a task takes of its machine, of the network and of time, rather than how the model does. */
 export function isLoad(metric: string): boolean {
-  return Object.hasOwn(TASK_LOAD, metric) || isOfPair(metric);
+  return Object.hasOwn(TASK_LOAD, metric) || Object.hasOwn(STEP_PARTS, metric) || isOfPair(metric);
 }
 
 /** Whether it is of two tasks: the one that tells it, and the one that it names. */

@@ -48,7 +48,8 @@ export function spreadOf(members: readonly Member[]): Spread | null {
   };
 }
 
-function median(values: readonly number[]): number {
+/** The middle of values, of which there is one. */
+export function median(values: readonly number[]): number {
   const sorted = Float64Array.from(values).sort();
   const half = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;

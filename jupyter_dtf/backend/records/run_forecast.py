@@ -12,7 +12,8 @@ import numpy as np
 from ...errors import Conflict
 from ...schema.cluster import CPU_JOBS
 from ...schema.efficiency import EfficiencyReport, PartGap
-from ...schema.forecast import Forecast, ForecastSettings
+from ...schema.forecast import Forecast, ForecastPoint, ForecastSettings
+from ...schema.metrics import STEP_CHECKPOINT, STEP_EXCHANGE, STEP_INPUT, STEP_WAIT
 from ...schema.run import RunInfo
 from ...schema.sizes import seconds_
 from ..planning import forecast as forecasting
@@ -21,14 +22,18 @@ from ..planning.exchange import allreduce_s
 from ..planning.forecast import Basis, Machines
 from .run_record import RunRecord
 from .series import Series
+from .step_parts import TaskParts, step_parts
 from .step_times import LEFT_OUT
 
 _STRATEGIES = {"allreduce": "allreduce", "ps": "ps", "mirrored": "mirrored"}
 _SAID = {
     "exchange": "The exchange is not hidden",
-    "compute": "Computing, with reading the input and updating, is slower than forecast",
+    "compute": "Computing is slower than forecast",
+    "input": "The input is too slow",
+    "checkpoint": "Taking checkpoints is slow",
     "step": "A step is longer than forecast",
 }
+_SAID_OF_ALL = "Computing, with reading the input and updating, is slower than forecast"
 _FEWEST = 8
 """Steps of a task that say something."""
 _SLOWER = 0.1
@@ -45,11 +50,21 @@ class Measured:
     step_s: float
     low_s: float
     exchange_s: float | None
-    """Spent in exchanges with other machines, waiting for slower tasks among it; None where nobody told."""
+    """Spent in exchanges, waiting for slower tasks among it; None where nobody told."""
     variation: float
     examples_per_s: float
     own_s: dict[str, float]
     """Of each task, without what it spent in exchanges; empty where nobody told."""
+    within_machines: bool
+    """Whether exchanges within one machine are among those that were measured."""
+    input_s: float | None
+    """In which steps waited for their batches, on the task that the others wait for most; None where nobody told."""
+    waiting_s: float | None
+    """Of the exchange of the same task, for which it waited for others."""
+    checkpoint_s: float | None
+    """Spent in snapshots for checkpoints, on the average of all steps; beside ``step_s``."""
+    waits_for_input_s: dict[str, float]
+    """Of each task that told."""
 
 
 def measured(series: Mapping[tuple[str, str], Series]) -> Measured | None:
@@ -70,6 +85,13 @@ def measured(series: Mapping[tuple[str, str], Series]) -> Measured | None:
         for (metric, task), part in series.items()
         if metric == "network_seconds" and task in medians and np.isfinite(part.value).any()
     }
+    parts = step_parts(series, medians)
+    exchanging = {task: each.share(STEP_EXCHANGE) for task, each in parts.items()}
+    by_part = {task: share for task, share in exchanging.items() if share is not None}
+    shares = by_part or shares
+    # A step is what the task makes of it that the others wait for: it waits least.
+    leads = min(by_part or parts, key=lambda task: by_part.get(task, 0.0), default=None)
+    leading = parts.get(leads or "")
     quarters = [np.quantile(values, (0.25, 0.75)) for values in steps.values()]
     spread = statistics.median(float(high - low) for low, high in quarters) / 1.349  # of a normal distribution
     return Measured(
@@ -80,7 +102,17 @@ def measured(series: Mapping[tuple[str, str], Series]) -> Measured | None:
         variation=min(1.0, spread / step) if step else 0.0,
         examples_per_s=statistics.median(rates) if rates else 0.0,
         own_s={task: medians[task] * max(0.0, 1 - share) for task, share in shares.items()},
+        within_machines=bool(by_part),
+        input_s=_of_step(leading, STEP_INPUT, step),
+        waiting_s=_of_step(leading, STEP_WAIT, step),
+        checkpoint_s=max((each.mean(STEP_CHECKPOINT) for each in parts.values()), default=None),
+        waits_for_input_s={task: medians[task] * (each.share(STEP_INPUT) or 0.0) for task, each in parts.items()},
     )
+
+
+def _of_step(parts: TaskParts | None, metric: str, step_s: float) -> float | None:
+    share = None if parts is None else parts.share(metric)
+    return None if share is None else share * step_s
 
 
 def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
@@ -98,7 +130,8 @@ def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
     return forecasting.of_basis(_basis(info, found, settings, computing))
 
 
-def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: int) -> Basis:
+def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: int, left_out_s: float = 0.0) -> Basis:
+    """``left_out_s``: of a step, which is no computing."""
     weights = info.origin.weights or 0
     batch = _batch_size(info, found)
     on_gpu = any(task.gpus for task in info.tasks)
@@ -115,7 +148,7 @@ def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: in
             )
     if not weights:
         notes.append("How many parameters the model has is not known: its exchange is left out.")
-    compute = max(found.step_s - exchange, 0.05 * found.step_s)
+    compute = max(found.step_s - exchange - left_out_s, 0.05 * found.step_s)
     work = workload.of_a_run(compute, 0.0, max(1, batch // max(1, tasks)), weights, overlaps=on_gpu)
     if not settings.straggling:
         settings = msgspec.structs.replace(settings, straggling=max(found.variation, 1e-3))
@@ -126,8 +159,8 @@ def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: in
 def efficiency(record: RunRecord, forecast: Forecast | None = None) -> EfficiencyReport:
     """What the run's steps were made of, beside the forecast for as many tasks. What was not measured is named so.
 
-    Without a ``forecast`` it is made of what the run's own steps took without their exchange, so that only the exchange
-    and the waiting can differ from it. Raises InvalidInput for a forecast that does not have as many tasks.
+    Without a ``forecast`` it is made of what the run's own steps took for computing, so that only the exchange and the
+    waiting can differ from it. Raises InvalidInput for a forecast that does not have as many tasks.
     """
     info, found = record.info, measured(dict(record.series))
     tasks, strategy = _computing(info), _strategy(info)
@@ -142,29 +175,10 @@ def efficiency(record: RunRecord, forecast: Forecast | None = None) -> Efficienc
     if forecast is None:
         servers = info.jobs.get("ps") or 1
         settings = ForecastSettings(strategy=strategy, tasks=[tasks], sync=_is_sync(info), servers=servers)
-        forecast = forecasting.of_basis(_basis(info, found, settings, tasks))
+        forecast = forecasting.of_basis(_basis(info, found, settings, tasks, found.input_s or 0.0))
     point = forecast.at(tasks)
-    parts = point.parts
-    own = "; forecast from the run itself" if is_own else ""
-    gaps = [
-        PartGap(part="step", forecast_s=point.step_seconds, measured_s=found.step_s),
-        PartGap(part="input", forecast_s=parts.input_s, text="not measured: tasks do not tell it from computing"),
-        PartGap(
-            part="compute",
-            forecast_s=parts.compute_s,
-            measured_s=None if found.exchange_s is None else found.step_s - found.exchange_s,
-            text=("not measured apart from the exchange" if found.exchange_s is None else "input and update among it")
-            + own,
-        ),
-        PartGap(
-            part="exchange",
-            forecast_s=parts.exposed_s,
-            measured_s=found.exchange_s,
-            text="" if found.exchange_s is not None else "not measured within one machine",
-        ),
-        PartGap(part="update", forecast_s=parts.update_s, text="not measured"),
-    ]
-    slowest, findings = _findings(found, gaps)
+    gaps = _gaps(found, point, "; forecast from the run itself" if is_own else "")
+    slowest, findings = _findings(found, gaps, _is_sync(info))
     return EfficiencyReport(
         run=info.id,
         title=head,
@@ -179,28 +193,75 @@ def efficiency(record: RunRecord, forecast: Forecast | None = None) -> Efficienc
     )
 
 
-def _findings(found: Measured, gaps: list[PartGap]) -> tuple[str, list[str]]:
-    """The task that the others wait for, and sentences on it and on what differs from the forecast."""
+def _gaps(found: Measured, point: ForecastPoint, own: str) -> list[PartGap]:
+    """A step and its parts beside the forecast; ``own`` is said of what the forecast has from the run itself."""
+    parts = point.parts
+    knows_input, exchange = found.input_s is not None, found.exchange_s
+    among = "update among it" if knows_input else "input and update among it"
+    if exchange is None:
+        text = "not measured within one machine" if not knows_input else "not measured: TensorFlow does it"
+    elif found.waiting_s is None:
+        text = "waiting for others among it" if found.within_machines else ""
+    else:
+        text = f"of that, {seconds_(found.waiting_s)} waiting for others"
+    gaps = [
+        PartGap(part="step", forecast_s=point.step_seconds, measured_s=found.step_s),
+        PartGap(
+            part="input",
+            forecast_s=parts.input_s,
+            measured_s=found.input_s,
+            text="" if knows_input else "not measured: tasks do not tell it from computing",
+        ),
+        PartGap(
+            part="compute",
+            forecast_s=parts.compute_s,
+            measured_s=None if exchange is None else max(0.0, found.step_s - exchange - (found.input_s or 0.0)),
+            text=("not measured apart from the exchange" if exchange is None else among) + own,
+        ),
+        PartGap(part="exchange", forecast_s=parts.exposed_s, measured_s=exchange, text=text),
+        PartGap(part="update", forecast_s=parts.update_s, text="not measured apart from computing"),
+    ]
+    if found.checkpoint_s:
+        text = "on the average of all steps, and beside them"
+        gaps.append(PartGap(part="checkpoint", forecast_s=0.0, measured_s=found.checkpoint_s, text=text))
+    return gaps
+
+
+def _findings(found: Measured, gaps: list[PartGap], waits: bool) -> tuple[str, list[str]]:
+    """The task that the others wait for, if they do (``waits``), and sentences on it and on what differs from the
+    forecast.
+    """
     slowest, said = "", []
-    if len(found.own_s) > 1:
+    if len(found.own_s) > 1 and waits:
         worst = max(found.own_s, key=lambda task: found.own_s[task])
         others = statistics.median(value for task, value in found.own_s.items() if task != worst)
         if found.own_s[worst] > others * (1 + _SLOWER):
             slowest = worst
             said.append(
                 f"Straggler: {worst} takes {seconds_(found.own_s[worst])} for its own part of a step, the others "
-                f"{seconds_(others)}; they wait for it."
+                f"{seconds_(others)}; they wait for it.{_why_slow(found, worst, found.own_s[worst] - others)}"
             )
     more = [gap for gap in gaps if gap.measured_s is not None and gap.measured_s > gap.forecast_s]
     for gap in sorted(more, key=lambda gap: gap.forecast_s - (gap.measured_s or 0.0)):
         beyond = (gap.measured_s or 0.0) - gap.forecast_s
         if beyond > _APART * found.step_s and gap.part in _SAID:
             took, was = seconds_(gap.measured_s or 0.0), seconds_(gap.forecast_s)
-            said.append(f"{_SAID[gap.part]}: it takes {took} of a step, and {was} were forecast.")
+            what = _SAID_OF_ALL if gap.part == "compute" and found.input_s is None else _SAID[gap.part]
+            said.append(f"{what}: it takes {took} of a step, and {was} were forecast.")
     unknown = [gap.part for gap in gaps if gap.measured_s is None]
     if unknown:
         said.append(f"Not measured by this run: {', '.join(unknown)}.")
     return slowest, said
+
+
+def _why_slow(found: Measured, task: str, longer_s: float) -> str:
+    """A sentence where it is its input that makes a task slower than the others, by so much."""
+    waits = found.waits_for_input_s
+    others = [seconds for other, seconds in waits.items() if other != task]
+    if task not in waits or not others or waits[task] - statistics.median(others) < longer_s / 2:
+        return ""
+    theirs = seconds_(statistics.median(others))
+    return f" It waits {seconds_(waits[task])} of each step for its batch, the others {theirs}."
 
 
 def _values(part: Series) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -73,7 +73,8 @@ function gapName({ part }: PartGap, trans: TranslationBundle): string {
     compute: trans._p('part of a step', 'compute'),
     exchange: trans._p('part of a step', 'exchange'),
     update: trans._p('part of a step', 'update'),
-    idle: trans._p('part of a step', 'idle')
+    idle: trans._p('part of a step', 'idle'),
+    checkpoint: trans._p('part of a step', 'checkpoint')
   };
   return names[part] ?? part;
 }

@@ -1,9 +1,10 @@
 import React from 'react';
 
-import { TASK_LOAD } from '../../api/schema';
+import { STEP_PARTS, TASK_LOAD } from '../../api/schema';
 import { isOfPair, linksOf } from '../../model/links';
 import { MachinesModel } from '../../model/machinefigures';
 import { isFinal } from '../../model/state';
+import { taskStepsOf } from '../../model/stepparts';
 import type { GridOptions } from '../../plots/grid';
 import { MachinePlots } from '../../plots/machineplots';
 import { RunPlots } from '../../plots/runplots';
@@ -12,10 +13,12 @@ import { Links } from '../../views/linktable';
 import { MachineHistory } from '../../views/machinehistory';
 import { Machines } from '../../views/machines';
 import { Plots } from '../../views/plots';
+import { StepParts } from '../../views/stepparts';
 import type { DashboardTab, TabProps } from './dashboardtab';
 import { RunTaskHeat } from './taskheattab';
 
 const LOAD = Object.keys(TASK_LOAD);
+const PARTS = Object.keys(STEP_PARTS);
 // Fewer lines can be told apart in a plot.
 const MANY_TASKS = 4;
 
@@ -33,7 +36,7 @@ function RunMachines(props: TabProps): React.ReactElement {
   const wanted = JSON.stringify(pairs);
   React.useEffect(() => {
     const table = {};
-    model.want(table, [...LOAD, ...(JSON.parse(wanted) as string[])]);
+    model.want(table, [...LOAD, ...PARTS, ...(JSON.parse(wanted) as string[])]);
     return () => model.want(table, []);
   }, [model, wanted]);
   const rate = dtf.preferences.values.updatesPerSecond;
@@ -49,6 +52,14 @@ function RunMachines(props: TabProps): React.ReactElement {
       lines={LOAD.flatMap(metric => model.lines(metric))}
       trans={trans}
     >
+      <StepParts
+        steps={taskStepsOf(
+          PARTS.flatMap(metric => model.lines(metric)),
+          source.tasks
+        )}
+        slow={model.info.slow}
+        trans={trans}
+      />
       <Links
         links={linksOf(
           pairs.flatMap(metric => model.lines(metric)),

@@ -52,6 +52,9 @@ class Reducer(ABC):
     keeps_order = False
     """Whether collectives in a ``tf.function`` run in program order. If not, ops with the same name are matched."""
 
+    is_timed = False
+    """Whether ``own_time`` knows how long its exchanges take."""
+
     bucket_bytes = 64 << 20
     """The best amount of gradients to send at a time while the rest is still being computed."""
 
@@ -232,6 +235,7 @@ class Alone(Reducer):
     """The reducer of a single task, which returns its input."""
 
     keeps_order = True
+    is_timed = True
 
     def __init__(self) -> None:
         super().__init__(rank=0, size=1)

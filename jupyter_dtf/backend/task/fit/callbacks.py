@@ -12,11 +12,14 @@ import numpy as np
 
 from ....errors import InvalidInput
 from ....schema.metrics import EPOCH, SPEED, VALIDATION
+from ....schema.strategy import InGraph, ParameterServer, Pipeline
 from ..collectives.contract import Reducer
 from .agree import Weights
 from .batch_values import BatchValues
 from .gradient_sync import GradientSync
+from .input_time import spent_s
 from .job import FitJob, PackedCallback
+from .step_clock import StepClock
 from .steps import Metrics
 
 PROGRESS_PERIOD_S = 0.2
@@ -111,6 +114,12 @@ class Last(keras.callbacks.Callback):
         self._examples_s = 0.0
         self._next_progress_s = 0.0
         self._has_warned = False
+        self._clock = StepClock(
+            ctx.measured,
+            has_exchange=state.reducer.is_timed and not isinstance(job.strategy, InGraph | Pipeline),
+            has_waits=not isinstance(job.strategy, ParameterServer),  # a busy server is late as well
+            input_s=spent_s,
+        )
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._state.metrics.alone = False
@@ -131,6 +140,7 @@ class Last(keras.callbacks.Callback):
         self._last_s = self._examples_s = time.perf_counter()
         self._state.sync.begin_epoch(epoch)
         self._values.begin_epoch()
+        self._clock.begin_epoch(self._last_s)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self._state.metrics.alone = False
@@ -154,6 +164,7 @@ class Last(keras.callbacks.Callback):
                 values["examples_per_second"] = examples / (now - self._examples_s)
             self._examples_s = now
         self._ctx.report(step=self._step, **values)
+        self._clock.steps_done(steps, now)
         if now >= self._next_progress_s:
             self._progress()
         if self.model.stop_training or self._ctx.should_stop:
@@ -233,6 +244,7 @@ class Last(keras.callbacks.Callback):
 
     def on_train_end(self, logs: Any = None) -> None:
         self._state.metrics.alone = False
+        self._clock.end(time.perf_counter())
         if self._job.callbacks:
             self._agree()
 

@@ -24,6 +24,7 @@ from keras.src.random.seed_generator import global_seed_generator
 
 from ....schema.checkpoint import FORMAT, Manifest
 from ....schema.events import GOES_ON
+from .. import own_time
 from ..checkpoint import files
 from ..checkpoint.places import directory_of
 from ..checkpoint.saving import saving
@@ -286,7 +287,7 @@ class Saving(keras.callbacks.Callback):
 
     def _save(self, epoch: int, within: int, metric: float | None = None, is_last: bool = False) -> None:
         """Take a snapshot, and begin to write it. A collective."""
-        with saving():
+        with saving(), own_time.saving:
             self._take_and_write(epoch, within, metric, is_last)
 
     def _take_and_write(self, epoch: int, within: int, metric: float | None, is_last: bool) -> None:

@@ -21,6 +21,7 @@ from .callbacks import attributes_of
 from .checkpoints import Saving
 from .data import Skip, TaskData
 from .first_step_check import Guard
+from .input_time import timed
 from .job import Arrays, FitJob, FitResult
 from .sources import failures
 from .sources.base import BatchSource
@@ -74,11 +75,11 @@ class KerasFit:
             callbacks = keras.callbacks.CallbackList(self._callbacks, **arguments)
         else:
             callbacks = _SkippingList(self._skip, self._callbacks, **arguments)
+        model.make_train_function()
+        model.train_function = timed(model.train_function)
         if self._skip is not None:
-            model.make_train_function()
             model.train_function = _skipping(model.train_function, self._skip)
         if self._saving is not None:
-            model.make_train_function()
             model.train_function = _telling(model.train_function, self._saving)
         with warnings.catch_warnings(), _within_a_pass(data):
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others

@@ -12,6 +12,7 @@ from jupyter_dtf.backend.records.run_record import RunRecord
 from jupyter_dtf.backend.records.series import Columns, Series
 from jupyter_dtf.errors import Conflict, InvalidInput
 from jupyter_dtf.schema.forecast import ForecastSettings
+from jupyter_dtf.schema.metrics import STEP_CHECKPOINT, STEP_COMPUTE, STEP_EXCHANGE, STEP_INPUT, STEP_WAIT
 from jupyter_dtf.schema.origin import Origin
 from jupyter_dtf.schema.run import RunDescriptor
 
@@ -115,3 +116,58 @@ def test_exchanges_that_overlap_take_a_whole_step_at_most() -> None:
     assert measured["exchange"] == pytest.approx(0.1)
     assert measured["compute"] == pytest.approx(0.0)
     assert found.efficiency == 0.0
+
+
+def with_parts(told: dict[str, dict[str, float]], **fields: Any) -> RunRecord:
+    """Of a run whose tasks tell such seconds of a step of 0.1 s for each metric, twice."""
+    made = record(dict.fromkeys(told, 0.1), **fields)
+    for task, parts in told.items():
+        for metric, seconds in parts.items():
+            made.series[metric, task] = series(0.5 * seconds, 1.5 * seconds)
+    return made
+
+
+SLOW_INPUT = {
+    "worker:0": {STEP_COMPUTE: 0.02, STEP_INPUT: 0.07, STEP_EXCHANGE: 0.01, STEP_WAIT: 0.002, STEP_CHECKPOINT: 0.03},
+    "worker:1": {STEP_COMPUTE: 0.02, STEP_INPUT: 0.0, STEP_EXCHANGE: 0.08, STEP_WAIT: 0.07, STEP_CHECKPOINT: 0.0},
+}
+
+
+def test_measured_parts_are_those_of_the_task_that_the_others_wait_for() -> None:
+    found = efficiency(with_parts(SLOW_INPUT))
+    assert {gap.part: gap.measured_s for gap in found.gaps} == {
+        "step": pytest.approx(0.1),
+        "input": pytest.approx(0.07),
+        "compute": pytest.approx(0.02),
+        "exchange": pytest.approx(0.01),
+        "update": None,
+        "checkpoint": pytest.approx(0.03),
+    }
+    forecast = {gap.part: gap.forecast_s for gap in found.gaps}
+    assert forecast["compute"] == pytest.approx(0.02), "what is waited for batches is no computing"
+    assert found.slowest == "worker:0" and found.efficiency == pytest.approx(0.9)
+    assert found.findings[0] == (
+        "Straggler: worker:0 takes 90 ms for its own part of a step, the others 20 ms; they wait for it. It waits "
+        "70 ms of each step for its batch, the others 0 s."
+    )
+    assert [finding.partition(":")[0] for finding in found.findings[1:]] == [
+        "A step is longer than forecast",
+        "The input is too slow",
+        "Taking checkpoints is slow",
+        "Not measured by this run",
+    ]
+    assert "of that, 2 ms waiting for others" in repr(found)
+
+
+def test_parts_without_an_exchange_leave_it_out() -> None:
+    told = {"worker:0": {STEP_COMPUTE: 0.06, STEP_INPUT: 0.04, STEP_CHECKPOINT: 0.0}}
+    found = {gap.part: gap for gap in efficiency(with_parts(told, strategy="mirrored")).gaps}
+    assert found["input"].measured_s == pytest.approx(0.04)
+    assert found["exchange"].measured_s is None and found["compute"].measured_s is None
+    assert found["exchange"].text == "not measured: TensorFlow does it"
+    assert "checkpoint" not in found
+
+
+def test_who_waits_for_nobody_has_no_straggler() -> None:
+    apart = with_parts(SLOW_INPUT, strategy="ps", parameters={"sync": False, "batch_size": 64})
+    assert efficiency(apart).slowest == ""

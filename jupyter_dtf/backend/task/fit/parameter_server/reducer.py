@@ -14,6 +14,8 @@ from .server_client import Client
 class ServedReducer(Reducer):
     """Sums formed by the first ``ps`` task; for tasks that go in step."""
 
+    is_timed = True
+
     def __init__(self, client: Client, rank: int, size: int) -> None:
         super().__init__(rank, size)
         self._client = client
@@ -34,6 +36,8 @@ class ServedReducer(Reducer):
 
 class Apart(Reducer):
     """A place among tasks that do not wait for each other: their shares of the data, and no collective."""
+
+    is_timed = True
 
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
         raise NotImplementedError(f"These tasks do not wait for each other. Received: {name}")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .....errors import InvalidInput
+from ... import own_time
 from ...context import peer_lost
 from .layout import Piece
 from .messages import (
@@ -281,13 +282,15 @@ class Client:
 
     def _send(self, server: int, word: AnyWord, *arrays: npt.NDArray[Any]) -> None:
         try:
-            self._channels[server].send(word, *arrays)
+            with own_time.exchanging:
+                self._channels[server].send(word, *arrays)
         except OSError as error:
             raise peer_lost(f"The task {self._places.servers[server]} has gone") from error
 
     def _receive(self, server: int) -> tuple[AnyWord, Bytes]:
         try:
-            word, payload = self._channels[server].receive()
+            with own_time.exchanging:
+                word, payload = self._channels[server].receive()
         except (EOFError, OSError) as error:
             raise peer_lost(f"The task {self._places.servers[server]} has gone") from error
         if isinstance(word, Refused):

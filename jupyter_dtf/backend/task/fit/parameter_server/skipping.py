@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ..input_time import timed
 from .server_client import Client
 
 
@@ -21,7 +22,7 @@ class FollowTheRun:
     ) -> None:
         """``done``: the run's step with which the first epoch begins, and the dataset."""
         self._model = model
-        self._run = model.train_function
+        self._run = timed(model.train_function)
         self._client = client
         self._batches = iter(dataset)
         self._steps_per_epoch = steps_per_epoch

@@ -1,0 +1,107 @@
+"""How long steps wait for their batches: the time that Keras's train function spends in its iterator's ``get_next``.
+
+Keras draws inside of a compiled function, so that the clock is read there: by two operations around the one that draws,
+and a third that adds up. Who waits for nothing pays a few microseconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+# TensorFlow 2.21: an iterator that is an argument of a tf.function is made anew in it by its type, which is not public.
+from tensorflow.python.data.ops.iterator_ops import IteratorSpec, OwnedIterator
+
+
+class _Spent:
+    """Seconds of this process; those of compiled functions in a variable."""
+
+    def __init__(self) -> None:
+        self.eagerly_s = 0.0
+        self.variable: Any = None
+
+    def make(self) -> None:
+        """Before a function is traced that adds to it."""
+        if self.variable is None:
+            with tf.init_scope(), tf.device("CPU:0"):
+                self.variable = tf.Variable(0.0, dtype=tf.float64, trainable=False)
+
+
+_spent = _Spent()
+
+
+def spent_s() -> float:
+    """How long steps of this process have waited for their batches. Takes some ten microseconds."""
+    if _spent.variable is None:
+        return _spent.eagerly_s
+    return _spent.eagerly_s + float(_spent.variable.numpy())
+
+
+class _Timed(OwnedIterator):
+    """An iterator that adds up how long it takes to get the next batch."""
+
+    @property
+    def _type_spec(self) -> Any:
+        return _TimedSpec(self.element_spec)
+
+    def _next_internal(self) -> Any:
+        return _timed(super()._next_internal)
+
+    def get_next_as_optional(self) -> Any:
+        return _timed(super().get_next_as_optional)
+
+
+class _TimedSpec(IteratorSpec):
+    """The type of such an iterator: in a ``tf.function`` it is one as well."""
+
+    __slots__ = ()
+
+    @property
+    def value_type(self) -> Any:
+        return _Timed
+
+    def _from_components(self, components: Any) -> Any:
+        return _Timed(components=components, element_spec=self._element_spec)
+
+    @staticmethod
+    def from_value(value: Any) -> Any:
+        return _TimedSpec(value.element_spec)
+
+
+def _timed(draw: Callable[[], Any]) -> Any:
+    if tf.executing_eagerly():
+        begun = time.perf_counter()
+        drawn = draw()
+        _spent.eagerly_s += time.perf_counter() - begun
+        return drawn
+    with tf.device("CPU:0"):
+        begin = tf.timestamp()
+    with tf.control_dependencies([begin]):
+        drawn = draw()
+    with tf.control_dependencies(tf.nest.flatten(drawn, expand_composites=True)), tf.device("CPU:0"):
+        end = tf.timestamp()
+        _spent.variable.assign_add(end - begin, read_value=False)
+    # What needs the whole batch may not run before the clock is read: one of its tensors has to wait for that.
+    first, *others = tf.nest.flatten(drawn, expand_composites=True)
+    with tf.control_dependencies([end]):
+        first = tf.identity(first)
+    return tf.nest.pack_sequence_as(drawn, [first, *others], expand_composites=True)
+
+
+def timed(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Keras's train function ``run``, measuring what its steps wait for their batches."""
+    _spent.make()
+
+    def train_function(iterator: Any) -> Any:
+        if type(iterator) is not OwnedIterator:
+            return run(iterator)
+        found = getattr(iterator, "_dtf_timed", None)
+        if found is None:
+            found = _Timed(components=(iterator._iterator_resource,), element_spec=iterator.element_spec)
+            iterator._dtf_timed = found
+        return run(found)
+
+    return train_function

@@ -1,0 +1,98 @@
+/** What the training steps of each task are made of, and for whom the others wait. Pure. */
+
+import { STEP_PARTS } from '../api/schema';
+import type { Line } from './series';
+import { median } from './spread';
+
+/** In the order in which they are drawn; they add up to a step. The exchange is without the waiting. */
+export const STEP_PART_NAMES = ['compute', 'input', 'exchange', 'wait', 'checkpoint'] as const;
+export type StepPart = (typeof STEP_PART_NAMES)[number];
+
+/** A task's step, on the average of the last minute in which it told. */
+export interface TaskStep {
+  task: string;
+  /** Seconds of what is measured. */
+  parts: Partial<Record<StepPart, number>>;
+  /** All of it. */
+  seconds: number;
+  /** Its own part is far longer than that of the others, and they wait for it. */
+  slow: boolean;
+}
+
+const [COMPUTE, INPUT, EXCHANGE, WAIT, CHECKPOINT] = Object.keys(STEP_PARTS) as [
+  string,
+  string,
+  string,
+  string,
+  string
+];
+// What a task told before is of another time, s.
+const LATELY_S = 60;
+// So much longer than those of the others is the own part of a task for which they wait.
+const FAR = 1.25;
+
+/** The tasks that have told, in the order of `tasks`. */
+export function taskStepsOf(lines: readonly Line[], tasks: readonly string[]): TaskStep[] {
+  const told = new Map<string, Map<string, number>>();
+  for (const { metric, task, x, y } of lines) {
+    if (task !== '' && y.length > 0) {
+      const value = lately(x, y);
+      if (value !== null) {
+        told.set(task, (told.get(task) ?? new Map<string, number>()).set(metric, value));
+      }
+    }
+  }
+  const steps = tasks.flatMap((task): TaskStep[] => {
+    const values = told.get(task);
+    return values?.has(COMPUTE) ? [stepOf(task, values)] : [];
+  });
+  for (const step of steps) {
+    const others = steps.filter(other => other !== step && other.parts.wait !== undefined);
+    step.slow =
+      others.length > 0 &&
+      step.parts.wait !== undefined &&
+      ownOf(step) > FAR * median(others.map(ownOf)) &&
+      step.parts.wait < median(others.map(({ parts }) => parts.wait!));
+  }
+  return steps;
+}
+
+/** Seconds that a task needs for itself, whatever the others do. */
+export function ownOf({ parts, seconds }: TaskStep): number {
+  return seconds - (parts.wait ?? 0);
+}
+
+function stepOf(task: string, values: ReadonlyMap<string, number>): TaskStep {
+  const exchange = values.get(EXCHANGE);
+  const wait = values.get(WAIT);
+  const all: Record<StepPart, number | undefined> = {
+    compute: values.get(COMPUTE),
+    input: values.get(INPUT),
+    exchange: exchange === undefined ? undefined : Math.max(0, exchange - (wait ?? 0)),
+    wait,
+    checkpoint: values.get(CHECKPOINT)
+  };
+  const parts: TaskStep['parts'] = {};
+  let seconds = 0;
+  for (const part of STEP_PART_NAMES) {
+    const value = all[part];
+    if (value !== undefined) {
+      parts[part] = value;
+      seconds += value;
+    }
+  }
+  return { task, parts, seconds, slow: false };
+}
+
+function lately(x: Float64Array, y: Float64Array): number | null {
+  const since = x[x.length - 1]! - LATELY_S;
+  let sum = 0;
+  let count = 0;
+  for (let at = y.length - 1; at >= 0 && x[at]! >= since; at--) {
+    if (Number.isFinite(y[at])) {
+      sum += y[at]!;
+      count += 1;
+    }
+  }
+  return count > 0 ? sum / count : null;
+}
