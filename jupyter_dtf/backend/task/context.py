@@ -59,8 +59,8 @@ class Context:
         self._tree_checkpoints: TreeCheckpoints | None = None
         self.ports: Any = None
         """The ``ClosedPorts`` before this task's TensorFlow servers."""
-        self.tracer = trace.start(spec, self._tell_traced) if spec.trace_steps else None
-        """What records the steps that are to be traced, if any are."""
+        self.tracer = trace.start(spec, self._tell_traced, recorder.emit)
+        """What records the steps that are to be traced, when any are."""
         self.fed: Callable[[], Any] | None = None
         """What makes the dataset of ``feed()``, where the run is fed."""
         self.peer_lost = False
@@ -75,6 +75,7 @@ class Context:
         """This process is a task of the next attempt from here on, which ``spec`` says all of."""
         self._spec = spec
         self.peer_lost = False
+        self.tracer.break_off()
         os.environ["TF_CONFIG"] = self.cluster_spec.as_tf_config(spec.job_name, spec.task_index)
         self._recorder.begin_attempt(spec.attempt)
         endpoint = self.cluster_spec.endpoint(spec.job_name, spec.task_index)
@@ -339,7 +340,8 @@ class Context:
     def traced(self, step: int) -> AbstractContextManager[None]:
         """``with ctx.traced(step):`` says that step ``step``, counted from 1, runs inside.
 
-        What ran where is recorded if the run was started with ``trace_steps`` and this is one of them.
+        What ran where is recorded if the run was started with ``trace_steps`` and this is one of them, and while
+        somebody asks for a profile.
         """
         return trace.marked(self.tracer, step)
 
