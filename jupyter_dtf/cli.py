@@ -23,7 +23,7 @@ from .schema.api import ClusterState
 from .schema.base import encode_json
 from .schema.cluster import check_jobs
 from .schema.restart import Restart
-from .schema.trace import check_steps
+from .schema.trace import PROFILE_STEPS, check_steps
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -159,6 +159,23 @@ def _parser() -> argparse.ArgumentParser:
     continue_ = commands.add_parser("continue", help="continue a paused training")
     continue_.add_argument("run", help="its id, a part of it, or its name")
     continue_.set_defaults(do=_continue)
+
+    profile = commands.add_parser("profile", help="trace the next steps of a running run, on all its tasks")
+    profile.add_argument("run", help="its id, a part of it, or its name")
+    profile.add_argument(
+        "--steps", type=int, default=PROFILE_STEPS, metavar="N", help=f"how many (default: {PROFILE_STEPS})"
+    )
+    profile.add_argument(
+        "--timeout", type=float, default=60.0, metavar="S", help="wait at most S seconds for it (default: 60)"
+    )
+    profile.add_argument(
+        "-o",
+        "--output",
+        default="",
+        metavar="FILE",
+        help="also save it in Chrome's trace format, as ui.perfetto.dev opens",
+    )
+    profile.set_defaults(do=_profile)
 
     logs = commands.add_parser("logs", help="print the output of a run's tasks")
     logs.add_argument("run", help="its id, a part of it, or its name")
@@ -332,6 +349,18 @@ def _pause(arguments: argparse.Namespace) -> int:
     view = session()
     info = reading.find_run(arguments.run, view.hub.runs())
     view.call(lambda fleet: fleet.pause_run(info.id))
+    return 0
+
+
+def _profile(arguments: argparse.Namespace) -> int:
+    from .client.run import Run
+    from .client.session import session
+    from .commands import arguments as reading
+
+    run = Run(reading.find_run(arguments.run, session().hub.runs()).id)
+    print(run.profile(arguments.steps, timeout_s=arguments.timeout))
+    if arguments.output:
+        run.timeline().save(arguments.output)
     return 0
 
 

@@ -110,7 +110,7 @@ def report_table(name: str, table: Any, step: float | None = None) -> None:
 
 
 def traced(step: int) -> AbstractContextManager[None]:
-    """Mark a step, so that ``trace_steps`` can record it.
+    """Mark a step, so that ``trace_steps`` and ``Run.profile`` can record it.
 
     Args:
         step: The number of the step, counted from 1.

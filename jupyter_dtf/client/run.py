@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..backend.planning.launch_plan import ordered_tasks
 from ..backend.records.run_forecast import efficiency, run_forecast
@@ -24,7 +24,8 @@ from ..schema.forecast import Forecast
 from ..schema.origin import Source
 from ..schema.run import RunInfo, RunState, TaskState
 from ..schema.strategy import Pipeline
-from . import surroundings, wording
+from ..schema.trace import PROFILE_STEPS
+from . import run_profile, surroundings, wording
 from .forecast_settings import settings_of
 from .named_run import NamedRun
 from .session import Session, session
@@ -209,7 +210,7 @@ class Run(NamedRun):
         return checkpoints_of(event for _seq, event in self._session.hub.events(self.id))
 
     def timeline(self) -> Trace:
-        """What ran where in the steps that were traced (``trace_steps``), on all tasks.
+        """What ran where in the steps that were traced (by ``profile``, or ``trace_steps``), on all tasks.
 
         Returns:
             A trace. A notebook shows it as a timeline.
@@ -380,6 +381,40 @@ class Run(NamedRun):
             Conflict: If the run is not paused.
         """
         self._session.call(lambda fleet: fleet.continue_run(self.id))
+
+    @overload
+    def profile(self, steps: int = ..., *, wait: Literal[True] = ..., timeout_s: float | None = ...) -> Trace: ...
+
+    @overload
+    def profile(self, steps: int = ..., *, wait: bool, timeout_s: float | None = ...) -> Trace | None: ...
+
+    def profile(self, steps: int = PROFILE_STEPS, *, wait: bool = True, timeout_s: float | None = 60.0) -> Trace | None:
+        """Trace the next steps of the run while it is running, on all tasks.
+
+        A training's tasks trace the same steps. A program marks its steps with ``ctx.traced(step)``. The trace takes
+        the place of the one before.
+
+        Args:
+            steps: The number of steps, from 1 to 100.
+            wait: Whether to wait until all tasks that make steps have left their trace.
+            timeout_s: The longest time to wait, in seconds. None: no limit.
+
+        Returns:
+            What ``timeline`` returns; None without ``wait``.
+
+        Raises:
+            InvalidInput: If ``steps`` is not such a number.
+            Conflict: If the run is not running, is already being profiled, or has ended before a step was traced.
+            TimeoutError: If the trace is not there after ``timeout_s`` seconds; the message says what is known.
+
+        Example:
+            >>> run.profile(steps=3).save("trace.json")
+        """
+        number = run_profile.ask(self._session, self.id, steps)
+        if not wait:
+            return None
+        run_profile.wait(self.wait_for, number, timeout_s)
+        return self.timeline()
 
     def resume(self, step: int | None = None, *, cluster: Any = None, wait: bool = True) -> Run:
         """Continue a training from one of its checkpoints, as a new run with the same model, data and options.

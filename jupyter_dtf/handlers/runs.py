@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-from ..schema.api import ResumeRequest
+from ..schema.api import ResumeRequest, RunProfileRequest
 from ..schema.base import decode_json
 from ..schema.run import RunInfo
 from ..schema.run_marks import RunPatch
@@ -67,6 +67,12 @@ class ContinueHandler(Handler):
     @operation("Continue a paused run", status=202, errors=(404, 409, 503))
     async def post(self, run_id: str) -> None:
         await (await self.services.fleet()).continue_run(run_id)
+
+
+class RunProfileHandler(Handler):
+    @operation("Trace the next steps of a running run on all its tasks", status=202, errors=(404, 409, 503))
+    async def post(self, run_id: str, *, body: RunProfileRequest) -> None:
+        await (await self.services.fleet()).profile_run(run_id, body.steps)
 
 
 class ResumeHandler(Handler):

@@ -13,6 +13,7 @@ from .cluster import check_jobs
 from .cluster_request import ClusterRequest, check_name
 from .hosts import HostDesign
 from .machines import ComingHost, HostInfo
+from .trace import PROFILE_STEPS, check_count
 
 
 class ClusterState(str, enum.Enum):
@@ -46,6 +47,15 @@ class ResumeRequest(Struct):
     def __post_init__(self) -> None:
         if self.cluster:
             check_name(self.cluster, "cluster")
+
+
+class RunProfileRequest(Struct):
+    """How many of a running run's next steps are to be traced."""
+
+    steps: int = PROFILE_STEPS
+
+    def __post_init__(self) -> None:
+        check_count(self.steps)
 
 
 class ExampleRequest(Struct):

@@ -220,7 +220,7 @@ class Context(Protocol):
         """
 
     def traced(self, step: int) -> AbstractContextManager[None]:
-        """Mark a step, so that ``trace_steps`` can record it.
+        """Mark a step, so that ``trace_steps`` and ``Run.profile`` can record it.
 
         Args:
             step: The number of the step, counted from 1.

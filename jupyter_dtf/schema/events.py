@@ -163,6 +163,33 @@ class Submitted(Event, tag="submitted"):
     """The design that it came from, as the text of a ``.dtf`` file (``schema/design.py``), where it came from one."""
 
 
+class TracedSteps(TaskEvent, tag="traced"):
+    """How far a task is with a profile that it was asked for."""
+
+    task: str
+    profile: int
+    """Which of the run's."""
+    stage: str
+    """``waits`` for a step, has ``begun`` with it, has ``left`` its trace, or has ``failed``."""
+    has_steps: bool = False
+    """Whether it has said before where a step begins."""
+    first: int = 0
+    last: int = 0
+    """The steps of the trace that it has left."""
+    message: str = ""
+    """Why it has failed."""
+
+
+class Profiled(TaskEvent, tag="profile"):
+    """Somebody has asked for a profile of a run, or it is over."""
+
+    number: int
+    steps: int
+    done: bool = False
+    message: str = ""
+    """Why there is no trace, of one that is over."""
+
+
 class TrialValued(TaskEvent, tag="trial"):
     """What the program of a trial has returned, by objective; NaN for what is no number."""
 
@@ -238,7 +265,19 @@ StoryEvent = Union[RunChanged, TaskChanged, Note, CheckpointSaved]
 """What a person reads, under *Events*: a type that is added here is drawn in ``src/views/events.tsx``."""
 STORY = tuple(str(kind.__struct_config__.tag) for kind in get_args(StoryEvent))
 
-AnyEvent = Union[StoryEvent, MediaEvent, Points, Logged, Progressed, EpochEnded, Submitted, TrialValued, SearchAsked]
+AnyEvent = Union[
+    StoryEvent,
+    MediaEvent,
+    Points,
+    Logged,
+    Progressed,
+    EpochEnded,
+    Submitted,
+    TrialValued,
+    SearchAsked,
+    TracedSteps,
+    Profiled,
+]
 
 
 class _Typed(PeerStruct):

@@ -16,6 +16,7 @@ from .printable import printable
 
 _OUTCOME = "outcome.msgpack"
 _NEXT = "next.json"
+_PROFILE = "profile.json"
 ENDED_BEFORE = "has ended while others were started again"
 """What is said of a task that was told to go over to another attempt, and has ended in the one before."""
 MOST_TOLD = 1_000_000
@@ -151,6 +152,26 @@ def leave_next(spec: TaskSpec) -> None:
 def read_next(task_dir: Path) -> TaskSpec:
     """What ``leave_next`` has written last. Raises OSError."""
     return msgspec.json.decode(private.read_file(task_dir / _NEXT), type=TaskSpec)
+
+
+class ProfileOrder(PeerStruct):
+    """What a task is told of steps that somebody wants to see traced."""
+
+    number: int
+    """Of the run's profiles, counted from 1."""
+    steps: int
+    first: int = 0
+    """The step to begin with, which all tasks have before them. 0, or one that is past: each begins when it can."""
+
+
+def leave_profile(task_dir: Path, order: ProfileOrder) -> None:
+    """Write into the directory of a task that lives what it is to trace. Raises OSError."""
+    private.write_file(task_dir / _PROFILE, msgspec.json.encode(order))
+
+
+def read_profile(task_dir: Path) -> ProfileOrder:
+    """What ``leave_profile`` has written last. Raises OSError."""
+    return msgspec.json.decode(private.read_file(task_dir / _PROFILE), type=ProfileOrder)
 
 
 class Pace(PeerStruct):

@@ -143,6 +143,17 @@ class Best(PeerStruct):
     """Counted from 1; 0 if there are no epochs."""
 
 
+class RunProfile(PeerStruct):
+    """The newest profile of a run that somebody has asked for while it was running."""
+
+    number: int
+    """Of the run's profiles, counted from 1."""
+    steps: int
+    done: bool = False
+    message: str = ""
+    """Why it has no trace, if it is done without one."""
+
+
 class RunDescriptor(PeerStruct):
     """What is known about a run when it is submitted and does not change. Everything else comes from its events."""
 
@@ -199,6 +210,8 @@ class RunInfo(RunDescriptor):
     """The newest ``MOST_KEPT`` notifications, oldest first."""
     checkpoint: CheckpointInfo | None = None
     """The latest checkpoint; None if there is none yet."""
+    profile: RunProfile | None = None
+    """The newest profile that was asked for; None if none was."""
     sparkline: list[float] = []
     """At most 60 values of a trial's objective, or of the loss (or the first metric in ``headline``), oldest first."""
     sparkline_steps: list[float] = []

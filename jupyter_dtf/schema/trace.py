@@ -12,6 +12,8 @@ from . import private
 from .base import PeerStruct
 
 MAX_STEPS = 100
+PROFILE_STEPS = 3
+"""How many steps a profile has unless somebody says otherwise."""
 
 
 class TracedOp(PeerStruct):
@@ -55,6 +57,8 @@ class TraceData(PeerStruct):
     """A sentence for each operation that did not run where the program placed it, or was replaced."""
     left_out: int = 0
     """The number of operations (the shortest ones) that are left out."""
+    profile: int = 0
+    """Which of the run's profiles it is of, counted from 1; 0: the steps that the run was started to trace."""
 
 
 def task_of(device: str) -> str:
@@ -123,6 +127,13 @@ def merge(parts: Iterable[TraceData]) -> TraceData:
 def _first_us(data: TraceData) -> float:
     starts = [item.start_us for items in (data.ops, data.transfers) for item in items]
     return min(starts, default=0.0)
+
+
+def check_count(steps: object) -> int:
+    """How many steps a profile is to have. Raises InvalidInput."""
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
+        raise InvalidInput(f"`steps` must be an integer from 1 to {MAX_STEPS}, got {steps!r:.100}", field="steps")
+    return steps
 
 
 def check_steps(steps: object) -> list[int]:

@@ -56,6 +56,7 @@ SENT_BY_THE_BROWSER = (
     cluster_request.ClusterRequest,
     api.ClusterPatch,
     api.ResumeRequest,
+    api.RunProfileRequest,
     run_marks.RunPatch,
     search_trial.SearchRequest,
     socket_messages.Subscribe,
@@ -70,6 +71,7 @@ ENUMS: tuple[type[enum.Enum], ...] = (run.RunState, run.TaskState, api.ClusterSt
 
 STRUCTS: tuple[type[msgspec.Struct], ...] = (
     run.Progress,
+    run.RunProfile,
     run.TaskInfo,
     run.Best,
     origin.Source,
@@ -85,6 +87,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     cluster_request.ClusterRequest,
     api.ClusterPatch,
     api.ResumeRequest,
+    api.RunProfileRequest,
     api.ExampleRequest,
     api.ExampleCopy,
     machines.GpuInfo,
@@ -198,6 +201,7 @@ CONSTANTS: dict[str, tuple[Any, str]] = {
     "CLUSTER_NAME": (cluster_request, "CLUSTER_NAME"),
     "FINAL_STATES": (run, "FINAL_STATES"),
     "STORY": (events, "STORY"),
+    "PROFILE_STEPS": (trace, "PROFILE_STEPS"),
     "SPLITTABLE": (placement, "SPLITTABLE"),
     "FORECAST_STRATEGIES": (forecast, "STRATEGIES"),
     "FORECAST_ALGORITHMS": (forecast, "ALGORITHMS"),

@@ -28,6 +28,7 @@ import type {
   PlanRequest,
   Preview,
   ResumeRequest,
+  RunProfileRequest,
   RunInfo,
   RunPatch,
   SearchRequest,
@@ -141,6 +142,11 @@ export class RestApi {
 
   continueRun(id: string): Promise<void> {
     return this._request('POST', ['runs', id, 'continue'], {});
+  }
+
+  /** Have the next steps of a running run traced, on all its tasks. */
+  profileRun(id: string, request: RunProfileRequest): Promise<void> {
+    return this._request('POST', ['runs', id, 'profile'], request);
   }
 
   /** A new run that goes on with this one on a cluster, from its newest checkpoint or that of a step. */

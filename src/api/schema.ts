@@ -23,6 +23,16 @@ export interface Progress {
   epochs: number;
 }
 
+/** The newest profile of a run that somebody has asked for while it was running. */
+export interface RunProfile {
+  /** Of the run's profiles, counted from 1. */
+  number: number;
+  steps: number;
+  done: boolean;
+  /** Why it has no trace, if it is done without one. */
+  message: string;
+}
+
 /** One task of a run. `task` is its short name, `worker:1`. */
 export interface TaskInfo {
   task: string;
@@ -199,6 +209,8 @@ export interface RunInfo {
   alarms: Alarm[];
   /** The latest checkpoint; None if there is none yet. */
   checkpoint: CheckpointInfo | null;
+  /** The newest profile that was asked for; None if none was. */
+  profile: RunProfile | null;
   /** At most 60 values of a trial's objective, or of the loss (or the first metric in `headline`), oldest first. */
   sparkline: number[];
   /** The steps of the first and the last of them; empty if there are none. */
@@ -267,6 +279,11 @@ export interface ResumeRequest {
   cluster?: string;
   /** None: the newest. */
   step?: number | null;
+}
+
+/** How many of a running run's next steps are to be traced. */
+export interface RunProfileRequest {
+  steps?: number;
 }
 
 /** Where an example is wanted: a folder, as the contents manager of the server calls it. */
@@ -628,6 +645,39 @@ export interface SearchAsked {
   attempt: number;
 }
 
+/** How far a task is with a profile that it was asked for. */
+export interface TracedSteps {
+  type: 'traced';
+  time: number;
+  task: string;
+  /** Which of the run's. */
+  profile: number;
+  /** `waits` for a step, has `begun` with it, has `left` its trace, or has `failed`. */
+  stage: string;
+  /** Whether it has said before where a step begins. */
+  has_steps: boolean;
+  first: number;
+  /** The steps of the trace that it has left. */
+  last: number;
+  /** Why it has failed. */
+  message: string;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
+/** Somebody has asked for a profile of a run, or it is over. */
+export interface Profiled {
+  type: 'profile';
+  time: number;
+  number: number;
+  steps: number;
+  done: boolean;
+  /** Why there is no trace, of one that is over. */
+  message: string;
+  /** How often the task had been started before: 0, and 1 once it was started again. */
+  attempt: number;
+}
+
 /**
  * How many of some values lay where, at a step: `counts` in as many bins of one width from `low` to `high`.
  *
@@ -837,6 +887,8 @@ export interface TraceData {
   warnings: string[];
   /** The number of operations (the shortest ones) that are left out. */
   left_out: number;
+  /** Which of the run's profiles it is of, counted from 1; 0: the steps that the run was started to trace. */
+  profile: number;
 }
 
 /** One layer that computes something itself. A layer that is called several times is one node. */
@@ -1406,7 +1458,7 @@ export interface RunsDashboard {
 
 export type StoryEvent = RunChanged | TaskChanged | Note | CheckpointSaved;
 
-export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded | Submitted | TrialValued | SearchAsked;
+export type AnyEvent = RunChanged | TaskChanged | Note | CheckpointSaved | Logged | Progressed | EpochEnded | Submitted | TrialValued | SearchAsked | TracedSteps | Profiled;
 
 export type ClientMessage = Subscribe | Show | Unsubscribe;
 
@@ -1433,6 +1485,9 @@ export const CLUSTER_NAME = /^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$/;
 export const FINAL_STATES: readonly RunState[] = ['succeeded', 'failed', 'stopped', 'lost'];
 
 export const STORY: readonly string[] = ['run', 'task', 'note', 'checkpoint'];
+
+/** How many steps a profile has unless somebody says otherwise. */
+export const PROFILE_STEPS = 3;
 
 /** Layer classes whose columns can be split over devices. */
 export const SPLITTABLE: readonly string[] = ['Dense', 'Embedding'];

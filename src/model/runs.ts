@@ -79,6 +79,11 @@ export class RunsModel {
     return this._api.continueRun(id);
   }
 
+  /** Have the next steps of a running run traced. */
+  profile(id: string, steps: number): Promise<void> {
+    return this._api.profileRun(id, { steps });
+  }
+
   /** Go on with a run on a cluster, as a new run, which is known here at once. */
   async resume(id: string, cluster: string): Promise<RunInfo> {
     const info = await this._api.resumeRun(id, { cluster });

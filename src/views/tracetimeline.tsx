@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { TraceData, Transfer } from '../api/schema';
+import { PROFILE_STEPS, RunProfile, TraceData, Transfer } from '../api/schema';
 import { formatBytes, formatValue } from '../model/format';
 import { extentOf, ofStep, rowsOf, stepsOf, taskOf, totalsOf } from '../model/trace';
 import { taskColours } from '../plots/palette';
@@ -13,6 +13,16 @@ const MOST_ROWS = 12;
 /** What is known of a run's trace: `undefined` while it is asked for, null when there is none. */
 export type KnownTrace = TraceData | null | undefined;
 
+/** What the person can do to have steps traced now, and what has become of it. */
+export interface Profiling {
+  /** The newest profile that was asked for; null when none was. */
+  profile: RunProfile | null;
+  /** Ask for one; null where the run is not running. */
+  onProfile: (() => void) | null;
+  /** Why the last one was refused; '' where it was not. */
+  refused: string;
+}
+
 /** What ran where in the steps of a run that were traced: a chart, and the same as tables. */
 export function Timeline(props: {
   trace: KnownTrace;
@@ -21,9 +31,10 @@ export function Timeline(props: {
   downloadUrl: string;
   /** Look for what has been traced meanwhile; null when nothing can have been. */
   onReload: (() => void) | null;
+  profiling: Profiling;
   trans: TranslationBundle;
 }): React.ReactElement {
-  const { trace, problem, tasks, downloadUrl, onReload, trans } = props;
+  const { trace, problem, tasks, downloadUrl, onReload, profiling, trans } = props;
   const [step, setStep] = React.useState<number | null>(null);
   const shown = React.useMemo(() => (trace ? ofStep(trace, step) : null), [trace, step]);
   const colours = React.useMemo(() => {
@@ -42,7 +53,7 @@ export function Timeline(props: {
     );
   }
   if (trace === null || !shown || !chart) {
-    return <NoTrace onReload={onReload} trans={trans} />;
+    return <NoTrace onReload={onReload} profiling={profiling} trans={trans} />;
   }
   const steps = stepsOf(trace);
   return (
@@ -63,11 +74,13 @@ export function Timeline(props: {
           </select>
         </label>
         <span className="jp-dtf-spacer" />
+        <ProfileButton {...profiling} trans={trans} />
         {onReload && <SmallButton onClick={onReload}>{trans.__('Look again')}</SmallButton>}
         <a href={downloadUrl} download title={trans.__('In Chrome’s trace format, for ui.perfetto.dev')}>
           {trans.__('Save the trace')}
         </a>
       </div>
+      <ProfileWord {...profiling} trans={trans} />
       <Warnings warnings={trace.warnings} trans={trans} />
       <TimelineChart
         key={step ?? 'all'}
@@ -88,12 +101,59 @@ export function Timeline(props: {
   );
 }
 
-function NoTrace(props: { onReload: (() => void) | null; trans: TranslationBundle }): React.ReactElement {
-  const { onReload, trans } = props;
+const isUnderWay = ({ profile, onProfile }: Profiling): boolean => onProfile !== null && profile?.done === false;
+
+function ProfileButton(props: Profiling & { trans: TranslationBundle }): React.ReactElement | null {
+  const { onProfile, trans } = props;
+  return (
+    onProfile && (
+      <SmallButton
+        onClick={onProfile}
+        busy={isUnderWay(props)}
+        hint={trans.__('Record what runs where in the next %1 steps, on all tasks', PROFILE_STEPS)}
+      >
+        {trans.__('Profile')}
+      </SmallButton>
+    )
+  );
+}
+
+function ProfileWord(props: Profiling & { trans: TranslationBundle }): React.ReactElement {
+  const { profile, refused, trans } = props;
+  const ended = profile?.done ? profile.message : '';
+  return (
+    <div role="status">
+      {isUnderWay(props) && (
+        <p className="jp-dtf-faint jp-dtf-none">
+          {trans._n('The next step is traced…', 'The next %1 steps are traced…', profile?.steps ?? 0)}
+        </p>
+      )}
+      {!isUnderWay(props) && (refused || ended) !== '' && (
+        <p className="jp-dtf-problem jp-dtf-none">{trans.__('No step was traced: %1', refused || ended)}</p>
+      )}
+    </div>
+  );
+}
+
+function NoTrace(props: {
+  onReload: (() => void) | null;
+  profiling: Profiling;
+  trans: TranslationBundle;
+}): React.ReactElement {
+  const { onReload, profiling, trans } = props;
   return (
     <div className="jp-dtf-empty">
       <p>{trans.__('A timeline shows which operation ran on which device, and what travelled between tasks.')}</p>
-      <p>{trans.__('This run has none so far. It is asked for when a run is started, for some of its steps:')}</p>
+      {profiling.onProfile && (
+        <>
+          <p>{trans.__('This run has none so far. Profile records its next steps, on all tasks.')}</p>
+          <p>
+            <ProfileButton {...profiling} trans={trans} />
+          </p>
+        </>
+      )}
+      <ProfileWord {...profiling} trans={trans} />
+      <p>{trans.__('It can also be asked for when a run is started, for some of its steps:')}</p>
       <pre tabIndex={0}>
         cluster.fit(model, x, y, trace_steps=(10, 12)){'\n'}
         cluster.run(program, args, trace_steps=(10, 12))

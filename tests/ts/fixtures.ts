@@ -73,6 +73,7 @@ export function runInfo(id: string, change: Partial<RunInfo> = {}): RunInfo {
     not_finite: {},
     slow: {},
     checkpoint: null,
+    profile: null,
     sparkline: [3, 2, 1],
     sparkline_steps: [0, 2],
     values: {},
@@ -309,6 +310,7 @@ export function traceData(change: Partial<TraceData> = {}): TraceData {
     ],
     warnings: ['folded (MatMul), placed on /job:worker/task:0, did not run'],
     left_out: 0,
+    profile: 0,
     ...change
   };
 }

@@ -63,7 +63,7 @@ model.compile(keras.optimizers.SGD(0.001), keras.losses.SparseCategoricalCrossen
 # As slow as a model that is worth waiting for, and the machine has time for the page.
 slowly = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: time.sleep(0.03))`,
     `run = cluster.fit(model, x / 16, y, epochs=100_000, batch_size=256, validation_split=0.2, callbacks=[slowly],
-                  trace_steps=(10, 12), name="long", wait=False)
+                  name="long", wait=False)
 run`
   ]);
   await runNotebook(page, 'long.ipynb');
@@ -110,6 +110,30 @@ test('the machines are drawn as the server describes their figures', async () =>
     await picture(page, `machines-history-${dark ? 'dark' : 'light'}`);
   }
   await setTheme(page, false);
+});
+
+test('its next steps are traced when somebody asks for it', async () => {
+  const dashboard = page.locator('.jp-dtf-dashboard:visible');
+  await dashboard.getByRole('tab', { name: 'Timeline' }).click();
+  const tab = dashboard.getByRole('tabpanel', { name: 'Timeline' });
+  await expect(tab.getByText('This run has none so far. Profile records its next steps')).toBeVisible();
+  for (const dark of [true, false]) {
+    await setTheme(page, dark);
+    await picture(page, `timeline-none-${dark ? 'dark' : 'light'}`);
+  }
+  await tab.getByRole('button', { name: 'Profile' }).click();
+  await expect(tab.getByRole('status')).toHaveText('The next 3 steps are traced…');
+  await picture(page, 'timeline-profiling-light');
+  await expect(tab.getByRole('group', { name: /^Timeline of 2 devices/ })).toBeVisible();
+  await expect(tab.getByRole('status')).toHaveText('');
+  const steps = tab.getByRole('combobox', { name: 'step' }).getByRole('option');
+  await expect(steps.first()).toHaveText(/^all [3-6]$/); // a task of a busy machine hears of it late
+  // Once more, which takes the place of the first.
+  const first = await steps.allTextContents();
+  await tab.getByRole('button', { name: 'Profile' }).click();
+  await expect(tab.getByRole('status')).toHaveText('The next 3 steps are traced…');
+  await expect(tab.getByRole('status')).toHaveText('');
+  await expect.poll(() => steps.allTextContents()).not.toEqual(first);
 });
 
 test('each view, light and dark, narrow and wide', async () => {

@@ -22,6 +22,7 @@ from ...schema.events import (
     Progressed,
     RunChanged,
     TaskChanged,
+    TracedSteps,
     UnknownEvent,
     decode_event,
     encode_event,
@@ -37,6 +38,7 @@ from ..records.media_tail import ENDED_BYTES as ENDED_MEDIA_BYTES
 from ..records.media_tail import NOT_KEPT, MediaTail
 from ..records.output_tail import ENDED_BYTES, EmptiedEvents, OutputTail, log_source
 from .alarms import Alarms
+from .profile_state import Profile
 from .recovery import Recovery
 
 logger = logging.getLogger(__name__)
@@ -112,6 +114,8 @@ class Run:
         self._died: set[str] = set()  # tasks of this attempt that ended, but not by an error of their program
         self._told_of: dict[str, float] = {}  # metrics that are not finite, with the step from which on
         self._recovery: Recovery | None = None
+        self.profile: Profile | None = None
+        """The newest that somebody has asked for."""
         self.alarms = Alarms(request.notify)
         self._tasks: dict[str, TaskInfo] = {}
         self._in_state: Counter[TaskState] = Counter()
@@ -231,6 +235,9 @@ class Run:
                 self._media.add(len(self.log) - 1, len(data))
                 self._empty_media()
             self._tell_cost(event)
+            if isinstance(event, TracedSteps) and self.profile is not None:
+                self.profile.hear(event)
+                self._look_at_profile()
             if isinstance(event, EpochEnded) and (word := self.alarms.epoch(event)) is not None:
                 self.alarm(*word)
             return
@@ -301,6 +308,16 @@ class Run:
         )
         self.record(note)
 
+    def _look_at_profile(self, over: str = "") -> None:
+        """Tell of a profile that is over. ``over``: why nothing more comes of it."""
+        if self.profile is None or (said := self.profile.verdict(self.info.tasks, over)) is None:
+            return
+        if said.message:
+            self.note("warning", "No step was traced", said.message)
+        else:
+            self.note("info", *self.profile.words())
+        self.record(said)
+
     # -- the run's state ----------------------------------------------------------------------------------------
 
     def to(self, state: RunState, message: str = "") -> None:
@@ -313,6 +330,9 @@ class Run:
             self._recovery = Recovery(self.first_failure.task, time.time(), self.info.progress.done)
         if state.is_final and self.alarms.wanted.end:  # before the end event: nothing is read after that
             self.alarm(END, f"{self.info.name} {_ENDED.get(state, state.value)}", message)
+        if state.is_final or state in (RunState.RESTARTING, RunState.PAUSED):
+            ended = "has ended" if state.is_final else f"is {state.value}"
+            self._look_at_profile(f"The run {ended} before the steps that somebody wanted to see")
         self.record(RunChanged(time=time.time(), state=state, message=message))
         self._step()
         if self.is_stopping:
@@ -505,6 +525,7 @@ class Run:
             self.is_there.set()
         if self.only_serves:
             self._step()
+        self._look_at_profile()
         self._look()
 
     def _is_complete(self) -> bool:

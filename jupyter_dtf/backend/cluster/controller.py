@@ -153,6 +153,7 @@ class Controller(SchedulerPlugin):
             "dtf_stop_run": self.stop_run,
             "dtf_pause_run": self.pause_run,
             "dtf_continue_run": self.continue_run,
+            "dtf_profile_run": self.profile_run,
             "dtf_ask_search": self.ask_search,
             "dtf_result": self.runs.result,
             "dtf_scale": self.scale,
@@ -420,6 +421,13 @@ class Controller(SchedulerPlugin):
     async def continue_run(self, run_id: str) -> None:
         """Restart the tasks of a paused run. Raises NotFound, Conflict."""
         await self._driver.continue_(self.runs.find(run_id))
+
+    async def profile_run(self, run_id: str, steps: int) -> int:
+        """Have a running run's tasks trace their next steps. Returns which of the run's profiles that is.
+
+        Raises InvalidInput, Conflict.
+        """
+        return await self._driver.profile(self.runs.find(run_id), steps)
 
     def ask_search(self, run_id: str, stop: bool, more: int) -> None:
         """Ask the program that drives a trial's search to stop it or run more. Raises Conflict if the trial ended."""

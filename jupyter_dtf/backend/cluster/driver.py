@@ -26,6 +26,7 @@ from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .parcel import Parcel, hosts_of
 from .pausing import Pausing
+from .profiling import Profiling
 from .rejoining import Rejoining
 from .restarts import KILL_GRACE_S, Ready, Restarts, not_started
 from .room import Room
@@ -77,6 +78,7 @@ class Driver:
             start=self._restarts.start_placed,
             on_change=on_change,
         )
+        self._profiling = Profiling(self._tell_hosts)
 
     def begin(self, run: Run, parcel: Parcel) -> None:
         """Start driving a run whose program is, or will be, in ``parcel``."""
@@ -252,6 +254,10 @@ class Driver:
     async def continue_(self, run: Run) -> None:
         """Continue a paused run. Raises Conflict."""
         self._pausing.continue_(run)
+
+    async def profile(self, run: Run, steps: int) -> int:
+        """Have a run's tasks trace their next steps. Returns its number. Raises InvalidInput, Conflict."""
+        return await self._profiling.ask(run, steps)
 
     async def stop(self, run: Run, *, now: bool = False) -> None:
         """Ask a run's program to stop; kill it after its grace period, or at once with ``now`` or on a second call."""

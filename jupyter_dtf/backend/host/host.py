@@ -22,7 +22,7 @@ from ...errors import Unavailable
 from ...schema import private, protocol
 from ...schema.base import to_plain
 from ...schema.hosts import host_name
-from ...schema.launch import TaskSpec, of_task_id
+from ...schema.launch import ProfileOrder, TaskSpec, of_task_id
 from ...schema.machines import HostInfo
 from ...schema.operations import scoped
 from ...schema.room import refusal
@@ -121,6 +121,7 @@ class Host(WorkerPlugin):
             "dtf_stop": self.stop,
             "dtf_save": self.save,
             "dtf_saves": self.saves,
+            "dtf_profile": self.profile,
             "dtf_work_done": self.work_done,
             "dtf_kill": self.kill,
             "dtf_end_frozen": self.end_frozen,
@@ -316,6 +317,12 @@ class Host(WorkerPlugin):
     def saves(self, run_id: str) -> bool:
         """Return whether one of the run's tasks is taking or writing a checkpoint, by its last heartbeat."""
         return any(task.beat.saves for task in self._alive(self._runs.get(run_id)))
+
+    def profile(self, run_id: str, order: bytes) -> None:
+        """Have the run's tasks trace steps: ``order`` is a ``ProfileOrder`` as JSON. Raises OSError."""
+        told = msgspec.json.decode(order, type=ProfileOrder)
+        for task in self._alive(self._runs.get(run_id)):
+            task.profile(told)
 
     def work_done(self, run_id: str) -> None:
         """Tell tasks that are only keeping their servers running that these are no longer needed."""

@@ -20,7 +20,7 @@ import msgspec
 from ...errors import Unavailable
 from ...schema.events import Point, Points, encode_event, encode_points
 from ...schema.frames import ABLE, ATTEMPT, BEAT, HEADER, POINT, WORD, Beat
-from ...schema.launch import Pace, Quiet, TaskSpec, leave_next
+from ...schema.launch import Pace, ProfileOrder, Quiet, TaskSpec, leave_next, leave_profile
 from ..machine.processes import Handle, has_children, is_traced, stat_of
 from .host_output import TaskOutput
 from .task_watch import Seen, Steps, TaskWatch
@@ -234,6 +234,11 @@ class HostTask:
         leave_next(spec)
         self.spec = spec
         self._say(b"n")
+
+    def profile(self, order: ProfileOrder) -> None:
+        """Have it trace steps. Raises OSError."""
+        leave_profile(Path(self.spec.task_dir), order)
+        self._say(b"p")
 
     def tell_work_done(self) -> None:
         """Tell it that no task of the run is working any more."""

@@ -14,6 +14,7 @@ from ...schema.events import (
     AnyEvent,
     CheckpointSaved,
     Note,
+    Profiled,
     Progressed,
     RunChanged,
     SearchAsked,
@@ -23,7 +24,7 @@ from ...schema.events import (
 )
 from ...schema.metrics import headline, without_form
 from ...schema.notify import MOST_KEPT, Alarm
-from ...schema.run import RunDescriptor, RunInfo, RunState, TaskInfo, TaskState
+from ...schema.run import RunDescriptor, RunInfo, RunProfile, RunState, TaskInfo, TaskState
 from ...schema.sizes import bytes_
 
 BYTES = "byte"
@@ -68,6 +69,8 @@ def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | 
             info.pruned = True
     elif isinstance(event, CheckpointSaved):
         info.checkpoint = event.checkpoint
+    elif isinstance(event, Profiled):
+        info.profile = RunProfile(number=event.number, steps=event.steps, done=event.done, message=event.message)
     elif isinstance(event, TrialValued):
         info.values = dict(event.values)
     elif isinstance(event, SearchAsked) and info.trial is not None:

@@ -15,8 +15,8 @@ from ...schema.trace import TraceData, TracedOp, merge, placement_file, trace_fi
 T = TypeVar("T")
 
 HOW = (
-    "trace_steps=(10, 12) of cluster.fit or cluster.run records what ran where in those steps; a program marks its "
-    "steps with ctx.traced(step)"
+    "run.profile(steps=3) records what ran where in the next steps of a run that is running, and trace_steps=(10, 12) "
+    "of cluster.fit or cluster.run in those steps; a program marks its steps with ctx.traced(step)"
 )
 
 
@@ -27,11 +27,16 @@ class _TraceFile(TraceData, kw_only=True):
 
 
 def read_traces(run_dir: Path) -> TraceData:
-    """The traces of all tasks so far, merged into one. Raises NotFound if there are none."""
+    """The traces of all tasks so far, merged into one. Raises NotFound if there are none.
+
+    After a profile, those of the newest: a task that has none in it may have left one of before.
+    """
     files = sorted(trace_file(run_dir, "*").parent.glob("*.json")) if run_dir.name else []
     if not files:
         raise NotFound(f"This run has no trace. {HOW}")
-    return merge(_decoded(file, _TraceFile) for file in files)
+    traces = [_decoded(file, _TraceFile) for file in files]
+    newest = max(trace.profile for trace in traces)
+    return merge(trace for trace in traces if trace.profile == newest)
 
 
 def read_placement(run_dir: Path) -> RunPlacement:

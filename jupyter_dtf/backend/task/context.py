@@ -58,9 +58,9 @@ class Context:
         self._server: Any = None
         self._tree_checkpoints: TreeCheckpoints | None = None
         self.ports: Any = None
-        """The ``ClosedPorts`` in front of this task's TensorFlow servers."""
-        self.tracer = trace.start(spec, self._tell_traced) if spec.trace_steps else None
-        """The recorder of the steps to be traced, if there are any."""
+        """The ``ClosedPorts`` before this task's TensorFlow servers."""
+        self.tracer = trace.start(spec, self._tell_traced, recorder.emit)
+        """What records the steps that are to be traced, when any are."""
         self.fed: Callable[[], Any] | None = None
         """Creates the dataset of ``feed()``, if the run is fed."""
         self.peer_lost = False
@@ -75,6 +75,7 @@ class Context:
         """Make this process a task of the next attempt, as described by ``spec``."""
         self._spec = spec
         self.peer_lost = False
+        self.tracer.break_off()
         os.environ["TF_CONFIG"] = self.cluster_spec.as_tf_config(spec.job_name, spec.task_index)
         self._recorder.begin_attempt(spec.attempt)
         endpoint = self.cluster_spec.endpoint(spec.job_name, spec.task_index)
@@ -336,7 +337,8 @@ class Context:
     def traced(self, step: int) -> AbstractContextManager[None]:
         """Mark the block of ``with ctx.traced(step):`` as step ``step``, counted from 1.
 
-        It is traced if the run was started with ``trace_steps`` and this is one of them.
+        What ran where is recorded if the run was started with ``trace_steps`` and this is one of them, and while
+        somebody asks for a profile.
         """
         return trace.marked(self.tracer, step)
 

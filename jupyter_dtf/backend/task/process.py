@@ -20,7 +20,7 @@ import msgspec
 from ...schema import payload, private
 from ...schema.cluster import ClusterSpec
 from ...schema.events import TaskChanged
-from ...schema.launch import Outcome, TaskSpec, leave_outcome, read_next
+from ...schema.launch import Outcome, TaskSpec, leave_outcome, read_next, read_profile
 from ...schema.room import refusal
 from ...schema.run import TaskState
 from . import context, own_modules, pinned_gpus, pulse
@@ -127,8 +127,9 @@ def rehearse(threads: int) -> None:
 def _listen(control_fd: int, ctx: context.Context) -> None:
     """Handle the host's commands. The end of the pipe means that the host is gone.
 
-    ``s`` asks the program to stop; ``c`` requests a checkpoint; ``e`` means that no task of the run is working any
-    more; ``n`` means that a file in the task's directory has the spec of the run's next attempt.
+    ``s`` asks the program to stop; ``c`` wants a checkpoint; ``e`` says that no task of the run works any more; ``n``
+    that a file in the task's directory says what the run's next attempt is like, ``p`` that one says which steps are to
+    be traced.
     """
     while data := os.read(control_fd, 64):
         if b"s" in data:
@@ -139,6 +140,9 @@ def _listen(control_fd: int, ctx: context.Context) -> None:
             ctx.work_done.set()
         if b"n" in data:
             ctx.going_over.call(read_next(ctx.task_dir))
+        if b"p" in data:
+            with contextlib.suppress(OSError, msgspec.MsgspecError):  # whoever asks hears that there is no trace
+                ctx.tracer.ask(read_profile(ctx.task_dir))
     os.killpg(0, 9)
 
 

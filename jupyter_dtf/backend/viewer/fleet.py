@@ -18,8 +18,9 @@ from ...schema.checkup import Checkup
 from ...schema.cluster_request import ClusterRequest
 from ...schema.machines import MachineSeries
 from ...schema.payload import Packed
-from ...schema.run import RunDescriptor, RunInfo, RunRequest
+from ...schema.run import RunDescriptor, RunInfo, RunRequest, RunState
 from ...schema.search_trial import SearchRequest
+from ...schema.trace import check_count
 from ..kinds import registry
 from ..machine import family, paths
 from ..records.hub import Hub
@@ -303,6 +304,17 @@ class Fleet:
     async def continue_run(self, run_id: str) -> None:
         """Continue a paused run. Raises the same as ``pause_run``."""
         await self._ask_for_run(run_id, "continue_run", "continued")
+
+    async def profile_run(self, run_id: str, steps: int) -> int:
+        """Have a running run's tasks trace their next steps. Returns which of the run's profiles that is.
+
+        Raises InvalidInput, and as ``pause_run``.
+        """
+        check_count(steps)
+        info = self.hub.info(run_id)
+        if info.state is not RunState.RUNNING:
+            raise Conflict(f"A run must be running to be profiled, got {run_id}, {info.state.value}")
+        return int(await self._ask(info.cluster, "profile_run", run_id=run_id, steps=steps))
 
     async def _ask_for_run(self, run_id: str, op: str, done: str) -> None:
         info = self.hub.info(run_id)

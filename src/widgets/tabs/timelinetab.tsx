@@ -1,5 +1,6 @@
 import React from 'react';
 
+import { PROFILE_STEPS } from '../../api/schema';
 import { isFinal } from '../../model/state';
 import { useSignals } from '../../views/hooks';
 import { KnownTrace, Timeline } from '../../views/tracetimeline';
@@ -18,6 +19,7 @@ function RunTimeline(props: TabProps): React.ReactElement {
   const [trace, setTrace] = React.useState<KnownTrace>(undefined);
   const [problem, setProblem] = React.useState('');
   useSignals(model.infoChanged, model.storyChanged);
+  const [refused, setRefused] = React.useState('');
   const [asked, askAgain] = React.useReducer((count: number) => count + 1, 0);
   const told = model.story.length;
   React.useEffect(() => {
@@ -35,6 +37,12 @@ function RunTimeline(props: TabProps): React.ReactElement {
       gone = true;
     };
   }, [dtf, model, told, asked]);
+  const profile = () => {
+    setRefused('');
+    dtf.runs
+      .profile(model.id, PROFILE_STEPS)
+      .catch((error: unknown) => setRefused(error instanceof Error ? error.message : String(error)));
+  };
   const names = model.info.tasks.map(task => task.task).join('\n');
   const tasks = React.useMemo(() => (names === '' ? [] : names.split('\n')), [names]);
   return (
@@ -44,6 +52,11 @@ function RunTimeline(props: TabProps): React.ReactElement {
       tasks={tasks}
       downloadUrl={dtf.runs.traceUrl(model.id)}
       onReload={isFinal(model.info.state) ? null : askAgain}
+      profiling={{
+        profile: model.info.profile,
+        onProfile: model.info.state === 'running' ? profile : null,
+        refused
+      }}
       trans={trans}
     />
   );

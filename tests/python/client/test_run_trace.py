@@ -95,7 +95,7 @@ def test_a_program_with_a_client_per_task(cluster: dtf.Cluster, marks: bool) -> 
 def test_a_run_without_a_trace_says_how_to_ask_for_one(cluster: dtf.Cluster) -> None:
     def nothing(args: Any, ctx: Any) -> bool:
         with ctx.traced(1):
-            return ctx.tracer is None
+            return ctx.tracer.recorder is None
 
     run = cluster.run(nothing)
     assert run.result() == [True, True, True]

@@ -109,7 +109,9 @@ def test_placement(tmp_path: Path) -> None:
     assert re.search(r"product +_?\w*MatMul +/job:worker/task:1/device:CPU:0", found.stdout)
     assert re.search(r"square +160000", found.stdout)
     assert "eye (MatMul), placed on /job:worker/task:0, did not run" in found.stdout
-    assert found.stdout.splitlines()[-1] == "[5, 6]"
+    *_, marked, profiled = found.stdout.splitlines()
+    assert marked == "[5, 6]"
+    assert re.fullmatch(r"\[\d+(, \d+){2,5}\] \['worker:0', 'worker:1'\]", profiled)
 
 
 @pytest.mark.slow

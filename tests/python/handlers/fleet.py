@@ -12,7 +12,7 @@ from jupyter_dtf.errors import ClusterLost, Conflict, NotFound
 from jupyter_dtf.schema.api import ClusterInfo, ClusterState, FieldInfo, KindInfo, Preview, Problem
 from jupyter_dtf.schema.cluster_request import ClusterRequest
 from jupyter_dtf.schema.machines import MachineSeries
-from jupyter_dtf.schema.run import RunDescriptor, RunInfo
+from jupyter_dtf.schema.run import RunDescriptor, RunInfo, RunState
 from jupyter_dtf.schema.search_trial import SearchRequest
 
 
@@ -108,6 +108,13 @@ class MemoryFleet:
     async def pause_run(self, run_id: str) -> None:
         self.hub.info(run_id)
         self.asked.append(("pause_run", run_id))
+
+    async def profile_run(self, run_id: str, steps: int) -> int:
+        info = self.hub.info(run_id)
+        if info.state is not RunState.RUNNING:
+            raise Conflict(f"A run must be running to be profiled, got {run_id}, {info.state.value}")
+        self.asked.append(("profile_run", run_id, steps))
+        return 1
 
     async def continue_run(self, run_id: str) -> None:
         self.hub.info(run_id)

@@ -36,6 +36,7 @@ BODIES = {
     "designs/plan": {"design": DESIGN, "target": {"examples_per_second": 1e6}, "settings": []},
     "runs/x/forecast": {"strategy": "allreduce", "tasks": [1, 2], "per_device": 8},
     "examples/digits.ipynb": {"folder": "a"},
+    "runs/x/profile": {"steps": 3},
     "runs/x/resume": {"cluster": "a", "step": 5},
     "searches/x": {"stop": False, "more": 5},
     "runs/x": {"name": "a", "tags": ["b"], "note": "c", "archived": True, "deleted": False},

@@ -96,6 +96,20 @@ async def test_a_run_is_paused_and_continued(hub: Hub, fleet: MemoryFleet, api: 
         assert (await api.refused(404, "POST", "runs", "none", what))["error"] == "NotFound"
 
 
+async def test_a_run_is_profiled_while_it_is_running(hub: Hub, fleet: MemoryFleet, api: Api) -> None:
+    feed(hub, "live", end=RunState.RUNNING)
+    await api("POST", "runs", "live", "profile", body={"steps": 5})
+    assert api.response.code == 202
+    await api("POST", "runs", "live", "profile", body={})
+    assert fleet.asked[-2:] == [("profile_run", "live", 5), ("profile_run", "live", 3)]
+    feed(hub, "done")
+    assert (await api.refused(409, "POST", "runs", "done", "profile", body={}))["error"] == "Conflict"
+    assert (await api.refused(404, "POST", "runs", "none", "profile", body={}))["error"] == "NotFound"
+    for steps in (0, 101):
+        refused = await api.refused(400, "POST", "runs", "live", "profile", body={"steps": steps})
+        assert refused["field"] == "steps" and refused["message"].endswith(f"from 1 to 100, got {steps}")
+
+
 async def test_events_are_given_after_a_number(hub: Hub, api: Api) -> None:
     feed(hub)
     message = await api("GET", "runs", "r1", "events")

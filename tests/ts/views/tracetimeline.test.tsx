@@ -4,12 +4,19 @@ import React from 'react';
 import { describe, expect, it, vi } from 'vitest';
 
 import type { TraceData } from '../../../src/api/schema';
-import { Timeline } from '../../../src/views/tracetimeline';
+import { Profiling, Timeline } from '../../../src/views/tracetimeline';
 import { traceData } from '../fixtures';
 
 const trans = nullTranslator.load('jupyter_dtf');
 
-function show(trace: TraceData | null | undefined, problem = '', onReload: (() => void) | null = null) {
+const NONE: Profiling = { profile: null, onProfile: null, refused: '' };
+
+function show(
+  trace: TraceData | null | undefined,
+  problem = '',
+  onReload: (() => void) | null = null,
+  profiling: Profiling = NONE
+) {
   return render(
     <Timeline
       trace={trace}
@@ -17,6 +24,7 @@ function show(trace: TraceData | null | undefined, problem = '', onReload: (() =
       tasks={['worker:0', 'worker:1']}
       downloadUrl="/trace.json"
       onReload={onReload}
+      profiling={profiling}
       trans={trans}
     />
   );
@@ -92,6 +100,34 @@ describe('Timeline', () => {
     expect(screen.getByText(/cluster\.fit\(model, x, y, trace_steps=\(10, 12\)\)/)).toBeTruthy();
     fireEvent.click(screen.getByRole('button', { name: 'Look again' }));
     expect(reload).toHaveBeenCalledOnce();
+  });
+
+  it('has the next steps of a running run traced, with a trace or without', () => {
+    for (const trace of [null, traceData()]) {
+      const onProfile = vi.fn();
+      const { unmount } = show(trace, '', null, { ...NONE, onProfile });
+      fireEvent.click(screen.getByRole('button', { name: 'Profile' }));
+      expect(onProfile).toHaveBeenCalledOnce();
+      expect(screen.getByRole('status').textContent).toBe('');
+      unmount();
+    }
+    const { unmount } = show(null);
+    expect(screen.queryByRole('button', { name: 'Profile' })).toBeNull();
+    unmount();
+  });
+
+  it('says that steps are being traced, and why none were', () => {
+    const profile = { number: 1, steps: 3, done: false, message: '' };
+    const { unmount } = show(null, '', null, { profile, onProfile: vi.fn(), refused: '' });
+    expect(screen.getByRole('status').textContent).toBe('The next 3 steps are traced…');
+    expect(screen.getByRole('button', { name: 'Profile' }).getAttribute('aria-disabled')).toBe('true');
+    unmount();
+    const over = { ...profile, done: true, message: 'The run has ended before' };
+    const shown = show(traceData(), '', null, { profile: over, onProfile: null, refused: '' });
+    expect(screen.getByRole('status').textContent).toBe('No step was traced: The run has ended before');
+    shown.unmount();
+    show(null, '', null, { ...NONE, onProfile: vi.fn(), refused: 'It is paused' });
+    expect(screen.getByRole('status').textContent).toBe('No step was traced: It is paused');
   });
 
   it('says that it looks, and what went wrong', () => {

@@ -17,7 +17,7 @@ from keras.src.backend.tensorflow import trainer
 from ..model.model_state import take_more
 from ..model.questions import ask
 from ..trace.callback import trace_callbacks
-from .callbacks import attributes_of
+from .callbacks import Last, attributes_of
 from .checkpoints import Saving
 from .data import Skip, TaskData
 from .first_step_check import Guard
@@ -59,7 +59,9 @@ class KerasFit:
         last = last if isinstance(last, list) else [last]
         is_stream = isinstance(job.data, BatchSource) and job.data.continues
         self._saving = next((each for each in last if isinstance(each, Saving)), None) if is_stream else None
-        self._theirs = [*trace_callbacks(ctx.tracer), *own, *record]
+        counted = next((each for each in last if isinstance(each, Last)), None)
+        done = counted.step - counted.step_in_epoch if counted is not None else 0
+        self._theirs = [*trace_callbacks(ctx.tracer, done), *own, *record]
         self._callbacks = [first, *self._theirs, *last]
         if guard is not None:
             self._callbacks = [first, guard.after, *self._callbacks[1:], guard.before]

@@ -5,25 +5,24 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
 
+from ....schema.events import TracedSteps
 from ....schema.launch import TaskSpec
-
-if TYPE_CHECKING:
-    from .trace_recorder import StepRecorder
+from .tracer import Tracer
 
 
-def start(spec: TaskSpec, on_done: Callable[[], None]) -> StepRecorder:
-    """Start recording a task's steps to be traced. ``on_done`` is called when the trace has been written."""
-    from .trace_recorder import StepRecorder
-    from .traced_sessions import wrap
+def start(
+    spec: TaskSpec, on_done: Callable[[], None], tell: Callable[[TracedSteps], None] = lambda event: None
+) -> Tracer:
+    """What records steps of a task: those that it is started to trace, and those that it is asked for later.
 
-    recorder = StepRecorder(spec, on_done)
-    wrap(recorder)
-    atexit.register(recorder.finish)
-    return recorder
+    ``on_done`` is called when the first are written, at the task's end at the latest; ``tell`` with the others' fate.
+    """
+    tracer = Tracer(spec, on_done, tell)
+    atexit.register(tracer.finish)
+    return tracer
 
 
-def marked(recorder: StepRecorder | None, step: int) -> AbstractContextManager[None]:
-    """Return a context manager that marks its block as step ``step``, counted from 1; without a recorder, a no-op."""
-    return nullcontext() if recorder is None else recorder.step(step)
+def marked(tracer: Tracer | None, step: int) -> AbstractContextManager[None]:
+    """What runs inside is step ``step``, counted from 1; None records nothing."""
+    return nullcontext() if tracer is None else tracer.step(step)

@@ -20,45 +20,52 @@ from ....schema.trace import task_of
 HELLO, BEGIN, END = "jupyter_dtf_records_steps", "jupyter_dtf_step_begins", "jupyter_dtf_step_ends"
 
 
-def listen(begin: Callable[[int, int], None], end: Callable[[int], None]) -> list[Any]:
-    """Let clients of this task's devices call ``begin(step, count)`` and ``end(step)``, while the result is kept."""
+def listen(identity: int, begin: Callable[[int, int, int, int], None], end: Callable[[int], None]) -> list[Any]:
+    """Have a client of this task's devices call ``begin(step, count, last, profile)`` and ``end(step)``, while the
+    result is kept. ``identity``: a number for the run; a client of another one is refused.
+    """
 
-    def on_begin(step: Any, count: Any) -> Any:
-        begin(int(step), int(count))
+    def on_hello(numbers: Any) -> Any:
+        if int(numbers[0]) != identity:
+            raise ValueError("This is a task of another run")
         return np.int64(0)
 
-    def on_end(step: Any, _: Any) -> Any:
-        end(int(step))
+    def on_begin(numbers: Any) -> Any:
+        begin(*map(int, numbers))
         return np.int64(0)
 
-    called = {HELLO: lambda *_: np.int64(0), BEGIN: on_begin, END: on_end}
+    def on_end(numbers: Any) -> Any:
+        end(int(numbers[0]))
+        return np.int64(0)
+
+    called = {HELLO: on_hello, BEGIN: on_begin, END: on_end}
     script_ops._py_funcs._funcs.update(called)
     return list(called.values())
 
 
-def others(task: str) -> list[str]:
-    """Return one device of each other task that records steps and that this process is a client of.
+def others(task: str, identity: int) -> list[str]:
+    """A device of each other task of the run that can record steps and that this process is a client of.
 
-    ``task`` is this process's own, ``worker:1``.
+    ``task`` is this one's, ``worker:1``, ``identity`` the run's.
     """
     found: dict[str, str] = {}
     for device in tf.config.list_logical_devices("CPU"):
         other = task_of(device.name)
         if other not in (task, "localhost:0"):
             found.setdefault(other, device.name)
-    return [device for device in found.values() if _records(device)]
+    return [device for device in found.values() if _records(device, identity)]
 
 
-def _records(device: str) -> bool:
+def _records(device: str, identity: int) -> bool:
     try:
-        tell(device, HELLO, 0)
-    except tf.errors.OpError:  # a server of another run
+        tell(device, HELLO, identity)
+    except tf.errors.OpError:  # servers of another run
         return False
     return True
 
 
-def tell(device: str, what: str, step: int, count: int = 1) -> None:
-    """Notify another task through its device that a step begins or ends. Returns after it has been handled there."""
+def tell(device: str, what: str, *numbers: int) -> None:
+    """Say on a device of another task that a step begins or ends. Returns when it is known there."""
     with tf.device(device):
-        (heard,) = tf.raw_ops.PyFunc(input=[tf.constant(step), tf.constant(count)], token=what, Tout=[tf.int64])
+        (heard,) = tf.raw_ops.PyFunc(input=[tf.constant(numbers, tf.int64)], token=what, Tout=[tf.int64])
     heard.numpy()

@@ -6,8 +6,8 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,41 +26,46 @@ from .xplane import Window, rows
 class StepRecorder:
     """Traces steps ``first`` to ``last`` of one task: functions and eager operations with TensorFlow's profiler.
 
-    From the step before the first on, the graphs that run are collected, because only they contain the devices of
-    operations. Traces of session steps are added with ``add``. ``on_done`` is called once, when everything has been
-    written. All methods except ``add`` must be called in one thread. Tasks on whose devices this one's functions run
-    record the same steps.
+    Starting from the step before the first, the graphs that run are collected: they alone tell an operation's device.
+    What sessions' steps add comes by ``add``. ``on_done`` is called once, when all is written. All methods but ``add``
+    belong to one thread. Tasks of the run ``identity`` on whose devices this one's functions run record the same steps.
+    ``number``: which of the run's profiles it is.
     """
 
-    def __init__(self, spec: TaskSpec, on_done: Callable[[], None]) -> None:
-        self.first, self.last = spec.trace_steps
+    def __init__(
+        self,
+        spec: TaskSpec,
+        steps: tuple[int, int],
+        on_done: Callable[[StepRecorder], None],
+        *,
+        number: int = 0,
+        identity: int = 0,
+    ) -> None:
+        self.first, self.last = steps
+        self.number = number
         self._spec = spec
-        self._on_done: Callable[[], None] | None = on_done
+        self._identity = identity
+        self._on_done: Callable[[StepRecorder], None] | None = on_done
         self.task = f"/job:{spec.job_name}/task:{spec.task_index}"
         """The prefix of its device strings."""
         self._windows: list[Window] = []
         self._collecting = False
         self._profile_dir = ""
-        self.marked = False
-        """Whether the program marks its steps."""
-        self.current: int | None = None
-        """The current step, if the program marks its steps."""
         self._others: list[str] = []
-        self._listening = remote.listen(self.begin, self.end)
         self._lock = threading.Lock()
         self._parts: list[TraceData] = []
 
-    @contextmanager
-    def step(self, step: int) -> Iterator[None]:
-        """Mark the block as step ``step``."""
-        self.marked = True
-        self.current = step
-        self.begin(step)
-        try:
-            yield
-        finally:
-            self.current = None
-            self.end(step)
+    @property
+    def is_under_way(self) -> bool:
+        """Whether something has been recorded that is not complete yet."""
+        return self._on_done is not None and (self._collecting or bool(self._parts))
+
+    @property
+    def found(self) -> tuple[int, int]:
+        """The first and the last step of which there are operations."""
+        with self._lock:
+            steps = {op.step for part in self._parts for op in part.ops}
+        return min(steps, default=self.first), max(steps, default=self.last)
 
     def begin(self, step: int, count: int = 1) -> None:
         """Begin step ``step``, or ``count`` steps that are executed as one."""
@@ -69,12 +74,12 @@ class StepRecorder:
             return
         if not self._collecting:
             self._collect()
-            self._others = remote.others(self._spec.task)
+            self._others = remote.others(self._spec.task, self._identity)
         if end > self.first:
             if not self._profile_dir:
                 self._start_profile()
             for device in self._others:
-                remote.tell(device, remote.BEGIN, step, count)
+                remote.tell(device, remote.BEGIN, step, count, self.last, self.number)
             self._windows.append(Window(step, time.time_ns(), 0))
 
     def end(self, step: int) -> None:
@@ -93,14 +98,27 @@ class StepRecorder:
         if self._collecting:
             self._stop_collecting()
         if self._parts and self._on_done is not None:
-            self._on_done()
-            self._on_done = None
+            on_done, self._on_done = self._on_done, None
+            on_done(self)
+
+    def give_up(self) -> None:
+        """Record no more, and leave nothing."""
+        self._on_done = None
+        if self._profile_dir:
+            with suppress(Exception):  # it may be what went wrong
+                tf.profiler.experimental.stop(save=False)
+            shutil.rmtree(self._profile_dir, ignore_errors=True)
+            self._profile_dir = ""
+        if self._collecting:
+            self._stop_collecting()
 
     def add(self, part: TraceData) -> None:
         """Add the trace of a session step, and write everything so far."""
         with self._lock:
             self._parts.append(part)
-            leave_trace(Path(self._spec.run_dir), self._spec.task, merge(self._parts))
+            data = merge(self._parts)
+            data.profile = self.number
+            leave_trace(Path(self._spec.run_dir), self._spec.task, data)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -115,8 +133,9 @@ class StepRecorder:
         self._collecting = False
 
     def _start_profile(self) -> None:
-        self._profile_dir = tempfile.mkdtemp(prefix="profile-", dir=self._spec.task_dir or None)
-        tf.profiler.experimental.start(self._profile_dir)
+        directory = tempfile.mkdtemp(prefix="profile-", dir=self._spec.task_dir or None)
+        tf.profiler.experimental.start(directory)
+        self._profile_dir = directory  # from here on it is this one's to stop
 
     def _add_profile(self) -> None:
         from tensorflow.tsl.profiler.protobuf import xplane_pb2

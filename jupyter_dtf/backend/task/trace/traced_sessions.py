@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -12,10 +13,29 @@ from .step_stats import rows
 from .trace_recorder import StepRecorder
 
 
-def wrap(recorder: StepRecorder) -> None:
-    """Trace the recorder's steps of every session in this process.
+def are_open() -> bool:
+    """Whether this process has a session that is open: a look at every object that there is."""
+    base = next(kind for kind in tf.compat.v1.Session.__mro__ if "run" in vars(kind))
+    return any(issubclass(type(each), base) and not getattr(each, "_closed", True) for each in gc.get_objects())
 
-    A step is one call of ``Session.run``, counted from 1, or, if the program marks its steps, everything within one.
+
+class Steps(Protocol):
+    """What is known of a task's steps: a ``Tracer``."""
+
+    counts_calls: bool
+    has_steps: bool
+    current: int | None
+    recorder: StepRecorder | None
+
+    def take(self, step: int) -> None:
+        """Record what was asked for, from ``step`` on."""
+
+
+def wrap(tracer: Steps) -> None:
+    """Have the tracer's steps of every session of this process traced.
+
+    A step is a call of ``Session.run``, counted from 1 since then, or where it is said where steps begin, what runs
+    within one.
     """
     base = next(kind for kind in tf.compat.v1.Session.__mro__ if "run" in vars(kind))
     original = base.run
@@ -27,8 +47,12 @@ def wrap(recorder: StepRecorder) -> None:
         nonlocal calls
         with lock:
             calls += 1
-            step = recorder.current if recorder.marked else calls
-        if step is None or not recorder.first <= step <= recorder.last:
+            counts = tracer.counts_calls and not tracer.has_steps
+            step = calls if counts else tracer.current
+        if counts:
+            tracer.take(calls)
+        recorder = tracer.recorder
+        if recorder is None or step is None or not recorder.first <= step <= recorder.last:
             return original(self, fetches, feed_dict, options, run_metadata)
         metadata = tf.compat.v1.RunMetadata() if run_metadata is None else run_metadata
         here = not self.sess_str  # a session without a server
@@ -39,7 +63,7 @@ def wrap(recorder: StepRecorder) -> None:
             data.warnings = [warning for warning in found if warning not in warned]
             warned.update(data.warnings)
         recorder.add(data)
-        if not recorder.marked and step == recorder.last:
+        if counts and step == recorder.last:
             recorder.finish()
         return values
 

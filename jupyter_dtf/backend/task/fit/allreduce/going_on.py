@@ -81,7 +81,7 @@ def can_go_on(
     is_left_alone = isinstance(reducer, Alone) and begin is not None and bool(begin.of)
     if not (isinstance(reducer, ExchangeableReducer) or is_left_alone):
         return False
-    if ctx.tracer is not None:  # steps that are traced are done once
+    if ctx.tracer is not None and ctx.tracer.is_told_from_start:  # steps that are traced are done once
         return False
     is_kerass = type(model).train_step is keras.Model.train_step
     in_one_go = strategy.backward_passes_per_step == 1 and len(optimizers) == 1

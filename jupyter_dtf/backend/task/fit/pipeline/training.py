@@ -50,6 +50,8 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         return None
     if ctx.job_name not in Pipeline.jobs:
         raise InvalidInput(f"The client is a task of {' or '.join(Pipeline.jobs)}. Received: {ctx.task}", field="jobs")
+    if ctx.tracer is not None:
+        ctx.tracer.counts_calls = False  # those that make the devices ready are no steps
     configure_keras(job.keras_config)
     alone, here = Alone(), OneClient(ctx)
     begin, stored = where_to_begin(job, here, alone)

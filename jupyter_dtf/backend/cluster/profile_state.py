@@ -1,0 +1,85 @@
+"""What is known of one profile of a run: who traces steps, and who has left a trace. No I/O."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from ...schema.events import Profiled, TracedSteps
+from ...schema.run import TaskInfo, TaskState
+
+
+class Profile:
+    """``tasks``: the attempts of those that are asked. ``all_of_them``: each makes steps, whatever it has said yet."""
+
+    def __init__(self, number: int, steps: int, tasks: Mapping[str, int], *, all_of_them: bool = False) -> None:
+        self.number = number
+        self.steps = steps
+        self.asked_s = time.monotonic()
+        self.is_over = False
+        self._tasks = dict(tasks)
+        self._answered: set[str] = set()
+        self._expected: set[str] = set(tasks) if all_of_them else set()
+        self._begun: set[str] = set()
+        self._left: dict[str, tuple[int, int]] = {}
+        self._failed: dict[str, str] = {}
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a task is recording, or waits for the first of its steps."""
+        return bool(self._begun)
+
+    def hear(self, event: TracedSteps) -> None:
+        """A task has said how far it is."""
+        task = event.task
+        if event.profile != self.number or self._tasks.get(task) != event.attempt:
+            return
+        self._answered.add(task)
+        if event.has_steps:
+            self._expected.add(task)
+        if event.stage == "begun":
+            self._begun.add(task)
+            self._expected.add(task)
+        elif event.stage == "left":
+            self._left[task] = (event.first, event.last)
+        elif event.stage == "failed":
+            self._failed[task] = event.message
+
+    def verdict(self, tasks: Sequence[TaskInfo], over: str = "") -> Profiled | None:
+        """What is to be told, once: that all have left their traces. ``over``: why there will be no more.
+
+        ``tasks`` are those of the run now.
+        """
+        if self.is_over or not (over or self._is_complete(tasks)):
+            return None
+        self.is_over = True
+        said = Profiled(time=time.time(), number=self.number, steps=self.steps, done=True)
+        if not self._left:
+            said.message = "; ".join(f"{task}: {why}" for task, why in self._failed.items()) or over
+        return said
+
+    def _is_complete(self, tasks: Sequence[TaskInfo]) -> bool:
+        if not self._left and not self._failed:
+            return False
+        alive = {
+            task.task
+            for task in tasks
+            if not task.state.is_final
+            and task.state is not TaskState.FINISHED
+            and self._tasks.get(task.task) == task.attempt
+        }
+        awaited = (alive - self._answered) | (alive & self._expected)
+        return not awaited - self._left.keys() - self._failed.keys()
+
+    def whom(self) -> str:
+        """What it is waiting for, in words."""
+        waits = sorted(self._expected - self._left.keys() - self._failed.keys())
+        return f"{', '.join(waits[:5])} trace{'s' * (len(waits) == 1)} {self.steps} steps" if waits else "it was asked"
+
+    def words(self) -> tuple[str, str]:
+        """The title and the text of the note that it is there."""
+        first, last = self._left[min(self._left, key=list(self._tasks).index)]
+        title = f"Step {first} is traced" if first == last else f"Steps {first} to {last} are traced"
+        text = "The timeline, run.timeline() and run.placement() show what ran where"
+        failed = "".join(f". {task} has left no trace: {why}" for task, why in self._failed.items())
+        return title, text + failed

@@ -1,0 +1,100 @@
+"""Profiles of runs that are running: steps that somebody wants to see traced, on all tasks."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from ...errors import Conflict
+from ...schema.events import POINTS, Points, Profiled, decode_event, decode_points
+from ...schema.launch import ProfileOrder
+from ...schema.run import RunInfo, RunState, TaskState
+from ...schema.trace import check_count
+from .active_run import Run
+from .profile_state import Profile
+
+AHEAD_S = 1.5
+"""How far ahead the first step is that all tasks of a training trace: until then all have heard of it."""
+MOST_LOOKED_AT = 20
+"""Of the newest events with points, which tell how fast a training is."""
+_STEP_SECONDS = "step_seconds"
+TOGETHER = 3
+"""Steps ahead, however long they take: the one under way, one more, and that in which recording is made ready."""
+HELD_S = 5.0
+"""For how long a profile is held to be under way that no task has begun with."""
+
+
+class Profiling:
+    """Asks the tasks of runs for profiles, for the driver, which says how they are reached."""
+
+    def __init__(self, tell_hosts: Callable[..., Awaitable[None]]) -> None:
+        self._tell_hosts = tell_hosts
+
+    async def ask(self, run: Run, steps: int) -> int:
+        """Have a run's tasks trace their next steps. Returns which of the run's profiles that is.
+
+        Raises InvalidInput for a number of steps that cannot be, Conflict with why it cannot be now.
+        """
+        check_count(steps)
+        self._check(run)
+        before = run.profile
+        number = before.number + 1 if before is not None else 1
+        tasks = {task.task: task.attempt for task in run.info.tasks if not _is_over(task.state)}
+        run.profile = Profile(number, steps, tasks, all_of_them=_all_trace(run.info))
+        run.record(Profiled(time=time.time(), attempt=run.attempt, number=number, steps=steps))
+        first = _first(run, steps) if run.info.kind == "fit" and run.info.strategy == "allreduce" else 0
+        order = msgspec.json.encode(ProfileOrder(number=number, steps=steps, first=first))
+        await self._tell_hosts(run, "dtf_profile", order=order)
+        return number
+
+    def _check(self, run: Run) -> None:
+        state = run.info.state
+        if state is not RunState.RUNNING:
+            raise Conflict(f"A run must be running to be profiled, got {run.id}, {state.value}")
+        if run.only_serves:
+            raise Conflict(f"A run must have steps to be profiled, got {run.id}, whose tasks only serve sessions")
+        known = run.profile
+        if known is not None and not known.is_over and (known.has_begun or time.monotonic() - known.asked_s < HELD_S):
+            raise Conflict(f"The run {run.id} is already being profiled: {known.whom()}")
+
+
+def _all_trace(info: RunInfo) -> bool:
+    """Whether every task makes steps of its own. Otherwise those do of which it is heard."""
+    return info.kind == "fit" and info.strategy in ("allreduce", "ps")
+
+
+def _is_over(state: TaskState) -> bool:
+    return state.is_final or state is TaskState.FINISHED
+
+
+def _first(run: Run, steps: int) -> int:
+    """A step that no task of a training has begun with when it hears of it, and, where it can be, not behind the last.
+
+    They are within a step of each other.
+    """
+    progress = run.info.progress
+    known, seconds = _pace(run.log)
+    done = max(progress.done, known)
+    ahead = done + TOGETHER + (math.ceil(AHEAD_S / seconds) if seconds > 0 else 0)
+    if not progress.total:
+        return ahead
+    return max(min(ahead, progress.total - steps + 1), done + TOGETHER)
+
+
+def _pace(log: Sequence[bytes]) -> tuple[int, float]:
+    """The last step that a training has told of, and what the shortest of the newest took; 0 where that is unknown."""
+    step, seconds, looked_at = 0, math.inf, 0
+    for data in reversed(log):
+        if not data.startswith(POINTS, 1):
+            continue
+        event = decode_event(data)
+        for point in decode_points(event) if isinstance(event, Points) else ():
+            if _STEP_SECONDS in point.values:
+                step, seconds = max(step, int(point.step)), min(seconds, point.values[_STEP_SECONDS])
+        looked_at += 1
+        if looked_at == MOST_LOOKED_AT:
+            break
+    return step, seconds if math.isfinite(seconds) else 0.0

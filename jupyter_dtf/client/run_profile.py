@@ -1,0 +1,57 @@
+"""``Run.profile``: steps of a run that is running, traced because somebody wants to see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..errors import Conflict
+from ..schema.run import RunInfo, RunState
+from ..schema.trace import check_count
+from .session import Session
+
+
+def ask(session: Session, run_id: str, steps: int) -> int:
+    """Have the next steps of a run traced. Returns which of its profiles that is. Raises InvalidInput, Conflict."""
+    check_count(steps)
+    return session.call(lambda fleet: fleet.profile_run(run_id, steps))
+
+
+def wait(
+    wait_for: Callable[[Callable[[RunInfo], bool], float | None], RunInfo], number: int, timeout_s: float | None
+) -> None:
+    """Wait until a profile of a run is over, by its ``wait_for``.
+
+    Raises Conflict if it has no trace, TimeoutError with what is known.
+    """
+    seen: list[RunInfo] = []
+
+    def is_over(info: RunInfo) -> bool:
+        seen[:] = [info]
+        return info.state.is_final or info.state is RunState.PAUSED or _is_done(info, number)
+
+    try:
+        info = wait_for(is_over, timeout_s)
+    except TimeoutError:
+        raise TimeoutError(_why(seen[0], timeout_s)) from None
+    profile = info.profile
+    if profile is not None and profile.number > number:
+        raise Conflict(f"The run {info.id} was asked for another profile before it had begun with this one")
+    if profile is None or not profile.done:
+        raise Conflict(f"The run {info.id} is {info.state.value}, and no step was traced before")
+    if profile.message:
+        raise Conflict(f"No step of the run {info.id} was traced: {profile.message}")
+
+
+def _is_done(info: RunInfo, number: int) -> bool:
+    profile = info.profile
+    return profile is not None and (profile.number > number or (profile.number == number and profile.done))
+
+
+def _why(info: RunInfo, timeout_s: float | None) -> str:
+    head = f"No trace of the run {info.id} within {timeout_s:g} s"
+    if info.kind == "fit":
+        return f"{head}: its tasks leave one after their next steps, and run.timeline() has it then"
+    return (
+        f"{head}: a program that is profiled must mark its steps, with ctx.traced(step) or dtf.traced(step), or call "
+        "Session.run. It is traced as soon as it does, and run.timeline() has it then"
+    )
