@@ -13,7 +13,7 @@ import { Links } from '../../views/linktable';
 import { MachineHistory } from '../../views/machinehistory';
 import { Machines } from '../../views/machines';
 import { Plots } from '../../views/plots';
-import { StepParts } from '../../views/stepparts';
+import { StepParts } from '../../views/stepbars';
 import type { DashboardTab, TabProps } from './dashboardtab';
 import { RunTaskHeat } from './taskheattab';
 

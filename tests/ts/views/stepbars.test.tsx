@@ -4,7 +4,7 @@ import React from 'react';
 import { describe, expect, it } from 'vitest';
 
 import type { TaskStep } from '../../../src/model/stepparts';
-import { StepParts } from '../../../src/views/stepparts';
+import { StepParts } from '../../../src/views/stepbars';
 
 const trans = nullTranslator.load('jupyter_dtf');
 const SLOW: TaskStep = {
