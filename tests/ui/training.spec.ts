@@ -91,6 +91,7 @@ test('the machines are drawn as the server describes their figures', async () =>
     ['Network', ['received', 'sent'], /B\/s/]
   ] as const) {
     const card = machines.getByRole('region', { name: new RegExp(`^${plot} · `) }).first();
+    await card.scrollIntoViewIfNeeded(); // what is not seen is not drawn
     await expect(card.locator('canvas').first()).toBeVisible();
     await expect(card.getByRole('heading', { name: plot })).toBeVisible();
     for (const line of lines) {

@@ -22,6 +22,7 @@ from jupyter_dtf.client.session import session
 from jupyter_dtf.errors import RunFailed
 from jupyter_dtf.schema.events import Note
 
+from ..tiers import cut
 from . import pytorch_standin
 
 pytestmark = pytest.mark.module_directories
@@ -111,7 +112,7 @@ def assert_same(received: Any, expected: Any, **tolerance: float) -> None:
         np.testing.assert_allclose(one, other, rtol=tolerance.get("rtol", 2e-4), atol=tolerance.get("atol", 2e-6))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", cut(STRATEGIES, keep=["allreduce", "ps"]))
 def test_a_py_dataset_gives_the_weights_of_one_process(cluster: dtf.Cluster, strategy: str) -> None:
     """With an order of its own after each epoch, and as validation data, too."""
     expected = model()
@@ -134,7 +135,7 @@ def test_processes_weights_and_executions_of_several_steps(cluster: dtf.Cluster)
     assert_same(run.model, expected)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", cut(STRATEGIES, keep=["allreduce", "pipeline"]))
 def test_arrays_on_disk_train_as_those_in_memory(cluster: dtf.Cluster, strategy: str, tmp_path: Path) -> None:
     """In the same order where they are shuffled, in several files, and as validation data."""
     x = np.memmap(tmp_path / "x.raw", X.dtype, "w+", shape=X.shape)
@@ -181,6 +182,7 @@ class Dies(keras.callbacks.Callback):
 
 
 @pytest.mark.parametrize("checkpoint", [False, True], ids=["goes_on", "checkpoint"])
+@pytest.mark.extended
 def test_a_killed_worker_reads_on_where_the_others_are(cluster: dtf.Cluster, checkpoint: bool) -> None:
     expected = model()
     expected.fit(Digits(True), epochs=EPOCHS, shuffle=False, verbose=0)

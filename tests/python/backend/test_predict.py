@@ -19,6 +19,8 @@ from jupyter_dtf.client.session import session
 from jupyter_dtf.errors import InvalidInput, RunFailed
 from jupyter_dtf.schema.events import Note
 
+from ..tiers import cut
+
 pytestmark = pytest.mark.module_directories
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -144,7 +146,7 @@ def of_a_generator() -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
-@pytest.mark.parametrize("tasks", [2, 3])
+@pytest.mark.parametrize("tasks", cut([2, 3], keep=[3]))
 def test_every_form_is_answered_in_its_order_with_an_uneven_end(
     cluster: dtf.Cluster, tmp_path: Path, tasks: int
 ) -> None:
@@ -239,6 +241,7 @@ def test_evaluations_are_those_of_one_process(cluster: dtf.Cluster) -> None:
     )  # a list in the order of the metrics
 
 
+@pytest.mark.extended
 def test_what_does_not_add_up_is_evaluated_by_one_task(cluster: dtf.Cluster) -> None:
     model = classifier()
     model.compile("sgd", "sparse_categorical_crossentropy", metrics=[Largest()])

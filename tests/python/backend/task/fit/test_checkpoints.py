@@ -158,10 +158,10 @@ def resumed(strategy: Strategy) -> Callable[[FakeContext], Any]:
     ("strategy", "size", "servers"),
     [
         (AllReduce(), 2, 0),
-        (InGraph(), 1, 0),
-        (ParameterServer(sync=True), 4, 2),
+        pytest.param(InGraph(), 1, 0, marks=pytest.mark.extended),
+        pytest.param(ParameterServer(sync=True), 4, 2, marks=pytest.mark.extended),
         (ParameterServer(sync=True), 2, 1),
-        (ParameterServer(), 3, 2),
+        pytest.param(ParameterServer(), 3, 2, marks=pytest.mark.extended),
         (Pipeline(PLACED, microbatches=2), 2, 0),
     ],
     ids=["allreduce", "in graph", "two workers, two servers", "one worker, one server", "a worker apart", "pipeline"],
@@ -177,6 +177,7 @@ def test_a_resumed_training_does_what_an_uninterrupted_one_does(strategy: Strate
         assert ("info", f"Training goes on after step {step}") in [note[:2] for note in part.notes]
 
 
+@pytest.mark.extended
 def test_others_go_on_from_it_in_their_own_way() -> None:
     """Other numbers of workers, several steps per execution, accumulated gradients, by seconds, after a stop."""
 
@@ -386,6 +387,7 @@ KINDS: dict[str, tuple[Callable[[Any], Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.extended
 def test_datasets_of_each_tasks_own_go_on_in_the_middle_of_an_epoch() -> None:
     def program(ctx: FakeContext) -> Any:
         found = {}
@@ -406,6 +408,7 @@ def test_datasets_of_each_tasks_own_go_on_in_the_middle_of_an_epoch() -> None:
         assert_same(found[f"from {kind}"], found[kind], 9)
 
 
+@pytest.mark.extended
 def test_the_end_of_an_epoch_of_an_unknown_length_is_no_place_within_it() -> None:
     """Its last execution is cut short, of which nobody knows before that it is the last one."""
 

@@ -13,6 +13,7 @@ import pytest
 
 from jupyter_dtf.errors import InvalidInput
 
+from .....tiers import cut
 from ...gang import FakeContext, run_gang
 from ..cases import CASES as PLAIN_CASES
 from ..cases import dense, digits
@@ -81,7 +82,7 @@ def reference() -> dict[str, Recorded]:
     return alone({name: CASES[name] for name in CHOSEN})
 
 
-@pytest.mark.parametrize(("count", "names"), [(2, CHOSEN), (3, [CHOSEN[0], *UNEVEN])])
+@pytest.mark.parametrize(("count", "names"), cut([(2, CHOSEN), (3, [CHOSEN[0], *UNEVEN])], keep=[(2, CHOSEN)]))
 def test_towers_follow_one_process(count: int, names: list[str], reference: dict[str, Recorded]) -> None:
     def program(ctx: FakeContext) -> dict[str, Recorded | None]:
         devices(count)
