@@ -279,7 +279,6 @@ def cluster(request: pytest.FixtureRequest, there: Net, no_process_left_by_modul
 class TestThreeMachines:
     """In this order."""
 
-    @pytest.mark.extended
     def test_a_host_that_comes_later_is_used_by_the_next_run(self, there: Net, cluster: dtf.Cluster) -> None:
         """Until then its problem is on the card, and runs are on the others."""
         bert = there.machines[1]
