@@ -85,13 +85,14 @@ test('the machines are drawn as the server describes their figures', async () =>
   const dashboard = page.locator('.jp-dtf-dashboard:visible');
   await dashboard.getByRole('tab', { name: /^Machines/ }).click();
   const machines = dashboard.getByRole('region', { name: 'Machines during the run' });
+  await machines.scrollIntoViewIfNeeded(); // what is not seen is neither asked for nor drawn
   for (const [plot, lines, value] of [
     ['CPU', ['this cluster', 'whole machine'], /\d/],
     ['Memory', ['this cluster', 'whole machine'], /[KMGT]iB/],
     ['Network', ['received', 'sent'], /B\/s/]
   ] as const) {
     const card = machines.getByRole('region', { name: new RegExp(`^${plot} · `) }).first();
-    await card.scrollIntoViewIfNeeded(); // what is not seen is not drawn
+    await card.scrollIntoViewIfNeeded();
     await expect(card.locator('canvas').first()).toBeVisible();
     await expect(card.getByRole('heading', { name: plot })).toBeVisible();
     for (const line of lines) {

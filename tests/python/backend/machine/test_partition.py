@@ -52,7 +52,7 @@ def test_the_largest_example_is_known() -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ([np.zeros(3), np.zeros(2)], "Received: 3, 2 in partition 7 of x"),
+        ([np.zeros(3), np.zeros(2)], "got 3, 2 in partition 7 of x"),
         ([np.float32(1)], "Partition 7 of x cannot be used: its arrays must have a first dimension"),
         ([Examples([(1, 2), (1,)])], "Partition 7 of x cannot be used: its examples must be tuples of 2"),
         (
