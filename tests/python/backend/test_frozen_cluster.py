@@ -59,5 +59,5 @@ def test_stopping_a_run_of_a_stopped_cluster_ends_the_cluster(leave_session: Non
     wait_for_end([*known.values(), run.info.tasks[0].pid])
     assert cluster.status == "lost"
     assert " lost " in shell("list")
-    assert shell("stop", "running") == "The cluster running was lost, and is forgotten.\n"
+    assert shell("stop", "running") == "The cluster running was lost and has been removed.\n"
     assert connections.read_all() == {}
