@@ -1,4 +1,3 @@
-import type { CodeEditor } from '@jupyterlab/codeeditor';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -6,18 +5,10 @@ import { ISignal, Signal } from '@lumino/signaling';
 import type { RestApi } from '../api/rest';
 import type { Design, DesignReport } from '../api/schema';
 import { Change, change, DesignError, draftOf, emptyDesign, OlderDesign, readDesign, writeDesign } from './designtext';
+import { UndoManager, undoManagerOf } from './undomanager';
 
 const CHECK_DELAY_MS = 250;
 const LABEL = 'jupyter-dtf:label';
-
-/** Yjs's undo manager, as far as it is needed here. */
-interface Undoing {
-  readonly undoStack: readonly { readonly meta: Map<string, unknown> }[];
-  readonly redoStack: readonly { readonly meta: Map<string, unknown> }[];
-  stopCapturing(): void;
-  on(event: 'stack-cleared', handler: () => void): void;
-  off(event: 'stack-cleared', handler: () => void): void;
-}
 
 type SharedText = DocumentRegistry.ICodeModel['sharedModel'];
 
@@ -148,8 +139,8 @@ export class DesignModel implements IDisposable {
     Signal.clearData(this);
   }
 
-  private get _undoing(): Undoing | undefined {
-    return (this._text.sharedModel as CodeEditor.IModel['sharedModel'] & { undoManager?: Undoing }).undoManager;
+  private get _undoing(): UndoManager | undefined {
+    return undoManagerOf(this._text);
   }
 
   private _write(recipe: (draft: Design) => void, apply: (text: SharedText, part: Change) => void): void {
@@ -229,7 +220,7 @@ export class DesignModel implements IDisposable {
   private readonly _reportChanged = new Signal<this, void>(this);
 }
 
-function labelOf(stack: Undoing['undoStack'] | undefined): string {
+function labelOf(stack: UndoManager['undoStack'] | undefined): string {
   const label = stack?.at(-1)?.meta.get(LABEL);
   return typeof label === 'string' ? label : '';
 }

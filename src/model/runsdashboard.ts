@@ -1,4 +1,3 @@
-import type { CodeEditor } from '@jupyterlab/codeeditor';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -6,12 +5,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import type { RunsDashboard } from '../api/schema';
 import { change } from './designtext';
 import { DashboardError, emptyDashboard, readDashboard, writeDashboard } from './runsdashboardtext';
-
-/** Yjs's undo manager, as far as it is needed here. */
-interface Undoing {
-  on(event: 'stack-cleared', handler: () => void): void;
-  off(event: 'stack-cleared', handler: () => void): void;
-}
+import { UndoManager, undoManagerOf } from './undomanager';
 
 /**
  * A `.dtfplots` document: the dashboard that a text document's model holds. The text is the truth, which this reads again
@@ -99,8 +93,8 @@ export class RunsDashboardModel implements IDisposable {
     }
   }
 
-  private get _undoing(): Undoing | undefined {
-    return (this._text.sharedModel as CodeEditor.IModel['sharedModel'] & { undoManager?: Undoing }).undoManager;
+  private get _undoing(): UndoManager | undefined {
+    return undoManagerOf(this._text);
   }
 
   private _read(): void {

@@ -95,16 +95,7 @@ class Stopping:
                 await self._end(member, f"The cluster {name} did not answer and was ended")
 
     async def close_cluster(self, name: str) -> str:
-        """Close a cluster in any state and wait until nothing of it is left.
-
-        Returns:
-            A message on where runs were saved that could not be saved in the usual place, or empty.
-
-        Raises:
-            NotFound: If there is no such cluster.
-            Unavailable: If runs cannot be saved anywhere; the message says what would be lost. Another call then kills
-                the cluster.
-        """
+        """Close a cluster and wait for its end, as ``Fleet.close_cluster`` documents."""
         member = self._roster.find(name)
         told = member.info.state is ClusterState.STOPPING and member.connection.message
         if member.info.state is not ClusterState.STOPPING or told:

@@ -38,6 +38,7 @@ class StepClock:
         self._mark_s = 0.0
         self._mark = Totals(0.0, 0.0, 0.0)
         self._saved_mark_s: float | None = None
+        self._input_mark_s = 0.0
         self._begin(0.0)
 
     def _begin(self, now: float) -> None:
